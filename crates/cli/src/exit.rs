@@ -2,14 +2,14 @@
 
 use std::process::ExitCode;
 
-use haul_serve::accept::Ending;
-use haul_service::listen::{Address, ListenError};
-use haul_transfer::batch::{Halt, Summary};
-use haul_transfer::{Class, GetError};
+use haul_serve::accept::ShutdownOutcome;
+use haul_service::listen::{ListenAddress, ListenError};
+use haul_transfer::batch::{BatchHaltKind, BatchSummary};
+use haul_transfer::{ErrorClass, GetError};
 
 /// How the program ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Exit {
+pub(crate) enum ExitReason {
     /// Everything was done.
     Done = 0,
     /// Of several jobs, some failed; of a server's requests, some were cut off.
@@ -28,29 +28,29 @@ pub(crate) enum Exit {
     ReaderGone = 141,
 }
 
-impl Exit {
+impl ExitReason {
     /// The code for an error.
     pub(crate) fn of(error: &GetError) -> Self {
         Self::of_class(error.class())
     }
 
     /// The code for a kind of error.
-    pub(crate) fn of_class(class: Class) -> Self {
+    pub(crate) fn of_class(class: ErrorClass) -> Self {
         match class {
-            Class::Verification => Self::Verification,
-            Class::LocalIo => Self::LocalIo,
-            Class::Network => Self::Network,
-            Class::Interrupted => Self::Interrupted,
-            Class::Usage => Self::Usage,
+            ErrorClass::Verification => Self::Verification,
+            ErrorClass::LocalIo => Self::LocalIo,
+            ErrorClass::Network => Self::Network,
+            ErrorClass::Interrupted => Self::Interrupted,
+            ErrorClass::Usage => Self::Usage,
         }
     }
 
     /// The code for a batch. What stopped it stopped it for all of its jobs; `asked` is whether that was a signal.
-    pub(crate) fn of_batch(summary: &Summary, asked: bool) -> Self {
+    pub(crate) fn of_batch(summary: &BatchSummary, asked: bool) -> Self {
         match summary.halted.as_ref().map(|halted| halted.kind) {
-            Some(Halt::LocalIo) => return Self::LocalIo,
-            Some(Halt::ReaderGone) => return Self::ReaderGone,
-            Some(Halt::TooManyFailed) | None => {}
+            Some(BatchHaltKind::LocalIo) => return Self::LocalIo,
+            Some(BatchHaltKind::ReaderGone) => return Self::ReaderGone,
+            Some(BatchHaltKind::TooManyFailed) | None => {}
         }
         match summary.failed {
             _ if asked => Self::Interrupted,
@@ -66,7 +66,7 @@ impl Exit {
             ListenError::NotHanded { .. } | ListenError::Handed(_) => Self::Usage,
             ListenError::Foreign { .. } => Self::LocalIo,
             ListenError::Io {
-                address: Address::Unix { .. },
+                address: ListenAddress::Unix { .. },
                 ..
             } => Self::LocalIo,
             ListenError::Io { source, .. } if haul_net::is_shortage(source) => Self::LocalIo,
@@ -75,10 +75,10 @@ impl Exit {
     }
 
     /// The code for a server that was asked to end, and did.
-    pub(crate) fn of_ending(ending: Ending) -> Self {
+    pub(crate) fn of_ending(ending: ShutdownOutcome) -> Self {
         match ending {
-            Ending::Clean => Self::Done,
-            Ending::CutOff => Self::SomeFailed,
+            ShutdownOutcome::Clean => Self::Done,
+            ShutdownOutcome::CutOff => Self::SomeFailed,
         }
     }
 
@@ -97,37 +97,37 @@ impl Exit {
     }
 }
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
+impl From<ExitReason> for ExitCode {
+    fn from(exit: ExitReason) -> Self {
         Self::from(exit as u8)
     }
 }
 
 /// The ends of several jobs, and the code they come to.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct ExitTally {
     /// How many ended, well or not.
     ended: usize,
     /// The first end that was not `Done`.
-    first: Option<Exit>,
+    first: Option<ExitReason>,
     /// Whether a signal ended any.
     interrupted: bool,
     /// How a result ended that could not be delivered.
-    undelivered: Option<Exit>,
+    undelivered: Option<ExitReason>,
 }
 
-impl Tally {
+impl ExitTally {
     /// A job ended.
-    pub(crate) fn add(&mut self, exit: Exit) {
+    pub(crate) fn add(&mut self, exit: ExitReason) {
         self.ended += 1;
-        self.interrupted |= exit == Exit::Interrupted;
-        if exit != Exit::Done {
+        self.interrupted |= exit == ExitReason::Interrupted;
+        if exit != ExitReason::Done {
             self.first.get_or_insert(exit);
         }
     }
 
     /// A result could not be delivered; whether it is the first.
-    pub(crate) fn undelivered(&mut self, exit: Exit) -> bool {
+    pub(crate) fn undelivered(&mut self, exit: ExitReason) -> bool {
         let first = self.undelivered.is_none();
         self.undelivered.get_or_insert(exit);
         first
@@ -135,14 +135,14 @@ impl Tally {
 
     /// The code of `jobs` jobs: a single one's own; of several, whether any failed. Whoever waits for a result that does not
     /// come must learn of it, whatever the jobs came to.
-    pub(crate) fn exit(&self, jobs: usize) -> Exit {
+    pub(crate) fn exit(&self, jobs: usize) -> ExitReason {
         if self.interrupted || self.ended < jobs {
-            return Exit::Interrupted;
+            return ExitReason::Interrupted;
         }
         match (self.undelivered, self.first) {
             (Some(exit), _) => exit,
-            (None, None) => Exit::Done,
-            (None, Some(_)) if jobs > 1 => Exit::SomeFailed,
+            (None, None) => ExitReason::Done,
+            (None, Some(_)) if jobs > 1 => ExitReason::SomeFailed,
             (None, Some(exit)) => exit,
         }
     }
@@ -150,51 +150,68 @@ impl Tally {
 
 #[cfg(test)]
 mod tests {
-    use haul_transfer::batch::Halted;
+    use haul_transfer::batch::BatchHalt;
 
     use super::*;
 
-    fn exit(jobs: usize, ends: &[Exit]) -> Exit {
-        let mut tally = Tally::default();
+    fn exit(jobs: usize, ends: &[ExitReason]) -> ExitReason {
+        let mut tally = ExitTally::default();
         ends.iter().for_each(|end| tally.add(*end));
         tally.exit(jobs)
     }
 
     #[test]
     fn a_batch_says_whether_any_failed_and_what_stopped_all() {
-        let exit = |failed, halted: Option<Halt>, asked| {
-            let halted = halted.map(|kind| Halted {
+        let exit = |failed, halted: Option<BatchHaltKind>, asked| {
+            let halted = halted.map(|kind| BatchHalt {
                 kind,
                 text: "it is so".into(),
             });
-            let summary = Summary {
+            let summary = BatchSummary {
                 failed,
                 halted,
-                ..Summary::default()
+                ..BatchSummary::default()
             };
-            Exit::of_batch(&summary, asked)
+            ExitReason::of_batch(&summary, asked)
         };
-        assert_eq!(exit(0, None, false), Exit::Done);
-        assert_eq!(exit(1, None, false), Exit::SomeFailed);
-        assert_eq!(exit(1, None, true), Exit::Interrupted);
-        assert_eq!(exit(1, Some(Halt::LocalIo), false), Exit::LocalIo);
-        assert_eq!(exit(1, Some(Halt::ReaderGone), false), Exit::ReaderGone);
-        assert_eq!(exit(3, Some(Halt::TooManyFailed), false), Exit::SomeFailed);
+        assert_eq!(exit(0, None, false), ExitReason::Done);
+        assert_eq!(exit(1, None, false), ExitReason::SomeFailed);
+        assert_eq!(exit(1, None, true), ExitReason::Interrupted);
+        assert_eq!(
+            exit(1, Some(BatchHaltKind::LocalIo), false),
+            ExitReason::LocalIo
+        );
+        assert_eq!(
+            exit(1, Some(BatchHaltKind::ReaderGone), false),
+            ExitReason::ReaderGone
+        );
+        assert_eq!(
+            exit(3, Some(BatchHaltKind::TooManyFailed), false),
+            ExitReason::SomeFailed
+        );
     }
 
     #[test]
     fn one_job_has_its_own_code_and_several_have_one_for_all() {
-        assert_eq!(exit(1, &[Exit::Done]), Exit::Done);
-        assert_eq!(exit(1, &[Exit::Verification]), Exit::Verification);
-        assert_eq!(exit(2, &[Exit::Done, Exit::Network]), Exit::SomeFailed);
+        assert_eq!(exit(1, &[ExitReason::Done]), ExitReason::Done);
         assert_eq!(
-            exit(2, &[Exit::Network, Exit::Interrupted]),
-            Exit::Interrupted
+            exit(1, &[ExitReason::Verification]),
+            ExitReason::Verification
         );
-        assert_eq!(exit(2, &[Exit::Done]), Exit::Interrupted);
-        let mut tally = Tally::default();
-        tally.add(Exit::Done);
-        assert!(tally.undelivered(Exit::ReaderGone) && !tally.undelivered(Exit::LocalIo));
-        assert_eq!(tally.exit(1), Exit::ReaderGone);
+        assert_eq!(
+            exit(2, &[ExitReason::Done, ExitReason::Network]),
+            ExitReason::SomeFailed
+        );
+        assert_eq!(
+            exit(2, &[ExitReason::Network, ExitReason::Interrupted]),
+            ExitReason::Interrupted
+        );
+        assert_eq!(exit(2, &[ExitReason::Done]), ExitReason::Interrupted);
+        let mut tally = ExitTally::default();
+        tally.add(ExitReason::Done);
+        assert!(
+            tally.undelivered(ExitReason::ReaderGone) && !tally.undelivered(ExitReason::LocalIo)
+        );
+        assert_eq!(tally.exit(1), ExitReason::ReaderGone);
     }
 }

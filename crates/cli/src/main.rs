@@ -19,39 +19,39 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use args::{Args, Command};
-use message::Form;
+use args::{CliArgs, CliCommand};
+use message::JsonOutputs;
 
 fn main() -> ExitCode {
     heap::bound();
-    let args = match Args::try_parse() {
+    let args = match CliArgs::try_parse() {
         Ok(args) => args,
-        Err(error) => return message::usage(&error, Form::of_words(std::env::args_os())),
+        Err(error) => return message::usage(&error, JsonOutputs::of_words(std::env::args_os())),
     };
     log(unasked(&args.command));
     limits::raise_open_files();
     match args.command {
-        Command::Get(get) => commands::get::run(&get),
-        Command::Serve(serve) => commands::serve::run(&serve),
-        Command::Tunnel(tunnel) => commands::tunnel::run(&tunnel),
-        Command::Sign(sign) => commands::sign::run(&sign),
-        Command::Demo(demo) => commands::demo::run(&demo),
-        Command::Completions(which) => commands::completions::run(which.shell),
+        CliCommand::Get(get) => commands::get::run(&get),
+        CliCommand::Serve(serve) => commands::serve::run(&serve),
+        CliCommand::Tunnel(tunnel) => commands::tunnel::run(&tunnel),
+        CliCommand::Sign(sign) => commands::sign::run(&sign),
+        CliCommand::Demo(demo) => commands::demo::run(&demo),
+        CliCommand::Completions(which) => commands::completions::run(which.shell),
     }
 }
 
 /// What is traced unasked. Downloads tell their troubles by themselves; those of a server that runs have nobody else to tell them.
-fn unasked(command: &Command) -> Option<&'static str> {
+fn unasked(command: &CliCommand) -> Option<&'static str> {
     match command {
         // Files that all can read are told of in the form of other warnings.
-        Command::Serve(serve) if !serve.running.quiet => {
+        CliCommand::Serve(serve) if !serve.running.quiet => {
             Some("haul_serve=warn,haul_service=warn,haul_serve::access::file=off")
         }
-        Command::Serve(_) => Some("haul_serve=error,haul_service=error"),
-        Command::Tunnel(tunnel) if !tunnel.running.quiet => {
+        CliCommand::Serve(_) => Some("haul_serve=error,haul_service=error"),
+        CliCommand::Tunnel(tunnel) if !tunnel.running.quiet => {
             Some("haul_tunnel=warn,haul_service=warn")
         }
-        Command::Tunnel(_) => Some("haul_tunnel=error,haul_service=error"),
+        CliCommand::Tunnel(_) => Some("haul_tunnel=error,haul_service=error"),
         _ => None,
     }
 }

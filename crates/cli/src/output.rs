@@ -5,7 +5,7 @@
 
 use std::io::{self, Write as _};
 
-use crate::exit::Exit;
+use crate::exit::ExitReason;
 use crate::message;
 use crate::sys;
 
@@ -56,10 +56,10 @@ pub(crate) fn stderr_line(line: &dyn std::fmt::Display) -> io::Result<()> {
 }
 
 /// How the program ends when a result could not be written.
-pub(crate) fn exit(error: &io::Error) -> Exit {
+pub(crate) fn exit(error: &io::Error) -> ExitReason {
     match error.kind() {
-        io::ErrorKind::BrokenPipe => Exit::ReaderGone,
-        _ => Exit::LocalIo,
+        io::ErrorKind::BrokenPipe => ExitReason::ReaderGone,
+        _ => ExitReason::LocalIo,
     }
 }
 
@@ -72,9 +72,9 @@ pub(crate) fn explain(error: &io::Error) -> (String, &'static str) {
 }
 
 /// For a command whose whole result goes to standard output: prints why it could not, unless nobody reads any more.
-pub(crate) fn undelivered(error: &io::Error) -> Exit {
+pub(crate) fn undelivered(error: &io::Error) -> ExitReason {
     let exit = exit(error);
-    if exit != Exit::ReaderGone {
+    if exit != ExitReason::ReaderGone {
         let (text, hint) = explain(error);
         message::error(&text, Some(hint));
     }

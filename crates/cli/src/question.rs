@@ -8,7 +8,7 @@ use std::io;
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum NoAnswer {
+pub(crate) enum PromptError {
     /// Nobody can be asked.
     #[error("there is no terminal to ask on")]
     NoTerminal(#[source] io::Error),
@@ -31,8 +31,8 @@ pub(crate) fn can_ask() -> bool {
 /// Asks, and waits for a line.
 ///
 /// # Errors
-/// See [`NoAnswer`].
-pub(crate) fn ask(question: &str) -> Result<String, NoAnswer> {
+/// See [`PromptError`].
+pub(crate) fn ask(question: &str) -> Result<String, PromptError> {
     terminal::ask(question)
 }
 
@@ -49,8 +49,8 @@ mod terminal {
     use tokio::runtime::{Builder, Runtime};
     use tokio::signal::unix::{SignalKind, signal};
 
-    use super::NoAnswer;
-    use crate::signals::Signals;
+    use super::PromptError;
+    use crate::signals::StopSignals;
 
     /// A control character that is none (`_POSIX_VDISABLE`).
     const DISABLED: u8 = if cfg!(target_os = "linux") { 0 } else { 0xff };
@@ -63,15 +63,15 @@ mod terminal {
         OpenOptions::new().read(true).write(true).open("/dev/tty")
     }
 
-    pub(super) fn ask(question: &str) -> Result<String, NoAnswer> {
-        let terminal = Arc::new(open().map_err(NoAnswer::NoTerminal)?);
+    pub(super) fn ask(question: &str) -> Result<String, PromptError> {
+        let terminal = Arc::new(open().map_err(PromptError::NoTerminal)?);
         let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(NoAnswer::Unreadable)?;
+        let runtime = runtime.map_err(PromptError::Unreadable)?;
         let line = runtime.block_on(line(&runtime, &terminal, question));
         // After a signal the thread that reads still waits for a line.
         runtime.shutdown_background();
         let line = line?;
-        let end = line.strip_suffix('\n').ok_or(NoAnswer::End)?;
+        let end = line.strip_suffix('\n').ok_or(PromptError::End)?;
         // ^\ is no signal here, and nobody has it in a password.
         Ok(end.strip_suffix('\r').unwrap_or(end).replace('\x1c', ""))
     }
@@ -81,13 +81,13 @@ mod terminal {
         runtime: &Runtime,
         terminal: &Arc<File>,
         question: &str,
-    ) -> Result<String, NoAnswer> {
+    ) -> Result<String, PromptError> {
         // Before the echo is turned off: from then on no signal may end the program on its own.
-        let mut signals = Signals::listen().map_err(NoAnswer::Unreadable)?;
+        let mut signals = StopSignals::listen().map_err(PromptError::Unreadable)?;
         let resumed = SignalKind::from_raw(Signal::CONT.as_raw());
-        let mut resumed = signal(resumed).map_err(NoAnswer::Unreadable)?;
-        let hidden = Hidden::new(terminal).map_err(NoAnswer::NoTerminal)?;
-        let show = || write!(&**terminal, "{question}").map_err(NoAnswer::Unreadable);
+        let mut resumed = signal(resumed).map_err(PromptError::Unreadable)?;
+        let hidden = HiddenInput::new(terminal).map_err(PromptError::NoTerminal)?;
+        let show = || write!(&**terminal, "{question}").map_err(PromptError::Unreadable);
         show()?;
         let reader = Arc::clone(terminal);
         let mut read = runtime.spawn_blocking(move || {
@@ -97,27 +97,27 @@ mod terminal {
         loop {
             tokio::select! {
                 biased;
-                _ = signals.next() => return Err(NoAnswer::Interrupted),
+                _ = signals.next() => return Err(PromptError::Interrupted),
                 Some(()) = resumed.recv() => {
                     // The shell in between had the terminal as it likes it.
-                    hidden.hide().map_err(NoAnswer::Unreadable)?;
+                    hidden.hide().map_err(PromptError::Unreadable)?;
                     show()?;
                 }
                 line = &mut read => {
-                    return line.map_err(io::Error::other).flatten().map_err(NoAnswer::Unreadable);
+                    return line.map_err(io::Error::other).flatten().map_err(PromptError::Unreadable);
                 }
             }
         }
     }
 
     /// A terminal that does not show what is typed, for as long as this lives.
-    struct Hidden<'a> {
+    struct HiddenInput<'a> {
         terminal: &'a File,
         /// As it was.
         before: Termios,
     }
 
-    impl<'a> Hidden<'a> {
+    impl<'a> HiddenInput<'a> {
         fn new(terminal: &'a File) -> io::Result<Self> {
             let before = tcgetattr(terminal)?;
             let hidden = Self { terminal, before };
@@ -133,7 +133,7 @@ mod terminal {
         }
     }
 
-    impl Drop for Hidden<'_> {
+    impl Drop for HiddenInput<'_> {
         fn drop(&mut self) {
             // In the background the terminal is another's, and touching it would stop us.
             if tcgetpgrp(self.terminal).is_ok_and(|group| group == getpgrp()) {
@@ -147,14 +147,14 @@ mod terminal {
 
 #[cfg(not(unix))]
 mod terminal {
-    use super::NoAnswer;
+    use super::PromptError;
 
     /// Known when it is asked.
     pub(super) fn is_there() -> bool {
         true
     }
 
-    pub(super) fn ask(question: &str) -> Result<String, NoAnswer> {
-        rpassword::prompt_password(question).map_err(NoAnswer::NoTerminal)
+    pub(super) fn ask(question: &str) -> Result<String, PromptError> {
+        rpassword::prompt_password(question).map_err(PromptError::NoTerminal)
     }
 }

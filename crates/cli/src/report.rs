@@ -9,10 +9,10 @@ use std::time::Duration;
 use console::{measure_text_width, truncate_str};
 use haul_net::shown;
 use haul_plan::Checksum;
-use haul_transfer::{GetError, Job, Outcome};
+use haul_transfer::{DownloadJob, DownloadOutcome, GetError};
 use serde_json::{Map, Value, json};
 
-use crate::exit::Exit;
+use crate::exit::ExitReason;
 use crate::message;
 use crate::progress::{bytes_text, rate_text};
 pub(crate) use batch::{
@@ -21,7 +21,7 @@ pub(crate) use batch::{
 };
 
 /// The line on standard error: `PATH  96.0 MiB in 1.02 s, 94.1 MiB/s, 16 connections`, or as much as fits into `width`.
-pub(crate) fn summary(outcome: &Outcome, width: Option<usize>) -> String {
+pub(crate) fn summary(outcome: &DownloadOutcome, width: Option<usize>) -> String {
     let name = message::harmless(&name(outcome.path.as_ref()));
     if outcome.not_modified {
         return fitted(&name, &["  not modified".into()], width);
@@ -76,7 +76,7 @@ pub(crate) fn total(
 
 /// The digests that were asked for without a value to compare them with, one a line, as the `*sum` tools print and check
 /// them.
-pub(crate) fn checksums(outcome: &Outcome, asked: &[Checksum]) -> Vec<String> {
+pub(crate) fn checksums(outcome: &DownloadOutcome, asked: &[Checksum]) -> Vec<String> {
     let name = name(outcome.path.as_ref());
     // The outcome has them in the order asked; one that was not computed has no line to be confused with.
     asked
@@ -91,7 +91,7 @@ pub(crate) fn checksums(outcome: &Outcome, asked: &[Checksum]) -> Vec<String> {
 }
 
 /// All digests, by algorithm.
-pub(crate) fn digests(outcome: &Outcome) -> Map<String, Value> {
+pub(crate) fn digests(outcome: &DownloadOutcome) -> Map<String, Value> {
     outcome
         .checksums
         .iter()
@@ -100,7 +100,7 @@ pub(crate) fn digests(outcome: &Outcome) -> Map<String, Value> {
 }
 
 /// The result as an object.
-pub(crate) fn object(job: u64, outcome: &Outcome) -> Value {
+pub(crate) fn object(job: u64, outcome: &DownloadOutcome) -> Value {
     json!({
         "job": job,
         "url": shown(&outcome.url),
@@ -121,12 +121,12 @@ pub(crate) fn object(job: u64, outcome: &Outcome) -> Value {
 }
 
 /// A failure as an object.
-pub(crate) fn failure(job: &Job, error: &GetError) -> Value {
+pub(crate) fn failure(job: &DownloadJob, error: &GetError) -> Value {
     json!({
         "job": job.id,
         "url": shown(&job.url),
         "error": {
-            "class": Exit::of(error).name(),
+            "class": ExitReason::of(error).name(),
             "message": message::chain(error),
             "hint": message::hint(error),
         },
@@ -140,7 +140,7 @@ pub(crate) fn rate(bytes: u64, elapsed: Duration) -> u64 {
 }
 
 /// Bytes of the resource that came in this run.
-pub(crate) fn came(outcome: &Outcome) -> u64 {
+pub(crate) fn came(outcome: &DownloadOutcome) -> u64 {
     if outcome.not_modified {
         return 0;
     }
@@ -153,14 +153,14 @@ fn name(path: Option<&PathBuf>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use haul_plan::Algorithm;
-    use haul_transfer::Output;
+    use haul_plan::DigestAlgorithm;
+    use haul_transfer::JobOutput;
     use url::Url;
 
     use super::*;
 
-    fn outcome() -> Outcome {
-        Outcome {
+    fn outcome() -> DownloadOutcome {
+        DownloadOutcome {
             url: Url::parse("http://me:s3cret@h.test/f?sig=s3cret").unwrap(),
             final_url: Url::parse("http://cdn.test/f?X-Amz-Signature=s3cret&a=1").unwrap(),
             path: Some("d/f".into()),
@@ -172,7 +172,7 @@ mod tests {
             segments: 20,
             retries: 1,
             etag: Some("\"v1\"".into()),
-            checksums: vec![(Algorithm::Crc32c, "00ff00ff".into())],
+            checksums: vec![(DigestAlgorithm::Crc32c, "00ff00ff".into())],
             not_modified: false,
         }
     }
@@ -183,7 +183,7 @@ mod tests {
             summary(&outcome(), None),
             "d/f  96.0 MiB in 1.02 s, 94.1 MiB/s, 16 connections"
         );
-        let resumed = Outcome {
+        let resumed = DownloadOutcome {
             resumed: 48 << 20,
             connections: 1,
             ..outcome()
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(summary(&resumed, None), line);
         assert_eq!(
             summary(
-                &Outcome {
+                &DownloadOutcome {
                     not_modified: true,
                     ..outcome()
                 },
@@ -201,7 +201,7 @@ mod tests {
             ),
             "d/f  not modified"
         );
-        let same = Outcome {
+        let same = DownloadOutcome {
             not_modified: true,
             ..outcome()
         };
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn lines_are_fitted_to_a_terminal_as_its_bars_are() {
-        let long = Outcome {
+        let long = DownloadOutcome {
             path: Some("日本語のとても長い名前/debian-12.iso".into()),
             resumed: 1,
             ..outcome()
@@ -244,10 +244,10 @@ mod tests {
     fn objects_for_programs() {
         insta::assert_snapshot!(serde_json::to_string_pretty(&object(0, &outcome())).unwrap());
         let exists = GetError::Exists { path: "d/f".into() };
-        let job = Job {
+        let job = DownloadJob {
             id: 0,
             url: outcome().url,
-            output: Output::Stdout,
+            output: JobOutput::Stdout,
             checksums: Vec::new(),
             mirrors: Vec::new(),
             pieces: None,

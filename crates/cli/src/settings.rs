@@ -13,26 +13,28 @@ mod tunnel;
 
 use std::path::Path;
 
-use haul_net::{ClientConfig, ConnectorConfig, Family, ProxyRules, connector};
-use haul_plan::{Glob, Http, RedirectOptions, RetryOptions};
-use haul_transfer::{Connections, Existing, GetOptions, Output};
+use haul_net::{AddressFamily, ClientConfig, ConnectorConfig, ProxyRules, connector};
+use haul_plan::{Glob, HttpVersionChoice, RedirectOptions, RetryOptions};
+use haul_transfer::{ConnectionCount, ExistingFilePolicy, GetOptions, JobOutput};
 
 use url::Url;
 
 use crate::args::{
-    AddressArgs, ConnectionArgs, Field, GetArgs, HttpUrl, Resolve, UrlText, ValueError,
+    AddressArgs, ConnectionArgs, GetArgs, HeaderArg, HttpUrl, ResolveArg, UrlArg, ValueError,
 };
-use crate::sources::Source;
-pub(crate) use batch::{Many, destination};
+use crate::sources::JobSourceArg;
+pub(crate) use batch::{BatchWorkload, destination};
 use credentials::credentials;
 pub(crate) use error::SettingError;
-pub(crate) use few::Few;
+pub(crate) use few::SingleDownloads;
 pub(crate) use proxies::left_out;
-pub(crate) use said::{By, Said};
+pub(crate) use said::{OptionSource, Sourced};
 pub(crate) use secrets::{exposed, signing_key};
-pub(crate) use serve::{ServeSettings, TlsSettings, Who};
+pub(crate) use serve::{AccessSummary, ServeSettings, TlsSettings};
 use tls::tls;
-pub(crate) use tunnel::{Passwords, Planned, RunningSettings, StdioSettings, TunnelSettings};
+pub(crate) use tunnel::{
+    PlannedTunnel, ProcessSettings, PromptedPasswords, StdioSettings, TunnelSettings,
+};
 
 /// What `haul get` was told, resolved.
 #[derive(Debug)]
@@ -42,19 +44,19 @@ pub(crate) struct GetSettings {
     /// For `transfer`.
     pub(crate) options: GetOptions,
     /// What is to be done with them.
-    pub(crate) task: Task,
+    pub(crate) task: GetTask,
 }
 
 /// What is to be done.
 #[derive(Debug)]
-pub(crate) enum Task {
+pub(crate) enum GetTask {
     /// Downloads that are watched one by one.
-    Few(Few),
+    Few(SingleDownloads),
     /// A batch.
-    Many(Box<Many>),
+    Many(Box<BatchWorkload>),
 }
 
-impl Task {
+impl GetTask {
     /// The directories of files whose whole path is known.
     pub(crate) fn directories(&self) -> impl Iterator<Item = &Path> {
         let jobs = match self {
@@ -62,7 +64,7 @@ impl Task {
             Self::Many(_) => &[],
         };
         jobs.iter().filter_map(|job| match &job.output {
-            Output::File(path) => path.parent().filter(|path| !path.as_os_str().is_empty()),
+            JobOutput::File(path) => path.parent().filter(|path| !path.as_os_str().is_empty()),
             _ => None,
         })
     }
@@ -99,9 +101,9 @@ impl GetSettings {
             let many = batch::many(args, options.connections, named)?;
             client.idle = client.idle.max(many.idle());
             client.idle_total = client.idle_total.max(many.options.dispatch.total);
-            Task::Many(Box::new(many))
+            GetTask::Many(Box::new(many))
         } else {
-            Task::Few(few::jobs(args, named)?)
+            GetTask::Few(few::jobs(args, named)?)
         };
         Ok(Self {
             client,
@@ -112,11 +114,11 @@ impl GetSettings {
 }
 
 /// What the URLs on the command line stand for.
-fn named(args: &GetArgs) -> Result<Vec<Source>, SettingError> {
-    let url = |text: &UrlText| match text {
-        UrlText::Url(url) => Ok(Source::Url(url.0.clone())),
-        UrlText::Glob(text) if args.batch.globoff => http_url(text).map(Source::Url),
-        UrlText::Glob(text) => glob(text),
+fn named(args: &GetArgs) -> Result<Vec<JobSourceArg>, SettingError> {
+    let url = |text: &UrlArg| match text {
+        UrlArg::Url(url) => Ok(JobSourceArg::Url(url.0.clone())),
+        UrlArg::Glob(text) if args.batch.globoff => http_url(text).map(JobSourceArg::Url),
+        UrlArg::Glob(text) => glob(text),
     };
     args.urls.iter().map(url).collect()
 }
@@ -132,7 +134,7 @@ fn http_url(text: &str) -> Result<Url, SettingError> {
     text.parse().map(|url: HttpUrl| url.0).map_err(wrong)
 }
 
-fn glob(text: &str) -> Result<Source, SettingError> {
+fn glob(text: &str) -> Result<JobSourceArg, SettingError> {
     let wrong = |error| {
         let text = format!("{} cannot be read", haul_net::shown_text(text));
         SettingError::new(text)
@@ -143,8 +145,8 @@ fn glob(text: &str) -> Result<Source, SettingError> {
     let first = glob.item(0).map_or_else(String::new, |item| item.url);
     let first = http_url(&first)?;
     Ok(match glob.len() {
-        1 => Source::Url(first),
-        _ => Source::Glob { glob, first },
+        1 => JobSourceArg::Url(first),
+        _ => JobSourceArg::Glob { glob, first },
     })
 }
 
@@ -154,14 +156,14 @@ fn options(args: &GetArgs) -> GetOptions {
         connections: args
             .speed
             .max_connections
-            .map_or(defaults.connections, |n| Connections::Fixed(n.into())),
+            .map_or(defaults.connections, |n| ConnectionCount::Fixed(n.into())),
         min_segment: args.speed.min_segment_size.map(|size| size.0),
         segment: args.speed.segment_size.map(|size| size.0),
         resume: !args.output.no_resume,
         existing: match (args.output.overwrite, args.output.update) {
-            (true, _) => Existing::Overwrite,
-            (_, true) => Existing::Update,
-            _ => Existing::Keep,
+            (true, _) => ExistingFilePolicy::Overwrite,
+            (_, true) => ExistingFilePolicy::Update,
+            _ => ExistingFilePolicy::Keep,
         },
         decode: args.output.decode,
         retry: retry(args.connection.retries),
@@ -181,7 +183,7 @@ fn retry(retries: Option<u32>) -> RetryOptions {
 
 fn client(args: &GetArgs) -> Result<ClientConfig, SettingError> {
     let defaults = ClientConfig::default();
-    let (given, removed): (Vec<&Field>, Vec<_>) = args
+    let (given, removed): (Vec<&HeaderArg>, Vec<_>) = args
         .request
         .headers
         .iter()
@@ -195,9 +197,9 @@ fn client(args: &GetArgs) -> Result<ClientConfig, SettingError> {
         proxy: proxy(&args.connection)?,
         tls: tls(&args.connection.tls)?,
         http: match (args.connection.http1, args.connection.http2) {
-            (true, _) => Http::Http1,
-            (_, true) => Http::Http2,
-            _ => Http::Auto,
+            (true, _) => HttpVersionChoice::Http1,
+            (_, true) => HttpVersionChoice::Http2,
+            _ => HttpVersionChoice::Auto,
         },
         redirects: RedirectOptions {
             max: usize::try_from(args.request.max_redirs).unwrap_or(usize::MAX),
@@ -230,17 +232,17 @@ fn connector(args: &ConnectionArgs) -> ConnectorConfig {
 }
 
 /// The only family of addresses that may be used, if one alone may.
-fn family(args: &AddressArgs) -> Option<Family> {
+fn family(args: &AddressArgs) -> Option<AddressFamily> {
     match (args.ipv4, args.ipv6) {
-        (true, _) => Some(Family::V4),
-        (_, true) => Some(Family::V6),
+        (true, _) => Some(AddressFamily::V4),
+        (_, true) => Some(AddressFamily::V6),
         _ => None,
     }
 }
 
 /// An address told by hand.
-fn pin(told: &Resolve) -> connector::Pin {
-    connector::Pin {
+fn pin(told: &ResolveArg) -> connector::PinnedAddress {
+    connector::PinnedAddress {
         host: told.host.clone(),
         port: told.port,
         addresses: told.addresses.clone(),

@@ -7,12 +7,12 @@ mod server;
 
 use std::io;
 
-use crate::exit::Exit;
-pub(crate) use server::{ServerSignals, Wanted};
+use crate::exit::ExitReason;
+pub(crate) use server::{ServerSignal, ServerSignals};
 
 /// What was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum SignalRequest {
     /// To end: SIGINT or SIGTERM.
     End,
     /// To end, since the terminal is gone: SIGHUP.
@@ -21,7 +21,7 @@ pub(crate) enum Asked {
 
 /// Listens for signals from when it is made: none gets lost between two waits.
 #[derive(Debug)]
-pub(crate) struct Signals {
+pub(crate) struct StopSignals {
     #[cfg(unix)]
     interrupt: tokio::signal::unix::Signal,
     #[cfg(unix)]
@@ -31,7 +31,7 @@ pub(crate) struct Signals {
     hang_up: Option<tokio::signal::unix::Signal>,
 }
 
-impl Signals {
+impl StopSignals {
     /// Takes the signals over.
     ///
     /// # Errors
@@ -59,7 +59,7 @@ impl Signals {
 
     /// Waits for the next signal. Cancel safe.
     #[cfg(unix)]
-    pub(crate) async fn next(&mut self) -> Asked {
+    pub(crate) async fn next(&mut self) -> SignalRequest {
         let hang_up = async {
             match &mut self.hang_up {
                 Some(signal) => signal.recv().await,
@@ -67,19 +67,19 @@ impl Signals {
             }
         };
         tokio::select! {
-            _ = self.interrupt.recv() => Asked::End,
-            _ = self.terminate.recv() => Asked::End,
-            _ = hang_up => Asked::HangUp,
+            _ = self.interrupt.recv() => SignalRequest::End,
+            _ = self.terminate.recv() => SignalRequest::End,
+            _ = hang_up => SignalRequest::HangUp,
         }
     }
 
     /// Waits for the next Ctrl-C. Cancel safe.
     #[cfg(not(unix))]
-    pub(crate) async fn next(&mut self) -> Asked {
+    pub(crate) async fn next(&mut self) -> SignalRequest {
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
         }
-        Asked::End
+        SignalRequest::End
     }
 }
 
@@ -110,7 +110,7 @@ fn ignored(status: &str) -> Option<u64> {
     reason = "the second signal does not wait; journals survive it as they survive a kill"
 )]
 pub(crate) fn abort() -> ! {
-    std::process::exit(Exit::Interrupted as i32);
+    std::process::exit(ExitReason::Interrupted as i32);
 }
 
 #[cfg(all(test, unix))]

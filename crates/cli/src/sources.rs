@@ -10,12 +10,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use haul_net::shown_text;
 use haul_plan::Glob;
-use haul_transfer::list::{BadLine, Entry, Format, List, Problem};
+use haul_transfer::list::{BadLine, BadLineProblem, DownloadList, Format, ListEntry};
 use url::Url;
 
 /// Names files.
 #[derive(Debug)]
-pub(crate) enum Source {
+pub(crate) enum JobSourceArg {
     /// One.
     Url(Url),
     /// Many by one text.
@@ -37,10 +37,10 @@ pub(crate) enum Source {
     /// A list on standard input.
     Stdin(Option<Format>),
     /// The files of a Metalink document, which was read as a whole; in place of those that cannot be used, why.
-    Document(Vec<Result<Entry, BadLine>>),
+    Document(Vec<Result<ListEntry, BadLine>>),
 }
 
-impl Source {
+impl JobSourceArg {
     /// The URL that may lack a password.
     pub(crate) fn url_mut(&mut self) -> Option<&mut Url> {
         match self {
@@ -66,75 +66,77 @@ impl Source {
 
 /// All that name files, in their order.
 #[derive(Debug)]
-pub(crate) struct Sources {
+pub(crate) struct JobSourceArgs {
     /// Those not begun.
-    waiting: VecDeque<Source>,
+    waiting: VecDeque<JobSourceArg>,
     /// The one that is read.
-    current: Option<Current>,
+    current: Option<CurrentSource>,
     /// Options in lists that were not obeyed.
-    ignored: Ignored,
+    ignored: IgnoredListOptions,
 }
 
 /// A source that is being read.
 #[derive(Debug)]
-enum Current {
+enum CurrentSource {
     /// A glob, and the number of its next member.
     Glob(Glob, Url, u64),
     /// A list, and what messages call it.
-    List(List, String),
+    List(DownloadList, String),
     /// Files of a Metalink document.
-    Document(std::vec::IntoIter<Result<Entry, BadLine>>),
+    Document(std::vec::IntoIter<Result<ListEntry, BadLine>>),
 }
 
-impl Sources {
-    pub(crate) fn new(sources: Vec<Source>) -> Self {
+impl JobSourceArgs {
+    pub(crate) fn new(sources: Vec<JobSourceArg>) -> Self {
         Self {
             waiting: sources.into(),
             current: None,
-            ignored: Ignored::default(),
+            ignored: IgnoredListOptions::default(),
         }
     }
 
     /// Where options that are not obeyed are noted as they are read.
-    pub(crate) fn ignored(&self) -> Ignored {
+    pub(crate) fn ignored(&self) -> IgnoredListOptions {
         self.ignored.clone()
     }
 
     /// Begins a source, or is all of it.
-    fn begin(&mut self, source: Source) -> Option<Entry> {
+    fn begin(&mut self, source: JobSourceArg) -> Option<ListEntry> {
         let list = |read: Box<dyn Read + Send>, format, name: String| {
-            Current::List(List::open(read, format, &name), name)
+            CurrentSource::List(DownloadList::open(read, format, &name), name)
         };
         self.current = Some(match source {
-            Source::Url(url) => return Some(Entry::new(0, url)),
-            Source::Glob { glob, first } => Current::Glob(glob, first, 0),
-            Source::List { name, file, format } => list(Box::new(file), format, name),
-            Source::Document(files) => Current::Document(files.into_iter()),
-            Source::Stdin(format) => list(Box::new(io::stdin()), format, "standard input".into()),
+            JobSourceArg::Url(url) => return Some(ListEntry::new(0, url)),
+            JobSourceArg::Glob { glob, first } => CurrentSource::Glob(glob, first, 0),
+            JobSourceArg::List { name, file, format } => list(Box::new(file), format, name),
+            JobSourceArg::Document(files) => CurrentSource::Document(files.into_iter()),
+            JobSourceArg::Stdin(format) => {
+                list(Box::new(io::stdin()), format, "standard input".into())
+            }
         });
         None
     }
 }
 
-impl Iterator for Sources {
-    type Item = Result<Entry, BadLine>;
+impl Iterator for JobSourceArgs {
+    type Item = Result<ListEntry, BadLine>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             let item = match &mut self.current {
-                Some(Current::Glob(glob, first, number)) => {
+                Some(CurrentSource::Glob(glob, first, number)) => {
                     *number += 1;
                     glob.item(*number - 1)
                         .map(|item| member(&item.url, first, *number))
                 }
-                Some(Current::List(list, name)) => {
+                Some(CurrentSource::List(list, name)) => {
                     let item = list.next();
                     if item.is_none() {
                         self.ignored.note(name, list.ignored());
                     }
                     item
                 }
-                Some(Current::Document(files)) => files.next(),
+                Some(CurrentSource::Document(files)) => files.next(),
                 None => None,
             };
             if item.is_some() {
@@ -150,16 +152,16 @@ impl Iterator for Sources {
 }
 
 /// A member of a glob. It has the password of the first one, if it has its user and none of its own.
-fn member(text: &str, first: &Url, number: u64) -> Result<Entry, BadLine> {
+fn member(text: &str, first: &Url, number: u64) -> Result<ListEntry, BadLine> {
     let bad = |problem| BadLine {
         list: "the URL's members".into(),
         line: number,
         excerpt: shown_text(text),
         problem,
     };
-    let mut url = Url::parse(text).map_err(|error| bad(Problem::Url(error)))?;
+    let mut url = Url::parse(text).map_err(|error| bad(BadLineProblem::Url(error)))?;
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
-        return Err(bad(Problem::Scheme));
+        return Err(bad(BadLineProblem::Scheme));
     }
     let lacks = url.password().is_none() && !url.username().is_empty();
     let same = url.username() == first.username() && url.origin() == first.origin();
@@ -167,17 +169,17 @@ fn member(text: &str, first: &Url, number: u64) -> Result<Entry, BadLine> {
         // A URL with a user can have a password.
         let _ = url.set_password(first.password());
     }
-    Ok(Entry::new(0, url))
+    Ok(ListEntry::new(0, url))
 }
 
 /// Options of lists that were seen, are not obeyed, and would have changed what is asked for.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Ignored(Arc<Mutex<Vec<InList>>>);
+pub(crate) struct IgnoredListOptions(Arc<Mutex<Vec<OpenList>>>);
 
 /// A list, and its options.
-type InList = (String, BTreeSet<&'static str>);
+type OpenList = (String, BTreeSet<&'static str>);
 
-impl Ignored {
+impl IgnoredListOptions {
     fn note(&self, list: &str, options: BTreeSet<&'static str>) {
         if !options.is_empty() {
             let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -188,7 +190,7 @@ impl Ignored {
     /// What there is to say of it, a line for each list.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let warning = |(list, options): &InList| {
+        let warning = |(list, options): &OpenList| {
             let options: Vec<&str> = options.iter().copied().collect();
             format!("{list}: not obeyed: {}", options.join(", "))
         };

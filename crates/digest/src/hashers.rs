@@ -1,6 +1,6 @@
 //! Several digests over one pass of the bytes.
 
-use haul_plan::Algorithm;
+use haul_plan::DigestAlgorithm;
 use sha2::Digest as _;
 
 use crate::Crc32c;
@@ -16,14 +16,14 @@ enum Hasher {
 }
 
 impl Hasher {
-    fn new(algorithm: Algorithm) -> Self {
+    fn new(algorithm: DigestAlgorithm) -> Self {
         match algorithm {
-            Algorithm::Sha256 => Self::Sha256(sha2::Sha256::new()),
-            Algorithm::Sha512 => Self::Sha512(sha2::Sha512::new()),
-            Algorithm::Sha1 => Self::Sha1(sha1::Sha1::new()),
-            Algorithm::Md5 => Self::Md5(md5::Md5::new()),
-            Algorithm::Blake3 => Self::Blake3(Box::default()),
-            Algorithm::Crc32c => Self::Crc32c(Crc32c::new()),
+            DigestAlgorithm::Sha256 => Self::Sha256(sha2::Sha256::new()),
+            DigestAlgorithm::Sha512 => Self::Sha512(sha2::Sha512::new()),
+            DigestAlgorithm::Sha1 => Self::Sha1(sha1::Sha1::new()),
+            DigestAlgorithm::Md5 => Self::Md5(md5::Md5::new()),
+            DigestAlgorithm::Blake3 => Self::Blake3(Box::default()),
+            DigestAlgorithm::Crc32c => Self::Crc32c(Crc32c::new()),
         }
     }
 
@@ -54,18 +54,18 @@ impl Hasher {
 
 /// A finished digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Digested {
+pub struct FinishedDigest {
     /// Which one.
-    pub algorithm: Algorithm,
+    pub algorithm: DigestAlgorithm,
     /// Its bytes, most significant first.
     pub digest: Vec<u8>,
 }
 
 /// Several digests over one pass of the bytes; by default none.
 #[derive(Default)]
-pub struct Hashers(Vec<(Algorithm, Hasher)>);
+pub struct DigestSet(Vec<(DigestAlgorithm, Hasher)>);
 
-impl std::fmt::Debug for Hashers {
+impl std::fmt::Debug for DigestSet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_list()
             .entries(self.0.iter().map(|(algorithm, _)| algorithm))
@@ -73,10 +73,10 @@ impl std::fmt::Debug for Hashers {
     }
 }
 
-impl Hashers {
+impl DigestSet {
     /// Begins a digest of each algorithm, each once.
-    pub fn new(algorithms: impl IntoIterator<Item = Algorithm>) -> Self {
-        let mut hashers: Vec<(Algorithm, Hasher)> = Vec::new();
+    pub fn new(algorithms: impl IntoIterator<Item = DigestAlgorithm>) -> Self {
+        let mut hashers: Vec<(DigestAlgorithm, Hasher)> = Vec::new();
         for algorithm in algorithms {
             if hashers.iter().all(|(known, _)| *known != algorithm) {
                 hashers.push((algorithm, Hasher::new(algorithm)));
@@ -93,7 +93,7 @@ impl Hashers {
 
     /// Which digests are computed.
     #[must_use]
-    pub fn algorithms(&self) -> Vec<Algorithm> {
+    pub fn algorithms(&self) -> Vec<DigestAlgorithm> {
         self.0.iter().map(|(algorithm, _)| *algorithm).collect()
     }
 
@@ -106,8 +106,8 @@ impl Hashers {
 
     /// The digests of all bytes taken.
     #[must_use]
-    pub fn finish(self) -> Vec<Digested> {
-        let finish = |(algorithm, hasher): (Algorithm, Hasher)| Digested {
+    pub fn finish(self) -> Vec<FinishedDigest> {
+        let finish = |(algorithm, hasher): (DigestAlgorithm, Hasher)| FinishedDigest {
             algorithm,
             digest: hasher.finish(),
         };
@@ -134,8 +134,8 @@ mod tests {
 
     #[test]
     fn each_algorithm_gives_its_published_digest_of_abc() {
-        use Algorithm::{Blake3, Crc32c, Md5, Sha1, Sha256, Sha512};
-        let mut hashers = Hashers::new([Sha256, Sha512, Sha1, Md5, Blake3, Crc32c, Sha256]);
+        use DigestAlgorithm::{Blake3, Crc32c, Md5, Sha1, Sha256, Sha512};
+        let mut hashers = DigestSet::new([Sha256, Sha512, Sha1, Md5, Blake3, Crc32c, Sha256]);
         hashers.update(b"a");
         hashers.update(b"bc");
         let found: Vec<String> = hashers

@@ -1,10 +1,10 @@
 //! Digests of bytes: what a download, an upload and a partial file are checked with.
 //!
-//! [`Hashers`] computes several over one pass; `plan` has their names and how they are written. [`crc32c`] and [`combine`] are for
+//! [`DigestSet`] computes several over one pass; `plan` has their names and how they are written. [`crc32c`] and [`combine`] are for
 //! records of many small pieces.
 
 mod crc;
 mod hashers;
 
 pub use crc::{Crc32c, combine, crc32c};
-pub use hashers::{Digested, Hashers, hex};
+pub use hashers::{DigestSet, FinishedDigest, hex};

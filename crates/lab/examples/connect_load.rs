@@ -29,7 +29,7 @@ const PATIENCE: Timespec = Timespec {
 const HEAD: usize = 16 << 10;
 
 /// What is asked, and how often.
-struct Plan {
+struct ConnectLoadOptions {
     /// Who is asked for tunnels.
     proxy: SocketAddr,
     /// What asks for one.
@@ -61,7 +61,7 @@ fn main() -> ExitCode {
 }
 
 /// The plan that the arguments describe.
-fn plan(arguments: &[String]) -> Option<Plan> {
+fn plan(arguments: &[String]) -> Option<ConnectLoadOptions> {
     let [proxy, target, path, options @ ..] = arguments else {
         return None;
     };
@@ -80,7 +80,7 @@ fn plan(arguments: &[String]) -> Option<Plan> {
     } else {
         ""
     };
-    let plan = Plan {
+    let plan = ConnectLoadOptions {
         proxy: proxy.parse().ok()?,
         connect: format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n").into_bytes(),
         get: format!(
@@ -95,12 +95,12 @@ fn plan(arguments: &[String]) -> Option<Plan> {
 }
 
 /// Runs the whole plan; returns what came of it.
-fn run(plan: &Plan) -> Result<String> {
+fn run(plan: &ConnectLoadOptions) -> Result<String> {
     let started = now();
-    let mut done = Done::default();
+    let mut done = ConnectLoadTotals::default();
     let mut begun = plan.connections.min(plan.requests);
     let mut tunnels = (0..begun)
-        .map(|_| Tunnel::open(plan))
+        .map(|_| ConnectTunnel::open(plan))
         .collect::<Result<Vec<_>>>()?;
     while !tunnels.is_empty() {
         let mut at = 0;
@@ -127,7 +127,7 @@ fn run(plan: &Plan) -> Result<String> {
 }
 
 /// Which of the tunnels have something to read; waits until one has.
-fn readable(tunnels: &[Tunnel]) -> Result<Vec<bool>> {
+fn readable(tunnels: &[ConnectTunnel]) -> Result<Vec<bool>> {
     let mut polled: Vec<_> = tunnels
         .iter()
         .map(|tunnel| PollFd::new(&tunnel.stream, PollFlags::IN))
@@ -140,7 +140,7 @@ fn readable(tunnels: &[Tunnel]) -> Result<Vec<bool>> {
 
 /// What went over all tunnels.
 #[derive(Default)]
-struct Done {
+struct ConnectLoadTotals {
     /// Bytes of bodies.
     bytes: u64,
     /// How long each request took, with its CONNECT where it had one of its own.
@@ -148,7 +148,7 @@ struct Done {
 }
 
 /// One tunnel, and the request that it carries.
-struct Tunnel {
+struct ConnectTunnel {
     /// The connection to the proxy.
     stream: TcpStream,
     /// What of the answer has come: the proxy's first, then the target's.
@@ -159,9 +159,9 @@ struct Tunnel {
     started: Instant,
 }
 
-impl Tunnel {
+impl ConnectTunnel {
     /// Asks the proxy for one.
-    fn open(plan: &Plan) -> Result<Self> {
+    fn open(plan: &ConnectLoadOptions) -> Result<Self> {
         let started = now();
         let mut stream = TcpStream::connect(plan.proxy)?;
         stream.write_all(&plan.connect)?;
@@ -174,7 +174,7 @@ impl Tunnel {
     }
 
     /// Begins the next request: on the same connection, or on another that takes its place.
-    fn again(&mut self, plan: &Plan) -> Result<()> {
+    fn again(&mut self, plan: &ConnectLoadOptions) -> Result<()> {
         if !plan.stay {
             *self = Self::open(plan)?;
             return Ok(());
@@ -185,7 +185,7 @@ impl Tunnel {
     }
 
     /// Reads what is there; returns whether that ends the request.
-    fn advance(&mut self, plan: &Plan, done: &mut Done) -> Result<bool> {
+    fn advance(&mut self, plan: &ConnectLoadOptions, done: &mut ConnectLoadTotals) -> Result<bool> {
         let mut piece = [0; HEAD];
         let read = self.stream.read(&mut piece)?;
         self.answer.extend_from_slice(&piece[..read]);

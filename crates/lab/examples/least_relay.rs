@@ -34,7 +34,7 @@ const LISTENER: u64 = u64::MAX;
 const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
 
 /// One connection.
-struct Pair {
+struct RelayPair {
     /// The client, and the proxy.
     ends: [OwnedFd; 2],
     /// Whether the proxy has answered.
@@ -44,13 +44,13 @@ struct Pair {
 }
 
 /// All of it.
-struct Relay {
+struct MinimalRelay {
     epoll: OwnedFd,
     proxy: SocketAddr,
     /// What asks for a tunnel.
     question: Vec<u8>,
     /// By twice what their clients' events are called, and one more for their proxies'.
-    pairs: HashMap<u64, Pair>,
+    pairs: HashMap<u64, RelayPair>,
     next: u64,
     room: Vec<u8>,
 }
@@ -80,7 +80,7 @@ fn run((port, proxy): (&str, &str), target: &str) -> Result<()> {
         EventData::new_u64(LISTENER),
         EventFlags::IN,
     )?;
-    let mut relay = Relay {
+    let mut relay = MinimalRelay {
         epoll,
         proxy: proxy.parse().map_err(Error::other)?,
         question: format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n").into_bytes(),
@@ -105,7 +105,7 @@ fn run((port, proxy): (&str, &str), target: &str) -> Result<()> {
     }
 }
 
-impl Relay {
+impl MinimalRelay {
     /// Accepts a client, and asks the proxy for its tunnel.
     fn begin(&mut self, listener: &TcpListener) -> Result<()> {
         let client = match accept_with(listener, FLAGS) {
@@ -123,7 +123,7 @@ impl Relay {
         let number = self.next;
         self.next += 2;
         self.watch(&proxy, number + 1)?;
-        let pair = Pair {
+        let pair = RelayPair {
             ends: [client, proxy],
             is_there: false,
             ended: [false; 2],
@@ -167,7 +167,7 @@ impl Relay {
     }
 
     /// Once, or to the end where that has come as well.
-    fn hand_on(&mut self, pair: &mut Pair, side: usize, is_ending: bool) -> Result<()> {
+    fn hand_on(&mut self, pair: &mut RelayPair, side: usize, is_ending: bool) -> Result<()> {
         let [from, to] = [&pair.ends[side], &pair.ends[1 - side]];
         while !pair.ended[side] {
             match recv(from, &mut self.room[..], RecvFlags::empty()) {

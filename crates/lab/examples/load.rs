@@ -34,7 +34,7 @@ const TOGETHER: usize = 16 << 10;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What is asked, and how often.
-struct Plan {
+struct LoadOptions {
     /// The method's name on the wire.
     method: &'static str,
     /// Who is asked.
@@ -75,7 +75,7 @@ fn main() -> ExitCode {
 }
 
 /// The plan that the arguments describe.
-fn plan(arguments: &[String]) -> Option<Plan> {
+fn plan(arguments: &[String]) -> Option<LoadOptions> {
     let [method, address, target, options @ ..] = arguments else {
         return None;
     };
@@ -96,7 +96,7 @@ fn plan(arguments: &[String]) -> Option<Plan> {
         }
     }
     let (address, target) = (address.parse().ok()?, target.clone());
-    let plan = Plan {
+    let plan = LoadOptions {
         method,
         address,
         target,
@@ -122,7 +122,7 @@ fn noise(size: usize) -> Vec<u8> {
 }
 
 /// Runs the whole plan; returns what came of it.
-fn run(plan: &Plan) -> Result<String> {
+fn run(plan: &LoadOptions) -> Result<String> {
     let next = AtomicU64::new(0);
     let sockets = (0..plan.connections)
         .map(|_| connect(plan.address))
@@ -152,7 +152,7 @@ fn run(plan: &Plan) -> Result<String> {
             .collect();
         ((now() - started).as_secs_f64(), results)
     });
-    let mut all = Conversation::default();
+    let mut all = LoadConnection::default();
     for result in results {
         let one = result.map_err(|_| Error::other("a thread panicked"))??;
         all.bytes += one.bytes;
@@ -168,7 +168,7 @@ fn run(plan: &Plan) -> Result<String> {
 
 /// What went over one connection.
 #[derive(Default)]
-struct Conversation {
+struct LoadConnection {
     /// Bytes of bodies, in either direction.
     bytes: u64,
     /// How long each request took, from its first byte to the last of its answer.
@@ -205,8 +205,8 @@ fn connect(address: SocketAddr) -> Result<Socket> {
 }
 
 /// Requests over one connection, one after the other, until all are taken.
-fn converse(plan: &Plan, socket: &Socket, next: &AtomicU64) -> Result<Conversation> {
-    let mut done = Conversation::default();
+fn converse(plan: &LoadOptions, socket: &Socket, next: &AtomicU64) -> Result<LoadConnection> {
+    let mut done = LoadConnection::default();
     let mut first = Vec::new();
     // Named to the kernel and never written to.
     let mut nowhere = vec![MaybeUninit::uninit(); GULP];

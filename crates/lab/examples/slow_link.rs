@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use haul_lab::SlowLink;
+use haul_lab::SlowLinkBuilder;
 
 const USE: &str = "use: slow_link TARGET [--delay 25ms] [--rate BYTES_A_SECOND]";
 
@@ -32,9 +32,9 @@ async fn main() -> ExitCode {
 }
 
 /// The link that the arguments describe.
-fn link(arguments: &[String]) -> Option<SlowLink> {
+fn link(arguments: &[String]) -> Option<SlowLinkBuilder> {
     let (target, options) = arguments.split_first()?;
-    let mut link = SlowLink::to(target.parse::<SocketAddr>().ok()?);
+    let mut link = SlowLinkBuilder::to(target.parse::<SocketAddr>().ok()?);
     let (pairs, rest) = options.as_chunks::<2>();
     for [name, value] in pairs {
         link = match name.as_str() {

@@ -13,7 +13,7 @@ const WORD: u64 = 8;
 
 /// The bytes of a resource.
 #[derive(Debug, Clone)]
-pub enum Content {
+pub enum ResourceContent {
     /// Pseudo-random, from a seed: any part of it can be made at any time.
     Random {
         /// Tells contents apart.
@@ -25,7 +25,7 @@ pub enum Content {
     Fixed(Bytes),
 }
 
-impl Content {
+impl ResourceContent {
     /// Pseudo-random bytes. One of the same seed and a smaller length is a prefix of it.
     #[must_use]
     pub fn random(seed: u64, length: u64) -> Self {
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn any_part_is_the_part_of_the_whole() {
-        let content = Content::random(7, 1003);
+        let content = ResourceContent::random(7, 1003);
         let whole = content.to_vec();
         assert_eq!(whole.len(), 1003);
         for start in 0..40 {
@@ -153,10 +153,10 @@ mod tests {
 
     #[test]
     fn seeds_tell_contents_apart_and_a_longer_one_begins_like_a_shorter() {
-        let content = Content::random(7, 1000);
-        assert_ne!(content.to_vec(), Content::random(8, 1000).to_vec());
+        let content = ResourceContent::random(7, 1000);
+        assert_ne!(content.to_vec(), ResourceContent::random(8, 1000).to_vec());
         assert_eq!(
-            Content::random(7, 2000).slice(0..1000),
+            ResourceContent::random(7, 2000).slice(0..1000),
             content.slice(0..1000)
         );
     }
@@ -165,10 +165,13 @@ mod tests {
     fn the_digest_is_that_of_the_bytes() {
         // FIPS 180-2, appendix B.1.
         assert_eq!(
-            Content::fixed("abc").sha256(),
+            ResourceContent::fixed("abc").sha256(),
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
         );
-        let content = Content::random(1, 600_001);
-        assert_eq!(content.sha256(), Content::fixed(content.to_vec()).sha256());
+        let content = ResourceContent::random(1, 600_001);
+        assert_eq!(
+            content.sha256(),
+            ResourceContent::fixed(content.to_vec()).sha256()
+        );
     }
 }

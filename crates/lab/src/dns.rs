@@ -14,7 +14,7 @@ const AAAA: u16 = 28;
 
 /// What a name server says of a name.
 #[derive(Debug, Clone)]
-pub enum NameReply {
+pub enum DnsReply {
     /// These addresses, those of the kind that was asked for, with this time to live in seconds.
     Addresses(Vec<IpAddr>, u32),
     /// There is no such name.
@@ -34,18 +34,18 @@ pub enum NameReply {
 
 /// A running name server. Dropped, it stops.
 #[derive(Debug)]
-pub struct NameServer {
+pub struct DnsServer {
     address: SocketAddr,
     asked: Arc<Mutex<Vec<(String, u16)>>>,
     _tasks: JoinSet<()>,
 }
 
-impl NameServer {
+impl DnsServer {
     /// Starts one on a free port; `script` says what it says of a name, which is in lower case and without a last dot.
     ///
     /// # Panics
     /// When there is no free port.
-    pub async fn start(script: impl Fn(&str) -> NameReply + Send + 'static) -> Self {
+    pub async fn start(script: impl Fn(&str) -> DnsReply + Send + 'static) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").await.expect("a free port");
         let address = socket.local_addr().expect("a bound port");
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -105,15 +105,15 @@ fn question(packet: &[u8]) -> Option<(String, u16, usize)> {
     Some((labels.join("."), kind, at + 4)).filter(|_| packet.len() >= at + 4)
 }
 
-fn answer(question: &[u8], kind: u16, reply: NameReply) -> Option<Vec<u8>> {
+fn answer(question: &[u8], kind: u16, reply: DnsReply) -> Option<Vec<u8>> {
     let (code, addresses, life) = match reply {
-        NameReply::Silence => return None,
-        NameReply::Families { v4, v6 } => {
+        DnsReply::Silence => return None,
+        DnsReply::Families { v4, v6 } => {
             return answer(question, kind, if kind == A { *v4 } else { *v6 });
         }
-        NameReply::Addresses(addresses, life) => (0, addresses, life),
-        NameReply::Failure => (2, Vec::new(), 0),
-        NameReply::NoSuchName => (3, Vec::new(), 0),
+        DnsReply::Addresses(addresses, life) => (0, addresses, life),
+        DnsReply::Failure => (2, Vec::new(), 0),
+        DnsReply::NoSuchName => (3, Vec::new(), 0),
     };
     let data: Vec<Vec<u8>> = addresses
         .into_iter()

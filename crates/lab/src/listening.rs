@@ -1,6 +1,6 @@
 //! A listener and its tasks: what the origin, the link and the proxies are made of.
 //!
-//! Every connection is a task in a set that the accepting task owns, and that one sits in a set of its [`Listening`]: dropped,
+//! Every connection is a task in a set that the accepting task owns, and that one sits in a set of its [`RunningListener`]: dropped,
 //! everything ends. A panic in any of them is kept and goes on in whoever drops it, so that a script which breaks fails its test.
 
 use std::any::Any;
@@ -16,9 +16,9 @@ const BREATH: Duration = Duration::from_millis(10);
 
 /// The first panic of a task, until somebody is told; clones share it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Mishap(Arc<Mutex<Option<Box<dyn Any + Send>>>>);
+pub(crate) struct FirstPanic(Arc<Mutex<Option<Box<dyn Any + Send>>>>);
 
-impl Mishap {
+impl FirstPanic {
     /// Keeps what a panic carried.
     pub(crate) fn keep(&self, payload: Box<dyn Any + Send>) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -44,23 +44,23 @@ impl Mishap {
 
 /// A listener that is being served.
 #[derive(Debug)]
-pub(crate) struct Listening {
+pub(crate) struct RunningListener {
     /// Where it listens.
     pub(crate) address: SocketAddr,
     /// The accepting task, which owns the connections' tasks.
     tasks: JoinSet<()>,
     /// What went wrong in them.
-    mishap: Mishap,
+    mishap: FirstPanic,
 }
 
-impl Listening {
+impl RunningListener {
     /// Listens on a free port, and gives each connection to `serve`, which is called in the order they come.
     ///
     /// # Panics
     /// When there is no free port.
     pub(crate) async fn start<F>(
         ip: IpAddr,
-        mishap: Mishap,
+        mishap: FirstPanic,
         serve: impl Fn(TcpStream) -> F + Send + 'static,
     ) -> Self
     where
@@ -86,7 +86,7 @@ impl Listening {
     }
 }
 
-impl Drop for Listening {
+impl Drop for RunningListener {
     fn drop(&mut self) {
         while let Some(ended) = self.tasks.try_join_next() {
             self.mishap.keep_from(ended);
@@ -97,7 +97,7 @@ impl Drop for Listening {
 
 async fn accept<F>(
     listener: TcpListener,
-    mishap: Mishap,
+    mishap: FirstPanic,
     serve: impl Fn(TcpStream) -> F + Send + 'static,
 ) where
     F: Future<Output = ()> + Send + 'static,

@@ -19,14 +19,14 @@ const TURN: usize = 64 * 1024;
 
 /// A rate; clones share it.
 #[derive(Debug, Clone)]
-pub(crate) struct Pace {
+pub(crate) struct BandwidthLimit {
     /// Bytes a second.
     rate: u64,
     /// When the last byte that was let go is through.
     through: Arc<Mutex<Instant>>,
 }
 
-impl Pace {
+impl BandwidthLimit {
     /// `rate` bytes a second.
     pub(crate) fn new(rate: u64) -> Self {
         Self {
@@ -58,12 +58,12 @@ impl Pace {
 }
 
 /// What several rates let go at once, in bytes; `None` if there is none.
-pub(crate) fn quantum(paces: &[&Pace]) -> Option<usize> {
+pub(crate) fn quantum(paces: &[&BandwidthLimit]) -> Option<usize> {
     paces.iter().map(|pace| pace.quantum()).min()
 }
 
 /// Waits until `bytes` may go by all of them.
-pub(crate) async fn wait(paces: &[&Pace], bytes: usize) {
+pub(crate) async fn wait(paces: &[&BandwidthLimit], bytes: usize) {
     for pace in paces {
         pace.wait(bytes).await;
     }

@@ -14,7 +14,7 @@ const ANSWERED: Duration = Duration::from_millis(200);
 
 /// Where nothing answers, for as long as this lives.
 #[derive(Debug)]
-pub struct Silent {
+pub struct SilentListener {
     /// Accepts nothing.
     _listener: Socket,
     /// Fill its queue.
@@ -23,7 +23,7 @@ pub struct Silent {
     address: SocketAddr,
 }
 
-impl Silent {
+impl SilentListener {
     /// A free port of 127.0.0.1, and the same port of every other address of loopback.
     ///
     /// # Errors

@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 /// An authority that signs certificates.
 #[derive(Debug)]
-pub struct Authority {
+pub struct CertificateAuthority {
     /// What clients trust.
     certificate: Certificate,
     /// What signs.
@@ -27,7 +27,7 @@ pub struct Authority {
 
 /// A certificate with its key.
 #[derive(Debug, Clone)]
-pub struct Issued {
+pub struct IssuedCertificate {
     /// The certificate, PEM.
     pub certificate: String,
     /// Its key, PEM.
@@ -36,7 +36,7 @@ pub struct Issued {
 
 /// A certificate and its key as files, in a directory that goes when this is dropped.
 #[derive(Debug)]
-pub struct PemFiles {
+pub struct CertificateFiles {
     /// Removed with this.
     _directory: TempDir,
     /// The certificate.
@@ -45,7 +45,7 @@ pub struct PemFiles {
     pub key: PathBuf,
 }
 
-impl Authority {
+impl CertificateAuthority {
     /// A new authority.
     ///
     /// # Panics
@@ -74,13 +74,13 @@ impl Authority {
 
     /// A good certificate for these names and addresses, to serve or to show.
     #[must_use]
-    pub fn issue(&self, names: &[&str]) -> Issued {
+    pub fn issue(&self, names: &[&str]) -> IssuedCertificate {
         self.sign(params(names))
     }
 
     /// One whose time is over.
     #[must_use]
-    pub fn issue_expired(&self, names: &[&str]) -> Issued {
+    pub fn issue_expired(&self, names: &[&str]) -> IssuedCertificate {
         let mut params = params(names);
         params.not_before = date_time_ymd(2001, 1, 1);
         params.not_after = date_time_ymd(2002, 1, 1);
@@ -92,10 +92,10 @@ impl Authority {
     /// # Panics
     /// When the system gives no randomness.
     #[must_use]
-    pub fn self_signed(names: &[&str]) -> Issued {
+    pub fn self_signed(names: &[&str]) -> IssuedCertificate {
         let key = KeyPair::generate().expect("randomness");
         let certificate = params(names).self_signed(&key).expect("own parameters");
-        Issued {
+        IssuedCertificate {
             certificate: certificate.pem(),
             key: key.serialize_pem(),
         }
@@ -107,7 +107,7 @@ impl Authority {
     /// # Panics
     /// When the system gives no randomness.
     #[must_use]
-    pub fn self_made(names: &[&str], expired: bool) -> Issued {
+    pub fn self_made(names: &[&str], expired: bool) -> IssuedCertificate {
         let mut params = params(names);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.extended_key_usages = Vec::new();
@@ -117,25 +117,25 @@ impl Authority {
         }
         let key = KeyPair::generate().expect("randomness");
         let certificate = params.self_signed(&key).expect("own parameters");
-        Issued {
+        IssuedCertificate {
             certificate: certificate.pem(),
             key: key.serialize_pem(),
         }
     }
 
-    fn sign(&self, params: CertificateParams) -> Issued {
+    fn sign(&self, params: CertificateParams) -> IssuedCertificate {
         let key = KeyPair::generate().expect("randomness");
         let certificate = params
             .signed_by(&key, &self.issuer)
             .expect("own parameters");
-        Issued {
+        IssuedCertificate {
             certificate: certificate.pem(),
             key: key.serialize_pem(),
         }
     }
 }
 
-impl Default for Authority {
+impl Default for CertificateAuthority {
     fn default() -> Self {
         Self::new()
     }
@@ -151,12 +151,12 @@ fn params(names: &[&str]) -> CertificateParams {
     params
 }
 
-impl Issued {
+impl IssuedCertificate {
     /// Both as files, for what takes paths.
     ///
     /// # Errors
     /// When a temporary directory cannot be written to.
-    pub fn files(&self) -> io::Result<PemFiles> {
+    pub fn files(&self) -> io::Result<CertificateFiles> {
         let directory = tempfile::tempdir()?;
         let (certificate, key) = (
             directory.path().join("certificate.pem"),
@@ -164,7 +164,7 @@ impl Issued {
         );
         std::fs::write(&certificate, &self.certificate)?;
         std::fs::write(&key, &self.key)?;
-        Ok(PemFiles {
+        Ok(CertificateFiles {
             _directory: directory,
             certificate,
             key,
@@ -176,7 +176,7 @@ impl Issued {
     /// # Panics
     /// For certificates that did not come from here.
     #[must_use]
-    pub fn server(&self, clients: Option<&Authority>) -> Arc<ServerConfig> {
+    pub fn server(&self, clients: Option<&CertificateAuthority>) -> Arc<ServerConfig> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
         let builder = builder

@@ -10,8 +10,8 @@ use http::{HeaderMap, StatusCode};
 use tokio::time::timeout;
 use url::Url;
 
-use crate::body::Body;
-use crate::broke::Broke;
+use crate::body::ResponseBody;
+use crate::broke::ExchangeError;
 use crate::error::{Error, Kind};
 
 /// What is read and dropped of a body nobody wants, so that its connection can be used again, in bytes. Beyond this a new
@@ -24,7 +24,7 @@ const DISCARDING: Duration = Duration::from_millis(100);
 
 /// How long the steps of a request took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Timings {
+pub struct RequestTimings {
     /// Looking up the name; zero on a connection used before.
     pub dns: Duration,
     /// Until TCP, and a proxy, were ready.
@@ -39,7 +39,7 @@ pub struct Timings {
 
 /// An answer: its head, and the body on its way. Dropped, it closes its connection, or leaves one that it shares.
 #[derive(Debug)]
-pub struct Answer {
+pub struct FetchResponse {
     /// The status.
     pub status: StatusCode,
     /// The header fields.
@@ -53,14 +53,14 @@ pub struct Answer {
     /// The TCP peer, for a new connection.
     pub peer: Option<SocketAddr>,
     /// How long the steps took.
-    pub timings: Timings,
+    pub timings: RequestTimings,
     /// How many requests the peer takes at once over the connections that requests share, where there is one by now: HTTP/2. As far as
     /// it has told.
     pub multiplexed: Option<usize>,
-    pub(crate) body: Body,
+    pub(crate) body: ResponseBody,
 }
 
-impl Answer {
+impl FetchResponse {
     /// The next piece of the body; `None` at its proper end. Cancel safe.
     ///
     /// # Errors
@@ -126,7 +126,7 @@ impl Answer {
         Error::new(Kind::Closed, &self.url)
     }
 
-    fn outcome(&self, piece: Result<Option<Bytes>, Broke>) -> Result<Option<Bytes>, Error> {
+    fn outcome(&self, piece: Result<Option<Bytes>, ExchangeError>) -> Result<Option<Bytes>, Error> {
         piece.map_err(|broke| broke.into_error(&self.url))
     }
 }

@@ -6,40 +6,40 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use hyper::body::{Body as _, Incoming};
 
-use crate::broke::Broke;
-use crate::connection::Connection;
+use crate::broke::ExchangeError;
+use crate::connection::Http1Connection;
 use crate::multiplexed;
-use crate::pool::Pool;
-use crate::route::Route;
+use crate::pool::ConnectionPool;
+use crate::route::RouteKey;
 
 /// A body on its way.
 #[derive(Debug)]
-pub(crate) enum Body {
+pub(crate) enum ResponseBody {
     /// Over HTTP/1.1. Dropped, it closes its connection.
-    Own(Own),
+    Own(Http1Body),
     /// Over HTTP/2. Dropped, it tells the peer to send no more of it.
-    Shared(multiplexed::Body),
+    Shared(multiplexed::Http2Body),
 }
 
 /// A body on its way over a connection that is its own.
 #[derive(Debug)]
-pub(crate) struct Own {
+pub(crate) struct Http1Body {
     pub(crate) incoming: Incoming,
-    pub(crate) connection: Connection,
+    pub(crate) connection: Http1Connection,
     /// Where the connection leads.
-    pub(crate) route: Arc<Route>,
+    pub(crate) route: Arc<RouteKey>,
     /// Where it rests afterwards.
-    pub(crate) pool: Arc<Pool>,
+    pub(crate) pool: Arc<ConnectionPool>,
     /// Whether the end was seen.
     pub(crate) ended: bool,
 }
 
-impl Body {
+impl ResponseBody {
     /// The next piece; silence comes to an end.
     pub(crate) fn poll_piece(
         &mut self,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Option<Bytes>, Broke>> {
+    ) -> Poll<Result<Option<Bytes>, ExchangeError>> {
         match self {
             Self::Own(body) => body.poll_piece(cx),
             Self::Shared(body) => body.poll_piece(cx),
@@ -47,7 +47,10 @@ impl Body {
     }
 
     /// The next piece, if it is there.
-    pub(crate) fn poll_now(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Broke>> {
+    pub(crate) fn poll_now(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, ExchangeError>> {
         match self {
             Self::Own(body) => body.poll_now(cx),
             Self::Shared(body) => body.poll_now(cx),
@@ -84,8 +87,8 @@ impl Body {
     }
 }
 
-impl Own {
-    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Broke>> {
+impl Http1Body {
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, ExchangeError>> {
         match self.poll_now(cx) {
             Poll::Ready(piece) => {
                 self.connection.stall.rest();
@@ -94,20 +97,20 @@ impl Own {
             Poll::Pending => {
                 let came = self.connection.gauge.came();
                 let silence = self.connection.stall.poll_silence(came, cx);
-                silence.map(|()| Err(Broke::Stalled))
+                silence.map(|()| Err(ExchangeError::Stalled))
             }
         }
     }
 
     /// The next piece of data; trailers are passed over.
-    fn poll_now(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Broke>> {
+    fn poll_now(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, ExchangeError>> {
         loop {
             match std::task::ready!(self.connection.poll_frame(&mut self.incoming, cx)) {
                 None => {
                     self.ended = true;
                     return Poll::Ready(Ok(None));
                 }
-                Some(Err(error)) => return Poll::Ready(Err(Broke::Http1(error))),
+                Some(Err(error)) => return Poll::Ready(Err(ExchangeError::Http1(error))),
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(data) if !data.is_empty() => return Poll::Ready(Ok(Some(data))),
                     _ => {}

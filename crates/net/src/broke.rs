@@ -7,7 +7,7 @@ use url::Url;
 
 /// Why there is no head, or no more of a body.
 #[derive(Debug)]
-pub(crate) enum Broke {
+pub(crate) enum ExchangeError {
     /// Silence for as long as the stall timeout.
     Stalled,
     /// What hyper says of an HTTP/1.1 connection.
@@ -16,7 +16,7 @@ pub(crate) enum Broke {
     Http2(h2::Error),
 }
 
-impl Broke {
+impl ExchangeError {
     /// As an error of a request for `url`.
     pub(crate) fn into_error(self, url: &Url) -> Error {
         match self {

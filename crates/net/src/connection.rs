@@ -15,9 +15,9 @@ use hyper::body::{Body, Frame, Incoming};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 
-use crate::broke::Broke;
-use crate::connector::{Gauge, Stream};
-use crate::stall::Stall;
+use crate::broke::ExchangeError;
+use crate::connector::{ReadGauge, TransportStream};
+use crate::stall::ReadTimeout;
 
 /// The longest head of an answer, in bytes. Real ones stay below eight thousand (row A23).
 const HEAD: usize = 64 * 1024;
@@ -25,23 +25,26 @@ const HEAD: usize = 64 * 1024;
 /// The most header fields of an answer.
 const FIELDS: usize = 128;
 
-type Driver = http1::Connection<TokioIo<Stream>, Empty<Bytes>>;
+type ConnectionDriver = http1::Connection<TokioIo<TransportStream>, Empty<Bytes>>;
 
 /// An HTTP/1.1 connection.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub(crate) struct Http1Connection {
     sender: http1::SendRequest<Empty<Bytes>>,
     /// `None` once the connection has ended.
-    driver: Option<Pin<Box<Driver>>>,
+    driver: Option<Pin<Box<ConnectionDriver>>>,
     /// How the stream below is to be read, and how much came.
-    pub(crate) gauge: Gauge,
+    pub(crate) gauge: ReadGauge,
     /// How long the peer may be silent.
-    pub(crate) stall: Stall,
+    pub(crate) stall: ReadTimeout,
 }
 
-impl Connection {
+impl Http1Connection {
     /// Makes a stream an HTTP connection; nothing is sent yet.
-    pub(crate) async fn over(stream: Stream, stall: Stall) -> Result<Self, hyper::Error> {
+    pub(crate) async fn over(
+        stream: TransportStream,
+        stall: ReadTimeout,
+    ) -> Result<Self, hyper::Error> {
         let gauge = stream.gauge();
         let (sender, driver) = http1::Builder::new()
             // Folded header lines are obsolete and harmless (row A22).
@@ -63,18 +66,18 @@ impl Connection {
     pub(crate) async fn send(
         &mut self,
         request: Request<Empty<Bytes>>,
-    ) -> Result<Response<Incoming>, Broke> {
+    ) -> Result<Response<Incoming>, ExchangeError> {
         let mut answer = pin!(self.sender.send_request(request));
         let (driver, stall) = (&mut self.driver, &mut self.stall);
         poll_fn(|cx| {
             if let Poll::Ready(answer) = answer.as_mut().poll(cx) {
-                return Poll::Ready(answer.map_err(Broke::Http1));
+                return Poll::Ready(answer.map_err(ExchangeError::Http1));
             }
             let ended = drive(driver, cx);
             match (answer.as_mut().poll(cx), ended) {
-                (Poll::Ready(answer), _) => Poll::Ready(answer.map_err(Broke::Http1)),
-                (Poll::Pending, Some(Err(error))) => Poll::Ready(Err(Broke::Http1(error))),
-                (Poll::Pending, _) => stall.poll_limit(cx).map(|()| Err(Broke::Stalled)),
+                (Poll::Ready(answer), _) => Poll::Ready(answer.map_err(ExchangeError::Http1)),
+                (Poll::Pending, Some(Err(error))) => Poll::Ready(Err(ExchangeError::Http1(error))),
+                (Poll::Pending, _) => stall.poll_limit(cx).map(|()| Err(ExchangeError::Stalled)),
             }
         })
         .await
@@ -104,7 +107,7 @@ impl Connection {
 
 /// Turns the driver; tells how the connection ended if it did so now.
 fn drive(
-    driver: &mut Option<Pin<Box<Driver>>>,
+    driver: &mut Option<Pin<Box<ConnectionDriver>>>,
     cx: &mut Context<'_>,
 ) -> Option<Result<(), hyper::Error>> {
     match driver.as_mut()?.as_mut().poll(cx) {

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use http::StatusCode;
 use url::Url;
 
-use crate::connector::Family;
+use crate::connector::AddressFamily;
 use crate::proxy::{Proxy, ProxySource};
-use crate::refusal::Refusal;
+use crate::refusal::ProxyRefusal;
 use crate::secret::without_credentials;
 
 /// A cause of any type.
-pub(crate) type Cause = Box<dyn StdError + Send + Sync>;
+pub(crate) type BoxedCause = Box<dyn StdError + Send + Sync>;
 
 /// A request that brought no answer, or a body that broke.
 #[derive(Debug, Clone)]
@@ -26,14 +26,14 @@ pub struct Error {
     /// Which bytes were asked for.
     range: Option<Range<u64>>,
     /// The proxy that it happened at, or on the way through.
-    proxy: Option<Box<Via>>,
+    proxy: Option<Box<ProxyName>>,
     /// What said so. Shared, since one failure may be that of all who waited for one connection.
     source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
 /// A proxy as messages name it: never with its login.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Via {
+pub struct ProxyName {
     /// `host:port`.
     pub address: String,
     /// Who named it.
@@ -51,7 +51,7 @@ pub enum Kind {
     /// The name does not exist.
     NoSuchHost(String),
     /// The name has no address of the only family wanted, or is one of the other.
-    NoAddress(String, Family),
+    NoAddress(String, AddressFamily),
     /// The name servers gave no answer.
     Resolve(String),
     /// No address of the host took a connection.
@@ -116,7 +116,7 @@ impl Error {
         }
     }
 
-    pub(crate) fn because(mut self, source: impl Into<Cause>) -> Self {
+    pub(crate) fn because(mut self, source: impl Into<BoxedCause>) -> Self {
         self.source = Some(Arc::from(source.into()));
         self
     }
@@ -136,7 +136,7 @@ impl Error {
 
     /// It happened at this proxy, or on the way through it.
     pub(crate) fn through(mut self, proxy: &Proxy) -> Self {
-        self.proxy = Some(Box::new(Via {
+        self.proxy = Some(Box::new(ProxyName {
             address: proxy.address(),
             source: proxy.source,
             login: proxy.login.is_some(),
@@ -173,7 +173,7 @@ impl Error {
 
     /// The proxy that it happened at, or on the way through.
     #[must_use]
-    pub fn proxy(&self) -> Option<&Via> {
+    pub fn proxy(&self) -> Option<&ProxyName> {
         self.proxy.as_deref()
     }
 
@@ -211,7 +211,7 @@ impl Error {
             | Kind::Stall
             | Kind::Closed => true,
             Kind::ProxyRefused(Some(status)) => status.is_server_error(),
-            Kind::ProxyRefused(None) => self.refusal() != Some(Refusal::NotAllowed),
+            Kind::ProxyRefused(None) => self.refusal() != Some(ProxyRefusal::NotAllowed),
             // A peer that talks no HTTP once may be a balancer in trouble; the budget ends it if it stays so.
             Kind::Protocol => true,
             Kind::NoSuchHost(_)
@@ -267,10 +267,10 @@ impl Error {
     fn refused(&self, f: &mut fmt::Formatter<'_>, status: Option<StatusCode>) -> fmt::Result {
         self.the_proxy(f)?;
         match (self.refusal(), status) {
-            (Some(Refusal::Unreachable), Some(status)) => {
+            (Some(ProxyRefusal::Unreachable), Some(status)) => {
                 write!(f, " cannot reach {}: {status}", self.sought())
             }
-            (Some(Refusal::Unreachable), None) => write!(f, " cannot reach {}", self.sought()),
+            (Some(ProxyRefusal::Unreachable), None) => write!(f, " cannot reach {}", self.sought()),
             (_, Some(status)) => write!(f, " refused with {status}"),
             (_, None) => f.write_str(" refused"),
         }
@@ -303,14 +303,14 @@ impl Error {
     }
 }
 
-impl fmt::Display for Via {
+impl fmt::Display for ProxyName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the proxy {} from {}", self.address, self.source)
     }
 }
 
 /// An address of the other family is told apart from a name that has none of this one.
-fn no_address(f: &mut fmt::Formatter<'_>, host: &str, family: Family) -> fmt::Result {
+fn no_address(f: &mut fmt::Formatter<'_>, host: &str, family: AddressFamily) -> fmt::Result {
     if host.parse::<std::net::IpAddr>().is_ok() {
         write!(f, "{host} is no {family} address")
     } else {

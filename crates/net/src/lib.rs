@@ -2,7 +2,7 @@
 //!
 //! Two pieces stand on their own. [`Connector`] makes a stream to a target: names resolved and cached, TCP by happy
 //! eyeballs, through HTTP or SOCKS5 proxies, TLS on top; every other crate connects through it. [`Client`] makes GET
-//! requests over such streams: one hyper HTTP/1.1 connection at a time belongs to one [`Answer`], whose body is read
+//! requests over such streams: one hyper HTTP/1.1 connection at a time belongs to one [`FetchResponse`], whose body is read
 //! in the caller's own task, without a background task or a channel between. Requests that may share a connection do so
 //! by HTTP/2 where that is faster; such a connection has one task, which ends with it.
 //!
@@ -36,23 +36,24 @@ mod tls;
 mod tls_words;
 mod trust;
 
-pub use answer::{Answer, Timings};
-pub use auth::{ASKS, Authorization, Credentials, Login, Netrc, NetrcError};
-pub use client::{Client, ClientConfig, Fetch};
+pub use answer::{FetchResponse, RequestTimings};
+pub use auth::{ASKS, Authorization, Login, Netrc, NetrcError, UserCredentials};
+pub use client::{Client, ClientConfig, FetchRequest};
 pub use connector::{
-    Connector, ConnectorConfig, Family, Reached, Resolver, Stream, Target, TargetError,
+    AddressFamily, ConnectedStream, Connector, ConnectorConfig, ResolverChoice, Target,
+    TargetError, TransportStream,
 };
-pub use error::{ConfigError, Error, Kind, TlsProblem, Via};
-pub use haul_plan::{Http, Offer};
+pub use error::{ConfigError, Error, Kind, ProxyName, TlsProblem};
+pub use haul_plan::{AlpnOffer, HttpVersionChoice};
 pub use no_proxy::{NoProxy, NoProxyError};
-pub use offered::Peer;
+pub use offered::TlsPeer;
 pub use proxy::{Proxy, ProxyError, ProxyRules, ProxyScheme, ProxySource, UnusableProxy};
-pub use records::Records;
-pub use refusal::Refusal;
+pub use records::TlsReadBuffer;
+pub use refusal::ProxyRefusal;
 pub use request::is_framing;
 pub use secret::{Secret, without_credentials};
 pub use shortage::is_shortage;
 pub use shown::{shown, shown_target, shown_text};
-pub use standing::Standing;
-pub use tls::{Identity, ProxyTls, TlsOptions, provider};
+pub use standing::CredentialScope;
+pub use tls::{ClientCertificate, ProxyTls, TlsOptions, provider};
 pub use trust::TrustedFiles;

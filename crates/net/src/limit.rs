@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use haul_plan::Bucket;
+use haul_plan::TokenBucket;
 use tokio::time::Instant;
 
 /// The share of a second whose bytes one read may take, as a divisor. Streams take turns, so this is also how far the rate may
@@ -20,8 +20,8 @@ const BUFFER: (usize, usize) = (32 * 1024, 4 * 1024 * 1024);
 
 /// A rate shared by all streams of a connector.
 #[derive(Debug, Clone)]
-pub(crate) struct Limit {
-    bucket: Arc<Mutex<Bucket>>,
+pub(crate) struct RateLimit {
+    bucket: Arc<Mutex<TokenBucket>>,
     /// What one read may take.
     turn: usize,
     /// What a socket's buffer may hold.
@@ -29,11 +29,11 @@ pub(crate) struct Limit {
     epoch: Instant,
 }
 
-impl Limit {
+impl RateLimit {
     /// `rate` in bytes a second. After a rest one turn may come at once: no bursts to speak of.
     pub(crate) fn new(rate: u64) -> Self {
         let turn = (rate / TURNS).clamp(1, TURN);
-        let bucket = Bucket::new(rate, turn);
+        let bucket = TokenBucket::new(rate, turn);
         Self {
             bucket: Arc::new(Mutex::new(bucket)),
             turn: usize::try_from(turn).unwrap_or(usize::MAX),

@@ -13,14 +13,14 @@ use crate::connector::port_number;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NoProxy {
     /// What can be used, each with its only port, if it has one.
-    items: Vec<(Item, Option<u16>)>,
+    items: Vec<(NoProxyItem, Option<u16>)>,
     /// What cannot.
     unusable: Vec<NoProxyError>,
 }
 
 /// One of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Item {
+enum NoProxyItem {
     /// Every host.
     All,
     /// A name as requests have it, and all below it.
@@ -98,7 +98,7 @@ impl NoProxy {
     }
 }
 
-impl Item {
+impl NoProxyItem {
     fn matches(&self, host: &str, address: Option<IpAddr>) -> bool {
         match (self, address) {
             (Self::All, _) => true,
@@ -112,7 +112,7 @@ impl Item {
 }
 
 /// A host, perhaps with a port, as Go's programs take it.
-fn item(text: &str) -> Result<(Item, Option<u16>), NoProxyError> {
+fn item(text: &str) -> Result<(NoProxyItem, Option<u16>), NoProxyError> {
     if text.contains('@') || text.contains("://") {
         return Err(NoProxyError::Url);
     }
@@ -128,23 +128,23 @@ fn item(text: &str) -> Result<(Item, Option<u16>), NoProxyError> {
 }
 
 /// A host without a port.
-fn place(text: &str) -> Result<Item, NoProxyError> {
+fn place(text: &str) -> Result<NoProxyItem, NoProxyError> {
     let wrong = || text.to_owned();
     if text == "*" {
-        return Ok(Item::All);
+        return Ok(NoProxyItem::All);
     }
     if let Some((address, bits)) = text.split_once('/') {
         let address = address_of(address).ok_or_else(|| NoProxyError::Network(wrong()))?;
         let most = width(address);
         let bits = number(bits).filter(|bits| *bits <= most);
         let bits = bits.ok_or_else(|| NoProxyError::Bits(wrong(), most))?;
-        return Ok(Item::Network(address, bits));
+        return Ok(NoProxyItem::Network(address, bits));
     }
     if let Some(address) = address_of(text) {
-        return Ok(Item::Network(address, width(address)));
+        return Ok(NoProxyItem::Network(address, width(address)));
     }
     if let Some((network, bits)) = octets(text) {
-        return Ok(Item::Network(IpAddr::V4(network), bits));
+        return Ok(NoProxyItem::Network(IpAddr::V4(network), bits));
     }
     if has_zone(text) {
         return Err(NoProxyError::Zone(wrong()));
@@ -165,7 +165,9 @@ fn place(text: &str) -> Result<Item, NoProxyError> {
     }
     // As a URL's host is read, escapes apart: what is written otherwise there would never be the same.
     match Host::parse(name) {
-        Ok(Host::Domain(name)) if !name.is_empty() && !text.contains('%') => Ok(Item::Name(name)),
+        Ok(Host::Domain(name)) if !name.is_empty() && !text.contains('%') => {
+            Ok(NoProxyItem::Name(name))
+        }
         _ => Err(NoProxyError::Host(wrong())),
     }
 }

@@ -2,21 +2,21 @@
 
 use std::sync::Arc;
 
-use haul_plan::Offer;
+use haul_plan::AlpnOffer;
 use rustls::ClientConfig;
 
-use crate::standing::Standing;
+use crate::standing::CredentialScope;
 
 /// The same settings by what is offered; sessions are resumed across them.
 #[derive(Debug, Clone)]
-pub(crate) struct Configs {
+pub(crate) struct AlpnConfigs {
     http1: Arc<ClientConfig>,
     either: Arc<ClientConfig>,
     http2: Arc<ClientConfig>,
     nothing: Arc<ClientConfig>,
 }
 
-impl Configs {
+impl AlpnConfigs {
     pub(crate) fn new(config: &ClientConfig) -> Self {
         let offering = |protocols: &[&[u8]]| {
             let mut config = config.clone();
@@ -33,23 +33,23 @@ impl Configs {
         }
     }
 
-    pub(crate) fn offering(&self, offer: Offer) -> &Arc<ClientConfig> {
+    pub(crate) fn offering(&self, offer: AlpnOffer) -> &Arc<ClientConfig> {
         match offer {
-            Offer::Http1 => &self.http1,
-            Offer::Either => &self.either,
-            Offer::Http2 => &self.http2,
-            Offer::Nothing => &self.nothing,
+            AlpnOffer::Http1 => &self.http1,
+            AlpnOffer::Either => &self.either,
+            AlpnOffer::Http2 => &self.http2,
+            AlpnOffer::Nothing => &self.nothing,
         }
     }
 }
 
 /// Whom TLS is made with.
 #[derive(Debug, Clone, Copy)]
-pub struct Peer<'a> {
+pub struct TlsPeer<'a> {
     /// The name that its certificate must be for.
     pub host: &'a str,
     /// Whether the user named it: only then it sees our certificate.
-    pub standing: Standing,
+    pub standing: CredentialScope,
     /// What is offered to it.
-    pub offer: Offer,
+    pub offer: AlpnOffer,
 }

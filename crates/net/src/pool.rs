@@ -10,20 +10,20 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::connection::Connection;
-use crate::route::Route;
+use crate::connection::Http1Connection;
+use crate::route::RouteKey;
 
 /// A connection that rested longer than this is not used again: servers close theirs after five to seventy-five
 /// seconds, and a request sent into a close costs more than a new connection.
 pub(crate) const REST: Duration = Duration::from_secs(30);
 
 /// What a pool asks of what it holds. Connections do; tests have something smaller.
-pub(crate) trait Reusable {
+pub(crate) trait PoolableConnection {
     /// Whether it can take a request now.
     fn is_reusable(&mut self) -> bool;
 }
 
-impl Reusable for Connection {
+impl PoolableConnection for Http1Connection {
     fn is_reusable(&mut self) -> bool {
         Self::is_reusable(self)
     }
@@ -31,7 +31,7 @@ impl Reusable for Connection {
 
 /// One that rests.
 #[derive(Debug)]
-struct Resting<C> {
+struct IdleConnection<C> {
     /// Its place among all that ever came.
     number: u64,
     connection: C,
@@ -40,11 +40,11 @@ struct Resting<C> {
 
 /// Those that rest. A number is in `ages` as long as it is in a queue.
 #[derive(Debug)]
-struct Idle<C> {
+struct IdleConnections<C> {
     /// Where each route's connections rest, the oldest first. Empty queues stay for a while: they are soon used again.
-    queues: HashMap<Arc<Route>, VecDeque<Resting<C>>>,
+    queues: HashMap<Arc<RouteKey>, VecDeque<IdleConnection<C>>>,
     /// All of them, the oldest first.
-    ages: BTreeMap<u64, Arc<Route>>,
+    ages: BTreeMap<u64, Arc<RouteKey>>,
     /// How many ever came.
     came: u64,
 }
@@ -52,17 +52,17 @@ struct Idle<C> {
 /// Connections at rest. What has rested for too long is closed when the pool is next used, whatever it is used for; until
 /// then the bound on all of them holds.
 #[derive(Debug)]
-pub(crate) struct Pool<C = Connection> {
-    idle: Mutex<Idle<C>>,
+pub(crate) struct ConnectionPool<C = Http1Connection> {
+    idle: Mutex<IdleConnections<C>>,
     /// How many are kept a route.
     each: usize,
     /// How many are kept in all.
     total: usize,
 }
 
-impl<C: Reusable> Pool<C> {
+impl<C: PoolableConnection> ConnectionPool<C> {
     pub(crate) fn new(each: usize, total: usize) -> Self {
-        let idle = Idle {
+        let idle = IdleConnections {
             queues: HashMap::new(),
             ages: BTreeMap::new(),
             came: 0,
@@ -76,7 +76,7 @@ impl<C: Reusable> Pool<C> {
 
     /// A connection that can take a request, if one rests, with its route. The last to come is the first to go: it is the
     /// least likely to have been closed.
-    pub(crate) fn take(&self, route: &Route) -> Option<(Arc<Route>, C)> {
+    pub(crate) fn take(&self, route: &RouteKey) -> Option<(Arc<RouteKey>, C)> {
         loop {
             let mut closed = Vec::new();
             let (route, mut connection) = {
@@ -92,7 +92,7 @@ impl<C: Reusable> Pool<C> {
 
     /// Lets a connection rest, if it can be used again and there is room for its route. Where there are too many in all,
     /// the oldest goes.
-    pub(crate) fn give(&self, route: Arc<Route>, mut connection: C) {
+    pub(crate) fn give(&self, route: Arc<RouteKey>, mut connection: C) {
         if !connection.is_reusable() {
             return;
         }
@@ -115,18 +115,18 @@ impl<C: Reusable> Pool<C> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Idle<C>> {
+    fn lock(&self) -> MutexGuard<'_, IdleConnections<C>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<C> Idle<C> {
-    fn push(&mut self, route: Arc<Route>, connection: C, since: Instant) {
+impl<C> IdleConnections<C> {
+    fn push(&mut self, route: Arc<RouteKey>, connection: C, since: Instant) {
         self.came += 1;
         let number = self.came;
         self.ages.insert(number, Arc::clone(&route));
         let queue = self.queues.entry(route).or_default();
-        queue.push_back(Resting {
+        queue.push_back(IdleConnection {
             number,
             connection,
             since,
@@ -134,7 +134,7 @@ impl<C> Idle<C> {
     }
 
     /// The last that came for a route.
-    fn newest(&mut self, route: &Route) -> Option<(Arc<Route>, C)> {
+    fn newest(&mut self, route: &RouteKey) -> Option<(Arc<RouteKey>, C)> {
         let resting = self.queues.get_mut(route)?.pop_back()?;
         let route = self.ages.remove(&resting.number)?;
         Some((route, resting.connection))
@@ -163,15 +163,15 @@ impl<C> Idle<C> {
 mod tests {
     use super::*;
 
-    impl Reusable for u32 {
+    impl PoolableConnection for u32 {
         /// Odd ones were closed.
         fn is_reusable(&mut self) -> bool {
             self.is_multiple_of(2)
         }
     }
 
-    fn route(host: &str) -> Arc<Route> {
-        Arc::new(Route {
+    fn route(host: &str) -> Arc<RouteKey> {
+        Arc::new(RouteKey {
             secure: false,
             host: host.into(),
             port: 80,
@@ -179,7 +179,7 @@ mod tests {
         })
     }
 
-    fn held(pool: &Pool<u32>) -> Vec<u32> {
+    fn held(pool: &ConnectionPool<u32>) -> Vec<u32> {
         let idle = pool.lock();
         let queues = idle.queues.values().flatten();
         let mut all: Vec<_> = queues.map(|held| (held.number, held.connection)).collect();
@@ -189,7 +189,7 @@ mod tests {
         all.into_iter().map(|(_, connection)| connection).collect()
     }
 
-    fn taken(pool: &Pool<u32>, host: &str) -> Option<u32> {
+    fn taken(pool: &ConnectionPool<u32>, host: &str) -> Option<u32> {
         let (found, connection) = pool.take(&route(host))?;
         assert_eq!(found, route(host));
         Some(connection)
@@ -197,7 +197,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_rested_too_long_goes_wherever_it_leads() {
-        let pool = Pool::new(2, 10);
+        let pool = ConnectionPool::new(2, 10);
         for (host, connection) in [("a", 0), ("b", 2), ("b", 4), ("b", 6), ("b", 7)] {
             pool.give(route(host), connection);
         }
@@ -212,14 +212,14 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn all_together_have_a_bound_and_the_last_to_come_is_the_first_to_go() {
-        let pool = Pool::new(2, 3);
+        let pool = ConnectionPool::new(2, 3);
         for (host, connection) in [("a", 0), ("b", 2), ("c", 4), ("c", 6)] {
             pool.give(route(host), connection);
         }
         assert_eq!(held(&pool), [2, 4, 6]);
         assert_eq!(taken(&pool, "c"), Some(6));
         assert_eq!(taken(&pool, "a"), None);
-        let certified = Route {
+        let certified = RouteKey {
             certified: true,
             ..(*route("b")).clone()
         };
@@ -230,13 +230,13 @@ mod tests {
     async fn what_closed_while_it_rested_is_passed_over() {
         #[derive(Debug)]
         struct Closing(u32, u32);
-        impl Reusable for Closing {
+        impl PoolableConnection for Closing {
             fn is_reusable(&mut self) -> bool {
                 self.1 -= 1;
                 self.1 > 0
             }
         }
-        let pool = Pool::new(8, 8);
+        let pool = ConnectionPool::new(8, 8);
         for (name, uses) in [(1, 9), (2, 2), (3, 2)] {
             pool.give(route("a"), Closing(name, uses));
         }
@@ -246,7 +246,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn ten_thousand_hosts_and_a_thousand_connections_to_one_stay_within_the_bound() {
-        let pool = Pool::new(1_000, 1_000);
+        let pool = ConnectionPool::new(1_000, 1_000);
         for host in 0..10_000 {
             pool.give(route(&host.to_string()), host * 2);
         }

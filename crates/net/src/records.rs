@@ -20,7 +20,7 @@ const FEW: usize = 17 * 1024;
 
 /// A stream that is read in large pieces, and written as it is.
 #[derive(Debug)]
-pub struct Records<S> {
+pub struct TlsReadBuffer<S> {
     stream: S,
     /// Read, and not asked for.
     held: BytesMut,
@@ -28,7 +28,7 @@ pub struct Records<S> {
     room: usize,
 }
 
-impl<S> Records<S> {
+impl<S> TlsReadBuffer<S> {
     pub(crate) fn new(stream: S) -> Self {
         Self {
             stream,
@@ -43,7 +43,7 @@ impl<S> Records<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> Records<S> {
+impl<S: AsyncRead + Unpin> TlsReadBuffer<S> {
     /// Reads as much as there is room for; how much, and 0 is the end.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         // All of it was asked for, and so nothing is moved: what there is, is used again.
@@ -61,7 +61,7 @@ impl<S: AsyncRead + Unpin> Records<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Records<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for TlsReadBuffer<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -78,7 +78,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Records<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Records<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for TlsReadBuffer<S> {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     /// Reads once, what there is: how many bytes, or none.
-    async fn read(records: &mut Records<tokio::io::DuplexStream>) -> Option<usize> {
+    async fn read(records: &mut TlsReadBuffer<tokio::io::DuplexStream>) -> Option<usize> {
         poll_fn(|cx| {
             let mut room = [0; 16 << 10];
             let mut room = ReadBuf::new(&mut room);
@@ -135,7 +135,7 @@ mod tests {
     #[tokio::test]
     async fn an_idle_stream_has_no_room_whatever_came_before() {
         let (near, mut far) = tokio::io::duplex(1 << 20);
-        let mut records = Records::new(near);
+        let mut records = TlsReadBuffer::new(near);
         assert_eq!(read(&mut records).await, None);
         assert_eq!(records.held.capacity(), 0);
         for length in [10, 500_000, 10] {
@@ -152,7 +152,7 @@ mod tests {
     #[tokio::test]
     async fn an_end_is_not_told_below_before_the_stream_is_dropped() {
         let (near, mut far) = tokio::io::duplex(1 << 10);
-        let mut records = Records::new(near);
+        let mut records = TlsReadBuffer::new(near);
         records.shutdown().await.unwrap();
         let mut byte = [0];
         assert!(far.read(&mut byte).now_or_never().is_none());
@@ -163,7 +163,7 @@ mod tests {
     #[tokio::test]
     async fn what_keeps_coming_is_read_by_much_and_what_does_not_by_little() {
         let (near, mut far) = tokio::io::duplex(1 << 20);
-        let mut records = Records::new(near);
+        let mut records = TlsReadBuffer::new(near);
         far.write_all(&vec![7; 1 << 20]).await.unwrap();
         let mut most = 0;
         while read(&mut records).await.is_some() {

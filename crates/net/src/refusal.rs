@@ -12,7 +12,7 @@ use crate::error::{Error, Kind};
 
 /// Why a proxy did not connect us to a target, or did not forward a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
+pub enum ProxyRefusal {
     /// Its rules forbid it.
     NotAllowed,
     /// It could not reach the target.
@@ -24,16 +24,16 @@ pub enum Refusal {
 impl Error {
     /// What a proxy's refusal means; `None` for any other error.
     #[must_use]
-    pub fn refusal(&self) -> Option<Refusal> {
+    pub fn refusal(&self) -> Option<ProxyRefusal> {
         let Kind::ProxyRefused(status) = self.kind() else {
             return None;
         };
         let cause = std::error::Error::source(self).and_then(|cause| cause.downcast_ref());
         Some(match (status.map(|status| status.as_u16()), cause) {
-            (Some(403 | 405 | 451), _) => Refusal::NotAllowed,
-            (Some(502..=504), _) => Refusal::Unreachable,
+            (Some(403 | 405 | 451), _) => ProxyRefusal::NotAllowed,
+            (Some(502..=504), _) => ProxyRefusal::Unreachable,
             (None, Some(error)) => meaning(error),
-            _ => Refusal::Unsaid,
+            _ => ProxyRefusal::Unsaid,
         })
     }
 }
@@ -55,14 +55,14 @@ pub(crate) fn of_reply(code: u8) -> io::Error {
     io::Error::new(kind, text)
 }
 
-fn meaning(reply: &io::Error) -> Refusal {
+fn meaning(reply: &io::Error) -> ProxyRefusal {
     use io::ErrorKind as E;
     match reply.kind() {
-        E::PermissionDenied => Refusal::NotAllowed,
+        E::PermissionDenied => ProxyRefusal::NotAllowed,
         E::NetworkUnreachable | E::HostUnreachable | E::ConnectionRefused | E::TimedOut => {
-            Refusal::Unreachable
+            ProxyRefusal::Unreachable
         }
-        _ => Refusal::Unsaid,
+        _ => ProxyRefusal::Unsaid,
     }
 }
 
@@ -100,7 +100,11 @@ mod tests {
 
     #[test]
     fn replies_have_meanings() {
-        let means = [Refusal::NotAllowed, Refusal::Unreachable, Refusal::Unsaid];
+        let means = [
+            ProxyRefusal::NotAllowed,
+            ProxyRefusal::Unreachable,
+            ProxyRefusal::Unsaid,
+        ];
         for (codes, expected) in [&[2][..], &[3, 4, 5, 6], &[1, 7, 8, 9]]
             .into_iter()
             .zip(means)

@@ -17,11 +17,11 @@ use http_body_util::Empty;
 use url::{Position, Url};
 
 use crate::auth::Authorization;
-use crate::client::{ClientConfig, Fetch};
+use crate::client::{ClientConfig, FetchRequest};
 use crate::error::{Error, Kind};
-use crate::route::Way;
+use crate::route::Route;
 use crate::secret::without_credentials;
-use crate::standing::Standing;
+use crate::standing::CredentialScope;
 
 /// The user's fields that go to any origin: they say what is wanted and by which program, and open nothing. Referer is
 /// among them because it is looked at where the bytes lie.
@@ -58,7 +58,7 @@ pub fn is_framing(name: &HeaderName) -> bool {
 
 /// The credentials of one request.
 #[derive(Debug, Default)]
-pub(crate) struct AllShown {
+pub(crate) struct RequestAuthorizations {
     /// For the origin.
     pub(crate) origin: Option<Authorization>,
     /// For the proxy that sees the request in absolute-form.
@@ -68,9 +68,9 @@ pub(crate) struct AllShown {
 /// The request for a URL.
 pub(crate) fn request(
     config: &ClientConfig,
-    way: &Way<'_>,
-    fetch: &Fetch<'_>,
-    shown: &AllShown,
+    way: &Route<'_>,
+    fetch: &FetchRequest<'_>,
+    shown: &RequestAuthorizations,
 ) -> Result<Request<Empty<Bytes>>, Error> {
     let url = way.url;
     let target = if way.forward {
@@ -96,7 +96,7 @@ pub(crate) fn request(
     let goes = |name: &HeaderName| match *name {
         // Whoever the request is for, this is for the proxy, and only in absolute-form is there one to read it.
         PROXY_AUTHORIZATION => way.forward,
-        _ => way.standing == Standing::Named || HARMLESS.contains(name),
+        _ => way.standing == CredentialScope::Named || HARMLESS.contains(name),
     };
     users_fields(headers, &config.headers, goes);
     if let Some(own) = fetch.own {
@@ -178,7 +178,7 @@ mod tests {
             headers: users.iter().map(pair).collect(),
             ..ClientConfig::default()
         };
-        let fetch = Fetch {
+        let fetch = FetchRequest {
             own: None,
             url: &given,
             given: &given,
@@ -186,11 +186,11 @@ mod tests {
             headers: HeaderMap::new(),
             shared: false,
         };
-        let way = Way {
+        let way = Route {
             forward,
-            ..Way::to(&url, &given, &config).unwrap()
+            ..Route::to(&url, &given, &config).unwrap()
         };
-        let request = request(&config, &way, &fetch, &AllShown::default());
+        let request = request(&config, &way, &fetch, &RequestAuthorizations::default());
         request.unwrap().headers().clone()
     }
 

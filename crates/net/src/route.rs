@@ -5,12 +5,12 @@ use url::Url;
 use crate::client::ClientConfig;
 use crate::error::{Error, Kind};
 use crate::proxy::{Proxy, ProxyScheme};
-use crate::standing::Standing;
+use crate::standing::CredentialScope;
 
 /// Where a connection leads: requests with equal routes can share it. Which proxy is in between need not be said: within one
 /// client that follows from scheme, host and port.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Route {
+pub(crate) struct RouteKey {
     /// Whether there is TLS with the origin.
     pub(crate) secure: bool,
     /// The origin's host, as URLs write it. Empty where a proxy sees requests in absolute-form: there it is the peer for all.
@@ -23,18 +23,18 @@ pub(crate) struct Route {
 
 /// How one URL is reached, found out once for a request.
 #[derive(Debug)]
-pub(crate) struct Way<'a> {
+pub(crate) struct Route<'a> {
     /// What is asked for.
     pub(crate) url: &'a Url,
     /// How its origin stands to the user.
-    pub(crate) standing: Standing,
+    pub(crate) standing: CredentialScope,
     /// The proxy in between.
     pub(crate) proxy: Option<&'a Proxy>,
     /// Whether that proxy sees the request in absolute-form.
     pub(crate) forward: bool,
 }
 
-impl<'a> Way<'a> {
+impl<'a> Route<'a> {
     /// The way to a URL, where the user gave `given`.
     ///
     /// # Errors
@@ -50,7 +50,7 @@ impl<'a> Way<'a> {
             });
         Ok(Self {
             url,
-            standing: Standing::of(url, given),
+            standing: CredentialScope::of(url, given),
             proxy,
             forward,
         })
@@ -67,18 +67,19 @@ impl<'a> Way<'a> {
     }
 
     /// Whose connections can carry the request.
-    pub(crate) fn route(&self, config: &ClientConfig) -> Route {
+    pub(crate) fn route(&self, config: &ClientConfig) -> RouteKey {
         if self.forward {
-            return Route {
+            return RouteKey {
                 secure: false,
                 host: Box::default(),
                 port: 0,
                 certified: false,
             };
         }
-        let certified =
-            config.tls.identity.is_some() && self.is_secure() && self.standing == Standing::Named;
-        Route {
+        let certified = config.tls.identity.is_some()
+            && self.is_secure()
+            && self.standing == CredentialScope::Named;
+        RouteKey {
             secure: self.is_secure(),
             host: self.url.host_str().unwrap_or_default().into(),
             port: self.url.port_or_known_default().unwrap_or_default(),
@@ -91,11 +92,11 @@ impl<'a> Way<'a> {
 mod tests {
     use super::*;
     use crate::proxy::ProxyRules;
-    use crate::tls::{Identity, TlsOptions};
+    use crate::tls::{ClientCertificate, TlsOptions};
 
-    fn route(config: &ClientConfig, url: &str, given: &str) -> Route {
+    fn route(config: &ClientConfig, url: &str, given: &str) -> RouteKey {
         let (url, given) = (url.parse().unwrap(), given.parse().unwrap());
-        Way::to(&url, &given, config).unwrap().route(config)
+        Route::to(&url, &given, config).unwrap().route(config)
     }
 
     #[test]
@@ -114,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_certificate_makes_another_route_and_only_to_the_origin_that_was_named() {
-        let identity = Some(Identity {
+        let identity = Some(ClientCertificate {
             certificates: Vec::new(),
             key: Vec::new(),
         });

@@ -10,7 +10,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 /// at only when it fires. To make one for each small answer, or to move it at every piece of a large one, would cost more than
 /// reading them.
 #[derive(Debug)]
-pub(crate) struct Stall {
+pub(crate) struct ReadTimeout {
     timeout: Duration,
     /// The moment from which the present silence counts.
     since: Instant,
@@ -21,7 +21,7 @@ pub(crate) struct Stall {
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl Stall {
+impl ReadTimeout {
     pub(crate) fn new(timeout: Duration) -> Self {
         Self {
             timeout,
@@ -51,7 +51,7 @@ impl Stall {
         self.poll_limit(cx)
     }
 
-    /// Waits on, whatever came; ready when it has lasted too long since [`Stall::begin`].
+    /// Waits on, whatever came; ready when it has lasted too long since [`ReadTimeout::begin`].
     pub(crate) fn poll_limit(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let end = self.since + self.timeout;
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(end)));
@@ -73,7 +73,7 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(10);
 
-    async fn waited(stall: &mut Stall, came: u64) -> Duration {
+    async fn waited(stall: &mut ReadTimeout, came: u64) -> Duration {
         let begun = Instant::now();
         poll_fn(|cx| stall.poll_silence(came, cx)).await;
         begun.elapsed()
@@ -85,7 +85,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_timer_of_an_earlier_request_ends_no_later_one() {
-        let mut stall = Stall::new(LIMIT);
+        let mut stall = ReadTimeout::new(LIMIT);
         assert!(near(waited(&mut stall, 0).await, LIMIT));
         for _ in 0..3 {
             tokio::time::advance(LIMIT * 3).await;
@@ -98,7 +98,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_came_meanwhile_begins_the_silence_anew() {
-        let mut stall = Stall::new(LIMIT);
+        let mut stall = ReadTimeout::new(LIMIT);
         let half = tokio::time::timeout(LIMIT / 2, waited(&mut stall, 1)).await;
         assert!(half.is_err());
         assert!(near(waited(&mut stall, 2).await, LIMIT), "a byte came");

@@ -6,14 +6,14 @@ use url::Url;
 
 /// How a peer stands to the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Standing {
+pub enum CredentialScope {
     /// The origin of the URL that the user gave: scheme, host and port.
     Named,
     /// Any other: another origin that a redirect leads to, a proxy.
     Other,
 }
 
-impl Standing {
+impl CredentialScope {
     /// That of the origin of `url`, where the user gave `given`.
     #[must_use]
     pub fn of(url: &Url, given: &Url) -> Self {
@@ -40,16 +40,16 @@ mod tests {
         let of = |url: &str| {
             let given: Url = "http://a.test/x".parse().unwrap();
             let url: Url = url.parse().unwrap();
-            let standing = Standing::of(&url, &given);
+            let standing = CredentialScope::of(&url, &given);
             assert_eq!(
-                standing == Standing::Named,
+                standing == CredentialScope::Named,
                 url.origin() == given.origin(),
                 "{url}"
             );
             standing
         };
         for named in ["http://a.test/", "http://me:s@A.TEST:80/y?z#f"] {
-            assert_eq!(of(named), Standing::Named);
+            assert_eq!(of(named), CredentialScope::Named);
         }
         for other in [
             "https://a.test/x",
@@ -59,7 +59,7 @@ mod tests {
             "http://[::1]/x",
             "data:a.test",
         ] {
-            assert_eq!(of(other), Standing::Other);
+            assert_eq!(of(other), CredentialScope::Other);
         }
     }
 }

@@ -7,7 +7,7 @@ use std::error::Error as StdError;
 use std::io;
 use std::sync::{Arc, OnceLock};
 
-use haul_plan::Offer;
+use haul_plan::AlpnOffer;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
@@ -20,12 +20,12 @@ use rustls::{
 use tokio_rustls::TlsConnector;
 use url::Url;
 
-use crate::connector::Stream;
+use crate::connector::TransportStream;
 use crate::error::{ConfigError, Error, Kind, TlsProblem};
-use crate::offered::{Configs, Peer};
-use crate::records::Records;
-use crate::standing::Standing;
-use crate::tls_words::{Told, of_handshake};
+use crate::offered::{AlpnConfigs, TlsPeer};
+use crate::records::TlsReadBuffer;
+use crate::standing::CredentialScope;
+use crate::tls_words::{TlsErrorMessage, of_handshake};
 use crate::trust::{self, TrustedFiles, certificates, is_authority};
 
 /// What a user says about TLS.
@@ -38,7 +38,7 @@ pub struct TlsOptions {
     /// Trust any certificate whatever.
     pub insecure: bool,
     /// The certificate that we show to the origin that the user named, and to nobody else: it says who the user is.
-    pub identity: Option<Identity>,
+    pub identity: Option<ClientCertificate>,
     /// What the flags that said so begin with, for messages: `--` if nothing else is told.
     pub flags: Option<&'static str>,
 }
@@ -52,14 +52,14 @@ impl TlsOptions {
 
 /// A client certificate.
 #[derive(Clone)]
-pub struct Identity {
+pub struct ClientCertificate {
     /// PEM of the certificate and its chain.
     pub certificates: Vec<u8>,
     /// PEM of its private key.
     pub key: Vec<u8>,
 }
 
-impl std::fmt::Debug for Identity {
+impl std::fmt::Debug for ClientCertificate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Identity(***)")
     }
@@ -67,7 +67,7 @@ impl std::fmt::Debug for Identity {
 
 /// How TLS with a proxy is made: its own authorities, and the certificate that is for it alone. Clones are the same.
 #[derive(Debug, Clone)]
-pub struct ProxyTls(Arc<Tls>);
+pub struct ProxyTls(Arc<TlsClient>);
 
 impl ProxyTls {
     /// Settings for a proxy.
@@ -75,21 +75,21 @@ impl ProxyTls {
     /// # Errors
     /// Certificates or keys that cannot be used.
     pub fn new(options: TlsOptions) -> Result<Self, ConfigError> {
-        Tls::new(options).map(|tls| Self(Arc::new(tls)))
+        TlsClient::new(options).map(|tls| Self(Arc::new(tls)))
     }
 
     /// TLS with the proxy of this name.
     pub(crate) async fn connect(
         &self,
-        stream: Stream,
+        stream: TransportStream,
         host: &str,
         url: &Url,
-    ) -> Result<Stream, Error> {
-        let peer = Peer {
+    ) -> Result<TransportStream, Error> {
+        let peer = TlsPeer {
             host,
             // The certificate was given for it.
-            standing: Standing::Named,
-            offer: Offer::Http1,
+            standing: CredentialScope::Named,
+            offer: AlpnOffer::Http1,
         };
         self.0.connect(stream, peer, url).await
     }
@@ -104,20 +104,20 @@ impl PartialEq for ProxyTls {
 impl Eq for ProxyTls {}
 
 /// Settings in rustls' own form, made when first needed.
-type Slot = OnceLock<Result<Configs, rustls::Error>>;
+type LazyTlsConfigs = OnceLock<Result<AlpnConfigs, rustls::Error>>;
 
 /// Makes TLS connections. The settings are checked at once, the platform's roots loaded when first needed.
 #[derive(Debug)]
-pub(crate) struct Tls {
+pub(crate) struct TlsClient {
     provider: Arc<CryptoProvider>,
     options: TlsOptions,
     /// For peers that see no certificate of ours.
-    anonymous: Slot,
+    anonymous: LazyTlsConfigs,
     /// With our certificate. Apart, so that sessions are not resumed across either.
-    identified: Slot,
+    identified: LazyTlsConfigs,
 }
 
-impl Tls {
+impl TlsClient {
     pub(crate) fn new(options: TlsOptions) -> Result<Self, ConfigError> {
         let provider = Arc::new(provider());
         let tls = Self {
@@ -129,8 +129,8 @@ impl Tls {
         // What the user gave is read now, so that a wrong file is told before a byte is sent.
         if tls.options.cacert.is_some() || tls.options.identity.is_some() {
             let config = tls.build(tls.options.identity.as_ref())?;
-            let (slot, _) = tls.slot(Standing::Named);
-            let _ = slot.set(Ok(Configs::new(&config)));
+            let (slot, _) = tls.slot(CredentialScope::Named);
+            let _ = slot.set(Ok(AlpnConfigs::new(&config)));
         }
         Ok(tls)
     }
@@ -138,13 +138,13 @@ impl Tls {
     /// TLS with a host over a stream.
     pub(crate) async fn connect(
         &self,
-        stream: Stream,
-        peer: Peer<'_>,
+        stream: TransportStream,
+        peer: TlsPeer<'_>,
         url: &Url,
-    ) -> Result<Stream, Error> {
+    ) -> Result<TransportStream, Error> {
         let (slot, identity) = self.slot(peer.standing);
         let config = slot.get_or_init(|| match self.build(identity) {
-            Ok(config) => Ok(Configs::new(&config)),
+            Ok(config) => Ok(AlpnConfigs::new(&config)),
             Err(ConfigError::Tls(error)) => Err(error),
             Err(other) => Err(rustls::Error::General(other.to_string())),
         });
@@ -156,11 +156,11 @@ impl Tls {
         let name =
             name.map_err(|e| Error::new(Kind::Tls(TlsProblem::WrongHost), url).because(e))?;
         match TlsConnector::from(config)
-            .connect(name, Records::new(stream))
+            .connect(name, TlsReadBuffer::new(stream))
             .await
         {
-            Ok(stream) => Some(Stream::Tls(Box::new(stream)))
-                .filter(|stream| peer.offer != Offer::Http2 || stream.is_http2())
+            Ok(stream) => Some(TransportStream::Tls(Box::new(stream)))
+                .filter(|stream| peer.offer != AlpnOffer::Http2 || stream.is_http2())
                 .ok_or_else(|| Error::new(Kind::Tls(TlsProblem::NoHttp2), url)),
             Err(error) => Err(match kind(&error, peer.offer) {
                 // All that rustls adds is how that looks from within.
@@ -174,14 +174,14 @@ impl Tls {
     }
 
     /// The settings for a peer, and what is shown to it.
-    fn slot(&self, standing: Standing) -> (&Slot, Option<&Identity>) {
+    fn slot(&self, standing: CredentialScope) -> (&LazyTlsConfigs, Option<&ClientCertificate>) {
         match (&self.options.identity, standing) {
-            (Some(identity), Standing::Named) => (&self.identified, Some(identity)),
+            (Some(identity), CredentialScope::Named) => (&self.identified, Some(identity)),
             _ => (&self.anonymous, None),
         }
     }
 
-    fn build(&self, identity: Option<&Identity>) -> Result<ClientConfig, ConfigError> {
+    fn build(&self, identity: Option<&ClientCertificate>) -> Result<ClientConfig, ConfigError> {
         let builder = ClientConfig::builder_with_provider(Arc::clone(&self.provider))
             .with_safe_default_protocol_versions()?;
         let builder = builder
@@ -210,7 +210,7 @@ impl Tls {
 
     fn verifier(&self) -> Result<Arc<dyn ServerCertVerifier>, ConfigError> {
         if self.options.insecure {
-            return Ok(Arc::new(TrustAnyone(Arc::clone(&self.provider))));
+            return Ok(Arc::new(InsecureVerifier(Arc::clone(&self.provider))));
         }
         match (&self.options.cacert, &self.options.files) {
             (Some(pem), _) => trust::named(pem, &self.options.flag("cacert"), &self.provider),
@@ -256,7 +256,7 @@ pub fn provider() -> CryptoProvider {
 }
 
 /// What a failed handshake means. rustls' own errors come wrapped in the stream's.
-fn kind(error: &io::Error, offer: Offer) -> Kind {
+fn kind(error: &io::Error, offer: AlpnOffer) -> Kind {
     let inner = error
         .get_ref()
         .and_then(|inner| inner.downcast_ref::<rustls::Error>());
@@ -266,7 +266,7 @@ fn kind(error: &io::Error, offer: Offer) -> Kind {
             TlsProblem::NotTls
         }
         Some(rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol))
-            if offer == Offer::Http2 =>
+            if offer == AlpnOffer::Http2 =>
         {
             TlsProblem::NoHttp2
         }
@@ -288,8 +288,8 @@ pub(crate) fn refused_certificate(error: &(dyn StdError + 'static)) -> bool {
         let wrapped = error.downcast_ref::<io::Error>();
         let inner = wrapped
             .and_then(io::Error::get_ref)
-            .and_then(|inner| inner.downcast_ref::<Told>());
-        if let Some(alert) = inner.and_then(Told::alert) {
+            .and_then(|inner| inner.downcast_ref::<TlsErrorMessage>());
+        if let Some(alert) = inner.and_then(TlsErrorMessage::alert) {
             return is_about_us(alert);
         }
         next = error.source();
@@ -331,9 +331,9 @@ fn problem(error: &CertificateError) -> TlsProblem {
 
 /// `--insecure`: checks that the peer holds its certificate's key, and nothing about the certificate.
 #[derive(Debug)]
-struct TrustAnyone(Arc<CryptoProvider>);
+struct InsecureVerifier(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for TrustAnyone {
+impl ServerCertVerifier for InsecureVerifier {
     fn verify_server_cert(
         &self,
         _end_entity: &CertificateDer<'_>,

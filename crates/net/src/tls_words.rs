@@ -14,20 +14,20 @@ use crate::trust::is_authority;
 
 /// An error of rustls', in other words. Its own are not shown.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct TlsErrorMessage {
     words: String,
     error: Option<Error>,
 }
 
-impl fmt::Display for Told {
+impl fmt::Display for TlsErrorMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.words)
     }
 }
 
-impl StdError for Told {}
+impl StdError for TlsErrorMessage {}
 
-impl Told {
+impl TlsErrorMessage {
     /// What an alert said, where it was one.
     pub(crate) fn alert(&self) -> Option<AlertDescription> {
         match self.error {
@@ -57,11 +57,11 @@ pub(crate) fn of_handshake(error: io::Error) -> Option<io::Error> {
 pub(crate) fn reworded(error: io::Error) -> io::Error {
     let kind = error.kind();
     let told = match inner(&error) {
-        Some(inner) => Told {
+        Some(inner) => TlsErrorMessage {
             words: words(inner),
             error: Some(inner.clone()),
         },
-        None if kind == io::ErrorKind::UnexpectedEof => Told {
+        None if kind == io::ErrorKind::UnexpectedEof => TlsErrorMessage {
             words: "the connection ended in the middle: TLS was cut off, without its own end"
                 .into(),
             error: None,

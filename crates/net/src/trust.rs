@@ -39,7 +39,9 @@ pub(crate) fn named(
     for certificate in &known {
         roots.add(certificate.clone())?;
     }
-    Ok(Arc::new(OrItself::new(roots, known, provider)?))
+    Ok(Arc::new(PinnedOrIssuedVerifier::new(
+        roots, known, provider,
+    )?))
 }
 
 /// One who trusts the certificates in these places; those that cannot be used are left out, as systems' collections have some.
@@ -66,7 +68,9 @@ pub(crate) fn of_files(
             wanted: "certificate",
         });
     }
-    Ok(Arc::new(OrItself::new(roots, known, provider)?))
+    Ok(Arc::new(PinnedOrIssuedVerifier::new(
+        roots, known, provider,
+    )?))
 }
 
 /// The certificates of a PEM file, one at least.
@@ -92,13 +96,13 @@ pub(crate) fn is_authority(error: &CertificateError) -> bool {
 
 /// Trusts what named authorities signed, and the named certificates themselves.
 #[derive(Debug)]
-struct OrItself {
+struct PinnedOrIssuedVerifier {
     signed: Arc<WebPkiServerVerifier>,
     /// The named ones.
     known: Vec<CertificateDer<'static>>,
 }
 
-impl OrItself {
+impl PinnedOrIssuedVerifier {
     fn new(
         roots: RootCertStore,
         known: Vec<CertificateDer<'static>>,
@@ -111,7 +115,7 @@ impl OrItself {
     }
 }
 
-impl ServerCertVerifier for OrItself {
+impl ServerCertVerifier for PinnedOrIssuedVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// A rate that several readers share.
 #[derive(Debug, Clone)]
-pub struct Bucket {
+pub struct TokenBucket {
     /// Bytes a second.
     rate: u64,
     /// What may be taken at once after a rest, in bytes.
@@ -16,7 +16,7 @@ pub struct Bucket {
     level: Duration,
 }
 
-impl Bucket {
+impl TokenBucket {
     /// A full bucket. A rate of 0 is taken as 1, since nothing would ever come otherwise.
     #[must_use]
     pub fn new(rate: u64, burst: u64) -> Self {
@@ -52,7 +52,7 @@ mod tests {
         #[test]
         fn the_rate_is_kept_whatever_the_sizes(rate in 1_000u64..1 << 30, sizes in prop::collection::vec(1u64..1 << 20, 1..200)) {
             let burst = 64 * 1024;
-            let mut bucket = Bucket::new(rate, burst);
+            let mut bucket = TokenBucket::new(rate, burst);
             let mut now = Duration::from_secs(1000);
             let begun = now;
             let mut taken = 0;
@@ -68,7 +68,7 @@ mod tests {
 
         #[test]
         fn absurd_numbers_do_not_panic(rate: u64, burst: u64, bytes: u64, now: u64) {
-            let mut bucket = Bucket::new(rate, burst);
+            let mut bucket = TokenBucket::new(rate, burst);
             bucket.take(Duration::from_nanos(now), bytes);
             bucket.take(Duration::from_nanos(now), bytes);
         }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 /// A digest algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Algorithm {
+pub enum DigestAlgorithm {
     /// SHA-256, FIPS 180-4.
     Sha256,
     /// SHA-512, FIPS 180-4.
@@ -20,7 +20,7 @@ pub enum Algorithm {
     Crc32c,
 }
 
-impl Algorithm {
+impl DigestAlgorithm {
     /// All of them, in the order a message names them.
     pub const ALL: [Self; 6] = [
         Self::Sha256,
@@ -57,13 +57,13 @@ impl Algorithm {
     }
 }
 
-impl fmt::Display for Algorithm {
+impl fmt::Display for DigestAlgorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl FromStr for Algorithm {
+impl FromStr for DigestAlgorithm {
     type Err = ChecksumError;
 
     /// Case and dashes do not matter: `SHA-256` is `sha256`.
@@ -80,7 +80,7 @@ impl FromStr for Algorithm {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checksum {
     /// Which digest.
-    pub algorithm: Algorithm,
+    pub algorithm: DigestAlgorithm,
     /// What it must be, most significant byte first.
     pub digest: Option<Vec<u8>>,
 }
@@ -95,7 +95,7 @@ pub enum ChecksumError {
     #[error("a {algorithm} digest has {} hexadecimal digits", .algorithm.digest_len() * 2)]
     Digest {
         /// Of which algorithm.
-        algorithm: Algorithm,
+        algorithm: DigestAlgorithm,
     },
 }
 
@@ -110,7 +110,7 @@ impl FromStr for Checksum {
                 digest: None,
             });
         };
-        let algorithm: Algorithm = name.trim().parse()?;
+        let algorithm: DigestAlgorithm = name.trim().parse()?;
         let digest = decode(hex.trim()).filter(|digest| digest.len() == algorithm.digest_len());
         Ok(Self {
             algorithm,
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn checksums_as_users_write_them() {
         let crc = |digest: Option<Vec<u8>>| Checksum {
-            algorithm: Algorithm::Crc32c,
+            algorithm: DigestAlgorithm::Crc32c,
             digest,
         };
         assert_eq!(
@@ -154,11 +154,14 @@ mod tests {
             Ok(crc(Some(vec![0xde, 0xad, 0xbe, 0xef])))
         );
         assert_eq!("crc32c".parse(), Ok(crc(None)));
-        assert_eq!("SHA-256".parse::<Algorithm>(), Ok(Algorithm::Sha256));
+        assert_eq!(
+            "SHA-256".parse::<DigestAlgorithm>(),
+            Ok(DigestAlgorithm::Sha256)
+        );
         assert_eq!(
             "crc32c:dead".parse::<Checksum>(),
             Err(ChecksumError::Digest {
-                algorithm: Algorithm::Crc32c
+                algorithm: DigestAlgorithm::Crc32c
             })
         );
         assert!("sha256:zz".parse::<Checksum>().is_err());
@@ -171,7 +174,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_digest_is_read_as_it_is_written(which in 0usize..6, seed: [u8; 64]) {
-            let algorithm = Algorithm::ALL[which];
+            let algorithm = DigestAlgorithm::ALL[which];
             let digest = seed[..algorithm.digest_len()].to_vec();
             let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
             let read: Checksum = format!("{algorithm}:{hex}").parse().unwrap();

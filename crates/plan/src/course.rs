@@ -1,16 +1,16 @@
 //! What a download does when something goes wrong: one table from trouble to action.
 //!
 //! [`answer::judge`](crate::answer) says what one answer means, the transport says how a connection failed; a
-//! [`Course`] knows the job's history and decides what follows: again (when?), with fewer connections, from the first
+//! [`FailurePolicy`] knows the job's history and decides what follows: again (when?), with fewer connections, from the first
 //! URL, without If-Range, over one stream, from the beginning, or not at all. It holds the retry budget, so that one
 //! place, and one only, can make a job go on for ever - and does not.
 //!
-//! Order of calls: [`Course::on_trouble`] for each failure, [`Course::on_progress`] for bytes that reached the file,
-//! [`Course::on_usable_answer`] when an answer was accepted.
+//! Order of calls: [`FailurePolicy::on_trouble`] for each failure, [`FailurePolicy::on_progress`] for bytes that reached the file,
+//! [`FailurePolicy::on_usable_answer`] when an answer was accepted.
 
 use std::time::Duration;
 
-use crate::retry::{Decision, RetryOptions, RetryPolicy};
+use crate::retry::{RetryDecision, RetryOptions, RetryPolicy};
 
 /// How many times in a row a range may be ignored, or an answer refused, before the job stops asking for ranges.
 /// One stray server behind a load balancer is met by the third try in all but one of a thousand draws of ten.
@@ -26,7 +26,7 @@ const TOKEN: u64 = 4 << 20;
 
 /// What went wrong with one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trouble {
+pub enum RequestFailure {
     /// The connection could not be made, broke or stood still.
     Transport {
         /// Whether the same request may work later.
@@ -62,7 +62,7 @@ pub enum Trouble {
 
 /// Where the job stands when the trouble is told.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Standing {
+pub struct FailureContext {
     /// Connections of this job that deliver, the failed one not counted.
     pub flowing: usize,
     /// Whether the request went to where a redirect had led, not to the URL that the user gave.
@@ -73,7 +73,7 @@ pub struct Standing {
 
 /// What to do now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Action {
+pub enum RecoveryAction {
     /// Ask again after this time.
     Retry(Duration),
     /// The origin does not want this many connections: go on with those that flow, and nothing new before this time.
@@ -92,7 +92,7 @@ pub enum Action {
 
 /// The history of one job's troubles.
 #[derive(Debug)]
-pub struct Course {
+pub struct FailurePolicy {
     /// The budget for what may heal.
     retry: RetryPolicy,
     /// Retries of openings that got no answer, before there was any.
@@ -115,7 +115,7 @@ pub struct Course {
     begun: bool,
 }
 
-impl Course {
+impl FailurePolicy {
     /// A job that has had no trouble yet.
     #[must_use]
     pub fn new(options: RetryOptions) -> Self {
@@ -156,65 +156,73 @@ impl Course {
     }
 
     /// Decides what follows a failure.
-    pub fn on_trouble(&mut self, trouble: Trouble, standing: Standing) -> Action {
+    pub fn on_trouble(
+        &mut self,
+        trouble: RequestFailure,
+        standing: FailureContext,
+    ) -> RecoveryAction {
         match trouble {
-            Trouble::Transport {
+            RequestFailure::Transport {
                 transient: false, ..
             }
-            | Trouble::Unauthorized => Action::GiveUp,
+            | RequestFailure::Unauthorized => RecoveryAction::GiveUp,
             // A connection refused or reset before it answered, while others deliver, is the origin's limit (A18)
             // more often than a fault. Those others vouch for the job, so this costs no budget.
-            Trouble::Transport {
+            RequestFailure::Transport {
                 answered: false, ..
-            } if standing.flowing > 0 => Action::Fewer(Duration::ZERO),
-            Trouble::Denied { status: 403 } if standing.flowing > 0 => self.denied_among(standing),
-            Trouble::Transport {
-                answered: false, ..
-            } if !self.begun && self.retries() >= self.opening => Action::GiveUp,
-            Trouble::Transport { .. } => self.again(None, standing, Action::Retry),
-            Trouble::Garbled => self.garbled(standing),
-            Trouble::Busy { retry_after } if standing.flowing > 0 => {
-                Action::Fewer(self.capped(retry_after))
+            } if standing.flowing > 0 => RecoveryAction::Fewer(Duration::ZERO),
+            RequestFailure::Denied { status: 403 } if standing.flowing > 0 => {
+                self.denied_among(standing)
             }
-            Trouble::Busy { retry_after } => self.again(retry_after, standing, Action::Retry),
-            Trouble::Denied { .. } if standing.redirected => self.resolve_again(standing),
-            Trouble::Denied { .. } => Action::GiveUp,
-            Trouble::RangeIgnored | Trouble::Refused => self.unusable(standing),
-            Trouble::IfRangeMisread => Action::WithoutIfRange,
-            Trouble::Changed | Trouble::PastEnd => self.changed(),
+            RequestFailure::Transport {
+                answered: false, ..
+            } if !self.begun && self.retries() >= self.opening => RecoveryAction::GiveUp,
+            RequestFailure::Transport { .. } => self.again(None, standing, RecoveryAction::Retry),
+            RequestFailure::Garbled => self.garbled(standing),
+            RequestFailure::Busy { retry_after } if standing.flowing > 0 => {
+                RecoveryAction::Fewer(self.capped(retry_after))
+            }
+            RequestFailure::Busy { retry_after } => {
+                self.again(retry_after, standing, RecoveryAction::Retry)
+            }
+            RequestFailure::Denied { .. } if standing.redirected => self.resolve_again(standing),
+            RequestFailure::Denied { .. } => RecoveryAction::GiveUp,
+            RequestFailure::RangeIgnored | RequestFailure::Refused => self.unusable(standing),
+            RequestFailure::IfRangeMisread => RecoveryAction::WithoutIfRange,
+            RequestFailure::Changed | RequestFailure::PastEnd => self.changed(),
         }
     }
 
     /// A limit (A18), or behind a redirect a token that has expired (A16)? Asking the first URL again costs one request and
     /// tells: a token that is good brings more than [`TOKEN`] before it expires.
-    fn denied_among(&mut self, standing: Standing) -> Action {
+    fn denied_among(&mut self, standing: FailureContext) -> RecoveryAction {
         let good = |then: u64| self.came.saturating_sub(then) >= TOKEN;
         if standing.redirected && self.renewed.is_none_or(good) {
             self.renewed = Some(self.came);
-            return Action::ResolveAgain(Duration::ZERO);
+            return RecoveryAction::ResolveAgain(Duration::ZERO);
         }
-        Action::Fewer(Duration::ZERO)
+        RecoveryAction::Fewer(Duration::ZERO)
     }
 
     /// The same request brings the same garbage, but for accidents: a few more tries, others that deliver or not.
-    fn garbled(&mut self, standing: Standing) -> Action {
+    fn garbled(&mut self, standing: FailureContext) -> RecoveryAction {
         if self.garbled >= GARBLED {
-            return Action::GiveUp;
+            return RecoveryAction::GiveUp;
         }
         self.garbled += 1;
-        self.again(None, standing, Action::Retry)
+        self.again(None, standing, RecoveryAction::Retry)
     }
 
     /// Again after a pause, while the budget lasts.
     fn again(
         &mut self,
         after: Option<Duration>,
-        standing: Standing,
-        then: fn(Duration) -> Action,
-    ) -> Action {
+        standing: FailureContext,
+        then: fn(Duration) -> RecoveryAction,
+    ) -> RecoveryAction {
         match self.retry.on_failure(after, standing.jitter) {
-            Decision::Wait(wait) => then(wait),
-            Decision::GiveUp => Action::GiveUp,
+            RetryDecision::Wait(wait) => then(wait),
+            RetryDecision::GiveUp => RecoveryAction::GiveUp,
         }
     }
 
@@ -224,41 +232,41 @@ impl Course {
     }
 
     /// A redirect's target failed: expired tokens heal by asking the first URL again (A16), at once the first time.
-    fn resolve_again(&mut self, standing: Standing) -> Action {
+    fn resolve_again(&mut self, standing: FailureContext) -> RecoveryAction {
         self.resolved += 1;
         if self.resolved == 1 {
-            return Action::ResolveAgain(Duration::ZERO);
+            return RecoveryAction::ResolveAgain(Duration::ZERO);
         }
-        self.again(None, standing, Action::ResolveAgain)
+        self.again(None, standing, RecoveryAction::ResolveAgain)
     }
 
     /// Answers of which no byte may be used: another server behind the balancer may do better (A3), but not for ever.
-    fn unusable(&mut self, standing: Standing) -> Action {
+    fn unusable(&mut self, standing: FailureContext) -> RecoveryAction {
         self.unusable += 1;
         if self.one_stream {
             // There is no other road left: this one is tried while the budget lasts.
-            return self.again(None, standing, Action::Retry);
+            return self.again(None, standing, RecoveryAction::Retry);
         }
         if self.unusable >= PATIENCE {
             self.one_stream = true;
-            return Action::OneStream;
+            return RecoveryAction::OneStream;
         }
-        match self.again(None, standing, Action::Retry) {
-            Action::GiveUp => {
+        match self.again(None, standing, RecoveryAction::Retry) {
+            RecoveryAction::GiveUp => {
                 self.one_stream = true;
-                Action::OneStream
+                RecoveryAction::OneStream
             }
             again => again,
         }
     }
 
     /// One change is a release in the middle of a download; two are a resource that cannot be had whole (A5).
-    fn changed(&mut self) -> Action {
+    fn changed(&mut self) -> RecoveryAction {
         self.changes += 1;
         if self.changes == 1 {
-            Action::StartOver
+            RecoveryAction::StartOver
         } else {
-            Action::GiveUp
+            RecoveryAction::GiveUp
         }
     }
 }

@@ -1,68 +1,74 @@
-//! The table of [`Course`], row by row, and that no history makes a job go on for ever.
+//! The table of [`FailurePolicy`], row by row, and that no history makes a job go on for ever.
 
 use super::*;
 use proptest::prelude::*;
 
-const ALONE: Standing = Standing {
+const ALONE: FailureContext = FailureContext {
     flowing: 0,
     redirected: false,
     jitter: 0.5,
 };
-const AMONG: Standing = Standing {
+const AMONG: FailureContext = FailureContext {
     flowing: 3,
     redirected: false,
     jitter: 0.5,
 };
-const REDIRECTED: Standing = Standing {
+const REDIRECTED: FailureContext = FailureContext {
     flowing: 0,
     redirected: true,
     jitter: 0.5,
 };
 
-fn course() -> Course {
-    Course::new(RetryOptions::default())
+fn course() -> FailurePolicy {
+    FailurePolicy::new(RetryOptions::default())
 }
 
 #[test]
 fn a5_the_first_change_starts_over_and_the_second_ends_the_job() {
     let mut course = course();
     assert_eq!(
-        course.on_trouble(Trouble::Changed, AMONG),
-        Action::StartOver
+        course.on_trouble(RequestFailure::Changed, AMONG),
+        RecoveryAction::StartOver
     );
     course.on_progress(1 << 40);
-    assert_eq!(course.on_trouble(Trouble::Changed, AMONG), Action::GiveUp);
+    assert_eq!(
+        course.on_trouble(RequestFailure::Changed, AMONG),
+        RecoveryAction::GiveUp
+    );
 }
 
 #[test]
 fn a3_an_ignored_range_is_asked_again_and_then_one_stream_takes_over() {
     let mut course = course();
     assert!(matches!(
-        course.on_trouble(Trouble::RangeIgnored, ALONE),
-        Action::Retry(_)
+        course.on_trouble(RequestFailure::RangeIgnored, ALONE),
+        RecoveryAction::Retry(_)
     ));
     assert!(matches!(
-        course.on_trouble(Trouble::RangeIgnored, ALONE),
-        Action::Retry(_)
+        course.on_trouble(RequestFailure::RangeIgnored, ALONE),
+        RecoveryAction::Retry(_)
     ));
     assert_eq!(
-        course.on_trouble(Trouble::RangeIgnored, ALONE),
-        Action::OneStream
+        course.on_trouble(RequestFailure::RangeIgnored, ALONE),
+        RecoveryAction::OneStream
     );
 }
 
 #[test]
 fn a9_answers_that_stay_unusable_over_one_stream_end_the_job() {
-    for trouble in [Trouble::Refused, Trouble::RangeIgnored] {
+    for trouble in [RequestFailure::Refused, RequestFailure::RangeIgnored] {
         let mut course = course();
-        let actions: Vec<Action> = (0..100)
+        let actions: Vec<RecoveryAction> = (0..100)
             .map(|_| course.on_trouble(trouble, ALONE))
             .collect();
         assert_eq!(
-            actions.iter().filter(|a| **a == Action::OneStream).count(),
+            actions
+                .iter()
+                .filter(|a| **a == RecoveryAction::OneStream)
+                .count(),
             1
         );
-        assert_eq!(actions.last(), Some(&Action::GiveUp));
+        assert_eq!(actions.last(), Some(&RecoveryAction::GiveUp));
     }
 }
 
@@ -71,8 +77,8 @@ fn a3_a_usable_answer_between_ignored_ranges_keeps_the_job_parallel() {
     let mut course = course();
     for _ in 0..20 {
         assert!(matches!(
-            course.on_trouble(Trouble::RangeIgnored, ALONE),
-            Action::Retry(_)
+            course.on_trouble(RequestFailure::RangeIgnored, ALONE),
+            RecoveryAction::Retry(_)
         ));
         course.on_usable_answer();
         course.on_progress(64 << 20);
@@ -82,35 +88,35 @@ fn a3_a_usable_answer_between_ignored_ranges_keeps_the_job_parallel() {
 #[test]
 fn a4_a_misread_if_range_is_dropped_at_once() {
     assert_eq!(
-        course().on_trouble(Trouble::IfRangeMisread, ALONE),
-        Action::WithoutIfRange
+        course().on_trouble(RequestFailure::IfRangeMisread, ALONE),
+        RecoveryAction::WithoutIfRange
     );
 }
 
 #[test]
 fn a16_a_redirect_that_expired_is_resolved_again_at_once_then_with_pauses_then_given_up() {
     let mut course = course();
-    let denied = Trouble::Denied { status: 403 };
+    let denied = RequestFailure::Denied { status: 403 };
     assert_eq!(
         course.on_trouble(denied, REDIRECTED),
-        Action::ResolveAgain(Duration::ZERO)
+        RecoveryAction::ResolveAgain(Duration::ZERO)
     );
-    let Action::ResolveAgain(wait) = course.on_trouble(denied, REDIRECTED) else {
+    let RecoveryAction::ResolveAgain(wait) = course.on_trouble(denied, REDIRECTED) else {
         panic!("not resolved again")
     };
     assert!(wait > Duration::ZERO);
     let last = (0..100)
         .map(|_| course.on_trouble(denied, REDIRECTED))
         .last();
-    assert_eq!(last, Some(Action::GiveUp));
+    assert_eq!(last, Some(RecoveryAction::GiveUp));
 }
 
 #[test]
 fn a16_a_redirect_denied_while_others_flow_is_resolved_again_before_it_counts_as_a_limit() {
     let mut course = course();
     let (denied, among) = (
-        Trouble::Denied { status: 403 },
-        Standing {
+        RequestFailure::Denied { status: 403 },
+        FailureContext {
             redirected: true,
             ..AMONG
         },
@@ -119,55 +125,55 @@ fn a16_a_redirect_denied_while_others_flow_is_resolved_again_before_it_counts_as
         course.on_progress(4 << 20);
         assert_eq!(
             course.on_trouble(denied, among),
-            Action::ResolveAgain(Duration::ZERO)
+            RecoveryAction::ResolveAgain(Duration::ZERO)
         );
         course.on_progress(1);
         assert_eq!(
             course.on_trouble(denied, among),
-            Action::Fewer(Duration::ZERO)
+            RecoveryAction::Fewer(Duration::ZERO)
         );
     }
 }
 
 #[test]
 fn a17_busy_alone_waits_as_told_and_busy_among_others_goes_on_with_fewer() {
-    let busy = Trouble::Busy {
+    let busy = RequestFailure::Busy {
         retry_after: Some(Duration::from_secs(3)),
     };
-    let Action::Retry(wait) = course().on_trouble(busy, ALONE) else {
+    let RecoveryAction::Retry(wait) = course().on_trouble(busy, ALONE) else {
         panic!("no retry")
     };
     assert!(wait >= Duration::from_secs(3));
     assert_eq!(
         course().on_trouble(busy, AMONG),
-        Action::Fewer(Duration::from_secs(3))
+        RecoveryAction::Fewer(Duration::from_secs(3))
     );
 }
 
 #[test]
 fn a17_an_absurd_retry_after_is_capped_also_among_others() {
-    let busy = Trouble::Busy {
+    let busy = RequestFailure::Busy {
         retry_after: Some(Duration::from_secs(1 << 40)),
     };
     let cap = RetryOptions::default().retry_after_cap;
-    assert_eq!(course().on_trouble(busy, AMONG), Action::Fewer(cap));
+    assert_eq!(course().on_trouble(busy, AMONG), RecoveryAction::Fewer(cap));
 }
 
 #[test]
 fn a18_a_refusal_beside_flowing_connections_means_fewer_and_costs_no_budget() {
     let mut course = course();
-    let refused = Trouble::Transport {
+    let refused = RequestFailure::Transport {
         transient: true,
         answered: false,
     };
     for _ in 0..1000 {
         assert_eq!(
             course.on_trouble(refused, AMONG),
-            Action::Fewer(Duration::ZERO)
+            RecoveryAction::Fewer(Duration::ZERO)
         );
         assert_eq!(
-            course.on_trouble(Trouble::Denied { status: 403 }, AMONG),
-            Action::Fewer(Duration::ZERO)
+            course.on_trouble(RequestFailure::Denied { status: 403 }, AMONG),
+            RecoveryAction::Fewer(Duration::ZERO)
         );
     }
     assert_eq!(course.retries(), 0);
@@ -175,13 +181,13 @@ fn a18_a_refusal_beside_flowing_connections_means_fewer_and_costs_no_budget() {
 
 #[test]
 fn a_host_that_never_answers_is_given_up_soon_and_one_that_did_is_not() {
-    let refused = Trouble::Transport {
+    let refused = RequestFailure::Transport {
         transient: true,
         answered: false,
     };
-    let tries = |course: &mut Course| {
+    let tries = |course: &mut FailurePolicy| {
         (0..100)
-            .take_while(|_| course.on_trouble(refused, ALONE) != Action::GiveUp)
+            .take_while(|_| course.on_trouble(refused, ALONE) != RecoveryAction::GiveUp)
             .count()
     };
     assert_eq!(tries(&mut course()), 3);
@@ -194,9 +200,11 @@ fn a_host_that_never_answers_is_given_up_soon_and_one_that_did_is_not() {
 fn a23_answers_that_are_no_http_are_asked_for_twice_more_and_bytes_forgive_them() {
     for standing in [ALONE, AMONG] {
         let mut course = course();
-        let tries = |course: &mut Course| {
+        let tries = |course: &mut FailurePolicy| {
             (0..100)
-                .take_while(|_| course.on_trouble(Trouble::Garbled, standing) != Action::GiveUp)
+                .take_while(|_| {
+                    course.on_trouble(RequestFailure::Garbled, standing) != RecoveryAction::GiveUp
+                })
                 .count()
         };
         assert_eq!(tries(&mut course), 2);
@@ -211,35 +219,35 @@ fn a23_answers_that_are_no_http_are_asked_for_twice_more_and_bytes_forgive_them(
 #[test]
 fn what_cannot_heal_ends_the_job_at_once() {
     for trouble in [
-        Trouble::Transport {
+        RequestFailure::Transport {
             transient: false,
             answered: false,
         },
-        Trouble::Unauthorized,
-        Trouble::Denied { status: 404 },
-        Trouble::Denied { status: 403 },
+        RequestFailure::Unauthorized,
+        RequestFailure::Denied { status: 404 },
+        RequestFailure::Denied { status: 403 },
     ] {
         assert_eq!(
             course().on_trouble(trouble, ALONE),
-            Action::GiveUp,
+            RecoveryAction::GiveUp,
             "{trouble:?}"
         );
     }
 }
 
-fn any_trouble() -> impl Strategy<Value = Trouble> {
+fn any_trouble() -> impl Strategy<Value = RequestFailure> {
     prop_oneof![
-        any::<(bool, bool)>().prop_map(|(transient, answered)| Trouble::Transport {
+        any::<(bool, bool)>().prop_map(|(transient, answered)| RequestFailure::Transport {
             transient,
             answered
         }),
-        Just(Trouble::Garbled),
-        any::<Option<Duration>>().prop_map(|retry_after| Trouble::Busy { retry_after }),
-        any::<u16>().prop_map(|status| Trouble::Denied { status }),
-        Just(Trouble::RangeIgnored),
-        Just(Trouble::Refused),
-        Just(Trouble::Changed),
-        Just(Trouble::PastEnd),
+        Just(RequestFailure::Garbled),
+        any::<Option<Duration>>().prop_map(|retry_after| RequestFailure::Busy { retry_after }),
+        any::<u16>().prop_map(|status| RequestFailure::Denied { status }),
+        Just(RequestFailure::RangeIgnored),
+        Just(RequestFailure::Refused),
+        Just(RequestFailure::Changed),
+        Just(RequestFailure::PastEnd),
     ]
 }
 
@@ -249,7 +257,7 @@ proptest! {
     fn no_history_without_progress_goes_on_for_ever(troubles in prop::collection::vec(any_trouble(), 64)) {
         let mut course = course();
         let ended = troubles.into_iter().any(|trouble| {
-            matches!(course.on_trouble(trouble, ALONE), Action::GiveUp | Action::OneStream)
+            matches!(course.on_trouble(trouble, ALONE), RecoveryAction::GiveUp | RecoveryAction::OneStream)
         });
         prop_assert!(ended);
     }
@@ -257,14 +265,14 @@ proptest! {
 
 #[test]
 fn an_opening_is_given_up_early_unless_a_number_was_given() {
-    let refused = Trouble::Transport {
+    let refused = RequestFailure::Transport {
         transient: true,
         answered: false,
     };
     let tried = |options| {
-        let mut course = Course::new(options);
+        let mut course = FailurePolicy::new(options);
         (0..100)
-            .take_while(|_| course.on_trouble(refused, ALONE) != Action::GiveUp)
+            .take_while(|_| course.on_trouble(refused, ALONE) != RecoveryAction::GiveUp)
             .count()
     };
     let defaults = RetryOptions::default();

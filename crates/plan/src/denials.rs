@@ -17,17 +17,17 @@ const HOSTS: usize = 4096;
 
 /// What came of asking hosts again.
 #[derive(Debug, Default)]
-pub struct Denials(HashMap<String, Known>);
+pub struct ForbiddenPolicy(HashMap<String, ForbiddenHistory>);
 
 #[derive(Debug, Default, Clone, Copy)]
-struct Known {
+struct ForbiddenHistory {
     /// What came of asking again, so often.
     tried: u32,
     /// How often the file.
     paid: u32,
 }
 
-impl Denials {
+impl ForbiddenPolicy {
     /// A job got a 403, for the first time or again (`before`); whether it shall be asked for once more.
     pub fn denied(&mut self, host: &str, before: bool) -> bool {
         let known = self.known(host);
@@ -50,7 +50,7 @@ impl Denials {
         known.is_none_or(|known| known.paid > 0 || known.tried < TRIES)
     }
 
-    fn known(&mut self, host: &str) -> &mut Known {
+    fn known(&mut self, host: &str) -> &mut ForbiddenHistory {
         if self.0.len() >= HOSTS && !self.0.contains_key(host) {
             self.0.clear();
         }
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn a18_asking_again_goes_on_as_long_as_it_pays() {
-        let mut denials = Denials::default();
+        let mut denials = ForbiddenPolicy::default();
         let asked_again = (0..100).filter(|_| denials.denied("strict", true)).count();
         assert_eq!(asked_again, 7);
         assert!(!denials.may_be_crowd("strict"));
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn c1_hosts_are_remembered_up_to_a_bound() {
-        let mut denials = Denials::default();
+        let mut denials = ForbiddenPolicy::default();
         for _ in 0..TRIES {
             denials.denied("strict", true);
         }
@@ -97,7 +97,7 @@ mod tests {
         /// Each job asks until it is given or not asked for again; one in `share` tries is given, or none.
         #[test]
         fn a18_what_is_meant_costs_a_few_requests_and_what_pays_goes_on(jobs in 1u32..400, share in prop::option::of(1u32..=3)) {
-            let mut denials = Denials::default();
+            let mut denials = ForbiddenPolicy::default();
             let (mut tries, mut given) = (0u32, 0);
             for _job in 0..jobs {
                 let mut before = false;

@@ -8,13 +8,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderMap;
 
-use crate::checksum::Algorithm;
+use crate::checksum::DigestAlgorithm;
 
 /// A digest that the file must have.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Expected {
+pub struct ExpectedDigest {
     /// Which digest.
-    pub algorithm: Algorithm,
+    pub algorithm: DigestAlgorithm,
     /// Its bytes.
     pub digest: Vec<u8>,
     /// The field that said so, for the message.
@@ -24,7 +24,7 @@ pub struct Expected {
 /// Every digest that a head announces for the whole file. `whole`: its body is the whole file, in a 200 or in a part that has
 /// every byte.
 #[must_use]
-pub fn expected_digests(headers: &HeaderMap, whole: bool) -> Vec<Expected> {
+pub fn expected_digests(headers: &HeaderMap, whole: bool) -> Vec<ExpectedDigest> {
     let mut found = Vec::new();
     listed(headers, "repr-digest", "Repr-Digest", &mut found);
     listed(headers, "digest", "Digest", &mut found);
@@ -33,25 +33,25 @@ pub fn expected_digests(headers: &HeaderMap, whole: bool) -> Vec<Expected> {
         single(
             headers,
             "content-md5",
-            ("Content-MD5", Algorithm::Md5),
+            ("Content-MD5", DigestAlgorithm::Md5),
             &mut found,
         );
         single(
             headers,
             "x-amz-checksum-sha256",
-            ("x-amz-checksum-sha256", Algorithm::Sha256),
+            ("x-amz-checksum-sha256", DigestAlgorithm::Sha256),
             &mut found,
         );
         single(
             headers,
             "x-amz-checksum-sha1",
-            ("x-amz-checksum-sha1", Algorithm::Sha1),
+            ("x-amz-checksum-sha1", DigestAlgorithm::Sha1),
             &mut found,
         );
         single(
             headers,
             "x-amz-checksum-crc32c",
-            ("x-amz-checksum-crc32c", Algorithm::Crc32c),
+            ("x-amz-checksum-crc32c", DigestAlgorithm::Crc32c),
             &mut found,
         );
     }
@@ -59,7 +59,7 @@ pub fn expected_digests(headers: &HeaderMap, whole: bool) -> Vec<Expected> {
 }
 
 /// A list of `name=value`; the newer fields write the value between colons.
-fn listed(headers: &HeaderMap, name: &str, field: &'static str, found: &mut Vec<Expected>) {
+fn listed(headers: &HeaderMap, name: &str, field: &'static str, found: &mut Vec<ExpectedDigest>) {
     for value in headers.get_all(name) {
         for item in value.to_str().unwrap_or_default().split(',') {
             let Some((name, value)) = item.split_once('=') else {
@@ -82,20 +82,24 @@ fn listed(headers: &HeaderMap, name: &str, field: &'static str, found: &mut Vec<
 fn single(
     headers: &HeaderMap,
     name: &str,
-    what: (&'static str, Algorithm),
-    found: &mut Vec<Expected>,
+    what: (&'static str, DigestAlgorithm),
+    found: &mut Vec<ExpectedDigest>,
 ) {
     if let Some(value) = headers.get(name).and_then(|value| value.to_str().ok()) {
         push(value.trim(), what, found);
     }
 }
 
-fn push(value: &str, (field, algorithm): (&'static str, Algorithm), found: &mut Vec<Expected>) {
+fn push(
+    value: &str,
+    (field, algorithm): (&'static str, DigestAlgorithm),
+    found: &mut Vec<ExpectedDigest>,
+) {
     let digest = STANDARD
         .decode(value)
         .ok()
         .filter(|digest| digest.len() == algorithm.digest_len());
-    found.extend(digest.map(|digest| Expected {
+    found.extend(digest.map(|digest| ExpectedDigest {
         algorithm,
         digest,
         field,
@@ -103,16 +107,16 @@ fn push(value: &str, (field, algorithm): (&'static str, Algorithm), found: &mut 
 }
 
 /// The names of RFC 9530's registry that are known here.
-const REGISTERED: [(&str, Algorithm); 5] = [
-    ("sha-256", Algorithm::Sha256),
-    ("sha-512", Algorithm::Sha512),
-    ("sha", Algorithm::Sha1),
-    ("md5", Algorithm::Md5),
-    ("crc32c", Algorithm::Crc32c),
+const REGISTERED: [(&str, DigestAlgorithm); 5] = [
+    ("sha-256", DigestAlgorithm::Sha256),
+    ("sha-512", DigestAlgorithm::Sha512),
+    ("sha", DigestAlgorithm::Sha1),
+    ("md5", DigestAlgorithm::Md5),
+    ("crc32c", DigestAlgorithm::Crc32c),
 ];
 
 /// What a name of the registry stands for, in either case, as older fields have it.
-pub(crate) fn algorithm(name: &str) -> Option<Algorithm> {
+pub(crate) fn algorithm(name: &str) -> Option<DigestAlgorithm> {
     let known = REGISTERED
         .iter()
         .find(|(known, _)| name.eq_ignore_ascii_case(known));
@@ -120,7 +124,7 @@ pub(crate) fn algorithm(name: &str) -> Option<Algorithm> {
 }
 
 /// The registry's name of an algorithm, if it has one.
-pub(crate) fn registered_name(algorithm: Algorithm) -> Option<&'static str> {
+pub(crate) fn registered_name(algorithm: DigestAlgorithm) -> Option<&'static str> {
     let known = REGISTERED.iter().find(|(_, known)| *known == algorithm);
     known.map(|(name, _)| *name)
 }
@@ -131,7 +135,11 @@ mod tests {
     use http::{HeaderName, HeaderValue};
     use proptest::prelude::*;
 
-    fn expected(name: &'static str, value: &str, whole: bool) -> Vec<(Algorithm, &'static str)> {
+    fn expected(
+        name: &'static str,
+        value: &str,
+        whole: bool,
+    ) -> Vec<(DigestAlgorithm, &'static str)> {
         let mut headers = HeaderMap::new();
         headers.insert(
             HeaderName::from_static(name),
@@ -152,12 +160,15 @@ mod tests {
         let newer = format!("sha-256=:{SHA256}:, unknown=:YQ==:");
         assert_eq!(
             expected("repr-digest", &newer, false),
-            [(Algorithm::Sha256, "Repr-Digest")]
+            [(DigestAlgorithm::Sha256, "Repr-Digest")]
         );
         let older = format!("SHA-256={SHA256},md5={MD5}");
         assert_eq!(
             expected("digest", &older, false),
-            [(Algorithm::Sha256, "Digest"), (Algorithm::Md5, "Digest")]
+            [
+                (DigestAlgorithm::Sha256, "Digest"),
+                (DigestAlgorithm::Md5, "Digest")
+            ]
         );
     }
 
@@ -166,11 +177,11 @@ mod tests {
         assert_eq!(expected("content-md5", MD5, false), []);
         assert_eq!(
             expected("content-md5", MD5, true),
-            [(Algorithm::Md5, "Content-MD5")]
+            [(DigestAlgorithm::Md5, "Content-MD5")]
         );
         assert_eq!(
             expected("x-amz-checksum-sha256", SHA256, true),
-            [(Algorithm::Sha256, "x-amz-checksum-sha256")]
+            [(DigestAlgorithm::Sha256, "x-amz-checksum-sha256")]
         );
         assert_eq!(
             expected("content-digest", &format!("sha-256=:{SHA256}:"), false),

@@ -112,7 +112,7 @@ fn is_token(byte: u8) -> bool {
 
 /// What a file must be like. The default is content with everything.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Expectation {
+pub struct ContentExpectation {
     /// Its media type is in one of these; of any type if there are none.
     pub types: Vec<MediaRange>,
     /// It has at least so many bytes.
@@ -125,7 +125,7 @@ pub struct Expectation {
 
 /// What is not as expected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unexpected {
+pub enum UnexpectedContent {
     /// Another media type.
     #[error("it is {got}, not {wanted}")]
     Type {
@@ -166,7 +166,7 @@ pub enum Unexpected {
     },
 }
 
-impl Expectation {
+impl ContentExpectation {
     /// Looks at an answer's head: its media type, and the whole file's length if that is known.
     ///
     /// # Errors
@@ -175,7 +175,7 @@ impl Expectation {
         &self,
         content_type: Option<&HeaderValue>,
         length: Option<u64>,
-    ) -> Result<(), Unexpected> {
+    ) -> Result<(), UnexpectedContent> {
         self.check_type(content_type)?;
         length.map_or(Ok(()), |length| self.check_length(length))
     }
@@ -184,12 +184,12 @@ impl Expectation {
     ///
     /// # Errors
     /// What is not as expected.
-    pub fn check_length(&self, bytes: u64) -> Result<(), Unexpected> {
+    pub fn check_length(&self, bytes: u64) -> Result<(), UnexpectedContent> {
         let got = bytes;
         match (self.size, self.min, self.max) {
-            (Some(size), ..) if got != size => Err(Unexpected::Size { got, size }),
-            (_, Some(min), _) if got < min => Err(Unexpected::Short { got, min }),
-            (.., Some(max)) if got > max => Err(Unexpected::Long { got, max }),
+            (Some(size), ..) if got != size => Err(UnexpectedContent::Size { got, size }),
+            (_, Some(min), _) if got < min => Err(UnexpectedContent::Short { got, min }),
+            (.., Some(max)) if got > max => Err(UnexpectedContent::Long { got, max }),
             _ => Ok(()),
         }
     }
@@ -200,7 +200,7 @@ impl Expectation {
         self.size.into_iter().chain(self.max).min()
     }
 
-    fn check_type(&self, content_type: Option<&HeaderValue>) -> Result<(), Unexpected> {
+    fn check_type(&self, content_type: Option<&HeaderValue>) -> Result<(), UnexpectedContent> {
         if self.types.is_empty() || self.types.iter().any(MediaRange::is_any) {
             return Ok(());
         }
@@ -213,11 +213,11 @@ impl Expectation {
         let wanted: Vec<String> = self.types.iter().map(ToString::to_string).collect();
         let wanted = wanted.join(" or ");
         if got.is_empty() {
-            return Err(Unexpected::NoType { wanted });
+            return Err(UnexpectedContent::NoType { wanted });
         }
         // A peer wrote it: nothing that a terminal would take for more than text.
         let shown = got.chars().take(SHOWN).flat_map(char::escape_debug);
-        Err(Unexpected::Type {
+        Err(UnexpectedContent::Type {
             got: shown.collect(),
             wanted,
         })

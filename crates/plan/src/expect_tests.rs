@@ -3,14 +3,14 @@
 use super::*;
 use proptest::prelude::*;
 
-fn of(types: &str) -> Expectation {
-    Expectation {
+fn of(types: &str) -> ContentExpectation {
+    ContentExpectation {
         types: MediaRange::parse_list(types).unwrap(),
-        ..Expectation::default()
+        ..ContentExpectation::default()
     }
 }
 
-fn head(expectation: &Expectation, content_type: &str) -> Result<(), Unexpected> {
+fn head(expectation: &ContentExpectation, content_type: &str) -> Result<(), UnexpectedContent> {
     let value = HeaderValue::from_bytes(content_type.as_bytes()).unwrap();
     expectation.check_head(Some(&value), None)
 }
@@ -34,7 +34,7 @@ fn ranges_are_compared_in_either_case_and_without_parameters() {
         "application/pdfx",
     ] {
         let error = head(&images, not).unwrap_err();
-        assert!(matches!(error, Unexpected::Type { .. }), "{not}");
+        assert!(matches!(error, UnexpectedContent::Type { .. }), "{not}");
     }
     assert_eq!(
         head(&images, "text/html; charset=utf-8")
@@ -53,9 +53,9 @@ fn an_answer_without_a_type_fits_only_where_every_type_does() {
         head(&images, ";x"),
     ] {
         let wanted = "image/*".to_owned();
-        assert_eq!(missing, Err(Unexpected::NoType { wanted }));
+        assert_eq!(missing, Err(UnexpectedContent::NoType { wanted }));
     }
-    for any in [of("*/*"), of("image/*,*/*"), Expectation::default()] {
+    for any in [of("*/*"), of("image/*,*/*"), ContentExpectation::default()] {
         assert_eq!(any.check_head(None, None), Ok(()));
         assert_eq!(head(&any, "text/html"), Ok(()));
     }
@@ -88,10 +88,10 @@ fn what_is_no_range_says_what_is_wrong() {
 
 #[test]
 fn sizes_are_looked_at_as_soon_as_they_are_known() {
-    let expectation = Expectation {
+    let expectation = ContentExpectation {
         min: Some(10),
         max: Some(20),
-        ..Expectation::default()
+        ..ContentExpectation::default()
     };
     assert_eq!(expectation.check_head(None, None), Ok(()));
     for fits in [10, 15, 20] {
@@ -99,28 +99,28 @@ fn sizes_are_looked_at_as_soon_as_they_are_known() {
     }
     assert_eq!(
         expectation.check_head(None, Some(9)),
-        Err(Unexpected::Short { got: 9, min: 10 })
+        Err(UnexpectedContent::Short { got: 9, min: 10 })
     );
     assert_eq!(
         expectation.check_length(21),
-        Err(Unexpected::Long { got: 21, max: 20 })
+        Err(UnexpectedContent::Long { got: 21, max: 20 })
     );
-    let exact = Expectation {
+    let exact = ContentExpectation {
         size: Some(15),
         ..expectation
     };
     assert_eq!(exact.check_length(15), Ok(()));
     assert_eq!(
         exact.check_length(14),
-        Err(Unexpected::Size { got: 14, size: 15 })
+        Err(UnexpectedContent::Size { got: 14, size: 15 })
     );
     assert_eq!(exact.most(), Some(15));
-    assert_eq!(Expectation::default().most(), None);
+    assert_eq!(ContentExpectation::default().most(), None);
 }
 
 #[test]
 fn what_a_peer_says_is_shown_harmless_and_short() {
-    let Err(Unexpected::Type { got, .. }) =
+    let Err(UnexpectedContent::Type { got, .. }) =
         head(&of("image/*"), &format!("\u{9b}31m/{}", "x".repeat(5_000)))
     else {
         panic!("that is no image");
@@ -148,7 +148,7 @@ proptest! {
     #[test]
     fn nothing_makes_it_panic(text: String, value: Vec<u8>, length: Option<u64>, min: Option<u64>) {
         let types = MediaRange::parse_list(&text).unwrap_or_else(|_| MediaRange::parse_list("a/b").unwrap());
-        let expectation = Expectation { types, min, ..Expectation::default() };
+        let expectation = ContentExpectation { types, min, ..ContentExpectation::default() };
         let value = HeaderValue::from_bytes(&value).ok();
         let _ = expectation.check_head(value.as_ref(), length);
     }

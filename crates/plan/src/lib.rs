@@ -6,10 +6,10 @@
 //!
 //! One job's decisions meet in this order: [`SegmentPlan::first_range`] says what the first request asks for,
 //! [`judge`] what each answer means, [`SegmentPlan`] who fetches which bytes next, [`ConnectionControl`] over how many
-//! connections, [`CheckpointClock`] when what came is written down, and [`Course`] what follows a failure. Where a file can be had in several
-//! places, [`Mirrors`] says which of them is asked.
+//! connections, [`CheckpointClock`] when what came is written down, and [`FailurePolicy`] what follows a failure. Where a file can be had in several
+//! places, [`SourceSet`] says which of them is asked.
 //!
-//! Many jobs' meet in [`dispatch`]: which of them runs next. [`Expectation`] says whether what came is what was meant, and
+//! Many jobs' meet in [`dispatch`]: which of them runs next. [`ContentExpectation`] says whether what came is what was meant, and
 //! [`ErrorLimit`] when going on is of no use.
 //!
 //! The other side of the wire is [`serving`]: what a request asks of a file server. [`tunnel`] is what stands between.
@@ -44,32 +44,35 @@ mod stream;
 pub mod tunnel;
 mod validator;
 
-pub use answer::{Asked, ContentCoding, Refusal, Verdict, judge};
-pub use bucket::Bucket;
+pub use answer::{ContentCoding, RequestedContent, ResponseRejection, ResponseVerdict, judge};
+pub use bucket::TokenBucket;
 pub use checkpoint::{CheckpointClock, CheckpointOptions};
-pub use checksum::{Algorithm, Checksum, ChecksumError};
+pub use checksum::{Checksum, ChecksumError, DigestAlgorithm};
 pub use content_range::{ContentRange, ContentRangeError};
-pub use control::{ConnectionControl, ControlOptions, Refused, Sample};
-pub use course::{Action, Course, Standing, Trouble};
-pub use denials::Denials;
-pub use digest_field::{Expected, expected_digests};
+pub use control::{
+    ConnectionControl, ConnectionControlOptions, ProgressSample, RefusedConnections,
+};
+pub use course::{FailureContext, FailurePolicy, RecoveryAction, RequestFailure};
+pub use denials::ForbiddenPolicy;
+pub use digest_field::{ExpectedDigest, expected_digests};
 pub use error_limit::{ErrorLimit, ErrorLimitError};
-pub use expect::{Expectation, MediaRange, MediaRangeError, Unexpected};
+pub use expect::{ContentExpectation, MediaRange, MediaRangeError, UnexpectedContent};
 pub use glob::{Glob, GlobError, GlobItem, GlobProblem};
 pub use layout::{
-    Candidate, Layout, PathProblem, Placed, ResourceId, Subject, Taken, Template, TemplateError,
-    TemplateProblem, relative_path,
+    AssignedPaths, PathAssignment, PathCandidate, PathLayout, PathLayoutInput, PathTemplate,
+    PathTemplateError, PathTemplateProblem, RelativePathError, ResourceId, relative_path,
 };
-pub use link_field::{Duplicate, Links, links};
+pub use link_field::{DuplicateLink, LinkHeader, links};
 pub use low_water::low_water;
 pub use mirrors::{
-    Again, Evidence, Fate, Found, MirrorOptions, Mirrors, Mismatch, Place, breaks_enough,
+    IntegrityEvidence, PieceRetry, SourceContent, SourceFailure, SourceMismatch, SourceRecovery,
+    SourceSet, SourceSetOptions, breaks_enough,
 };
-pub use pieces::{PieceBook, Pieces, PiecesError};
-pub use protocol::{Http, Offer};
+pub use pieces::{PieceChecks, PieceDigests, PieceDigestsError};
+pub use protocol::{AlpnOffer, HttpVersionChoice};
 pub use ranges::RangeSet;
 pub use redirect::{RedirectError, RedirectOptions, follow};
-pub use retry::{Decision, RetryOptions, RetryPolicy, parse_retry_after};
-pub use segment::{Claim, ClaimId, Claimer, SegmentOptions, SegmentPlan, TakeOver};
-pub use stream::{End, Follow, Opening, Stream};
-pub use validator::{EntityTag, EntityTagError, Sameness, Version};
+pub use retry::{RetryDecision, RetryOptions, RetryPolicy, parse_retry_after};
+pub use segment::{Claim, ClaimId, ClaimRequest, ClaimTakeover, SegmentOptions, SegmentPlan};
+pub use stream::{StreamContinuation, StreamEnd, StreamPlan, StreamStart};
+pub use validator::{EntityTag, EntityTagError, ResourceVersion, VersionMatch};

@@ -24,16 +24,16 @@ const LOWEST: u32 = 999_999;
 
 /// Where else a file can be had.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Links {
+pub struct LinkHeader {
     /// Places for the same bytes, best first.
-    pub duplicates: Vec<Duplicate>,
+    pub duplicates: Vec<DuplicateLink>,
     /// Metalink documents that describe the file.
     pub metalinks: Vec<Url>,
 }
 
 /// Another place for the same bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Duplicate {
+pub struct DuplicateLink {
     /// The place; http or https.
     pub url: Url,
     /// 1 is the best.
@@ -42,11 +42,11 @@ pub struct Duplicate {
 
 /// What a head says of other places. `base` is the URL that the answer came from.
 #[must_use]
-pub fn links(headers: &HeaderMap, base: &Url) -> Links {
-    let mut found = Links::default();
+pub fn links(headers: &HeaderMap, base: &Url) -> LinkHeader {
+    let mut found = LinkHeader::default();
     let values = headers.get_all(LINK).iter();
     let texts = values.filter_map(|value| std::str::from_utf8(value.as_bytes()).ok());
-    for link in texts.flat_map(Reader).take(LINKS) {
+    for link in texts.flat_map(LinkHeaderParser).take(LINKS) {
         take(&link, base, &mut found);
     }
     found.duplicates.sort_by_key(|duplicate| duplicate.priority);
@@ -54,7 +54,7 @@ pub fn links(headers: &HeaderMap, base: &Url) -> Links {
 }
 
 /// Sorts one link in, if it is of use.
-fn take(link: &Link<'_>, base: &Url, found: &mut Links) {
+fn take(link: &LinkValue<'_>, base: &Url, found: &mut LinkHeader) {
     // A link with an anchor speaks of something else than what was asked for.
     if link.reference.len() > LONGEST || link.parameter("anchor").is_some() {
         return;
@@ -74,7 +74,7 @@ fn take(link: &Link<'_>, base: &Url, found: &mut Links) {
             .parameter("pri")
             .and_then(|pri| pri.trim().parse().ok());
         let priority = priority.map_or(LOWEST, |pri: u32| pri.clamp(1, LOWEST));
-        found.duplicates.push(Duplicate { url, priority });
+        found.duplicates.push(DuplicateLink { url, priority });
     } else if is("describedby") && media.trim().eq_ignore_ascii_case(MEDIA_TYPE) {
         found.metalinks.push(url);
     }
@@ -82,14 +82,14 @@ fn take(link: &Link<'_>, base: &Url, found: &mut Links) {
 
 /// One link of a field.
 #[derive(Debug)]
-struct Link<'a> {
+struct LinkValue<'a> {
     /// What stands between the angle brackets.
     reference: &'a str,
     /// Names, and values without their quotes.
     parameters: Vec<(&'a str, String)>,
 }
 
-impl Link<'_> {
+impl LinkValue<'_> {
     /// A parameter's value; of several the first counts (RFC 8288 3.3).
     fn parameter(&self, name: &str) -> Option<&str> {
         let known = |(known, _): &&(&str, String)| known.eq_ignore_ascii_case(name);
@@ -101,12 +101,12 @@ impl Link<'_> {
 }
 
 /// Reads a field link by link (RFC 8288 B.2); holds what is left of it. Where it makes no sense, it ends.
-struct Reader<'a>(&'a str);
+struct LinkHeaderParser<'a>(&'a str);
 
-impl<'a> Iterator for Reader<'a> {
-    type Item = Link<'a>;
+impl<'a> Iterator for LinkHeaderParser<'a> {
+    type Item = LinkValue<'a>;
 
-    fn next(&mut self) -> Option<Link<'a>> {
+    fn next(&mut self) -> Option<LinkValue<'a>> {
         self.0 = self.0.trim_start_matches([' ', '\t', ',']);
         let (reference, rest) = self.0.strip_prefix('<')?.split_once('>')?;
         self.0 = rest;
@@ -119,14 +119,14 @@ impl<'a> Iterator for Reader<'a> {
         // What stands between here and the next comma is no parameter, and skipped.
         let comma = self.0.find(',').unwrap_or(self.0.len());
         self.0 = &self.0[comma..];
-        Some(Link {
+        Some(LinkValue {
             reference,
             parameters,
         })
     }
 }
 
-impl<'a> Reader<'a> {
+impl<'a> LinkHeaderParser<'a> {
     /// The next `;name=value`, `;name="value"` or `;name` of the link.
     fn parameter(&mut self) -> Option<(&'a str, String)> {
         let rest = blank(self.0).strip_prefix(';')?;
@@ -174,7 +174,7 @@ mod tests {
     use http::HeaderValue;
     use proptest::prelude::*;
 
-    fn read(fields: &[&str]) -> Links {
+    fn read(fields: &[&str]) -> LinkHeader {
         let mut headers = HeaderMap::new();
         for field in fields {
             headers.append(LINK, HeaderValue::from_bytes(field.as_bytes()).unwrap());
@@ -251,7 +251,7 @@ mod tests {
             "<mailto:a@b>; rel=duplicate",
             "<http://>; rel=duplicate",
         ] {
-            assert_eq!(read(&[field]), Links::default(), "{field}");
+            assert_eq!(read(&[field]), LinkHeader::default(), "{field}");
         }
         // Junk behind a link takes nothing from the next.
         assert_eq!(

@@ -1,20 +1,20 @@
 //! Digests of a file's pieces, as Metalink files bring them: which piece is which bytes, and which of them can be looked at by now.
 //!
-//! [`Pieces`] is what somebody said; [`PieceBook`] what has come of it in one download. Hashing is another's:
-//! [`PieceBook::take_ready`] names pieces whose every byte is in the file, [`PieceBook::on_verified`] takes what their digests
+//! [`PieceDigests`] is what somebody said; [`PieceChecks`] what has come of it in one download. Hashing is another's:
+//! [`PieceChecks::take_ready`] names pieces whose every byte is in the file, [`PieceChecks::on_verified`] takes what their digests
 //! came to. A piece that was bad is named again when its bytes are there again.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::checksum::Algorithm;
+use crate::checksum::DigestAlgorithm;
 use crate::ranges::RangeSet;
 
 /// Digests of pieces of one length, the last one shorter or as long.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pieces {
+pub struct PieceDigests {
     /// Which digest.
-    algorithm: Algorithm,
+    algorithm: DigestAlgorithm,
     /// Bytes in each piece.
     length: u64,
     /// All digests, one after the other: a list of lists would take twice the memory.
@@ -23,7 +23,7 @@ pub struct Pieces {
 
 /// What was said of pieces makes no sense.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum PiecesError {
+pub enum PieceDigestsError {
     /// A length of zero, or no digests.
     #[error("pieces without a length or without digests")]
     Empty,
@@ -31,30 +31,30 @@ pub enum PiecesError {
     #[error("a {algorithm} digest of a piece has {} bytes", .algorithm.digest_len())]
     Digest {
         /// Of which algorithm.
-        algorithm: Algorithm,
+        algorithm: DigestAlgorithm,
     },
 }
 
-impl Pieces {
+impl PieceDigests {
     /// Pieces of `length` bytes with their digests in order.
     ///
     /// # Errors
-    /// [`PiecesError`].
+    /// [`PieceDigestsError`].
     pub fn new<D: AsRef<[u8]>>(
-        algorithm: Algorithm,
+        algorithm: DigestAlgorithm,
         length: u64,
         digests: impl IntoIterator<Item = D>,
-    ) -> Result<Self, PiecesError> {
+    ) -> Result<Self, PieceDigestsError> {
         let mut all = Vec::new();
         for digest in digests {
             let digest = digest.as_ref();
             if digest.len() != algorithm.digest_len() {
-                return Err(PiecesError::Digest { algorithm });
+                return Err(PieceDigestsError::Digest { algorithm });
             }
             all.extend_from_slice(digest);
         }
         if length == 0 || all.is_empty() {
-            return Err(PiecesError::Empty);
+            return Err(PieceDigestsError::Empty);
         }
         Ok(Self {
             algorithm,
@@ -65,7 +65,7 @@ impl Pieces {
 
     /// Which digest.
     #[must_use]
-    pub fn algorithm(&self) -> Algorithm {
+    pub fn algorithm(&self) -> DigestAlgorithm {
         self.algorithm
     }
 
@@ -122,9 +122,9 @@ impl Pieces {
 
 /// What is known of the pieces of one file under way.
 #[derive(Debug)]
-pub struct PieceBook {
+pub struct PieceChecks {
     /// What was said.
-    pieces: Pieces,
+    pieces: PieceDigests,
     /// Bytes in the file.
     total: u64,
     /// Pieces that were handed out to be looked at, or were found right.
@@ -135,10 +135,10 @@ pub struct PieceBook {
     bad: BTreeMap<u64, u32>,
 }
 
-impl PieceBook {
+impl PieceChecks {
     /// A book in which nothing is known yet; `None` when the pieces are those of a file of another length.
     #[must_use]
-    pub fn new(pieces: Pieces, total: u64) -> Option<Self> {
+    pub fn new(pieces: PieceDigests, total: u64) -> Option<Self> {
         pieces.fit(total).then(|| Self {
             pieces,
             total,
@@ -150,7 +150,7 @@ impl PieceBook {
 
     /// What was said.
     #[must_use]
-    pub fn pieces(&self) -> &Pieces {
+    pub fn pieces(&self) -> &PieceDigests {
         &self.pieces
     }
 
@@ -207,18 +207,22 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn pieces(length: u64, count: usize) -> Pieces {
+    fn pieces(length: u64, count: usize) -> PieceDigests {
         let digests = (0..count).map(|n| [u8::try_from(n % 256).unwrap(); 16]);
-        Pieces::new(Algorithm::Md5, length, digests).unwrap()
+        PieceDigests::new(DigestAlgorithm::Md5, length, digests).unwrap()
     }
 
     #[test]
     fn what_makes_no_sense_is_refused() {
-        let new = |length, digests: &[&[u8]]| Pieces::new(Algorithm::Md5, length, digests);
-        assert_eq!(new(0, &[&[0; 16]]), Err(PiecesError::Empty));
-        assert_eq!(new(7, &[]), Err(PiecesError::Empty));
-        let algorithm = Algorithm::Md5;
-        assert_eq!(new(7, &[&[0; 15]]), Err(PiecesError::Digest { algorithm }));
+        let new =
+            |length, digests: &[&[u8]]| PieceDigests::new(DigestAlgorithm::Md5, length, digests);
+        assert_eq!(new(0, &[&[0; 16]]), Err(PieceDigestsError::Empty));
+        assert_eq!(new(7, &[]), Err(PieceDigestsError::Empty));
+        let algorithm = DigestAlgorithm::Md5;
+        assert_eq!(
+            new(7, &[&[0; 15]]),
+            Err(PieceDigestsError::Digest { algorithm })
+        );
     }
 
     #[test]
@@ -231,12 +235,12 @@ mod tests {
         assert_eq!(pieces.digest(3), None);
         assert_eq!(pieces.digest(u64::MAX), None);
         assert_eq!(pieces.touching(&(9..11)), 0..2);
-        assert!(PieceBook::new(pieces, 31).is_none());
+        assert!(PieceChecks::new(pieces, 31).is_none());
     }
 
     #[test]
     fn a_bad_piece_is_handed_out_again_and_counted() {
-        let mut book = PieceBook::new(pieces(10, 3), 25).unwrap();
+        let mut book = PieceChecks::new(pieces(10, 3), 25).unwrap();
         let mut done: RangeSet = std::iter::once(0..20).collect();
         assert_eq!(book.take_ready(&done, 9), [0, 1]);
         assert_eq!(book.take_ready(&done, 9), []);
@@ -263,7 +267,7 @@ mod tests {
             writes in prop::collection::vec((0u64..100, 0u64..30), 0..30),
         ) {
             let count = usize::try_from(total.div_ceil(length)).unwrap();
-            let mut book = PieceBook::new(pieces(length, count), total).unwrap();
+            let mut book = PieceChecks::new(pieces(length, count), total).unwrap();
             let (mut done, mut seen) = (RangeSet::new(), Vec::new());
             for (start, bytes) in writes {
                 done.insert(start.min(total)..(start + bytes).min(total));

@@ -14,7 +14,7 @@ const LONG: Duration = Duration::from_millis(5);
 
 /// Which version a user wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Http {
+pub enum HttpVersionChoice {
     /// What is faster.
     #[default]
     Auto,
@@ -26,7 +26,7 @@ pub enum Http {
 
 /// What is offered to an origin (ALPN, RFC 7301).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Offer {
+pub enum AlpnOffer {
     /// HTTP/1.1 alone.
     Http1,
     /// HTTP/2, and HTTP/1.1 if the origin has no other.
@@ -37,7 +37,7 @@ pub enum Offer {
     Nothing,
 }
 
-impl Http {
+impl HttpVersionChoice {
     /// Whether a request may come to share a connection; `sharing` says whether it is one that may.
     #[must_use]
     pub fn may_share(self, sharing: bool) -> bool {
@@ -46,12 +46,12 @@ impl Http {
 
     /// What is offered where the way to the origin, proxies included, took `way` to come about, or to bring an answer.
     #[must_use]
-    pub fn offer(self, sharing: bool, way: Duration) -> Offer {
+    pub fn offer(self, sharing: bool, way: Duration) -> AlpnOffer {
         match self {
-            _ if !self.may_share(sharing) => Offer::Http1,
-            Self::Http2 => Offer::Http2,
-            _ if way >= LONG => Offer::Either,
-            _ => Offer::Http1,
+            _ if !self.may_share(sharing) => AlpnOffer::Http1,
+            Self::Http2 => AlpnOffer::Http2,
+            _ if way >= LONG => AlpnOffer::Either,
+            _ => AlpnOffer::Http1,
         }
     }
 }
@@ -64,16 +64,26 @@ mod tests {
 
     #[test]
     fn a_long_way_is_shared_and_a_short_one_is_not() {
-        assert_eq!(Http::Auto.offer(true, Duration::ZERO), Offer::Http1);
-        assert_eq!(Http::Auto.offer(true, NEAR), Offer::Http1);
-        assert_eq!(Http::Auto.offer(true, LONG), Offer::Either);
-        assert_eq!(Http::Auto.offer(true, Duration::MAX), Offer::Either);
+        assert_eq!(
+            HttpVersionChoice::Auto.offer(true, Duration::ZERO),
+            AlpnOffer::Http1
+        );
+        assert_eq!(HttpVersionChoice::Auto.offer(true, NEAR), AlpnOffer::Http1);
+        assert_eq!(HttpVersionChoice::Auto.offer(true, LONG), AlpnOffer::Either);
+        assert_eq!(
+            HttpVersionChoice::Auto.offer(true, Duration::MAX),
+            AlpnOffer::Either
+        );
     }
 
     #[test]
     fn what_may_not_share_never_does() {
-        for http in [Http::Auto, Http::Http1, Http::Http2] {
-            assert_eq!(http.offer(false, Duration::MAX), Offer::Http1);
+        for http in [
+            HttpVersionChoice::Auto,
+            HttpVersionChoice::Http1,
+            HttpVersionChoice::Http2,
+        ] {
+            assert_eq!(http.offer(false, Duration::MAX), AlpnOffer::Http1);
             assert!(!http.may_share(false));
         }
     }
@@ -81,10 +91,12 @@ mod tests {
     #[test]
     fn a_users_word_is_obeyed_on_any_way() {
         for way in [NEAR, LONG] {
-            assert_eq!(Http::Http1.offer(true, way), Offer::Http1);
-            assert_eq!(Http::Http2.offer(true, way), Offer::Http2);
+            assert_eq!(HttpVersionChoice::Http1.offer(true, way), AlpnOffer::Http1);
+            assert_eq!(HttpVersionChoice::Http2.offer(true, way), AlpnOffer::Http2);
         }
-        assert!(!Http::Http1.may_share(true));
-        assert!(Http::Auto.may_share(true) && Http::Http2.may_share(true));
+        assert!(!HttpVersionChoice::Http1.may_share(true));
+        assert!(
+            HttpVersionChoice::Auto.may_share(true) && HttpVersionChoice::Http2.may_share(true)
+        );
     }
 }

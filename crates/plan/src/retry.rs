@@ -43,7 +43,7 @@ impl Default for RetryOptions {
 
 /// What to do after a failure that may heal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Decision {
+pub enum RetryDecision {
     /// Try again after this time.
     Wait(Duration),
     /// The budget is spent.
@@ -76,9 +76,9 @@ impl RetryPolicy {
     }
 
     /// Something failed. `jitter` is random in 0..1; values outside are clamped.
-    pub fn on_failure(&mut self, retry_after: Option<Duration>, jitter: f64) -> Decision {
+    pub fn on_failure(&mut self, retry_after: Option<Duration>, jitter: f64) -> RetryDecision {
         if self.failures >= self.options.retries {
-            return Decision::GiveUp;
+            return RetryDecision::GiveUp;
         }
         self.failures += 1;
         self.attempts = self.attempts.saturating_add(1);
@@ -95,7 +95,7 @@ impl RetryPolicy {
         };
         let own = doubled.min(self.options.cap).mul_f64(0.5 + jitter / 2.0);
         let asked = self.capped(retry_after.unwrap_or_default());
-        Decision::Wait(own.max(asked))
+        RetryDecision::Wait(own.max(asked))
     }
 
     /// Bytes came.
@@ -138,8 +138,8 @@ mod tests {
 
     fn waits(policy: &mut RetryPolicy) -> Vec<Duration> {
         std::iter::from_fn(|| match policy.on_failure(None, 1.0) {
-            Decision::Wait(wait) => Some(wait),
-            Decision::GiveUp => None,
+            RetryDecision::Wait(wait) => Some(wait),
+            RetryDecision::GiveUp => None,
         })
         .collect()
     }
@@ -161,9 +161,12 @@ mod tests {
         });
         waits(&mut policy);
         policy.on_progress(REFILL - 1);
-        assert_eq!(policy.on_failure(None, 0.0), Decision::GiveUp);
+        assert_eq!(policy.on_failure(None, 0.0), RetryDecision::GiveUp);
         policy.on_progress(1);
-        assert!(matches!(policy.on_failure(None, 0.0), Decision::Wait(_)));
+        assert!(matches!(
+            policy.on_failure(None, 0.0),
+            RetryDecision::Wait(_)
+        ));
         assert_eq!(policy.attempts(), 3);
     }
 
@@ -187,7 +190,7 @@ mod tests {
         let mut policy = RetryPolicy::new(RetryOptions::default());
         assert_eq!(
             policy.on_failure(parse("99999999999999999999999"), 0.5),
-            Decision::Wait(Duration::from_secs(120))
+            RetryDecision::Wait(Duration::from_secs(120))
         );
     }
 
@@ -198,7 +201,7 @@ mod tests {
             let longest = options.cap.max(options.retry_after_cap);
             let mut policy = RetryPolicy::new(options);
             for _ in 0..failures {
-                if let Decision::Wait(wait) = policy.on_failure(after, jitter) {
+                if let RetryDecision::Wait(wait) = policy.on_failure(after, jitter) {
                     prop_assert!(wait <= longest && !wait.is_zero());
                 }
             }

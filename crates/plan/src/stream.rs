@@ -2,19 +2,19 @@
 //!
 //! One stream is the road where ranges cannot be trusted or the output has an order. The danger is in its seams: bytes of one
 //! answer must only ever follow bytes of another that is the same in version, length and coding. Whether a version is the
-//! same [`judge`](crate::judge) says of each answer; a [`Stream`] knows what the first one was like, and says what follows.
+//! same [`judge`](crate::judge) says of each answer; a [`StreamPlan`] knows what the first one was like, and says what follows.
 //!
-//! Order of calls: [`Stream::request`] for what to ask, [`Stream::admits`] for each answer but the first, then
-//! [`Stream::after_end`] or [`Stream::after_break`] with the bytes that the output has taken by then.
+//! Order of calls: [`StreamPlan::request`] for what to ask, [`StreamPlan::admits`] for each answer but the first, then
+//! [`StreamPlan::after_end`] or [`StreamPlan::after_break`] with the bytes that the output has taken by then.
 
 use std::ops::Range;
 
-use crate::answer::{ContentCoding, Verdict};
-use crate::digest_field::Expected;
+use crate::answer::{ContentCoding, ResponseVerdict};
+use crate::digest_field::ExpectedDigest;
 
 /// What the first answer of a stream said.
 #[derive(Debug, Clone, Default)]
-pub struct Opening {
+pub struct StreamStart {
     /// Bytes in the body as it is sent, if that was said; of a part, in the whole.
     pub length: Option<u64>,
     /// The coding of the body, applied unasked.
@@ -22,23 +22,23 @@ pub struct Opening {
     /// Where a part ends.
     pub until: Option<u64>,
     /// The digests that it announced.
-    pub announced: Vec<Expected>,
+    pub announced: Vec<ExpectedDigest>,
     /// Whether ranges may follow as far as the caller knows: versions can be told apart, and bytes go out as they come in.
     pub joins: bool,
 }
 
 /// A resource that is read from front to back.
 #[derive(Debug, Clone)]
-pub struct Stream {
+pub struct StreamPlan {
     /// What the first answer said; every other must fit it.
-    opening: Opening,
+    opening: StreamStart,
     /// Where the answer under way ends by its own word: bytes beyond are nobody's.
     until: u64,
 }
 
 /// What follows a body that ended before it was whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Follow {
+pub enum StreamContinuation {
     /// What came is kept; the rest is asked for.
     On,
     /// What came is of no use: the output goes back to its beginning, if it can.
@@ -47,7 +47,7 @@ pub enum Follow {
 
 /// What a body's proper end means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum StreamEnd {
     /// The resource is whole.
     Whole,
     /// The origin gave a part of what was asked for, as it may (RFC 9110 15.3.7): the rest is asked for.
@@ -56,10 +56,10 @@ pub enum End {
     Short,
 }
 
-impl Stream {
+impl StreamPlan {
     /// A stream that begins with this answer.
     #[must_use]
-    pub fn new(mut opening: Opening) -> Self {
+    pub fn new(mut opening: StreamStart) -> Self {
         // A range is of the file as it is, never of its encoded form; and what has no length has no end to ask for.
         opening.joins &= opening.encoding.is_none() && opening.length.is_some();
         let until = opening.until.or(opening.length).unwrap_or(u64::MAX);
@@ -78,23 +78,23 @@ impl Stream {
         (taken > 0).then_some(taken..u64::MAX)
     }
 
-    /// Whether an answer to [`Stream::request`] may be taken, by what [`judge`](crate::judge) found and which digests it announces.
+    /// Whether an answer to [`StreamPlan::request`] may be taken, by what [`judge`](crate::judge) found and which digests it announces.
     /// False for one that is whole in itself and still not like the first: then everything must begin again, the output's
     /// preparation included. `None` for a verdict that brings no bytes to such a request: a failure like any other.
     pub fn admits(
         &mut self,
-        verdict: &Verdict,
-        announced: &[Expected],
+        verdict: &ResponseVerdict,
+        announced: &[ExpectedDigest],
         taken: u64,
     ) -> Option<bool> {
         let first = &self.opening;
         match verdict {
-            Verdict::Part { range, total, .. } if taken > 0 => {
+            ResponseVerdict::Part { range, total, .. } if taken > 0 => {
                 self.until = range.end;
                 Some(first.joins && range.start == taken && first.length == Some(*total))
             }
             // A length that comes or goes is no other file, but what was prepared for one does not fit the other.
-            Verdict::Whole {
+            ResponseVerdict::Whole {
                 length, encoding, ..
             } if taken == 0 => {
                 self.until = length.unwrap_or(u64::MAX);
@@ -118,23 +118,23 @@ impl Stream {
 
     /// An answer ended properly; it had begun when `begun` bytes were taken, and by now `taken` are.
     #[must_use]
-    pub fn after_end(&self, begun: u64, taken: u64) -> End {
+    pub fn after_end(&self, begun: u64, taken: u64) -> StreamEnd {
         match self.length() {
-            None => End::Whole,
-            Some(length) if length == taken => End::Whole,
+            None => StreamEnd::Whole,
+            Some(length) if length == taken => StreamEnd::Whole,
             // An answer without a byte is no progress, and asking on for ever would cost nothing.
-            Some(_) if self.opening.joins && taken > begun => End::AskOn,
-            Some(_) => End::Short,
+            Some(_) if self.opening.joins && taken > begun => StreamEnd::AskOn,
+            Some(_) => StreamEnd::Short,
         }
     }
 
     /// An answer broke, or none came.
     #[must_use]
-    pub fn after_break(&self, taken: u64) -> Follow {
+    pub fn after_break(&self, taken: u64) -> StreamContinuation {
         if taken == 0 || self.opening.joins {
-            Follow::On
+            StreamContinuation::On
         } else {
-            Follow::Again
+            StreamContinuation::Again
         }
     }
 
@@ -147,12 +147,12 @@ impl Stream {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::validator::Version;
+    use crate::validator::ResourceVersion;
     use proptest::prelude::*;
 
     /// A form of the resource that an origin may send. All have the same validators: what the judge cannot tell apart.
     #[derive(Debug, Clone, PartialEq)]
-    struct Form {
+    struct ScriptedRepresentation {
         length: u64,
         told: bool,
         encoding: Option<ContentCoding>,
@@ -161,59 +161,68 @@ mod tests {
     /// What the origin does next: sends a form, of which so many bytes come before it breaks (or ends, if they suffice). Of a part it
     /// says that it brings at most so many bytes; what comes beyond those is nothing of the file.
     #[derive(Debug, Clone)]
-    struct Answer {
-        form: Form,
+    struct ScriptedResponse {
+        form: ScriptedRepresentation,
         brings: u64,
         says: u64,
         breaks: bool,
     }
 
-    fn any_form() -> impl Strategy<Value = Form> {
+    fn any_form() -> impl Strategy<Value = ScriptedRepresentation> {
         let encoding = prop_oneof![Just(None), Just(Some(ContentCoding::Gzip))];
-        (1u64..40, any::<bool>(), encoding).prop_map(|(length, told, encoding)| Form {
-            length,
-            told,
-            encoding,
+        (1u64..40, any::<bool>(), encoding).prop_map(|(length, told, encoding)| {
+            ScriptedRepresentation {
+                length,
+                told,
+                encoding,
+            }
         })
     }
 
-    fn any_answer() -> impl Strategy<Value = Answer> {
+    fn any_answer() -> impl Strategy<Value = ScriptedResponse> {
         // Few forms, so that the same one often comes twice.
         let form = prop_oneof![
             any_form(),
-            Just(Form {
+            Just(ScriptedRepresentation {
                 length: 30,
                 told: true,
                 encoding: None
             }),
-            Just(Form {
+            Just(ScriptedRepresentation {
                 length: 20,
                 told: true,
                 encoding: Some(ContentCoding::Gzip)
             }),
         ];
         let says = prop_oneof![Just(u64::MAX), 1u64..40];
-        (form, 0u64..40, says, any::<bool>()).prop_map(|(form, brings, says, breaks)| Answer {
-            form,
-            brings,
-            says,
-            breaks,
+        (form, 0u64..40, says, any::<bool>()).prop_map(|(form, brings, says, breaks)| {
+            ScriptedResponse {
+                form,
+                brings,
+                says,
+                breaks,
+            }
         })
     }
 
-    fn opened(length: Option<u64>, encoding: Option<ContentCoding>, joins: bool) -> Stream {
-        Stream::new(Opening {
+    fn opened(length: Option<u64>, encoding: Option<ContentCoding>, joins: bool) -> StreamPlan {
+        StreamPlan::new(StreamStart {
             length,
             encoding,
             joins,
-            ..Opening::default()
+            ..StreamStart::default()
         })
     }
 
-    fn verdict(stream: &Stream, taken: u64, form: &Form, says: u64) -> Verdict {
-        let version = Version::default();
+    fn verdict(
+        stream: &StreamPlan,
+        taken: u64,
+        form: &ScriptedRepresentation,
+        says: u64,
+    ) -> ResponseVerdict {
+        let version = ResourceVersion::default();
         match stream.request(taken) {
-            Some(asked) => Verdict::Part {
+            Some(asked) => ResponseVerdict::Part {
                 range: asked.start
                     ..form
                         .length
@@ -222,7 +231,7 @@ mod tests {
                 total: form.length,
                 version,
             },
-            None => Verdict::Whole {
+            None => ResponseVerdict::Whole {
                 length: form.told.then_some(form.length),
                 version,
                 encoding: form.encoding.clone(),
@@ -236,11 +245,11 @@ mod tests {
             let length = first.form.told.then_some(first.form.length);
             let mut stream = opened(length, first.form.encoding.clone(), joins);
             // Where each taken byte is from: a form and a place in it.
-            let mut out: Vec<(Form, u64)> = Vec::new();
+            let mut out: Vec<(ScriptedRepresentation, u64)> = Vec::new();
             for (n, answer) in std::iter::once(first.clone()).chain(rest).enumerate() {
                 let begun = out.len() as u64;
                 // A range is always answered with the plain form: anything else the judge refuses.
-                let form = if begun > 0 { Form { encoding: None, ..answer.form.clone() } } else { answer.form.clone() };
+                let form = if begun > 0 { ScriptedRepresentation { encoding: None, ..answer.form.clone() } } else { answer.form.clone() };
                 let verdict = verdict(&stream, begun, &form, answer.says);
                 if n > 0 && stream.admits(&verdict, &[], begun) != Some(true) {
                     continue;
@@ -256,7 +265,7 @@ mod tests {
                 // Where a length was told HTTP itself sees that bytes are missing; else any end is a proper one.
                 let ended = !answer.breaks && (come >= left || !form.told || begun > 0);
                 let follow = match ended.then(|| stream.after_end(begun, taken)) {
-                    Some(End::Whole) => {
+                    Some(StreamEnd::Whole) => {
                         let (form, _) = out.first().cloned().unwrap_or((form, 0));
                         // What was prepared for the first answer, a decoder say, fits the last.
                         prop_assert_eq!(&form.encoding, &first.form.encoding);
@@ -266,10 +275,10 @@ mod tests {
                         prop_assert!(stream.length().is_none_or(|length| length == taken));
                         return Ok(());
                     }
-                    Some(End::AskOn) => { prop_assert!(taken > begun); Follow::On }
-                    Some(End::Short) | None => stream.after_break(taken),
+                    Some(StreamEnd::AskOn) => { prop_assert!(taken > begun); StreamContinuation::On }
+                    Some(StreamEnd::Short) | None => stream.after_break(taken),
                 };
-                if follow == Follow::Again {
+                if follow == StreamContinuation::Again {
                     out.clear();
                 }
             }
@@ -279,40 +288,46 @@ mod tests {
     #[test]
     fn a13_an_encoded_body_is_begun_again_and_never_continued() {
         let stream = opened(Some(100), Some(ContentCoding::Gzip), true);
-        assert_eq!(stream.after_break(50), Follow::Again);
-        assert_eq!(stream.after_end(0, 50), End::Short);
+        assert_eq!(stream.after_break(50), StreamContinuation::Again);
+        assert_eq!(stream.after_end(0, 50), StreamEnd::Short);
     }
 
     #[test]
     fn a10_a_body_of_unknown_length_is_begun_again() {
-        assert_eq!(opened(None, None, true).after_break(50), Follow::Again);
-        assert_eq!(opened(Some(100), None, true).after_break(50), Follow::On);
+        assert_eq!(
+            opened(None, None, true).after_break(50),
+            StreamContinuation::Again
+        );
+        assert_eq!(
+            opened(Some(100), None, true).after_break(50),
+            StreamContinuation::On
+        );
     }
 
     #[test]
     fn a_part_that_ends_sooner_than_asked_is_asked_on_unless_it_brought_nothing() {
         let mut stream = opened(Some(100), None, true);
-        assert_eq!(stream.after_end(0, 50), End::AskOn);
-        assert_eq!(stream.after_end(50, 50), End::Short);
+        assert_eq!(stream.after_end(0, 50), StreamEnd::AskOn);
+        assert_eq!(stream.after_end(50, 50), StreamEnd::Short);
         stream.give_up_ranges();
-        assert_eq!(stream.after_end(0, 50), End::Short);
+        assert_eq!(stream.after_end(0, 50), StreamEnd::Short);
     }
 
     #[test]
     fn a26_a_stream_that_is_begun_again_with_another_digest_is_another_file() {
-        let digest = |byte| Expected {
-            algorithm: crate::Algorithm::Crc32c,
+        let digest = |byte| ExpectedDigest {
+            algorithm: crate::DigestAlgorithm::Crc32c,
             digest: vec![byte; 4],
             field: "Repr-Digest",
         };
-        let whole = Verdict::Whole {
+        let whole = ResponseVerdict::Whole {
             length: None,
-            version: Version::default(),
+            version: ResourceVersion::default(),
             encoding: None,
         };
-        let mut stream = Stream::new(Opening {
+        let mut stream = StreamPlan::new(StreamStart {
             announced: vec![digest(1)],
-            ..Opening::default()
+            ..StreamStart::default()
         });
         assert_eq!(stream.admits(&whole, &[digest(1)], 0), Some(true));
         assert_eq!(stream.admits(&whole, &[digest(2)], 0), Some(false));

@@ -94,7 +94,7 @@ impl EntityTag {
 
 /// What is known about a version of a resource.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Version {
+pub struct ResourceVersion {
     /// Bytes in the whole representation.
     pub length: Option<u64>,
     /// Its entity tag.
@@ -107,7 +107,7 @@ pub struct Version {
 
 /// How two versions compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sameness {
+pub enum VersionMatch {
     /// Nothing speaks against their being the same, and as much speaks for it as the first one offers.
     Same,
     /// Something differs.
@@ -116,7 +116,7 @@ pub enum Sameness {
     Unproven,
 }
 
-impl Version {
+impl ResourceVersion {
     /// What a head says. `length` is of the whole representation, which for a part stands in Content-Range.
     #[must_use]
     pub fn from_headers(length: Option<u64>, headers: &HeaderMap) -> Self {
@@ -139,28 +139,28 @@ impl Version {
     /// weak tag is all that some origins have, and a change of strength alone is a proxy's doing. Only without tags
     /// does the date decide: servers behind one balancer often disagree about it.
     #[must_use]
-    pub fn compare(&self, other: &Self) -> Sameness {
+    pub fn compare(&self, other: &Self) -> VersionMatch {
         if matches!((self.length, other.length), (Some(a), Some(b)) if a != b) {
-            return Sameness::Different;
+            return VersionMatch::Different;
         }
         match (&self.etag, &other.etag) {
-            (Some(a), Some(b)) if a.weak_eq(b) => return Sameness::Same,
-            (Some(_), Some(_)) => return Sameness::Different,
-            (Some(_), None) => return Sameness::Unproven,
+            (Some(a), Some(b)) if a.weak_eq(b) => return VersionMatch::Same,
+            (Some(_), Some(_)) => return VersionMatch::Different,
+            (Some(_), None) => return VersionMatch::Unproven,
             (None, _) => {}
         }
         match (&self.last_modified, &other.last_modified) {
-            (Some(a), Some(b)) if a == b => Sameness::Same,
-            (Some(_), Some(_)) => Sameness::Different,
-            (Some(_), None) => Sameness::Unproven,
-            (None, _) => Sameness::Same,
+            (Some(a), Some(b)) if a == b => VersionMatch::Same,
+            (Some(_), Some(_)) => VersionMatch::Different,
+            (Some(_), None) => VersionMatch::Unproven,
+            (None, _) => VersionMatch::Same,
         }
     }
 
-    /// Whether [`Version::compare`] finds them the same.
+    /// Whether [`ResourceVersion::compare`] finds them the same.
     #[must_use]
     pub fn same(&self, other: &Self) -> bool {
-        self.compare(other) == Sameness::Same
+        self.compare(other) == VersionMatch::Same
     }
 
     /// The validator for If-Range: a strong tag, or a date that is a strong validator (RFC 9110 13.1.5). A weak tag is
@@ -190,7 +190,7 @@ impl Version {
     }
 
     /// Whether bytes that an earlier run left of this version may be gone on with, `found` being what the origin has now. Days may
-    /// lie between two runs, so this asks for more than [`Version::may_be_joined`]: what the user said of connections tells
+    /// lie between two runs, so this asks for more than [`ResourceVersion::may_be_joined`]: what the user said of connections tells
     /// nothing of versions.
     #[must_use]
     pub fn may_be_resumed(&self, found: &Self, verified: bool) -> bool {
@@ -222,8 +222,8 @@ mod tests {
             .collect()
     }
 
-    fn version(pairs: &[(&'static str, &'static str)]) -> Version {
-        Version::from_headers(Some(10), &headers(pairs))
+    fn version(pairs: &[(&'static str, &'static str)]) -> ResourceVersion {
+        ResourceVersion::from_headers(Some(10), &headers(pairs))
     }
 
     #[test]
@@ -268,8 +268,8 @@ mod tests {
             "Sun, 06 Nov 1994 08:49:37 GMT",
             "Sun, 06 Nov 1994 08:49:38 GMT",
         );
-        assert_eq!(dated(old).compare(&dated(old)), Sameness::Same);
-        assert_eq!(dated(old).compare(&dated(new)), Sameness::Different);
+        assert_eq!(dated(old).compare(&dated(old)), VersionMatch::Same);
+        assert_eq!(dated(old).compare(&dated(new)), VersionMatch::Different);
     }
 
     #[test]
@@ -301,9 +301,9 @@ mod tests {
         assert!(tagged.may_be_resumed(&tagged, false));
         assert!(!tagged.may_be_resumed(&version(&[]), true));
         assert!(version(&[]).same(&version(&[("etag", "\"1\"")])));
-        assert!(!version(&[]).same(&Version {
+        assert!(!version(&[]).same(&ResourceVersion {
             length: Some(11),
-            ..Version::default()
+            ..ResourceVersion::default()
         }));
     }
 
@@ -311,11 +311,11 @@ mod tests {
     fn a_missing_validator_proves_nothing() {
         assert_eq!(
             version(&[("etag", "\"1\"")]).compare(&version(&[])),
-            Sameness::Unproven
+            VersionMatch::Unproven
         );
         assert_eq!(
             version(&[("last-modified", "x")]).compare(&version(&[])),
-            Sameness::Unproven
+            VersionMatch::Unproven
         );
     }
 

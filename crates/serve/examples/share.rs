@@ -8,10 +8,10 @@ use std::error::Error;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use haul_serve::accept::{Crew, CrewOptions};
-use haul_serve::store::{Disk, Durability, Store, StoreOptions};
-use haul_serve::{Server, ServerOptions};
-use haul_service::listen::{BindOptions, Handed, bind};
+use haul_serve::accept::{WorkerThreads, WorkerThreadsOptions};
+use haul_serve::store::{DiskThreads, FileStore, FileStoreOptions, UploadDurability};
+use haul_serve::{FileServer, FileServerOptions};
+use haul_service::listen::{BindOptions, InheritedSockets, bind};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (Some(folder), Some(address)) = (folder, address) else {
         return Err("use: share DIR ADDRESS [WAY]".into());
     };
-    let mut options = CrewOptions::default();
+    let mut options = WorkerThreadsOptions::default();
     if let Some(way) = arguments.next() {
         options.accept = way.parse()?;
     }
@@ -28,23 +28,27 @@ fn main() -> Result<(), Box<dyn Error>> {
         .worker_threads(1)
         .enable_all()
         .build()?;
-    let store = Store::open(
+    let store = FileStore::open(
         folder.as_ref(),
-        StoreOptions {
+        FileStoreOptions {
             writable: true,
-            durability: Durability::None,
-            ..StoreOptions::default()
+            durability: UploadDurability::None,
+            ..FileStoreOptions::default()
         },
     )?;
-    let disk = Disk::new(runtime.handle().clone());
-    let server = Arc::new(Server::new(Arc::new(store), disk, ServerOptions::default()));
+    let disk = DiskThreads::new(runtime.handle().clone());
+    let server = Arc::new(FileServer::new(
+        Arc::new(store),
+        disk,
+        FileServerOptions::default(),
+    ));
     let sockets = BindOptions {
         sockets: NonZeroUsize::new(options.sockets()).unwrap_or(NonZeroUsize::MIN),
         ..BindOptions::default()
     };
-    let bound = bind(&address.parse()?, &sockets, &mut Handed::none())?;
+    let bound = bind(&address.parse()?, &sockets, &mut InheritedSockets::none())?;
     let plain = bound.into_iter().map(|bound| (bound.listeners, None));
-    let _crew = Crew::start(plain.collect(), &server, &options)?;
+    let _crew = WorkerThreads::start(plain.collect(), &server, &options)?;
     loop {
         std::thread::park();
     }

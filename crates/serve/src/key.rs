@@ -2,7 +2,7 @@
 //!
 //! A key is made of a request's path and of nothing else. It has no empty segment, no `.`, no `..`, no NUL and no slash that was
 //! hidden in an escape, so that joining it to a directory names something beneath that directory; that it *is* beneath it (links
-//! may lie) is the kernel's affair, in [`Root`](crate::store::Root). No name that the store keeps for itself is in it.
+//! may lie) is the kernel's affair, in [`StoreRoot`](crate::store::StoreRoot). No name that the store keeps for itself is in it.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -41,23 +41,23 @@ const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
 
 /// The path of a file or folder beneath the root. The root itself is the empty key.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub struct Key {
+pub struct ObjectKey {
     /// Segments joined by slashes; none before the first or after the last.
     path: Box<[u8]>,
 }
 
 /// What a request's path names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Named {
+pub struct RequestPath {
     /// Where it is.
-    pub key: Key,
+    pub key: ObjectKey,
     /// Whether the path ended in a slash, as the paths of folders do.
     pub is_folder: bool,
 }
 
 /// Why a path is no key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum KeyError {
+pub enum ObjectKeyError {
     /// It does not begin with a slash.
     #[error("the path does not begin with a slash")]
     Relative,
@@ -81,7 +81,7 @@ pub enum KeyError {
     Reserved,
 }
 
-impl Key {
+impl ObjectKey {
     /// The root.
     #[must_use]
     pub fn root() -> Self {
@@ -91,9 +91,9 @@ impl Key {
     /// Reads the path of a request's target, as it was sent: escaped, with its first slash, without a query.
     ///
     /// # Errors
-    /// See [`KeyError`]. Each segment is decoded once, and is looked at after that.
-    pub fn parse(path: &str) -> Result<Named, KeyError> {
-        let rest = path.strip_prefix('/').ok_or(KeyError::Relative)?;
+    /// See [`ObjectKeyError`]. Each segment is decoded once, and is looked at after that.
+    pub fn parse(path: &str) -> Result<RequestPath, ObjectKeyError> {
+        let rest = path.strip_prefix('/').ok_or(ObjectKeyError::Relative)?;
         let (rest, is_folder) = match rest.strip_suffix('/') {
             Some(rest) => (rest, true),
             None => (rest, rest.is_empty()),
@@ -102,8 +102,8 @@ impl Key {
             // `//` is no other name of the root.
             let key = Self::root();
             return match path.len() {
-                1 => Ok(Named { key, is_folder }),
-                _ => Err(KeyError::Empty),
+                1 => Ok(RequestPath { key, is_folder }),
+                _ => Err(ObjectKeyError::Empty),
             };
         }
         let mut bytes = Vec::with_capacity(rest.len());
@@ -113,14 +113,14 @@ impl Key {
         let key = Self {
             path: bytes.into_boxed_slice(),
         };
-        Ok(Named { key, is_folder })
+        Ok(RequestPath { key, is_folder })
     }
 
     /// The key of what is called `name` in this folder.
     ///
     /// # Errors
     /// When it is no name of a file.
-    pub fn child(&self, name: &[u8]) -> Result<Self, KeyError> {
+    pub fn child(&self, name: &[u8]) -> Result<Self, ObjectKeyError> {
         let mut bytes = self.path.to_vec();
         push_name(&mut bytes, name)?;
         Ok(Self {
@@ -203,13 +203,13 @@ impl Key {
     }
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "/{}", self.path.escape_ascii())
     }
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Key({self})")
     }
@@ -228,7 +228,7 @@ pub fn is_reserved(at_top: bool, name: &[u8]) -> bool {
 }
 
 /// Decodes a segment and adds it.
-fn push(bytes: &mut Vec<u8>, segment: &str) -> Result<(), KeyError> {
+fn push(bytes: &mut Vec<u8>, segment: &str) -> Result<(), ObjectKeyError> {
     if !segment.contains('%') {
         return push_name(bytes, segment.as_bytes());
     }
@@ -238,19 +238,21 @@ fn push(bytes: &mut Vec<u8>, segment: &str) -> Result<(), KeyError> {
         rest.len() >= 2 && rest[..2].iter().all(u8::is_ascii_hexdigit)
     };
     if !escapes.all(is_escape) {
-        return Err(KeyError::Escape);
+        return Err(ObjectKeyError::Escape);
     }
     let name: Vec<u8> = percent_decode_str(segment).collect();
     push_name(bytes, &name)
 }
 
 /// Adds a segment.
-fn push_name(bytes: &mut Vec<u8>, name: &[u8]) -> Result<(), KeyError> {
+fn push_name(bytes: &mut Vec<u8>, name: &[u8]) -> Result<(), ObjectKeyError> {
     match name {
-        b"" => return Err(KeyError::Empty),
-        b"." | b".." => return Err(KeyError::Dots),
-        _ if name.iter().any(|byte| matches!(byte, b'/' | 0)) => return Err(KeyError::Hidden),
-        _ if is_reserved(bytes.is_empty(), name) => return Err(KeyError::Reserved),
+        b"" => return Err(ObjectKeyError::Empty),
+        b"." | b".." => return Err(ObjectKeyError::Dots),
+        _ if name.iter().any(|byte| matches!(byte, b'/' | 0)) => {
+            return Err(ObjectKeyError::Hidden);
+        }
+        _ if is_reserved(bytes.is_empty(), name) => return Err(ObjectKeyError::Reserved),
         _ => {}
     }
     if !bytes.is_empty() {
@@ -259,7 +261,7 @@ fn push_name(bytes: &mut Vec<u8>, name: &[u8]) -> Result<(), KeyError> {
     bytes.extend_from_slice(name);
     let is_long = name.len() > LONGEST_SEGMENT || bytes.len() > LONGEST;
     if is_long {
-        Err(KeyError::TooLong)
+        Err(ObjectKeyError::TooLong)
     } else {
         Ok(())
     }
@@ -271,13 +273,13 @@ mod tests {
 
     use super::*;
 
-    fn key(path: &str) -> Key {
-        Key::parse(path).expect("a key").key
+    fn key(path: &str) -> ObjectKey {
+        ObjectKey::parse(path).expect("a key").key
     }
 
     #[test]
     fn d1_paths_that_climb_or_hide_are_no_keys() {
-        use KeyError::{Dots, Empty, Escape, Hidden, Relative, Reserved, TooLong};
+        use ObjectKeyError::{Dots, Empty, Escape, Hidden, Relative, Reserved, TooLong};
         let long = format!("/{}", "x/".repeat(2500));
         let name = format!("/{}", "x".repeat(256));
         let cases = [
@@ -305,7 +307,7 @@ mod tests {
             ("/a/.haul-put-1", Reserved),
         ];
         for (path, why) in cases {
-            assert_eq!(Key::parse(path), Err(why), "{path:.40}");
+            assert_eq!(ObjectKey::parse(path), Err(why), "{path:.40}");
         }
     }
 
@@ -327,7 +329,7 @@ mod tests {
 
     #[test]
     fn a_slash_at_the_end_is_a_folders() {
-        let is_folder = |path| Key::parse(path).map(|named| named.is_folder);
+        let is_folder = |path| ObjectKey::parse(path).map(|named| named.is_folder);
         assert_eq!(is_folder("/"), Ok(true));
         assert_eq!(is_folder("/a/"), Ok(true));
         assert_eq!(is_folder("/a"), Ok(false));
@@ -338,30 +340,30 @@ mod tests {
     fn keys_know_where_they_are() {
         let deep = key("/a/b/c");
         assert_eq!(deep.split(), Some((key("/a/b"), &b"c"[..])));
-        assert_eq!(key("/a").split(), Some((Key::root(), &b"a"[..])));
-        assert_eq!(Key::root().split(), None);
-        assert!(deep.is_within(&Key::root()) && deep.is_within(&key("/a/b")));
+        assert_eq!(key("/a").split(), Some((ObjectKey::root(), &b"a"[..])));
+        assert_eq!(ObjectKey::root().split(), None);
+        assert!(deep.is_within(&ObjectKey::root()) && deep.is_within(&key("/a/b")));
         assert!(deep.is_within(&deep) && !key("/ab").is_within(&key("/a")));
         assert!(!key("/a").is_within(&deep));
         assert_eq!(key("/a").child(b"x"), Ok(key("/a/x")));
-        assert_eq!(key("/a").child(b".."), Err(KeyError::Dots));
-        assert_eq!(Key::root().as_path(), Path::new("."));
+        assert_eq!(key("/a").child(b".."), Err(ObjectKeyError::Dots));
+        assert_eq!(ObjectKey::root().as_path(), Path::new("."));
     }
 
     proptest! {
         #[test]
         fn names_come_back_from_urls(names in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..20), 1..5)) {
-            let made = names.iter().try_fold(Key::root(), |key, name| key.child(name));
+            let made = names.iter().try_fold(ObjectKey::root(), |key, name| key.child(name));
             if let Ok(made) = made {
                 let escaped = made.escaped();
                 prop_assert!(escaped.is_ascii());
-                prop_assert_eq!(Key::parse(&escaped), Ok(Named { key: made, is_folder: false }));
+                prop_assert_eq!(ObjectKey::parse(&escaped), Ok(RequestPath { key: made, is_folder: false }));
             }
         }
 
         #[test]
         fn no_path_leads_out(path in "(/|\\.|%2e|%2f|%5c|%|[a-c%]|\\.haul){0,24}") {
-            if let Ok(named) = Key::parse(&path) {
+            if let Ok(named) = ObjectKey::parse(&path) {
                 for segment in named.key.segments() {
                     prop_assert!(segment != b"." && segment != b".." && !segment.contains(&b'/'));
                 }

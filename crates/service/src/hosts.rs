@@ -8,7 +8,7 @@
 //! So all requests are looked at, also those that only read: Sec-Fetch-Site is not sent to a name that is neither encrypted nor localhost, Origin
 //! not with a plain GET, and Referer only if the page likes. What is let through is what no stranger's name can be: an address, `localhost` and
 //! what ends in it, this machine's own names, names without a dot (which are nobody's on the Internet, and which proxies call a
-//! server behind them), and those that the owner has allowed. Where only programs of this machine have any business ([`Hosts::loopback`]),
+//! server behind them), and those that the owner has allowed. Where only programs of this machine have any business ([`ServerNames::loopback`]),
 //! an address and `localhost` are enough. A request without a host is of no browser.
 //!
 //! The price is a proxy in front that passes a name of its own on: it gets a refusal that says what to do. With TLS there is
@@ -21,14 +21,14 @@ use http::{HeaderMap, Uri};
 
 /// The names of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hosts {
+pub struct ServerNames {
     /// In lower case, without a dot at their end.
     names: Box<[String]>,
     /// Whether a name without a dot will do: a proxy's for a server behind it.
     takes_short: bool,
 }
 
-impl Hosts {
+impl ServerNames {
     /// These names, besides those that no stranger can have.
     #[must_use]
     pub fn new(names: impl IntoIterator<Item = String>) -> Self {
@@ -89,8 +89,8 @@ mod tests {
 
     use super::*;
 
-    fn hosts() -> Hosts {
-        Hosts::new(["Machine.example.".to_owned(), "files.test".to_owned()])
+    fn hosts() -> ServerNames {
+        ServerNames::new(["Machine.example.".to_owned(), "files.test".to_owned()])
     }
 
     fn admits(host: &[u8]) -> bool {
@@ -148,7 +148,7 @@ mod tests {
         let admits = |host: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert(HOST, HeaderValue::from_static(host));
-            Hosts::loopback().admit(&headers, &Uri::from_static("/metrics"))
+            ServerNames::loopback().admit(&headers, &Uri::from_static("/metrics"))
         };
         for host in [
             "127.0.0.1:9090",

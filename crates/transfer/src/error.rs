@@ -9,14 +9,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use haul_net::shown;
-use haul_plan::{Algorithm, Unexpected};
+use haul_plan::{DigestAlgorithm, UnexpectedContent};
 use url::Url;
 
 use crate::archive::ArchiveError;
 
 /// What kind of end it was: one exit code each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Class {
+pub enum ErrorClass {
     /// The bytes are not the file that was meant.
     Verification,
     /// This machine: disk, permission, a name that is taken.
@@ -34,7 +34,7 @@ pub enum Class {
 #[non_exhaustive]
 pub enum GetError {
     /// The transport failed for good, or more often than the budget allows.
-    #[error("cannot fetch {}{}", shown(.url), Bytes(.range.as_ref().filter(|_| .source.is_about_bytes())))]
+    #[error("cannot fetch {}{}", shown(.url), DisplayRange(.range.as_ref().filter(|_| .source.is_about_bytes())))]
     Transport {
         /// What was being fetched.
         url: Box<Url>,
@@ -56,7 +56,7 @@ pub enum GetError {
         authorized: bool,
     },
     /// Its host was given up after others could not reach it.
-    #[error("cannot fetch {}: its {} was given up after {failures} tries to reach it{}", shown(.url), if *.proxy { "proxy" } else { "host" }, Why(.why.as_deref()))]
+    #[error("cannot fetch {}: its {} was given up after {failures} tries to reach it{}", shown(.url), if *.proxy { "proxy" } else { "host" }, DisplayReason(.why.as_deref()))]
     HostDown {
         /// What was to be fetched.
         url: Box<Url>,
@@ -81,10 +81,10 @@ pub enum GetError {
         /// What was asked for.
         url: Box<Url>,
         /// What is different.
-        source: Unexpected,
+        source: UnexpectedContent,
     },
     /// Credentials are missing or wrong.
-    #[error("{} {} {status}{}", shown(.url), if *.authorized { "refused the credentials given:" } else { "answered" }, Realm(.realm.as_deref()))]
+    #[error("{} {} {status}{}", shown(.url), if *.authorized { "refused the credentials given:" } else { "answered" }, DisplayRealm(.realm.as_deref()))]
     Unauthorized {
         /// What was being fetched.
         url: Box<Url>,
@@ -123,7 +123,7 @@ pub enum GetError {
         /// What was fetched.
         url: Box<Url>,
         /// Which digest.
-        algorithm: Algorithm,
+        algorithm: DigestAlgorithm,
         /// In hexadecimal.
         expected: String,
         /// In hexadecimal.
@@ -149,10 +149,10 @@ pub enum GetError {
         /// The piece.
         range: Range<u64>,
         /// Which digest.
-        algorithm: Algorithm,
+        algorithm: DigestAlgorithm,
     },
     /// Each of several sources was dropped.
-    #[error("none of {} sources gave the file{}", .dropped.len(), Dropped(.dropped))]
+    #[error("none of {} sources gave the file{}", .dropped.len(), DisplayDroppedSources(.dropped))]
     NoSource {
         /// The sources, in the order of preference, and why each was dropped.
         dropped: Vec<(Url, String)>,
@@ -329,18 +329,18 @@ impl GetError {
 
     /// The kind of end, for an exit code.
     #[must_use]
-    pub fn class(&self) -> Class {
+    pub fn class(&self) -> ErrorClass {
         match self {
             // Nothing was verified: the origin did what nobody asked for, and in a way that is not known here.
             Self::Decode { source, .. } if source.kind() == io::ErrorKind::Unsupported => {
-                Class::Network
+                ErrorClass::Network
             }
             Self::Changed { .. }
             | Self::Checksum { .. }
             | Self::Decode { .. }
             | Self::Unexpected { .. }
             | Self::NotMeant { .. }
-            | Self::Piece { .. } => Class::Verification,
+            | Self::Piece { .. } => ErrorClass::Verification,
             Self::NoSource { last, .. } => last.class(),
             Self::Exists { .. }
             | Self::Taken { .. }
@@ -353,23 +353,23 @@ impl GetError {
             | Self::Stream { .. }
             | Self::NoSpace { .. }
             | Self::Archive { .. }
-            | Self::Local { .. } => Class::LocalIo,
-            Self::Transport { source, .. } if source.is_shortage() => Class::LocalIo,
+            | Self::Local { .. } => ErrorClass::LocalIo,
+            Self::Transport { source, .. } if source.is_shortage() => ErrorClass::LocalIo,
             Self::Transport { source, .. }
                 if matches!(source.kind(), haul_net::Kind::UnusableProxy(_)) =>
             {
-                Class::Usage
+                ErrorClass::Usage
             }
-            Self::Interrupted { .. } => Class::Interrupted,
-            _ => Class::Network,
+            Self::Interrupted { .. } => ErrorClass::Interrupted,
+            _ => ErrorClass::Network,
         }
     }
 }
 
 /// Prints ` (bytes a-b)`, or nothing.
-struct Bytes<'a>(Option<&'a Range<u64>>);
+struct DisplayRange<'a>(Option<&'a Range<u64>>);
 
-impl std::fmt::Display for Bytes<'_> {
+impl std::fmt::Display for DisplayRange<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0 {
             Some(range) if range.end == u64::MAX => write!(f, " (from byte {})", range.start),
@@ -385,9 +385,9 @@ impl std::fmt::Display for Bytes<'_> {
 }
 
 /// Prints `: URL: why; URL: why`.
-struct Dropped<'a>(&'a [(Url, String)]);
+struct DisplayDroppedSources<'a>(&'a [(Url, String)]);
 
-impl std::fmt::Display for Dropped<'_> {
+impl std::fmt::Display for DisplayDroppedSources<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for (at, (url, why)) in self.0.iter().enumerate() {
             let separator = if at == 0 { ": " } else { "; " };
@@ -398,18 +398,18 @@ impl std::fmt::Display for Dropped<'_> {
 }
 
 /// Prints `: why`, or nothing.
-struct Why<'a>(Option<&'a str>);
+struct DisplayReason<'a>(Option<&'a str>);
 
-impl std::fmt::Display for Why<'_> {
+impl std::fmt::Display for DisplayReason<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.map_or(Ok(()), |why| write!(f, ": {why}"))
     }
 }
 
 /// Prints ` for realm "x"`, or nothing.
-struct Realm<'a>(Option<&'a str>);
+struct DisplayRealm<'a>(Option<&'a str>);
 
-impl std::fmt::Display for Realm<'_> {
+impl std::fmt::Display for DisplayRealm<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0
             .map_or(Ok(()), |realm| write!(f, " for realm {realm:?}"))

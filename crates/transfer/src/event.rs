@@ -1,7 +1,7 @@
 //! What a transfer tells the outside, as one enum over one channel.
 //!
 //! Bars, plain lines, `--progress json`, the bench and later a page read this channel and nothing else. Nothing here
-//! formats: a renderer turns events into text. The engine never waits for a renderer over [`Event::Progress`]; the
+//! formats: a renderer turns events into text. The engine never waits for a renderer over [`TransferEvent::Progress`]; the
 //! rarer kinds are awaited, so that none is lost, which is why a reader must keep reading until the channel closes.
 
 use std::ops::Range;
@@ -11,16 +11,16 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use url::Url;
 
-use crate::batch::Board;
-use crate::manifest::Row;
+use crate::batch::BatchSnapshot;
+use crate::manifest::ManifestRow;
 
 /// The engine's end of the channel. Bounded: a renderer that stands still slows the rare events, never the memory.
-pub type EventSender = mpsc::Sender<Event>;
+pub type TransferEventSender = mpsc::Sender<TransferEvent>;
 
 /// Something happened to a job.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub enum Event {
+pub enum TransferEvent {
     /// The job was begun.
     Started {
         /// Which job.
@@ -97,9 +97,9 @@ pub enum Event {
         elapsed: Duration,
     },
     /// A job of a batch ended; told of those that failed, and of all where somebody wants that.
-    Row(Box<Row>),
+    Row(Box<ManifestRow>),
     /// A look at a running batch, ten times a second.
-    Board(Box<Board>),
+    Board(Box<BatchSnapshot>),
     /// The job ended without its file.
     Failed {
         /// Which job.
@@ -109,7 +109,7 @@ pub enum Event {
     },
 }
 
-impl Event {
+impl TransferEvent {
     /// The job an event speaks of; `None` where it speaks of a batch.
     #[must_use]
     pub fn job(&self) -> Option<u64> {

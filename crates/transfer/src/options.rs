@@ -3,15 +3,17 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use haul_plan::{Algorithm, CheckpointOptions, Checksum, Expectation, Pieces, RetryOptions};
+use haul_plan::{
+    CheckpointOptions, Checksum, ContentExpectation, DigestAlgorithm, PieceDigests, RetryOptions,
+};
 use http::HeaderMap;
 use url::Url;
 
-use crate::disk::Layer;
+use crate::disk::StorageLayer;
 
 /// How many connections a job may hold to its origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Connections {
+pub enum ConnectionCount {
     /// Found by itself, never above `max`.
     Auto {
         /// The per-origin limit.
@@ -21,7 +23,7 @@ pub enum Connections {
     Fixed(usize),
 }
 
-impl Connections {
+impl ConnectionCount {
     /// The most that may be open at once.
     #[must_use]
     pub fn most(self) -> usize {
@@ -34,7 +36,7 @@ impl Connections {
 
 /// What to do when the final name is taken already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Existing {
+pub enum ExistingFilePolicy {
     /// Leave it and fail: nothing a user has is replaced unasked.
     #[default]
     Keep,
@@ -44,11 +46,11 @@ pub enum Existing {
     Update,
 }
 
-/// Settings shared by every job of an [`Engine`](crate::Engine).
+/// Settings shared by every job of an [`TransferEngine`](crate::TransferEngine).
 #[derive(Debug, Clone)]
 pub struct GetOptions {
     /// Connections a job.
-    pub connections: Connections,
+    pub connections: ConnectionCount,
     /// Bytes; no segment is smaller, but for the last of a file. `None`: what the plan finds worth a request.
     pub min_segment: Option<u64>,
     /// Bytes; every segment of this size instead of sizes found by the plan.
@@ -56,17 +58,17 @@ pub struct GetOptions {
     /// Whether to use, and to leave, state for a later run.
     pub resume: bool,
     /// What to do when the final name is taken.
-    pub existing: Existing,
+    pub existing: ExistingFilePolicy,
     /// Whether to undo a Content-Encoding that the origin applied unasked.
     pub decode: bool,
     /// What an answer must be to be the file that is meant.
-    pub expect: Expectation,
+    pub expect: ContentExpectation,
     /// The retry budget of each job.
     pub retry: RetryOptions,
     /// When checkpoints are due: what a kill may cost to fetch again.
     pub checkpoint: CheckpointOptions,
     /// What lies between the engine and its partial files.
-    pub layer: Layer,
+    pub layer: StorageLayer,
     /// Whether to use the mirrors and the Metalink document that an origin's Link fields name (RFC 6249).
     pub mirror_links: bool,
 }
@@ -75,16 +77,16 @@ impl Default for GetOptions {
     fn default() -> Self {
         Self {
             // Sixteen is what aria2 allows and what browsers' and CDNs' per-client limits tolerate.
-            connections: Connections::Auto { max: 16 },
+            connections: ConnectionCount::Auto { max: 16 },
             min_segment: None,
             segment: None,
             resume: true,
-            existing: Existing::default(),
+            existing: ExistingFilePolicy::default(),
             decode: false,
-            expect: Expectation::default(),
+            expect: ContentExpectation::default(),
             retry: RetryOptions::default(),
             checkpoint: CheckpointOptions::default(),
-            layer: Layer::default(),
+            layer: StorageLayer::default(),
             // Off: other hosts than the one that was named would be asked.
             mirror_links: false,
         }
@@ -93,7 +95,7 @@ impl Default for GetOptions {
 
 /// Where a job's bytes go.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Output {
+pub enum JobOutput {
     /// This path (a FIFO or device is written as it is, without a temporary name).
     File(PathBuf),
     /// Into this directory, named by the origin or the URL.
@@ -104,13 +106,13 @@ pub enum Output {
 
 /// One resource to move.
 #[derive(Debug, Clone)]
-pub struct Job {
+pub struct DownloadJob {
     /// The caller's number for it; events carry it.
     pub id: u64,
     /// What to fetch.
     pub url: Url,
     /// Where it goes.
-    pub output: Output,
+    pub output: JobOutput,
     /// Checksums to verify (with a digest) or to report (without).
     pub checksums: Vec<Checksum>,
     /// Further places to fetch the same file from, best first. Segments come from all of them at once; one that is gone, fails, has
@@ -122,7 +124,7 @@ pub struct Job {
     /// URLs above are the user's word.
     pub named: Option<Vec<Url>>,
     /// Digests of pieces: a bad one is fetched again, from another place if there is one.
-    pub pieces: Option<Pieces>,
+    pub pieces: Option<PieceDigests>,
     /// Bytes that the file must have.
     pub size: Option<u64>,
     /// The user's header fields for it, beside those of the client and in their place. To origins that the user did not name
@@ -132,7 +134,7 @@ pub struct Job {
 
 /// A job that ended well.
 #[derive(Debug, Clone)]
-pub struct Outcome {
+pub struct DownloadOutcome {
     /// What was asked for.
     pub url: Url,
     /// Where redirects led.
@@ -156,7 +158,7 @@ pub struct Outcome {
     /// The entity tag, as the origin wrote it.
     pub etag: Option<String>,
     /// Digests in hexadecimal, of each algorithm asked for.
-    pub checksums: Vec<(Algorithm, String)>,
-    /// `Existing::Update` found nothing newer: the file was left alone.
+    pub checksums: Vec<(DigestAlgorithm, String)>,
+    /// `ExistingFilePolicy::Update` found nothing newer: the file was left alone.
     pub not_modified: bool,
 }

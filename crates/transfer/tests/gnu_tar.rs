@@ -11,8 +11,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use bytes::Bytes;
-use haul_transfer::archive::{ArchiveOptions, Content, Destination, Shards};
-use haul_transfer::disk::Layer;
+use haul_transfer::archive::{ArchiveDestination, ArchiveOptions, ShardEntryContent, ShardWriter};
+use haul_transfer::disk::StorageLayer;
 
 fn tar(arguments: &[&str]) -> Option<String> {
     let run = Command::new("tar")
@@ -37,11 +37,11 @@ fn gnu_tar_unpacks_what_was_packed() {
     let (path, out) = (dir.path().join("a.tar"), dir.path().join("out"));
     std::fs::create_dir(&out).unwrap();
     let options = ArchiveOptions {
-        destination: Destination::File(path.clone()),
+        destination: ArchiveDestination::File(path.clone()),
         shard_size: None,
-        layer: Layer::default(),
+        layer: StorageLayer::default(),
     };
-    let mut shards = Shards::open(options, []).unwrap();
+    let mut shards = ShardWriter::open(options, []).unwrap();
     let names = ["a", "d/e/f", "ä/日本語", "empty", "with space\n"].map(str::to_owned);
     let long = [99, 100, 101, 255].map(|length| "f".repeat(length));
     let deep = [155, 156, 256, 257, 2000].map(|length| "d/".repeat(length / 2) + "f");
@@ -53,7 +53,11 @@ fn gnu_tar_unpacks_what_was_packed() {
         };
         let pieces = [Bytes::from(contents)];
         shards
-            .append(Path::new(name), Content::Pieces(&pieces), 1_000_000_000)
+            .append(
+                Path::new(name),
+                ShardEntryContent::Pieces(&pieces),
+                1_000_000_000,
+            )
             .unwrap();
     }
     shards.finish().unwrap();

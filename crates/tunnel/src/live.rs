@@ -7,14 +7,14 @@ use std::time::SystemTime;
 use haul_net::Target;
 use tokio::time::Instant;
 
-use crate::relay::Moved;
-use crate::session::{Peer, Tunnel};
+use crate::relay::RelayedBytes;
+use crate::session::{TunnelClient, TunnelConfig};
 
 /// A connection that is there.
 #[derive(Debug)]
-pub(crate) struct Entry {
-    pub(crate) tunnel: Arc<Tunnel>,
-    pub(crate) peer: Peer,
+pub(crate) struct ActiveConnection {
+    pub(crate) tunnel: Arc<TunnelConfig>,
+    pub(crate) peer: TunnelClient,
     /// When it came, for people.
     pub(crate) when: SystemTime,
     /// When it came, for what is counted.
@@ -24,11 +24,11 @@ pub(crate) struct Entry {
     /// By which way it is there.
     via: OnceLock<Arc<str>>,
     /// What has gone which way.
-    moved: Moved,
+    moved: RelayedBytes,
 }
 
-impl Entry {
-    pub(crate) fn new(tunnel: Arc<Tunnel>, peer: Peer) -> Self {
+impl ActiveConnection {
+    pub(crate) fn new(tunnel: Arc<TunnelConfig>, peer: TunnelClient) -> Self {
         Self {
             tunnel,
             peer,
@@ -36,7 +36,7 @@ impl Entry {
             since: Instant::now(),
             target: OnceLock::new(),
             via: OnceLock::new(),
-            moved: Moved::default(),
+            moved: RelayedBytes::default(),
         }
     }
 
@@ -58,32 +58,36 @@ impl Entry {
         self.via.get().map(AsRef::as_ref)
     }
 
-    pub(crate) fn moved(&self) -> &Moved {
+    pub(crate) fn moved(&self) -> &RelayedBytes {
         &self.moved
     }
 }
 
 /// All of them, by a number each.
 #[derive(Debug, Default)]
-pub(crate) struct Live(Mutex<Table>);
+pub(crate) struct ActiveConnections(Mutex<ActiveConnectionsTable>);
 
 #[derive(Debug, Default)]
-struct Table {
+struct ActiveConnectionsTable {
     /// Numbers are given once.
     next: u64,
-    entries: HashMap<u64, Arc<Entry>>,
+    entries: HashMap<u64, Arc<ActiveConnection>>,
 }
 
 /// A connection's place in the table, which it leaves when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
-    live: Arc<Live>,
+pub(crate) struct ActiveConnectionGuard {
+    live: Arc<ActiveConnections>,
     number: u64,
 }
 
-impl Live {
+impl ActiveConnections {
     /// Enters a connection, unless there are so many already.
-    pub(crate) fn enter(self: &Arc<Self>, entry: &Arc<Entry>, most: usize) -> Option<Place> {
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        entry: &Arc<ActiveConnection>,
+        most: usize,
+    ) -> Option<ActiveConnectionGuard> {
         let mut table = self.lock();
         if table.entries.len() >= most {
             return None;
@@ -91,7 +95,7 @@ impl Live {
         let number = table.next;
         table.next += 1;
         table.entries.insert(number, Arc::clone(entry));
-        Some(Place {
+        Some(ActiveConnectionGuard {
             live: Arc::clone(self),
             number,
         })
@@ -105,13 +109,13 @@ impl Live {
     /// Looks at all of them while none comes or goes.
     pub(crate) fn standing<T>(
         &self,
-        look: impl FnOnce(&mut dyn Iterator<Item = &Arc<Entry>>) -> T,
+        look: impl FnOnce(&mut dyn Iterator<Item = &Arc<ActiveConnection>>) -> T,
     ) -> T {
         look(&mut self.lock().entries.values())
     }
 
     /// All that are there now, the oldest first, each with its number.
-    pub(crate) fn all(&self) -> Vec<(u64, Arc<Entry>)> {
+    pub(crate) fn all(&self) -> Vec<(u64, Arc<ActiveConnection>)> {
         let table = self.lock();
         let mut all: Vec<_> = table
             .entries
@@ -123,12 +127,12 @@ impl Live {
         all
     }
 
-    fn lock(&self) -> MutexGuard<'_, Table> {
+    fn lock(&self) -> MutexGuard<'_, ActiveConnectionsTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Place {
+impl ActiveConnectionGuard {
     /// Leaves the table, and does what has to be seen together with that.
     pub(crate) fn leave(self, and: impl FnOnce()) {
         let live = Arc::clone(&self.live);
@@ -141,13 +145,13 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ActiveConnectionGuard {
     fn drop(&mut self) {
         self.live.lock().remove(self.number);
     }
 }
 
-impl Table {
+impl ActiveConnectionsTable {
     fn remove(&mut self, number: u64) {
         let table = self;
         table.entries.remove(&number);

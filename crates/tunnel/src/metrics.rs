@@ -2,39 +2,41 @@
 
 use std::sync::Arc;
 
-use haul_service::observe::{Exposition, FamilyKind, Histogram, Sharded, Source};
+use haul_service::observe::{
+    DurationHistogram, MetricKind, MetricSource, MetricsText, ShardedCounters,
+};
 
-use crate::live::Live;
-use crate::record::{Outcome, Record};
+use crate::live::ActiveConnections;
+use crate::record::{TunnelOutcome, TunnelRecord};
 
 /// Counters beside those of outcomes: bytes each way, of connections that are over.
-const UP: usize = Outcome::WORDS.len();
+const UP: usize = TunnelOutcome::WORDS.len();
 const DOWN: usize = UP + 1;
 
 /// The numbers of one process.
 #[derive(Debug)]
-pub struct Metrics {
+pub struct TunnelMetrics {
     /// One for each outcome, and bytes.
-    counters: Sharded<{ DOWN + 1 }>,
+    counters: ShardedCounters<{ DOWN + 1 }>,
     /// How long connections lasted.
-    lasted: Histogram,
+    lasted: DurationHistogram,
     /// What has not been counted yet.
-    live: Arc<Live>,
+    live: Arc<ActiveConnections>,
 }
 
-impl Metrics {
-    pub(crate) fn new(live: Arc<Live>) -> Self {
+impl TunnelMetrics {
+    pub(crate) fn new(live: Arc<ActiveConnections>) -> Self {
         Self {
-            counters: Sharded::new(),
-            lasted: Histogram::default(),
+            counters: ShardedCounters::new(),
+            lasted: DurationHistogram::default(),
             live,
         }
     }
 
     /// A connection is over.
-    pub(crate) fn ended(&self, record: &Record<'_>) {
+    pub(crate) fn ended(&self, record: &TunnelRecord<'_>) {
         let word = record.outcome.word();
-        if let Some(at) = Outcome::WORDS.iter().position(|known| *known == word) {
+        if let Some(at) = TunnelOutcome::WORDS.iter().position(|known| *known == word) {
             self.counters.add(at, 1);
         }
         self.counters.add(UP, record.up);
@@ -43,19 +45,19 @@ impl Metrics {
     }
 }
 
-impl Source for Metrics {
-    fn tell(&self, out: &mut Exposition) {
+impl MetricSource for TunnelMetrics {
+    fn tell(&self, out: &mut MetricsText) {
         let mut ended = out.family(
             "haul_tunnel_connections_total",
-            FamilyKind::Counter,
+            MetricKind::Counter,
             "Connections that are over, by how they ended.",
         );
-        for (at, word) in Outcome::WORDS.iter().enumerate() {
+        for (at, word) in TunnelOutcome::WORDS.iter().enumerate() {
             ended.sample(&[("end", word)], self.counters.sum(at));
         }
         out.single(
             "haul_tunnel_connections",
-            FamilyKind::Gauge,
+            MetricKind::Gauge,
             "Connections that there are.",
             self.live.count(),
         );
@@ -69,7 +71,7 @@ impl Source for Metrics {
         });
         let mut bytes = out.family(
             "haul_tunnel_bytes_total",
-            FamilyKind::Counter,
+            MetricKind::Counter,
             "Bytes that were relayed.",
         );
         bytes.sample(&[("to", "target")], up);

@@ -5,24 +5,24 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use haul_service::observe::{Moment, number};
+use haul_service::observe::{UtcTimestamp, number};
 
-use crate::relay::Ended;
-use crate::session::Peer;
-use crate::upstream::Unreached;
+use crate::relay::RelayOutcome;
+use crate::session::TunnelClient;
+use crate::upstream::TargetUnreached;
 
 /// Characters of an outcome at most: a chain of errors may be long.
 const LONGEST: usize = 1024;
 
 /// One connection.
 #[derive(Debug)]
-pub struct Record<'a> {
+pub struct TunnelRecord<'a> {
     /// When it came.
     pub when: SystemTime,
     /// The listener it came to.
     pub tunnel: &'a str,
     /// Who came.
-    pub peer: Peer,
+    pub peer: TunnelClient,
     /// Where it went; none of one that did not say.
     pub target: Option<String>,
     /// By which way; none if there was none.
@@ -34,16 +34,16 @@ pub struct Record<'a> {
     /// From its coming to its end.
     pub took: Duration,
     /// Why it ended.
-    pub outcome: &'a Outcome,
+    pub outcome: &'a TunnelOutcome,
 }
 
 /// Why a connection ended.
 #[derive(Debug, Clone)]
-pub enum Outcome {
+pub enum TunnelOutcome {
     /// It was relayed, and that ended so.
-    Ended(Ended),
+    Ended(RelayOutcome),
     /// No way led to the target.
-    Unreached(Unreached),
+    Unreached(TargetUnreached),
     /// The client left before the target was reached.
     Left,
     /// The client never said where to.
@@ -61,17 +61,17 @@ pub enum Outcome {
     Stopped,
 }
 
-impl Outcome {
+impl TunnelOutcome {
     /// A word for it, as counters and programs want it.
     #[must_use]
     pub fn word(&self) -> &'static str {
-        use crate::relay::Side;
+        use crate::relay::RelaySide;
         match self {
-            Self::Ended(Ended::Closed) => "closed",
-            Self::Ended(Ended::Reset(Side::Client)) => "reset_by_client",
-            Self::Ended(Ended::Reset(Side::Target)) => "reset_by_target",
-            Self::Ended(Ended::Broken(..)) => "broken",
-            Self::Ended(Ended::Idle) => "idle",
+            Self::Ended(RelayOutcome::Closed) => "closed",
+            Self::Ended(RelayOutcome::Reset(RelaySide::Client)) => "reset_by_client",
+            Self::Ended(RelayOutcome::Reset(RelaySide::Target)) => "reset_by_target",
+            Self::Ended(RelayOutcome::Broken(..)) => "broken",
+            Self::Ended(RelayOutcome::Idle) => "idle",
             Self::Unreached(_) => "unreached",
             Self::Left => "left",
             Self::Silent => "silent",
@@ -97,7 +97,7 @@ impl Outcome {
     ];
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for TunnelOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ended(ended) => write!(f, "{ended}"),
@@ -115,7 +115,7 @@ impl fmt::Display for Outcome {
 
 /// What lines look like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum LogFormat {
+pub enum TunnelLogFormat {
     /// For people.
     #[default]
     Text,
@@ -126,23 +126,23 @@ pub enum LogFormat {
 /// No name of a format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("this is no format of a log: text or json")]
-pub struct LogFormatError;
+pub struct TunnelLogFormatError;
 
-impl std::str::FromStr for LogFormat {
-    type Err = LogFormatError;
+impl std::str::FromStr for TunnelLogFormat {
+    type Err = TunnelLogFormatError;
 
-    fn from_str(text: &str) -> Result<Self, LogFormatError> {
+    fn from_str(text: &str) -> Result<Self, TunnelLogFormatError> {
         match text {
             "text" => Ok(Self::Text),
             "json" => Ok(Self::Json),
-            _ => Err(LogFormatError),
+            _ => Err(TunnelLogFormatError),
         }
     }
 }
 
-impl LogFormat {
+impl TunnelLogFormat {
     /// Appends a line. Whatever peers have said, it is one.
-    pub fn render(self, record: &Record<'_>, line: &mut Vec<u8>) {
+    pub fn render(self, record: &TunnelRecord<'_>, line: &mut Vec<u8>) {
         match self {
             Self::Text => text(record, line),
             Self::Json => json(record, line),
@@ -152,8 +152,8 @@ impl LogFormat {
 }
 
 /// `2026-01-02T03:04:05.678Z 127.0.0.1:5000 > mail.test:993 via proxy.test:3128: closed, 12 up, 3456 down, 789 ms`
-fn text(record: &Record<'_>, line: &mut Vec<u8>) {
-    Moment::from(record.when).rfc3339(line);
+fn text(record: &TunnelRecord<'_>, line: &mut Vec<u8>) {
+    UtcTimestamp::from(record.when).rfc3339(line);
     let target = record.target.as_deref().unwrap_or("?");
     // A vector takes all that is written to it.
     let _ = write!(line, " {} > {target}", record.peer);
@@ -170,9 +170,9 @@ fn text(record: &Record<'_>, line: &mut Vec<u8>) {
     );
 }
 
-fn json(record: &Record<'_>, line: &mut Vec<u8>) {
+fn json(record: &TunnelRecord<'_>, line: &mut Vec<u8>) {
     line.extend_from_slice(b"{\"time\":\"");
-    Moment::from(record.when).rfc3339(line);
+    UtcTimestamp::from(record.when).rfc3339(line);
     line.push(b'"');
     let text = |line: &mut Vec<u8>, name: &str, value: Option<&str>| {
         let _ = write!(line, ",\"{name}\":");
@@ -216,7 +216,7 @@ fn quoted(text: &str, line: &mut Vec<u8>) {
 }
 
 /// Without what would move a terminal's cursor, and in a bound.
-fn harmless(outcome: &Outcome) -> String {
+fn harmless(outcome: &TunnelOutcome) -> String {
     let text = outcome.to_string();
     let plain = text.chars().map(|c| if c.is_control() { '?' } else { c });
     plain.take(LONGEST).collect()
@@ -227,13 +227,13 @@ mod tests {
     use std::time::UNIX_EPOCH;
 
     use super::*;
-    use crate::relay::Side;
+    use crate::relay::RelaySide;
 
-    fn line(format: LogFormat, outcome: &Outcome, via: Option<&str>) -> String {
-        let record = Record {
+    fn line(format: TunnelLogFormat, outcome: &TunnelOutcome, via: Option<&str>) -> String {
+        let record = TunnelRecord {
             when: UNIX_EPOCH + Duration::from_millis(971_186_136_007),
             tunnel: "127.0.0.1:9993",
-            peer: Peer::Tcp("127.0.0.1:5000".parse().unwrap()),
+            peer: TunnelClient::Tcp("127.0.0.1:5000".parse().unwrap()),
             target: Some("mail.test:993".to_owned()),
             via,
             up: 12,
@@ -248,22 +248,26 @@ mod tests {
 
     #[test]
     fn people_and_programs_are_told_the_same() {
-        let ended = Outcome::Ended(Ended::Reset(Side::Target));
+        let ended = TunnelOutcome::Ended(RelayOutcome::Reset(RelaySide::Target));
         let text = "2000-10-10T13:55:36.007Z 127.0.0.1:5000 > mail.test:993 via p.test:3128: reset by target, 12 up, 3456 down, 789 ms\n";
-        assert_eq!(line(LogFormat::Text, &ended, Some("p.test:3128")), text);
+        assert_eq!(
+            line(TunnelLogFormat::Text, &ended, Some("p.test:3128")),
+            text
+        );
         let json = concat!(
             r#"{"time":"2000-10-10T13:55:36.007Z","tunnel":"127.0.0.1:9993","client":"127.0.0.1:5000","target":"mail.test:993","via":null,"#,
             r#""up":12,"down":3456,"ms":789,"end":"reset_by_target","reason":"reset by target"}"#,
             "\n"
         );
-        assert_eq!(line(LogFormat::Json, &ended, None), json);
+        assert_eq!(line(TunnelLogFormat::Json, &ended, None), json);
     }
 
     #[test]
     fn what_a_peer_says_is_one_line_and_no_other() {
-        let evil =
-            Outcome::Misunderstood("a\"b\\c\r\nd\x1b[2J\u{9b}".to_owned() + &"x".repeat(5000));
-        for format in [LogFormat::Text, LogFormat::Json] {
+        let evil = TunnelOutcome::Misunderstood(
+            "a\"b\\c\r\nd\x1b[2J\u{9b}".to_owned() + &"x".repeat(5000),
+        );
+        for format in [TunnelLogFormat::Text, TunnelLogFormat::Json] {
             let line = line(format, &evil, None);
             assert!(line.len() < 1500 && line.ends_with('\n'), "{line}");
             assert_eq!(
@@ -278,21 +282,24 @@ mod tests {
     fn every_outcome_has_a_word_that_is_known() {
         let error = || "x".to_owned();
         for outcome in [
-            Outcome::Ended(Ended::Closed),
-            Outcome::Ended(Ended::Reset(Side::Client)),
-            Outcome::Ended(Ended::Reset(Side::Target)),
-            Outcome::Ended(Ended::Broken(Side::Client, error())),
-            Outcome::Ended(Ended::Idle),
-            Outcome::Left,
-            Outcome::Silent,
-            Outcome::Misunderstood(error()),
-            Outcome::TooMany {
+            TunnelOutcome::Ended(RelayOutcome::Closed),
+            TunnelOutcome::Ended(RelayOutcome::Reset(RelaySide::Client)),
+            TunnelOutcome::Ended(RelayOutcome::Reset(RelaySide::Target)),
+            TunnelOutcome::Ended(RelayOutcome::Broken(RelaySide::Client, error())),
+            TunnelOutcome::Ended(RelayOutcome::Idle),
+            TunnelOutcome::Left,
+            TunnelOutcome::Silent,
+            TunnelOutcome::Misunderstood(error()),
+            TunnelOutcome::TooMany {
                 most: 5,
                 by: "--max-connections".into(),
             },
-            Outcome::Stopped,
+            TunnelOutcome::Stopped,
         ] {
-            assert!(Outcome::WORDS.contains(&outcome.word()), "{outcome:?}");
+            assert!(
+                TunnelOutcome::WORDS.contains(&outcome.word()),
+                "{outcome:?}"
+            );
         }
     }
 }

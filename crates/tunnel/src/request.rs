@@ -18,29 +18,29 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 use url::Url;
 
-use crate::local::{AnswerHead, ForwardRequest};
-use crate::relay::{End, Heard, Listener};
-use crate::upstream::{Errand, Found, Unreached, Upstream};
+use crate::local::{ForwardRequest, ParsedResponseHead};
+use crate::relay::{RelayEnd, ResponseAction, ResponseObserver};
+use crate::upstream::{ConnectRequest, TargetUnreached, Upstream, UpstreamConnection};
 
 /// Bytes of a proxy's head that are looked at.
 const HEAD: usize = 64 << 10;
 
 /// An end on which a request was sent.
 #[derive(Debug)]
-pub(crate) struct Sent {
-    pub(crate) end: End,
+pub(crate) struct SentRequest {
+    pub(crate) end: RelayEnd,
     /// What came of the answer already.
     pub(crate) early: Bytes,
     pub(crate) via: Arc<str>,
     /// Bytes of the head that was sent.
     pub(crate) head: usize,
     /// Who hears the answer before the client does.
-    pub(crate) listener: Listener,
+    pub(crate) listener: ResponseObserver,
 }
 
 /// Whose answer it will be.
 #[derive(Clone)]
-struct Asker {
+struct RequestSender {
     upstream: Arc<Upstream>,
     request: ForwardRequest,
     /// The proxy that takes the request as it is; an origin has no questions.
@@ -51,21 +51,21 @@ struct Asker {
 
 /// Why a request was not sent, or has no answer.
 #[derive(Debug)]
-pub(crate) enum Unsent {
+pub(crate) enum RequestError {
     /// There is no way to where it is taken.
-    Unreached(Unreached),
+    Unreached(TargetUnreached),
     /// Nothing was heard for too long.
     Idle,
 }
 
-impl From<Unreached> for Unsent {
-    fn from(why: Unreached) -> Self {
+impl From<TargetUnreached> for RequestError {
+    fn from(why: TargetUnreached) -> Self {
         Self::Unreached(why)
     }
 }
 
 /// What a proxy answers first.
-enum First {
+enum FirstProxyResponse {
     /// 407, with these fields.
     Challenge(HeaderMap),
     /// Anything else: it is content with what it was shown.
@@ -79,9 +79,11 @@ pub(crate) async fn send(
     upstream: &Arc<Upstream>,
     request: &ForwardRequest,
     idle: Option<Duration>,
-) -> Result<Sent, Unsent> {
-    let found = upstream.reach(request.target(), Errand::Request).await?;
-    let asker = Asker {
+) -> Result<SentRequest, RequestError> {
+    let found = upstream
+        .reach(request.target(), ConnectRequest::Request)
+        .await?;
+    let asker = RequestSender {
         upstream: Arc::clone(upstream),
         request: request.clone(),
         proxy: found.forwarder.clone(),
@@ -106,7 +108,9 @@ pub(crate) async fn send(
         None if upstream.unasked().is_known(&proxy, request.target()) => (found, None),
         None => {
             let shown = probe(&asker, found, &proxy).await?;
-            let found = upstream.reach(request.target(), Errand::Request).await?;
+            let found = upstream
+                .reach(request.target(), ConnectRequest::Request)
+                .await?;
             (found, shown)
         }
     };
@@ -115,12 +119,12 @@ pub(crate) async fn send(
 
 /// Asks what a proxy wants to see with a request, by another that has no body. One that does not say so in time is shown nothing.
 async fn probe(
-    asker: &Asker,
-    found: Found,
+    asker: &RequestSender,
+    found: UpstreamConnection,
     proxy: &Proxy,
-) -> Result<Option<Authorization>, Unreached> {
+) -> Result<Option<Authorization>, TargetUnreached> {
     let (upstream, request) = (&asker.upstream, &asker.request);
-    let probe = Asker {
+    let probe = RequestSender {
         request: request.probe(),
         ..asker.clone()
     };
@@ -132,7 +136,7 @@ async fn probe(
         return Ok(None);
     };
     learn(upstream, (proxy, request), &first);
-    let First::Challenge(fields) = first else {
+    let FirstProxyResponse::Challenge(fields) = first else {
         return Ok(None);
     };
     let (method, url) = request.line();
@@ -146,10 +150,10 @@ async fn probe(
 
 /// Sends a request without a body until the proxy is content with what it is shown, or not to be content.
 async fn exchange(
-    asker: &Asker,
-    mut found: Found,
+    asker: &RequestSender,
+    mut found: UpstreamConnection,
     (proxy, idle): (&Proxy, Option<Duration>),
-) -> Result<Sent, Unsent> {
+) -> Result<SentRequest, RequestError> {
     let (upstream, request) = (&asker.upstream, &asker.request);
     let connector = upstream.connector();
     let (method, url) = request.line();
@@ -161,40 +165,42 @@ async fn exchange(
         if shown.is_none() {
             learn(upstream, (proxy, request), &first);
         }
-        let First::Challenge(fields) = first else {
+        let FirstProxyResponse::Challenge(fields) = first else {
             return Ok(sent);
         };
         shown = connector.challenged((proxy, &fields), shown.as_ref(), line);
         if shown.is_none() {
             let error = Connector::unwelcome((proxy, &fields), true, &asker.url);
-            return Err(Unreached::from(error).into());
+            return Err(TargetUnreached::from(error).into());
         }
-        found = upstream.reach(request.target(), Errand::Request).await?;
+        found = upstream
+            .reach(request.target(), ConnectRequest::Request)
+            .await?;
     }
     // Whatever it says now is its last word.
     asker.sent(found, shown.as_ref(), idle).await
 }
 
-impl Asker {
+impl RequestSender {
     /// Writes the head, with what it shows. That a peer does not take it is seen by whoever reads the answer; one that takes its time is
     /// given up.
     async fn sent(
         &self,
-        found: Found,
+        found: UpstreamConnection,
         shown: Option<&Authorization>,
         limit: Option<Duration>,
-    ) -> Result<Sent, Unsent> {
+    ) -> Result<SentRequest, RequestError> {
         let head = match self.proxy {
             Some(_) => self.request.for_proxy(shown.map(Authorization::value)),
             None => self.request.for_origin(),
         };
-        let (mut end, early) = End::of(found.stream);
+        let (mut end, early) = RelayEnd::of(found.stream);
         let writing = async {
             let _ = end.write_all(&head).await;
             let _ = end.flush().await;
         };
         within(limit, writing).await?;
-        Ok(Sent {
+        Ok(SentRequest {
             end,
             early,
             via: found.via,
@@ -204,39 +210,48 @@ impl Asker {
     }
 
     /// Who makes out whether an answer is the client's.
-    fn listener(&self, is_shown: bool) -> Listener {
+    fn listener(&self, is_shown: bool) -> ResponseObserver {
         let (method, url) = self.request.line();
         let (method, target) = (method.to_owned(), self.request.target().clone());
         let (upstream, speaks_of) = (Arc::clone(&self.upstream), self.url.clone());
         let proxy = self.proxy.clone();
         let silence = Connector::unanswered(self.proxy.as_ref(), &self.url);
-        let listener = Listener::new(move |said| match (AnswerHead::of(said), &proxy) {
-            (AnswerHead::Part, _) => Heard::Part,
-            (AnswerHead::Interim(length), _) => Heard::Before(length),
-            (AnswerHead::Answer(length, words), _) => Heard::Words(length, words),
-            (AnswerHead::Challenge(fields), Some(proxy)) => {
-                if !is_shown {
-                    // Remembered for the next.
-                    let connector = upstream.connector();
-                    let _ = connector.challenged((proxy, &fields), None, (&method, &url));
-                    upstream.unasked().learn((proxy, &target), true);
+        let listener =
+            ResponseObserver::new(move |said| match (ParsedResponseHead::of(said), &proxy) {
+                (ParsedResponseHead::Part, _) => ResponseAction::Part,
+                (ParsedResponseHead::Interim(length), _) => ResponseAction::Before(length),
+                (ParsedResponseHead::Answer(length, words), _) => {
+                    ResponseAction::Words(length, words)
                 }
-                let error = Connector::unwelcome((proxy, &fields), is_shown, &speaks_of);
-                Heard::Refused(Box::new(error))
-            }
-            // An origin that says 407 is odd, and no proxy of ours.
-            (AnswerHead::Challenge(_) | AnswerHead::Nothing, _) => Heard::Whatever,
-        });
+                (ParsedResponseHead::Challenge(fields), Some(proxy)) => {
+                    if !is_shown {
+                        // Remembered for the next.
+                        let connector = upstream.connector();
+                        let _ = connector.challenged((proxy, &fields), None, (&method, &url));
+                        upstream.unasked().learn((proxy, &target), true);
+                    }
+                    let error = Connector::unwelcome((proxy, &fields), is_shown, &speaks_of);
+                    ResponseAction::Refused(Box::new(error))
+                }
+                // An origin that says 407 is odd, and no proxy of ours.
+                (ParsedResponseHead::Challenge(_) | ParsedResponseHead::Nothing, _) => {
+                    ResponseAction::Whatever
+                }
+            });
         listener.unless_silent(silence)
     }
 }
 
 /// Remembers what a proxy made of a request that showed it nothing.
-fn learn(upstream: &Upstream, (proxy, request): (&Proxy, &ForwardRequest), first: &First) {
+fn learn(
+    upstream: &Upstream,
+    (proxy, request): (&Proxy, &ForwardRequest),
+    first: &FirstProxyResponse,
+) {
     let has_asked = match first {
-        First::Challenge(_) => true,
-        First::Content => false,
-        First::Nothing => return,
+        FirstProxyResponse::Challenge(_) => true,
+        FirstProxyResponse::Content => false,
+        FirstProxyResponse::Nothing => return,
     };
     upstream
         .unasked()
@@ -244,22 +259,25 @@ fn learn(upstream: &Upstream, (proxy, request): (&Proxy, &ForwardRequest), first
 }
 
 /// Waits for something as long as that is allowed.
-async fn within<T>(limit: Option<Duration>, task: impl Future<Output = T>) -> Result<T, Unsent> {
+async fn within<T>(
+    limit: Option<Duration>,
+    task: impl Future<Output = T>,
+) -> Result<T, RequestError> {
     match limit {
-        Some(limit) => timeout(limit, task).await.map_err(|_| Unsent::Idle),
+        Some(limit) => timeout(limit, task).await.map_err(|_| RequestError::Idle),
         None => Ok(task.await),
     }
 }
 
 /// Reads the head of an answer, and keeps it.
-async fn first(sent: &mut Sent) -> First {
+async fn first(sent: &mut SentRequest) -> FirstProxyResponse {
     let mut buffer = BytesMut::from(&sent.early[..]);
     let first = loop {
         if let Some(found) = judged(&buffer) {
             break found;
         }
         if buffer.len() >= HEAD || !matches!(sent.end.read_buf(&mut buffer).await, Ok(1..)) {
-            break First::Nothing;
+            break FirstProxyResponse::Nothing;
         }
     };
     sent.early = buffer.freeze();
@@ -267,11 +285,13 @@ async fn first(sent: &mut Sent) -> First {
 }
 
 /// What a head says, once it is whole. What is no head is for the client to judge.
-fn judged(bytes: &[u8]) -> Option<First> {
-    match AnswerHead::of(bytes) {
-        AnswerHead::Part => None,
-        AnswerHead::Challenge(fields) => Some(First::Challenge(fields)),
-        AnswerHead::Interim(_) | AnswerHead::Answer(..) => Some(First::Content),
-        AnswerHead::Nothing => Some(First::Nothing),
+fn judged(bytes: &[u8]) -> Option<FirstProxyResponse> {
+    match ParsedResponseHead::of(bytes) {
+        ParsedResponseHead::Part => None,
+        ParsedResponseHead::Challenge(fields) => Some(FirstProxyResponse::Challenge(fields)),
+        ParsedResponseHead::Interim(_) | ParsedResponseHead::Answer(..) => {
+            Some(FirstProxyResponse::Content)
+        }
+        ParsedResponseHead::Nothing => Some(FirstProxyResponse::Nothing),
     }
 }

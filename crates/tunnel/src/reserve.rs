@@ -1,6 +1,6 @@
 //! Connections to a target that are open before a client comes: whoever does, does not wait for the proxy.
 //!
-//! A task of its own keeps as many ready as [`Reserve`] says, and closes those that have waited too long. One is handed out after a
+//! A task of its own keeps as many ready as [`WarmPoolPlan`] says, and closes those that have waited too long. One is handed out after a
 //! look whether it is still there: what the target has said meanwhile (a banner) goes with it, and one that has ended is passed over.
 
 use std::collections::VecDeque;
@@ -11,35 +11,35 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::{Bytes, BytesMut};
 use haul_net::Target;
-use haul_plan::tunnel::{Reserve, ReserveOptions};
+use haul_plan::tunnel::{WarmPoolOptions, WarmPoolPlan};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::relay::End;
-use crate::upstream::{Errand, Unreached, Upstream};
+use crate::relay::RelayEnd;
+use crate::upstream::{ConnectRequest, TargetUnreached, Upstream};
 
 /// Bytes of a target's first words that are read when its connection is handed out.
 const ROOM: usize = 4096;
 
 /// Connections that stand ready for one target.
 #[derive(Debug)]
-pub struct Warm {
+pub struct WarmPool {
     upstream: Arc<Upstream>,
     target: Target,
-    options: ReserveOptions,
+    options: WarmPoolOptions,
     /// The oldest first.
-    ready: Mutex<VecDeque<Ready>>,
+    ready: Mutex<VecDeque<WarmConnection>>,
     /// Rung when one was taken.
     taken: Notify,
 }
 
 /// One of them.
 #[derive(Debug)]
-struct Ready {
-    end: End,
+struct WarmConnection {
+    end: RelayEnd,
     /// What the target has said.
     early: Bytes,
     via: Arc<str>,
@@ -48,17 +48,17 @@ struct Ready {
 
 /// One that was handed out.
 #[derive(Debug)]
-pub(crate) struct Taken {
-    pub(crate) end: End,
+pub(crate) struct LeasedConnection {
+    pub(crate) end: RelayEnd,
     /// What the target has said already.
     pub(crate) early: Bytes,
     pub(crate) via: Arc<str>,
 }
 
-impl Warm {
+impl WarmPool {
     /// None is open before [`keep`](Self::keep) runs.
     #[must_use]
-    pub fn new(upstream: Arc<Upstream>, target: Target, options: ReserveOptions) -> Self {
+    pub fn new(upstream: Arc<Upstream>, target: Target, options: WarmPoolOptions) -> Self {
         Self {
             upstream,
             target,
@@ -80,7 +80,7 @@ impl Warm {
     }
 
     /// One that is still there, if any is.
-    pub(crate) fn take(&self) -> Option<Taken> {
+    pub(crate) fn take(&self) -> Option<LeasedConnection> {
         let mut taken = None;
         while taken.is_none() {
             // Not held while a socket is looked at.
@@ -95,7 +95,7 @@ impl Warm {
     /// Keeps as many open as are wanted, until it is stopped; then it closes them.
     pub async fn keep(self: Arc<Self>, stop: CancellationToken) {
         let epoch = Instant::now();
-        let mut reserve = Reserve::new(self.options);
+        let mut reserve = WarmPoolPlan::new(self.options);
         let mut opening = JoinSet::new();
         loop {
             self.drop_stale(&reserve);
@@ -127,7 +127,7 @@ impl Warm {
     }
 
     /// Until something is to be done without anything having happened: the oldest is too old, or a failure is long enough ago.
-    fn next(&self, reserve: &Reserve, epoch: Instant) -> impl Future<Output = ()> + use<> {
+    fn next(&self, reserve: &WarmPoolPlan, epoch: Instant) -> impl Future<Output = ()> + use<> {
         let oldest = self.lock().front().map(|ready| ready.since);
         let stale =
             oldest.map(|since| (since + self.options.longest).duration_since(Instant::now()));
@@ -141,7 +141,7 @@ impl Warm {
         }
     }
 
-    fn drop_stale(&self, reserve: &Reserve) {
+    fn drop_stale(&self, reserve: &WarmPoolPlan) {
         let mut ready = self.lock();
         while ready
             .front()
@@ -151,10 +151,13 @@ impl Warm {
         }
     }
 
-    async fn open(self: Arc<Self>) -> Result<Ready, Unreached> {
-        let found = self.upstream.reach(&self.target, Errand::Tunnel).await?;
-        let (end, early) = End::of(found.stream);
-        Ok(Ready {
+    async fn open(self: Arc<Self>) -> Result<WarmConnection, TargetUnreached> {
+        let found = self
+            .upstream
+            .reach(&self.target, ConnectRequest::Tunnel)
+            .await?;
+        let (end, early) = RelayEnd::of(found.stream);
+        Ok(WarmConnection {
             end,
             early,
             via: found.via,
@@ -162,14 +165,14 @@ impl Warm {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Ready>> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<WarmConnection>> {
         self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Ready {
+impl WarmConnection {
     /// With what the target has said by now; none if it has ended.
-    fn looked_at(mut self) -> Option<Taken> {
+    fn looked_at(mut self) -> Option<LeasedConnection> {
         let mut room = BytesMut::zeroed(ROOM);
         let mut buffer = ReadBuf::new(&mut room);
         // Nobody waits here: what is not there now comes later.
@@ -187,7 +190,7 @@ impl Ready {
             0 => self.early,
             _ => [&self.early[..], &room].concat().into(),
         };
-        Some(Taken {
+        Some(LeasedConnection {
             end: self.end,
             early,
             via: self.via,

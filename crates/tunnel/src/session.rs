@@ -9,36 +9,38 @@ use bytes::Bytes;
 use haul_net::Target;
 use tokio::time::timeout;
 
-use crate::live::Entry;
-use crate::local::{self, Answer, Asked, ForwardRequest, Local};
-use crate::record::Outcome;
-use crate::relay::{Early, End, Ended, Extent, Listener, Moved, relay};
-use crate::request::{self, Unsent};
-use crate::reserve::Warm;
-use crate::upstream::{Errand, Unreached, Upstream};
-use crate::waiting::{Left, while_it_waits};
+use crate::live::ActiveConnection;
+use crate::local::{self, ClientReply, ClientRequest, ForwardRequest, ListenerKind};
+use crate::record::TunnelOutcome;
+use crate::relay::{
+    BodyFraming, EarlyBytes, RelayEnd, RelayOutcome, RelayedBytes, ResponseObserver, relay,
+};
+use crate::request::{self, RequestError};
+use crate::reserve::WarmPool;
+use crate::upstream::{ConnectRequest, TargetUnreached, Upstream};
+use crate::waiting::{ClientLeft, while_it_waits};
 
 /// For a client to say where to, where it has to.
 const SAYING: Duration = Duration::from_secs(30);
 
 /// What one listener does with its clients.
 #[derive(Debug)]
-pub struct Tunnel {
+pub struct TunnelConfig {
     /// What logs and tables call it: its listener, as it was written.
     pub name: Arc<str>,
     /// What its clients say first.
-    pub local: Local,
+    pub local: ListenerKind,
     /// How their targets are reached.
     pub upstream: Arc<Upstream>,
     /// Connections that stand ready for them.
-    pub warm: Option<Arc<Warm>>,
+    pub warm: Option<Arc<WarmPool>>,
     /// Its limits.
-    pub options: TunnelOptions,
+    pub options: TunnelTimeouts,
 }
 
 /// How long anybody is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct TunnelOptions {
+pub struct TunnelTimeouts {
     /// A connection on which nothing moves for so long is ended; `None` is never.
     pub idle: Option<Duration>,
     /// A client without traffic is probed after this long, so that one that is gone is noticed; `None` is never. The other end has
@@ -48,7 +50,7 @@ pub struct TunnelOptions {
 
 /// Who came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Peer {
+pub enum TunnelClient {
     /// By TCP.
     Tcp(SocketAddr),
     /// By a socket file, which has no address.
@@ -57,7 +59,7 @@ pub enum Peer {
     Stdio,
 }
 
-impl fmt::Display for Peer {
+impl fmt::Display for TunnelClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(address) => write!(f, "{address}"),
@@ -68,51 +70,55 @@ impl fmt::Display for Peer {
 }
 
 /// An end of a target's, with what is known of it.
-struct Reached {
-    end: End,
+struct ReachedTarget {
+    end: RelayEnd,
     early: Bytes,
     via: Arc<str>,
     /// Of a request that was passed on: bytes of its head, and who hears the answer first.
-    request: Option<(usize, Listener)>,
+    request: Option<(usize, ResponseObserver)>,
 }
 
 /// Serves one client to the end.
-pub(crate) async fn serve(mut client: End, tunnel: &Tunnel, entry: &Entry) -> Outcome {
+pub(crate) async fn serve(
+    mut client: RelayEnd,
+    tunnel: &TunnelConfig,
+    entry: &ActiveConnection,
+) -> TunnelOutcome {
     let asked = match tunnel.local {
         // Nothing is said, and so nothing waited for.
-        Local::Forward(_) => local::ask(&tunnel.local, &mut client).await,
+        ListenerKind::Forward(_) => local::ask(&tunnel.local, &mut client).await,
         _ => match timeout(SAYING, local::ask(&tunnel.local, &mut client)).await {
             Ok(asked) => asked,
-            Err(_) => return Outcome::Silent,
+            Err(_) => return TunnelOutcome::Silent,
         },
     };
     let asked = match asked {
         Ok(asked) => asked,
-        Err(why) => return Outcome::Misunderstood(why.to_string()),
+        Err(why) => return TunnelOutcome::Misunderstood(why.to_string()),
     };
     entry.asked(&asked.target);
-    let mut early = Early {
+    let mut early = EarlyBytes {
         up: asked.early.clone(),
         extent: asked
             .request
             .as_ref()
-            .map_or(Extent::ALL, ForwardRequest::body),
-        ..Early::default()
+            .map_or(BodyFraming::ALL, ForwardRequest::body),
+        ..EarlyBytes::default()
     };
     // Apart, since it needs the most room and is over soon: what lives for hours is the relay.
     let way = Box::pin(reach(tunnel, &asked));
     let reached = match while_it_waits(&mut client, &mut early, way).await {
         Ok(Ok(reached)) => reached,
-        Ok(Err(Unsent::Idle)) => return Outcome::Ended(Ended::Idle),
-        Ok(Err(Unsent::Unreached(why))) => {
+        Ok(Err(RequestError::Idle)) => return TunnelOutcome::Ended(RelayOutcome::Idle),
+        Ok(Err(RequestError::Unreached(why))) => {
             asked.answer.unreached(&mut client, &why).await;
-            return Outcome::Unreached(why);
+            return TunnelOutcome::Unreached(why);
         }
-        Err(Left) => return Outcome::Left,
+        Err(ClientLeft) => return TunnelOutcome::Left,
     };
     entry.reached(&reached.via);
     if asked.answer.reached(&mut client).await.is_err() {
-        return Outcome::Left;
+        return TunnelOutcome::Left;
     }
     early.down = reached.early;
     if let Some((head, listener)) = reached.request {
@@ -121,42 +127,48 @@ pub(crate) async fn serve(mut client: End, tunnel: &Tunnel, entry: &Entry) -> Ou
     }
     let idle = tunnel.options.idle;
     match relay(client, reached.end, early, (entry.moved(), idle)).await {
-        Ok(ended) => Outcome::Ended(ended),
+        Ok(ended) => TunnelOutcome::Ended(ended),
         Err(refused) => {
             let (mut client, error) = refused.into_parts();
-            let why = Unreached::from(error);
+            let why = TargetUnreached::from(error);
             // Apart, as the way was.
             Box::pin(asked.answer.unreached(client.end(), &why)).await;
-            Outcome::Unreached(why)
+            TunnelOutcome::Unreached(why)
         }
     }
 }
 
 /// The way to the target, or one that was gone before.
-async fn reach(tunnel: &Tunnel, asked: &Asked) -> Result<Reached, Unsent> {
+async fn reach(
+    tunnel: &TunnelConfig,
+    asked: &ClientRequest,
+) -> Result<ReachedTarget, RequestError> {
     let warm = tunnel.warm.as_ref();
     let warm = warm.filter(|warm| *warm.target() == asked.target && asked.request.is_none());
     if let Some(taken) = warm.and_then(|warm| warm.take()) {
-        return Ok(Reached {
+        return Ok(ReachedTarget {
             end: taken.end,
             early: taken.early,
             via: taken.via,
             request: None,
         });
     }
-    if let (Answer::Request, Some(request)) = (asked.answer, &asked.request) {
+    if let (ClientReply::Request, Some(request)) = (asked.answer, &asked.request) {
         let sending = request::send(&tunnel.upstream, request, tunnel.options.idle);
         let sent = Box::pin(sending).await?;
-        return Ok(Reached {
+        return Ok(ReachedTarget {
             end: sent.end,
             early: sent.early,
             via: sent.via,
             request: Some((sent.head, sent.listener)),
         });
     }
-    let found = tunnel.upstream.reach(&asked.target, Errand::Tunnel).await?;
-    let (end, early) = End::of(found.stream);
-    Ok(Reached {
+    let found = tunnel
+        .upstream
+        .reach(&asked.target, ConnectRequest::Tunnel)
+        .await?;
+    let (end, early) = RelayEnd::of(found.stream);
+    Ok(ReachedTarget {
         end,
         early,
         via: found.via,
@@ -169,18 +181,18 @@ async fn reach(tunnel: &Tunnel, asked: &Asked) -> Result<Reached, Unsent> {
 /// # Errors
 /// When no way leads to the target.
 pub async fn join(
-    client: End,
+    client: RelayEnd,
     target: &Target,
     upstream: &Upstream,
     idle: Option<Duration>,
-) -> Result<Ended, Unreached> {
-    let found = upstream.reach(target, Errand::Tunnel).await?;
-    let (end, early) = End::of(found.stream);
-    let early = Early {
+) -> Result<RelayOutcome, TargetUnreached> {
+    let found = upstream.reach(target, ConnectRequest::Tunnel).await?;
+    let (end, early) = RelayEnd::of(found.stream);
+    let early = EarlyBytes {
         down: early,
-        ..Early::default()
+        ..EarlyBytes::default()
     };
-    let relayed = relay(client, end, early, (&Moved::default(), idle)).await;
+    let relayed = relay(client, end, early, (&RelayedBytes::default(), idle)).await;
     // Nobody hears the target first, and so refuses what it says.
     relayed.map_err(|refused| refused.into_parts().1.into())
 }

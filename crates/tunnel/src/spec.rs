@@ -1,26 +1,26 @@
 //! A tunnel as it is written: where it listens, and where it leads. `[bind:]port:host:hostport`, as ssh -L has it.
 //!
 //! The target is read from the right, since a host is a name or stands in brackets; what is left is an address to listen on, in the
-//! words of [`Address`]: a port of this machine's, `bind:port`, `unix:/path`, `systemd:name`.
+//! words of [`ListenAddress`]: a port of this machine's, `bind:port`, `unix:/path`, `systemd:name`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use haul_net::{Target, TargetError};
-use haul_service::listen::{Address, AddressError};
+use haul_service::listen::{ListenAddress, ListenAddressError};
 
 /// A listener and its target.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Spec {
+pub struct TunnelSpec {
     /// Where to listen.
-    pub listen: Address,
+    pub listen: ListenAddress,
     /// The far end.
     pub target: Target,
 }
 
 /// Why a text is no tunnel.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SpecError {
+pub enum TunnelSpecError {
     /// A URL, as a proxy may be one.
     #[error("this is a URL")]
     Url,
@@ -35,42 +35,42 @@ pub enum SpecError {
     Target(#[from] TargetError),
     /// The near end cannot be read.
     #[error("the listener: {0}")]
-    Listener(#[from] AddressError),
+    Listener(#[from] ListenAddressError),
 }
 
-impl SpecError {
+impl TunnelSpecError {
     /// How one is written.
     pub const GRAMMAR: &str = "[BIND:]PORT:HOST:HOSTPORT, as 9993:imap.example.com:993; unix:PATH:HOST:HOSTPORT; IPv6 in brackets";
 }
 
-impl FromStr for Spec {
-    type Err = SpecError;
+impl FromStr for TunnelSpec {
+    type Err = TunnelSpecError;
 
-    fn from_str(text: &str) -> Result<Self, SpecError> {
+    fn from_str(text: &str) -> Result<Self, TunnelSpecError> {
         if text.contains("://") {
-            return Err(SpecError::Url);
+            return Err(TunnelSpecError::Url);
         }
         let (listen, target) = split(text)?;
         // What was split off as the host may be the path, or the last of many colons.
         if listen == "unix" && target.starts_with(['/', '.']) {
-            return Err(SpecError::NoTarget);
+            return Err(TunnelSpecError::NoTarget);
         }
         if listen == "unix" {
-            return Err(AddressError::Path.into());
+            return Err(ListenAddressError::Path.into());
         }
         let is_named = listen.starts_with("unix:") || listen.starts_with("systemd:");
         if listen.ends_with(':') && !is_named {
-            return Err(AddressError::Brackets(listen.into()).into());
+            return Err(ListenAddressError::Brackets(listen.into()).into());
         }
         let target = target.parse()?;
         // As ssh has it, no address before the colon is every one of them.
-        let listen: Address = listen.parse()?;
+        let listen: ListenAddress = listen.parse()?;
         Ok(Self { listen, target })
     }
 }
 
 /// The near end and the far end.
-fn split(text: &str) -> Result<(&str, &str), SpecError> {
+fn split(text: &str) -> Result<(&str, &str), TunnelSpecError> {
     let (before, _port) = text.rsplit_once(':').ok_or_else(|| alone(text))?;
     let host = match before.strip_suffix(']') {
         Some(rest) => rest.rfind('[').ok_or(TargetError::Host)?,
@@ -84,21 +84,21 @@ fn split(text: &str) -> Result<(&str, &str), SpecError> {
 }
 
 /// What is missing where there is no colon.
-fn alone(text: &str) -> SpecError {
+fn alone(text: &str) -> TunnelSpecError {
     match is_number(text) {
-        true => SpecError::NoTarget,
-        false => SpecError::NoListener,
+        true => TunnelSpecError::NoTarget,
+        false => TunnelSpecError::NoListener,
     }
 }
 
 /// What is missing where there is one colon: a listener or a target in part.
-fn pair(text: &str) -> SpecError {
+fn pair(text: &str) -> TunnelSpecError {
     match text.split_once(':') {
-        Some(("unix", path)) if path.contains('/') => SpecError::NoTarget,
-        Some((port, "")) if is_number(port) => SpecError::NoTarget,
+        Some(("unix", path)) if path.contains('/') => TunnelSpecError::NoTarget,
+        Some((port, "")) if is_number(port) => TunnelSpecError::NoTarget,
         Some((port, rest)) if is_number(port) && is_number(rest) => TargetError::NoHost.into(),
         Some((port, _)) if is_number(port) => TargetError::NoPort.into(),
-        _ => SpecError::NoListener,
+        _ => TunnelSpecError::NoListener,
     }
 }
 
@@ -106,7 +106,7 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-impl fmt::Display for Spec {
+impl fmt::Display for TunnelSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.listen, self.target)
     }
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     fn ends(text: &str) -> (String, String) {
-        let spec: Spec = text.parse().unwrap();
+        let spec: TunnelSpec = text.parse().unwrap();
         (spec.listen.to_string(), spec.target.to_string())
     }
 
@@ -145,23 +145,26 @@ mod tests {
             ("systemd:mail:a.test:80", "systemd:mail", "a.test:80"),
         ] {
             assert_eq!(ends(text), (listen.into(), target.into()), "{text}");
-            let spec: Spec = text.parse().unwrap();
+            let spec: TunnelSpec = text.parse().unwrap();
             assert_eq!(spec.to_string().parse(), Ok(spec), "{text}");
         }
     }
 
     #[test]
     fn what_is_none_is_told_by_its_part() {
-        use SpecError as E;
+        use TunnelSpecError as E;
         for (text, error) in [
             ("", E::NoListener),
             ("80", E::NoTarget),
             ("80:", E::NoTarget),
             ("unix:/a.sock", E::NoTarget),
             ("unix:/a.sock:22", E::NoTarget),
-            ("unix:a.test:22", E::Listener(AddressError::Path)),
-            ("unix::a.test:22", E::Listener(AddressError::Path)),
-            ("systemd::a.test:22", E::Listener(AddressError::SystemdName)),
+            ("unix:a.test:22", E::Listener(ListenAddressError::Path)),
+            ("unix::a.test:22", E::Listener(ListenAddressError::Path)),
+            (
+                "systemd::a.test:22",
+                E::Listener(ListenAddressError::SystemdName),
+            ),
             ("http://me:pw@a.test:80", E::Url),
             ("a.test:80", E::NoListener),
             ("[::1]:80", E::NoListener),
@@ -175,26 +178,26 @@ mod tests {
             ("80:::1]:22", E::Target(TargetError::Host)),
             (
                 "80:fd00::1:22",
-                E::Listener(AddressError::Brackets("80:fd00:".into())),
+                E::Listener(ListenAddressError::Brackets("80:fd00:".into())),
             ),
             (
                 "80:::1:22",
-                E::Listener(AddressError::Brackets("80::".into())),
+                E::Listener(ListenAddressError::Brackets("80::".into())),
             ),
             (
                 "70000:a.test:22",
-                E::Listener(AddressError::Port("70000".into())),
+                E::Listener(ListenAddressError::Port("70000".into())),
             ),
             (
                 "a.test:a.test:22",
-                E::Listener(AddressError::NoPort("a.test".into())),
+                E::Listener(ListenAddressError::NoPort("a.test".into())),
             ),
             (
                 "::1:80:a.test:22",
-                E::Listener(AddressError::Brackets("::1:80".into())),
+                E::Listener(ListenAddressError::Brackets("::1:80".into())),
             ),
         ] {
-            assert_eq!(text.parse::<Spec>(), Err(error), "{text}");
+            assert_eq!(text.parse::<TunnelSpec>(), Err(error), "{text}");
         }
     }
 }

@@ -4,18 +4,18 @@ use serde::{Deserialize, Serialize};
 
 /// All of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Status {
+pub struct TunnelStatus {
     /// The process.
     pub pid: u32,
     /// Its listeners, in their order.
-    pub tunnels: Vec<LiveTunnel>,
+    pub tunnels: Vec<ListenerStatus>,
     /// Its connections, the oldest first.
-    pub connections: Vec<LiveConnection>,
+    pub connections: Vec<ConnectionStatus>,
 }
 
 /// A listener.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LiveTunnel {
+pub struct ListenerStatus {
     /// As it was written.
     pub listen: String,
     /// Where it leads: a target, or how its clients name theirs.
@@ -29,7 +29,7 @@ pub struct LiveTunnel {
 
 /// A connection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LiveConnection {
+pub struct ConnectionStatus {
     /// A number of its own.
     pub id: u64,
     /// The listener that it came to.

@@ -3,22 +3,22 @@
 use std::fmt::Write as _;
 use std::process::Stdio;
 
-use haul_lab::http2::{self, Act, Http2Asked, Http2Origin, Http2Settings};
-use haul_lab::{Authority, Content, Origin, Resource, within};
+use haul_lab::http2::{self, Http2Origin, Http2Request, Http2Settings, StreamAction};
+use haul_lab::{CertificateAuthority, Origin, OriginResource, ResourceContent, within};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 
-use crate::cli::harness::{Haul, LIMIT, Ran, names};
+use crate::cli::harness::{HaulDirectory, HaulOutput, LIMIT, names};
 
 /// The bytes of a file.
-pub(crate) fn file(n: u64) -> Content {
-    Content::random(n, 500 + 37 * n)
+pub(crate) fn file(n: u64) -> ResourceContent {
+    ResourceContent::random(n, 500 + 37 * n)
 }
 
 /// An origin with files `/0`, `/1` and so on.
 pub(crate) async fn serve(files: u64) -> Origin {
     let mut origin = Origin::builder();
     for n in 0..files {
-        origin = origin.resource(&format!("/{n}"), Resource::new(file(n)));
+        origin = origin.resource(&format!("/{n}"), OriginResource::new(file(n)));
     }
     origin.start().await
 }
@@ -32,7 +32,7 @@ pub(crate) fn list(origin: &Origin, files: u64) -> String {
 }
 
 #[track_caller]
-pub(crate) fn assert_files(haul: &Haul, directory: &str, files: u64) {
+pub(crate) fn assert_files(haul: &HaulDirectory, directory: &str, files: u64) {
     for n in 0..files {
         haul.assert_file(&format!("{directory}/{n}"), &file(n));
     }
@@ -43,7 +43,7 @@ pub(crate) fn assert_files(haul: &Haul, directory: &str, files: u64) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c1_a_list_is_downloaded_plain_and_packed() {
     let origin = serve(60).await;
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     haul.write("list", list(&origin, 60));
     let ran = haul.run(&["get", "-i", "list", "-d", "d"]).await;
     ran.assert_code(0).assert_says("60 of 60 files, ");
@@ -59,7 +59,7 @@ async fn c1_a_list_is_downloaded_plain_and_packed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c1_downloads_begin_before_the_list_has_been_read() {
     let origin = serve(3).await;
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let mut command = haul.command(&["get", "-i", "-", "--input-format", "plain", "--json"]);
     let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
@@ -77,14 +77,14 @@ async fn c1_downloads_begin_before_the_list_has_been_read() {
         haul.assert_file(&n.to_string(), &file(n));
     }
     drop(stdin);
-    let ran = Ran::of(within(LIMIT, child.wait_with_output()).await.unwrap());
+    let ran = HaulOutput::of(within(LIMIT, child.wait_with_output()).await.unwrap());
     ran.assert_code(0).assert_says("3 of 3 files");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c2_c5_what_fails_is_told_and_summed_up_by_cause() {
     let origin = serve(20).await;
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     haul.write("list", format!("{}ftp://h/f\n", list(&origin, 23)));
     let ran = haul.run(&["get", "-i", "list", "-d", "d"]).await;
     ran.assert_code(1)
@@ -111,7 +111,7 @@ async fn c2_c5_what_fails_is_told_and_summed_up_by_cause() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c4_names_are_laid_out_as_asked() {
     let origin = serve(2).await;
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     haul.write("list", list(&origin, 2));
     let get = |flags: &'static [&str]| {
         let args = [&["get", "-i", "list", "-q"], flags].concat();
@@ -132,14 +132,14 @@ async fn c4_names_are_laid_out_as_asked() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_error_page_is_not_the_file() {
-    let page = Resource::new(Content::fixed("<html>not here</html>"))
+    let page = OriginResource::new(ResourceContent::fixed("<html>not here</html>"))
         .header("Content-Type", "text/html; charset=utf-8");
-    let image = Resource::new(file(9)).header("Content-Type", "image/png");
+    let image = OriginResource::new(file(9)).header("Content-Type", "image/png");
     let origin = Origin::builder()
         .resource("/page", page)
         .resource("/image", image);
     let origin = origin.start().await;
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let both = origin.url("/{page,image}");
     haul.run(&["get", &both, "--expect-type", "image/*"])
         .await
@@ -156,7 +156,7 @@ async fn an_error_page_is_not_the_file() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn too_many_failures_end_it() {
     let origin = serve(1).await;
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     haul.write("list", list(&origin, 3000));
     for (flags, most) in [
         (&["--max-errors", "5"][..], "more than may"),
@@ -176,7 +176,7 @@ async fn too_many_failures_end_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lists_that_cannot_be_read_or_name_nothing() {
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     haul.write("empty", "\n# nothing\n\n");
     haul.run(&["get", "-i", "missing"])
         .await
@@ -205,14 +205,15 @@ async fn lists_that_cannot_be_read_or_name_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_version_of_http_is_the_one_that_was_asked_for() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let issued = authority.issue(&["127.0.0.1"]);
     let both = http2::speaking(&issued, None, &["h2", "http/1.1"]);
-    let number = |asked: &Http2Asked| asked.path.trim_matches('/').parse().unwrap();
-    let serve = move |asked: &Http2Asked| Act::Serve(file(number(asked)).to_vec().into());
+    let number = |asked: &Http2Request| asked.path.trim_matches('/').parse().unwrap();
+    let serve =
+        move |asked: &Http2Request| StreamAction::Serve(file(number(asked)).to_vec().into());
     let origin = Http2Origin::start(both, Http2Settings::default(), serve).await;
     for (flag, wanted) in [("--http2", true), ("--http1.1", false)] {
-        let haul = Haul::new();
+        let haul = HaulDirectory::new();
         let ca = haul.write("ca.pem", authority.pem());
         let before = origin.asked().len();
         let args = [

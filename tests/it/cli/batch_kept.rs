@@ -1,21 +1,22 @@
 //! What a batch keeps: files, a manifest of them, archives in their place; and what the same command makes of that.
 
-use haul_lab::{Content, Origin, Resource, When, breakage};
+use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, breakage};
 use rustix::process::Signal;
 
 use crate::cli::batch::{assert_files, file, list, serve};
-use crate::cli::harness::Haul;
+use crate::cli::harness::HaulDirectory;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c6_an_interrupted_batch_keeps_what_is_done() {
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
-        let stalls = Resource::new(file(1)).rule(When::first(3), breakage::stall_after(100));
+        let stalls =
+            OriginResource::new(file(1)).rule(RequestMatcher::first(3), breakage::stall_after(100));
         let mut origin = Origin::builder().resource("/stalls", stalls);
         for n in 0..20 {
-            origin = origin.resource(&format!("/{n}"), Resource::new(file(n)));
+            origin = origin.resource(&format!("/{n}"), OriginResource::new(file(n)));
         }
         let origin = origin.start().await;
-        let haul = Haul::new();
+        let haul = HaulDirectory::new();
         haul.write(
             "list",
             format!("{}{}\n", list(&origin, 20), origin.url("/stalls")),
@@ -33,7 +34,7 @@ async fn c6_an_interrupted_batch_keeps_what_is_done() {
             .assert_says("haul: stopping; once more")
             .assert_says("haul: error: interrupted\nhint: the same command goes on: what is there");
         assert_files(&haul, "d", 20);
-        origin.swap("/stalls", Resource::new(file(1)));
+        origin.swap("/stalls", OriginResource::new(file(1)));
         let again = haul.run(&[&args[..], &["--update"]].concat()).await;
         again
             .assert_code(0)
@@ -46,7 +47,7 @@ async fn c6_an_interrupted_batch_keeps_what_is_done() {
 async fn c6_a_manifest_says_what_is_done_and_the_same_command_does_the_rest() {
     for name in ["m.jsonl", "m.csv"] {
         let origin = serve(20).await;
-        let haul = Haul::new();
+        let haul = HaulDirectory::new();
         haul.write("list", list(&origin, 21));
         let args = [
             "get",
@@ -70,7 +71,7 @@ async fn c6_a_manifest_says_what_is_done_and_the_same_command_does_the_rest() {
         );
         // What is done is not asked for, unless its file is gone.
         std::fs::remove_file(haul.path("d/3")).unwrap();
-        origin.swap("/20", Resource::new(file(20)));
+        origin.swap("/20", OriginResource::new(file(20)));
         let before = origin.asked().len();
         let ran = haul.run(&args).await;
         ran.assert_code(0)
@@ -83,7 +84,7 @@ async fn c6_a_manifest_says_what_is_done_and_the_same_command_does_the_rest() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn manifests_and_archives_that_cannot_be_written_are_told_before_anything_is_asked_for() {
     let origin = serve(1).await;
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     haul.write("other.jsonl", "not a manifest\n");
     haul.write("old.tar", "an archive");
     let url = origin.url("/0");
@@ -114,13 +115,13 @@ async fn manifests_and_archives_that_cannot_be_written_are_told_before_anything_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn files_become_tar_shards_that_tar_reads() {
-    let large = Content::random(7, 3 << 20);
-    let mut origin = Origin::builder().resource("/large", Resource::new(large.clone()));
+    let large = ResourceContent::random(7, 3 << 20);
+    let mut origin = Origin::builder().resource("/large", OriginResource::new(large.clone()));
     for n in 0..100 {
-        origin = origin.resource(&format!("/{n}"), Resource::new(file(n)));
+        origin = origin.resource(&format!("/{n}"), OriginResource::new(file(n)));
     }
     let origin = origin.start().await;
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     haul.write(
         "list",
         format!("{}{}\n", list(&origin, 100), origin.url("/large")),
@@ -154,7 +155,7 @@ async fn files_become_tar_shards_that_tar_reads() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_done_for_one_destination_is_not_taken_for_done_by_another() {
     let origin = serve(5).await;
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     haul.write("list", list(&origin, 5));
     let get = |manifest, to| {
         let args = ["get", "-i", "list", "--manifest", manifest];
@@ -190,7 +191,7 @@ async fn what_is_done_for_one_destination_is_not_taken_for_done_by_another() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_of_an_archive_that_leaves_is_told_of_in_one_line() {
     let origin = serve(100).await;
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     haul.write("list", list(&origin, 100));
     let haul_get = concat!(
         env!("CARGO_BIN_EXE_haul"),
@@ -222,7 +223,7 @@ async fn a_reader_of_an_archive_that_leaves_is_told_of_in_one_line() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_archive_that_is_read_as_it_comes_has_all_of_it_on_every_run() {
     let origin = serve(20).await;
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     haul.write("list", list(&origin, 21));
     let bin = env!("CARGO_BIN_EXE_haul");
     let line = format!("{bin} get -i list --manifest m.jsonl --tar - | tar -t | grep -c .");
@@ -260,7 +261,7 @@ async fn an_archive_that_is_read_as_it_comes_has_all_of_it_on_every_run() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_archive_of_an_empty_list_is_one_and_where_all_failed_there_is_none() {
     let origin = serve(0).await;
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     haul.write("empty", "");
     haul.write("list", list(&origin, 3));
     haul.run(&["get", "-i", "empty", "--tar", "t.tar"])

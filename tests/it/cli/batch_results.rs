@@ -1,17 +1,17 @@
 //! What is said of many files: objects, digests, lines and frames; and what becomes of a batch that nobody listens to.
 
-use haul_lab::{Content, Origin, Resource, When, breakage, within};
+use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, breakage, within};
 #[cfg(target_os = "linux")]
 use rustix::process::Signal;
 use tokio::io::AsyncReadExt as _;
 
 use crate::cli::batch::{file, list, serve};
-use crate::cli::harness::{Haul, LIMIT, Ran};
+use crate::cli::harness::{HaulDirectory, HaulOutput, LIMIT};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_end_is_an_object_or_a_line_if_wanted() {
     let origin = serve(20).await;
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let glob = origin.url("/[0-20]");
     let ran = haul.run(&["get", &glob, "--json", "-q", "-d", "d"]).await;
     ran.assert_code(1);
@@ -38,7 +38,7 @@ async fn each_end_is_an_object_or_a_line_if_wanted() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn digests_are_printed_as_the_sum_tools_read_them() {
     let origin = serve(20).await;
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let args = [
         "get",
         &origin.url("/[0-19]"),
@@ -61,7 +61,7 @@ async fn digests_are_printed_as_the_sum_tools_read_them() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn failures_by_the_thousand_do_not_flood_the_screen() {
     let origin = serve(0).await;
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     haul.write("list", list(&origin, 2000));
     let ran = haul.run(&["get", "-i", "list", "-j", "16"]).await;
     ran.assert_code(1)
@@ -75,7 +75,7 @@ async fn failures_by_the_thousand_do_not_flood_the_screen() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_second_signal_does_not_wait_for_a_reader_of_results() {
     let origin = serve(1).await;
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     haul.write("list", list(&origin, 3000));
     let mut running = haul.start(&["get", "-i", "list", "--json"]);
     // A pipe of a page, which some results fill.
@@ -94,7 +94,7 @@ async fn the_second_signal_does_not_wait_for_a_reader_of_results() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_batch_whose_results_nobody_reads_ends() {
     let origin = serve(1).await;
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     haul.write("list", list(&origin, 20_000));
     for asked in [
         &["--json"][..],
@@ -107,7 +107,7 @@ async fn a_batch_whose_results_nobody_reads_ends() {
         within(LIMIT, stdout.read_exact(&mut first)).await.unwrap();
         drop(stdout);
         if asked[0] == "--json" {
-            let ran = Ran::of(within(LIMIT, child.wait_with_output()).await.unwrap());
+            let ran = HaulOutput::of(within(LIMIT, child.wait_with_output()).await.unwrap());
             ran.assert_code(141);
         }
     }
@@ -122,7 +122,7 @@ async fn a_batch_whose_results_nobody_reads_ends() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn results_that_cannot_be_written_are_an_error_of_this_machine() {
     let origin = serve(20).await;
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     haul.write("list", list(&origin, 20));
     for asked in [&["--json"][..], &["--checksum", "md5"]] {
         let args = [&["get", "-i", "list", "--overwrite"], asked].concat();
@@ -143,9 +143,10 @@ async fn results_that_cannot_be_written_are_an_error_of_this_machine() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn progress_is_objects_and_nothing_else() {
-    let slow = Resource::new(Content::random(1, 3000)).rule(When::always(), breakage::drip(1500));
+    let slow = OriginResource::new(ResourceContent::random(1, 3000))
+        .rule(RequestMatcher::always(), breakage::drip(1500));
     let origin = Origin::builder().resource("/slow", slow).start().await;
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let urls = format!("{}\n{}\n", origin.url("/slow"), origin.url("/none"));
     haul.write("list", urls);
     let ran = haul.run(&["get", "-i", "list", "--progress", "json"]).await;
@@ -174,10 +175,11 @@ async fn progress_is_objects_and_nothing_else() {
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_line_stays_within_the_narrowest_terminal() {
-    let slow = Resource::new(Content::random(1, 3000)).rule(When::always(), breakage::drip(2000));
+    let slow = OriginResource::new(ResourceContent::random(1, 3000))
+        .rule(RequestMatcher::always(), breakage::drip(2000));
     let origin = Origin::builder().resource("/slow", slow).start().await;
     for width in [20, 80] {
-        let haul = Haul::new();
+        let haul = HaulDirectory::new();
         haul.write("list", format!("{}\n", origin.url("/slow")));
         let bin = env!("CARGO_BIN_EXE_haul");
         let line = format!("stty rows 24 cols {width}; {bin} get -i list");

@@ -1,10 +1,10 @@
 //! `haul demo`: needs nothing, leaves nothing, and its numbers are on standard output.
 
-use crate::cli::harness::Haul;
+use crate::cli::harness::HaulDirectory;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn both_downloads_are_right_and_the_second_is_faster() {
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let temporary = haul.path("tmp");
     std::fs::create_dir(&temporary).unwrap();
     // A proxy that is not there: it must not be asked.

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use haul_lab::{Authority, Content, Origin, Resource, When, breakage};
+use haul_lab::{
+    CertificateAuthority, Origin, OriginResource, RequestMatcher, ResourceContent, breakage,
+};
 
-use crate::cli::harness::{Haul, Ran, content, serve};
+use crate::cli::harness::{HaulDirectory, HaulOutput, content, serve};
 
 /// That it is an error line and a hint line, and nothing on standard output.
 #[track_caller]
-fn assert_two_lines(ran: &Ran) {
+fn assert_two_lines(ran: &HaulOutput) {
     let lines: Vec<&str> = ran.stderr.lines().collect();
     assert!(
         lines.len() == 2 && lines[0].starts_with("haul: error: ") && lines[1].starts_with("hint: "),
@@ -19,7 +21,7 @@ fn assert_two_lines(ran: &Ran) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn exit_2_for_what_cannot_be_meant() {
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let mut told = Vec::new();
     for args in [
         &["get"][..],
@@ -59,7 +61,7 @@ async fn exit_2_for_what_cannot_be_meant() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn exit_2_for_files_that_are_not_what_the_flag_needs() {
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let junk = haul.write("junk.pem", "junk");
     haul.get("https://h.test/f", &["--cacert", &junk])
         .await
@@ -81,8 +83,8 @@ async fn exit_2_for_files_that_are_not_what_the_flag_needs() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn exit_3_for_bytes_that_are_not_the_file() {
-    let origin = serve(Resource::new(content())).await;
-    let haul = Haul::new();
+    let origin = serve(OriginResource::new(content())).await;
+    let haul = HaulDirectory::new();
     let ran = haul
         .get(&origin.url("/f.bin"), &["--checksum", "crc32c:00000000"])
         .await;
@@ -94,9 +96,9 @@ async fn exit_3_for_bytes_that_are_not_the_file() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn exit_4_for_this_machine() {
-    let origin = serve(Resource::new(content())).await;
+    let origin = serve(OriginResource::new(content())).await;
     let url = origin.url("/f.bin");
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     haul.write("f.bin", "mine");
     haul.write("file", "");
     std::fs::create_dir(haul.path("dir")).unwrap();
@@ -125,27 +127,30 @@ async fn exit_4_for_this_machine() {
 async fn exit_5_for_the_network_and_the_origin() {
     let builder = Origin::builder().resource(
         "/404",
-        Resource::new(content()).rule(When::always(), breakage::status(404)),
+        OriginResource::new(content()).rule(RequestMatcher::always(), breakage::status(404)),
     );
     let builder = builder.resource(
         "/500",
-        Resource::new(content()).rule(When::always(), breakage::status(500)),
+        OriginResource::new(content()).rule(RequestMatcher::always(), breakage::status(500)),
     );
     let builder = builder.resource(
         "/silent",
-        Resource::new(content()).rule(When::always(), breakage::stall_after(1000)),
+        OriginResource::new(content()).rule(RequestMatcher::always(), breakage::stall_after(1000)),
     );
-    let loops = Resource::new(content()).rule(
-        When::always(),
+    let loops = OriginResource::new(content()).rule(
+        RequestMatcher::always(),
         breakage::status_with(302, "Location", "/loop".into()),
     );
     let realm = breakage::status_with(401, "WWW-Authenticate", "Basic realm=\"vault\"".into());
     let origin = builder
         .resource("/loop", loops)
-        .resource("/401", Resource::new(content()).rule(When::always(), realm))
+        .resource(
+            "/401",
+            OriginResource::new(content()).rule(RequestMatcher::always(), realm),
+        )
         .start()
         .await;
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let mut told = Vec::new();
     for path in ["/404", "/500", "/silent", "/loop", "/401"] {
         let ran = haul
@@ -173,7 +178,7 @@ async fn exit_5_for_the_network_and_the_origin() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn exit_5_for_hosts_that_are_not_there() {
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     // Nobody listens on port 1.
     let ran = haul.get("http://127.0.0.1:1/f", &["--retries", "0"]).await;
     ran.assert_code(5)
@@ -190,7 +195,7 @@ async fn exit_5_for_hosts_that_are_not_there() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn exit_5_and_the_flag_that_trusts_for_certificates() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let certificates = [
         (
             authority.issue(&["127.0.0.1"]),
@@ -198,7 +203,7 @@ async fn exit_5_and_the_flag_that_trusts_for_certificates() {
             "--cacert FILE",
         ),
         (
-            Authority::self_signed(&["127.0.0.1"]),
+            CertificateAuthority::self_signed(&["127.0.0.1"]),
             "not signed by anyone trusted",
             "--insecure",
         ),
@@ -206,15 +211,15 @@ async fn exit_5_and_the_flag_that_trusts_for_certificates() {
     for (issued, problem, flag) in certificates {
         let origin = Origin::builder()
             .tls(issued.server(None))
-            .resource("/f.bin", Resource::new(content()))
+            .resource("/f.bin", OriginResource::new(content()))
             .start()
             .await;
-        let haul = Haul::new();
+        let haul = HaulDirectory::new();
         let ran = haul.get(&origin.url("/f.bin"), &[]).await;
         ran.assert_code(5).assert_says(problem).assert_says(flag);
         assert!(origin.asked().is_empty(), "a request went to a stranger");
     }
-    let trusted = Haul::new();
+    let trusted = HaulDirectory::new();
     let ca = trusted.write("ca.pem", authority.pem());
     for issued in [
         authority.issue_expired(&["127.0.0.1"]),
@@ -222,7 +227,7 @@ async fn exit_5_and_the_flag_that_trusts_for_certificates() {
     ] {
         let origin = Origin::builder()
             .tls(issued.server(None))
-            .resource("/f.bin", Resource::new(content()))
+            .resource("/f.bin", OriginResource::new(content()))
             .start()
             .await;
         let ran = trusted.get(&origin.url("/f.bin"), &["--cacert", &ca]).await;
@@ -234,8 +239,8 @@ async fn exit_5_and_the_flag_that_trusts_for_certificates() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn exit_1_when_some_of_several_fail() {
-    let origin = serve(Resource::new(content())).await;
-    let haul = Haul::new();
+    let origin = serve(OriginResource::new(content())).await;
+    let haul = HaulDirectory::new();
     let ran = haul
         .run(&["get", &origin.url("/f.bin"), &origin.url("/missing")])
         .await;
@@ -249,9 +254,10 @@ async fn exit_1_when_some_of_several_fail() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn retries_are_as_many_as_told_and_told() {
-    let busy = Resource::new(Content::random(1, 1000)).rule(When::always(), breakage::status(503));
+    let busy = OriginResource::new(ResourceContent::random(1, 1000))
+        .rule(RequestMatcher::always(), breakage::status(503));
     let origin = serve(busy).await;
-    let ran = Haul::new()
+    let ran = HaulDirectory::new()
         .get(&origin.url("/f.bin"), &["--retries", "2"])
         .await;
     ran.assert_code(5)
@@ -262,8 +268,10 @@ async fn retries_are_as_many_as_told_and_told() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_traced_into_a_pipe_has_no_colours() {
-    let origin = serve(Resource::new(content()).rule(When::first(1), breakage::status(503))).await;
-    let haul = Haul::new().with("RUST_LOG", "debug");
+    let origin =
+        serve(OriginResource::new(content()).rule(RequestMatcher::first(1), breakage::status(503)))
+            .await;
+    let haul = HaulDirectory::new().with("RUST_LOG", "debug");
     let ran = haul.get(&origin.url("/f.bin"), &[]).await;
     ran.assert_code(0).assert_says("DEBUG");
     assert!(!ran.stderr.contains('\x1b'), "{ran:#?}");
@@ -272,7 +280,7 @@ async fn what_is_traced_into_a_pipe_has_no_colours() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_number_of_retries_holds_for_refused_connections_too() {
     // Nobody listens on port 1.
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let ran = haul.get("http://127.0.0.1:1/f", &[]).await;
     let retried = |text: &str| text.matches("; retry ").count();
     assert_eq!(retried(&ran.assert_code(5).stderr), 3, "{ran:#?}");
@@ -286,7 +294,7 @@ async fn a_connect_timeout_ends_the_wait() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("https://{}/f", listener.local_addr().unwrap());
     let begun = tokio::time::Instant::now();
-    let ran = Haul::new()
+    let ran = HaulDirectory::new()
         .get(&url, &["--connect-timeout", "300ms", "--retries", "0"])
         .await;
     ran.assert_code(5).assert_says("in time");

@@ -1,14 +1,14 @@
 //! What lies where afterwards: names, resumption, replacement, segments, checksums.
 
-use haul_lab::{Content, Origin, Resource, When, breakage};
+use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, breakage};
 
-use crate::cli::harness::{Haul, content, serve};
+use crate::cli::harness::{HaulDirectory, content, serve};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_goes_where_it_is_told_to() {
-    let origin = serve(Resource::new(content())).await;
+    let origin = serve(OriginResource::new(content())).await;
     let url = origin.url("/f.bin");
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     for (flags, path) in [
         (&[][..], "f.bin"),
         (&["-o", "other"], "other"),
@@ -24,12 +24,12 @@ async fn a_file_goes_where_it_is_told_to() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_origin_may_name_the_file_but_not_its_place() {
-    let named = Resource::new(content()).header(
+    let named = OriginResource::new(content()).header(
         "Content-Disposition",
         "attachment; filename=\"../../real.iso\"",
     );
     let origin = serve(named).await;
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     haul.get(&origin.url("/f.bin"), &["-d", "d"])
         .await
         .assert_code(0)
@@ -39,9 +39,9 @@ async fn the_origin_may_name_the_file_but_not_its_place() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn standard_output_is_the_file_and_nothing_else() {
-    let small = Content::fixed("a file\n");
-    let origin = serve(Resource::new(small)).await;
-    let haul = Haul::new();
+    let small = ResourceContent::fixed("a file\n");
+    let origin = serve(OriginResource::new(small)).await;
+    let haul = HaulDirectory::new();
     let ran = haul
         .get(
             &origin.url("/f.bin"),
@@ -59,17 +59,20 @@ async fn standard_output_is_the_file_and_nothing_else() {
 async fn several_urls_go_on_at_once_over_shared_connections() {
     let mut builder = Origin::builder();
     for n in 0..40u64 {
-        builder = builder.resource(&format!("/f{n}"), Resource::new(Content::random(n, 50_000)));
+        builder = builder.resource(
+            &format!("/f{n}"),
+            OriginResource::new(ResourceContent::random(n, 50_000)),
+        );
     }
     let origin = builder.start().await;
     let urls: Vec<String> = (0..40).map(|n| origin.url(&format!("/f{n}"))).collect();
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let args: Vec<&str> = std::iter::once("get")
         .chain(urls.iter().map(String::as_str))
         .collect();
     haul.run(&args).await.assert_code(0);
     for n in 0..40u64 {
-        haul.assert_file(&format!("f{n}"), &Content::random(n, 50_000));
+        haul.assert_file(&format!("f{n}"), &ResourceContent::random(n, 50_000));
     }
     assert_eq!(origin.asked().len(), 40, "a small file takes one request");
     assert!(
@@ -81,9 +84,9 @@ async fn several_urls_go_on_at_once_over_shared_connections() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_there_is_kept_overwritten_or_updated() {
-    let origin = serve(Resource::new(content())).await;
+    let origin = serve(OriginResource::new(content())).await;
     let url = origin.url("/f.bin");
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     haul.write("f.bin", "old");
     haul.get(&url, &["-o", "f.bin"])
         .await
@@ -97,25 +100,26 @@ async fn what_is_there_is_kept_overwritten_or_updated() {
         .await
         .assert_code(0)
         .assert_says("f.bin  not modified");
-    let newer = Content::random(6, 70_000);
-    origin.swap("/f.bin", Resource::new(newer.clone()).etag("\"v2\""));
+    let newer = ResourceContent::random(6, 70_000);
+    origin.swap("/f.bin", OriginResource::new(newer.clone()).etag("\"v2\""));
     haul.get(&url, &["--update"]).await.assert_code(0);
     haul.assert_file("f.bin", &newer);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_same_command_goes_on_where_a_failed_one_stopped() {
-    let big = Content::random(2, 8 << 20);
-    let breaks = Resource::new(big.clone()).rule(When::always(), breakage::stall_after(3 << 20));
+    let big = ResourceContent::random(2, 8 << 20);
+    let breaks = OriginResource::new(big.clone())
+        .rule(RequestMatcher::always(), breakage::stall_after(3 << 20));
     let origin = serve(breaks).await;
     let flags = ["-x", "1", "--retries", "0", "--stall-timeout", "1500ms"];
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     haul.get(&origin.url("/f.bin"), &flags)
         .await
         .assert_code(5)
         .assert_says("hint: the same command goes on");
     assert_eq!(haul.listing(), ["f.bin.haul-journal", "f.bin.haul-part"]);
-    origin.swap("/f.bin", Resource::new(big.clone()));
+    origin.swap("/f.bin", OriginResource::new(big.clone()));
     let ran = haul.get(&origin.url("/f.bin"), &flags).await;
     ran.assert_code(0).assert_says("of it from an earlier run");
     haul.assert_file("f.bin", &big);
@@ -124,8 +128,9 @@ async fn the_same_command_goes_on_where_a_failed_one_stopped() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_resume_neither_takes_nor_leaves_anything() {
-    let big = Content::random(2, 8 << 20);
-    let breaks = Resource::new(big.clone()).rule(When::always(), breakage::stall_after(3 << 20));
+    let big = ResourceContent::random(2, 8 << 20);
+    let breaks = OriginResource::new(big.clone())
+        .rule(RequestMatcher::always(), breakage::stall_after(3 << 20));
     let origin = serve(breaks).await;
     let flags = [
         "-x",
@@ -136,14 +141,14 @@ async fn no_resume_neither_takes_nor_leaves_anything() {
         "1500ms",
         "--no-resume",
     ];
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     haul.get(&origin.url("/f.bin"), &flags).await.assert_code(5);
     assert!(
         !haul.path("f.bin.haul-journal").exists() && !haul.path("f.bin").exists(),
         "{:?}",
         haul.listing()
     );
-    origin.swap("/f.bin", Resource::new(big.clone()));
+    origin.swap("/f.bin", OriginResource::new(big.clone()));
     let ran = haul.get(&origin.url("/f.bin"), &flags).await;
     ran.assert_code(0);
     assert!(!ran.stderr.contains("earlier run"), "{ran:#?}");
@@ -152,10 +157,11 @@ async fn no_resume_neither_takes_nor_leaves_anything() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn segments_and_connections_are_as_told() {
-    let big = Content::random(3, 4 << 20);
-    let slow = Resource::new(big.clone()).rule(When::always(), breakage::drip(4 << 20));
+    let big = ResourceContent::random(3, 4 << 20);
+    let slow =
+        OriginResource::new(big.clone()).rule(RequestMatcher::always(), breakage::drip(4 << 20));
     let origin = serve(slow).await;
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let ran = haul
         .get(
             &origin.url("/f.bin"),
@@ -175,7 +181,7 @@ async fn segments_and_connections_are_as_told() {
         .map(|r| r.end - r.start)
         .max();
     assert_eq!(lengths, Some(512 << 10));
-    let origin = serve(Resource::new(big.clone())).await;
+    let origin = serve(OriginResource::new(big.clone())).await;
     haul.get(
         &origin.url("/f.bin"),
         &["-o", "g", "--min-segment-size", "4M"],
@@ -188,9 +194,9 @@ async fn segments_and_connections_are_as_told() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_rate_is_limited_over_all_connections() {
-    let big = Content::random(3, 2 << 20);
-    let origin = serve(Resource::new(big.clone())).await;
-    let haul = Haul::new();
+    let big = ResourceContent::random(3, 2 << 20);
+    let origin = serve(OriginResource::new(big.clone())).await;
+    let haul = HaulDirectory::new();
     let begun = tokio::time::Instant::now();
     haul.get(
         &origin.url("/f.bin"),
@@ -208,8 +214,8 @@ async fn the_rate_is_limited_over_all_connections() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn checksums_are_verified_and_printed_for_the_sum_tools() {
-    let origin = serve(Resource::new(content())).await;
-    let haul = Haul::new();
+    let origin = serve(OriginResource::new(content())).await;
+    let haul = HaulDirectory::new();
     let sha256 = content().sha256();
     let given = format!("sha256:{sha256}");
     let ran = haul
@@ -238,9 +244,10 @@ async fn codings_that_nobody_asked_for_are_undone_when_told() {
         0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 2, 0xff, 0x4b, 0xce, 0x4f, 0x49, 0x4d, 0xe1, 2, 0, 0xe9,
         0x12, 0xdc, 0x3f, 6, 0, 0, 0,
     ];
-    let gzip = Resource::new(Content::fixed(coded)).header("Content-Encoding", "gzip");
-    let origin = serve(gzip.rule(When::always(), breakage::ignore_range)).await;
-    let haul = Haul::new();
+    let gzip =
+        OriginResource::new(ResourceContent::fixed(coded)).header("Content-Encoding", "gzip");
+    let origin = serve(gzip.rule(RequestMatcher::always(), breakage::ignore_range)).await;
+    let haul = HaulDirectory::new();
     haul.get(&origin.url("/f.bin"), &["-o", "sent"])
         .await
         .assert_code(0)
@@ -255,8 +262,8 @@ async fn codings_that_nobody_asked_for_are_undone_when_told() {
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_name_too_long_is_refused_before_anything_is_asked_and_a_long_one_is_not() {
-    let origin = serve(Resource::new(content())).await;
-    let haul = Haul::new();
+    let origin = serve(OriginResource::new(content())).await;
+    let haul = HaulDirectory::new();
     for (long, more) in [(256, None), (300, Some("--overwrite"))] {
         let name = "n".repeat(long);
         let url = origin.url("/f.bin");
@@ -278,10 +285,10 @@ async fn a_name_too_long_is_refused_before_anything_is_asked_and_a_long_one_is_n
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b4_standard_output_under_its_name_in_the_file_system_is_standard_output() {
-    let origin = serve(Resource::new(content())).await;
+    let origin = serve(OriginResource::new(content())).await;
     let url = origin.url("/f.bin");
     for flags in [&["-q"][..], &["-q", "--overwrite"]] {
-        let haul = Haul::new();
+        let haul = HaulDirectory::new();
         let args = [&["get", &url, "-o", "/dev/stdout"], flags].concat();
         haul.redirected(">f", &args).await.assert_code(0);
         haul.assert_file("f", &content());

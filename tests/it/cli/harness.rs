@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
-use haul_lab::{Content, Origin, Resource, within};
+use haul_lab::{Origin, OriginResource, ResourceContent, within};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, Command};
@@ -13,7 +13,7 @@ use tokio::process::{Child, ChildStderr, Command};
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 /// A directory to run in.
-pub(crate) struct Haul {
+pub(crate) struct HaulDirectory {
     pub(crate) dir: TempDir,
     /// Added to the environment, which is empty but for what a program needs to find itself.
     variables: Vec<(String, String)>,
@@ -21,19 +21,19 @@ pub(crate) struct Haul {
 
 /// What a run came to.
 #[derive(Debug)]
-pub(crate) struct Ran {
+pub(crate) struct HaulOutput {
     pub(crate) code: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
 /// A run that is under way.
-pub(crate) struct Running {
+pub(crate) struct RunningHaul {
     pub(crate) child: Child,
     pub(crate) stderr: Lines<BufReader<ChildStderr>>,
 }
 
-impl Haul {
+impl HaulDirectory {
     pub(crate) fn new() -> Self {
         Self {
             dir: tempfile::tempdir().unwrap(),
@@ -61,7 +61,7 @@ impl Haul {
     }
 
     #[track_caller]
-    pub(crate) fn assert_file(&self, name: &str, content: &Content) {
+    pub(crate) fn assert_file(&self, name: &str, content: &ResourceContent) {
         let found =
             std::fs::read(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert!(
@@ -110,7 +110,7 @@ impl Haul {
 
     /// Runs a line of the shell's to its end, in the same place.
     #[cfg(unix)]
-    pub(crate) async fn shell(&self, line: &str) -> Ran {
+    pub(crate) async fn shell(&self, line: &str) -> HaulOutput {
         let mut command = Command::new("sh");
         command
             .args(["-c", line])
@@ -118,13 +118,13 @@ impl Haul {
             .stdin(Stdio::null())
             .kill_on_drop(true);
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
-        Ran::of(within(LIMIT, command.output()).await.unwrap())
+        HaulOutput::of(within(LIMIT, command.output()).await.unwrap())
     }
 
     /// Runs it to its end with its standard streams as a shell's redirection says.
     #[cfg(unix)]
-    pub(crate) async fn redirected(&self, redirection: &str, args: &[&str]) -> Ran {
-        Ran::of(self.redirected_output(redirection, args).await)
+    pub(crate) async fn redirected(&self, redirection: &str, args: &[&str]) -> HaulOutput {
+        HaulOutput::of(self.redirected_output(redirection, args).await)
     }
 
     /// The same for what may write a file's bytes, with the code that it must end with.
@@ -140,7 +140,7 @@ impl Haul {
         async move {
             let mut output = self.redirected_output(redirection, args).await;
             output.stdout.clear();
-            let ran = Ran::of(output);
+            let ran = HaulOutput::of(output);
             assert_eq!(
                 ran.code, code,
                 "{redirection} {args:?} at {place}: {ran:#?}"
@@ -163,24 +163,24 @@ impl Haul {
     }
 
     /// Runs it to its end.
-    pub(crate) async fn run(&self, args: &[&str]) -> Ran {
+    pub(crate) async fn run(&self, args: &[&str]) -> HaulOutput {
         let output = within(LIMIT, self.command(args).output()).await.unwrap();
-        Ran::of(output)
+        HaulOutput::of(output)
     }
 
     /// `haul get` of one URL.
-    pub(crate) async fn get(&self, url: &str, flags: &[&str]) -> Ran {
+    pub(crate) async fn get(&self, url: &str, flags: &[&str]) -> HaulOutput {
         self.run(&[&["get", url], flags].concat()).await
     }
 
     /// Starts it; its standard error can be read line by line.
-    pub(crate) fn start(&self, args: &[&str]) -> Running {
-        Running::of(self.command(args).spawn().unwrap())
+    pub(crate) fn start(&self, args: &[&str]) -> RunningHaul {
+        RunningHaul::of(self.command(args).spawn().unwrap())
     }
 
     /// Starts a line of the shell's in the same way.
     #[cfg(unix)]
-    pub(crate) fn start_shell(&self, line: &str) -> Running {
+    pub(crate) fn start_shell(&self, line: &str) -> RunningHaul {
         let mut command = Command::new("sh");
         command
             .args(["-c", line])
@@ -189,11 +189,11 @@ impl Haul {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .kill_on_drop(true);
-        Running::of(command.spawn().unwrap())
+        RunningHaul::of(command.spawn().unwrap())
     }
 }
 
-impl Ran {
+impl HaulOutput {
     pub(crate) fn of(output: Output) -> Self {
         let text = |bytes| String::from_utf8(bytes).unwrap();
         let code = output.status.code().unwrap_or(-1);
@@ -222,7 +222,7 @@ impl Ran {
     }
 
     /// What it said, with what differs between runs replaced.
-    pub(crate) fn told(&self, haul: &Haul, origin: Option<&Origin>) -> String {
+    pub(crate) fn told(&self, haul: &HaulDirectory, origin: Option<&Origin>) -> String {
         let mut text = self
             .stderr
             .replace(haul.dir.path().to_str().unwrap(), "[DIR]");
@@ -233,7 +233,7 @@ impl Ran {
     }
 }
 
-impl Running {
+impl RunningHaul {
     /// Of a command whose standard error is a pipe.
     pub(crate) fn of(mut child: Child) -> Self {
         let stderr = BufReader::new(child.stderr.take().unwrap()).lines();
@@ -265,7 +265,7 @@ impl Running {
     }
 
     /// Waits for its end; what it said since is in `stderr`.
-    pub(crate) async fn end(mut self) -> Ran {
+    pub(crate) async fn end(mut self) -> HaulOutput {
         let rest = async {
             let mut stderr = String::new();
             while let Some(line) = self.stderr.next_line().await.unwrap() {
@@ -275,9 +275,9 @@ impl Running {
             (stderr, self.child.wait_with_output().await.unwrap())
         };
         let (stderr, output) = within(LIMIT, rest).await;
-        Ran {
+        HaulOutput {
             stderr,
-            ..Ran::of(output)
+            ..HaulOutput::of(output)
         }
     }
 }
@@ -293,11 +293,11 @@ pub(crate) fn names(dir: &Path) -> Vec<String> {
 }
 
 /// An origin with one resource at `/f.bin`.
-pub(crate) async fn serve(resource: Resource) -> Origin {
+pub(crate) async fn serve(resource: OriginResource) -> Origin {
     Origin::builder().resource("/f.bin", resource).start().await
 }
 
 /// One and a bit MiB.
-pub(crate) fn content() -> Content {
-    Content::random(5, (1 << 20) + 12_345)
+pub(crate) fn content() -> ResourceContent {
+    ResourceContent::random(5, (1 << 20) + 12_345)
 }

@@ -1,10 +1,10 @@
 //! Help, version, completions: standard output, exit code 0.
 
-use crate::cli::harness::Haul;
+use crate::cli::harness::HaulDirectory;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn help_texts() {
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     for (name, args) in [
         ("haul", &["-h"][..]),
         ("get-short", &["get", "-h"]),
@@ -29,14 +29,14 @@ async fn help_texts() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_command_the_help_is_an_error() {
-    let ran = Haul::new().run(&[]).await;
+    let ran = HaulDirectory::new().run(&[]).await;
     ran.assert_code(2).assert_says("Usage: haul <COMMAND>");
     assert_eq!(ran.stdout, "");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_version_is_one_line() {
-    let ran = Haul::new().run(&["--version"]).await;
+    let ran = HaulDirectory::new().run(&["--version"]).await;
     ran.assert_code(0);
     assert_eq!(
         ran.stdout,
@@ -47,11 +47,11 @@ async fn the_version_is_one_line() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn completions_know_the_flags() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let ran = Haul::new().run(&["completions", shell]).await;
+        let ran = HaulDirectory::new().run(&["completions", shell]).await;
         ran.assert_code(0);
         assert!(ran.stdout.contains("max-connections"), "{shell}");
     }
-    Haul::new()
+    HaulDirectory::new()
         .run(&["completions", "cobol"])
         .await
         .assert_code(2)

@@ -8,12 +8,12 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use haul_lab::{Content, Origin, Resource, When, breakage};
+use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, breakage};
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use rustix::process::Signal;
 
-use crate::cli::harness::Haul;
+use crate::cli::harness::HaulDirectory;
 
 /// What the origin gives each of two connections, in bytes a second.
 const RATE: u64 = 1 << 20;
@@ -51,7 +51,7 @@ async fn b1_killed_at_any_moment_it_goes_on() {
 
 /// What a lane came to.
 #[derive(Debug)]
-struct Lane {
+struct KillRun {
     /// Bytes that the origin sent beyond those of the file.
     again: u64,
     /// Bytes that the last run kept of those before.
@@ -59,12 +59,13 @@ struct Lane {
 }
 
 /// Runs a command, kills it at random moments of its life, and lets the last run end.
-async fn lane(seed: u64, moments: Range<u64>, flags: &[&str]) -> Lane {
+async fn lane(seed: u64, moments: Range<u64>, flags: &[&str]) -> KillRun {
     let mut random = StdRng::seed_from_u64(seed);
-    let content = Content::random(seed, LENGTH);
-    let slow = Resource::new(content.clone()).rule(When::always(), breakage::drip(RATE));
+    let content = ResourceContent::random(seed, LENGTH);
+    let slow =
+        OriginResource::new(content.clone()).rule(RequestMatcher::always(), breakage::drip(RATE));
     let origin = Origin::builder().resource("/f.bin", slow).start().await;
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let url = origin.url("/f.bin");
     let checksum = format!("sha256:{}", content.sha256());
     let args = ["get", &url, "-x", "2", "--segment-size", "1M"];
@@ -81,12 +82,12 @@ async fn lane(seed: u64, moments: Range<u64>, flags: &[&str]) -> Lane {
         }
     }
     // The rest comes as fast as it can, from the same version.
-    origin.swap("/f.bin", Resource::new(content.clone()));
+    origin.swap("/f.bin", OriginResource::new(content.clone()));
     let last = haul.run(&args).await;
     let told: serde_json::Value = serde_json::from_str(&last.assert_code(0).stdout).unwrap();
     haul.assert_file("f.bin", &content);
     assert_eq!(haul.listing(), ["f.bin"]);
-    Lane {
+    KillRun {
         again: origin.sent() - LENGTH,
         resumed: told["resumed"].as_u64().unwrap(),
     }

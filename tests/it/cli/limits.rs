@@ -1,17 +1,17 @@
 //! Few descriptors: the limit is raised where it may be, and where it may not nothing that came is lost for want of one.
 
-use haul_lab::{Content, Resource, When, breakage};
+use haul_lab::{OriginResource, RequestMatcher, ResourceContent, breakage};
 use rustix::process::Signal;
 
-use crate::cli::harness::{Haul, serve};
+use crate::cli::harness::{HaulDirectory, serve};
 
 const HAUL: &str = env!("CARGO_BIN_EXE_haul");
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_soft_limit_of_open_files_is_raised_to_the_hard_one() {
-    let slow = Resource::new(Content::random(4, 1 << 20));
-    let origin = serve(slow.rule(When::always(), breakage::stall_after(1000))).await;
-    let haul = Haul::new();
+    let slow = OriginResource::new(ResourceContent::random(4, 1 << 20));
+    let origin = serve(slow.rule(RequestMatcher::always(), breakage::stall_after(1000))).await;
+    let haul = HaulDirectory::new();
     let url = origin.url("/f.bin");
     let line = format!("ulimit -S -n 40; ulimit -H -n 300; exec {HAUL} get --progress json {url}");
     let mut running = haul.start_shell(&line);
@@ -29,11 +29,11 @@ async fn the_soft_limit_of_open_files_is_raised_to_the_hard_one() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_shortage_is_this_machines_and_never_costs_a_file_that_came() {
-    let small = Content::random(4, 1000);
-    let origin = serve(Resource::new(small.clone())).await;
+    let small = ResourceContent::random(4, 1000);
+    let origin = serve(OriginResource::new(small.clone())).await;
     let (mut short, mut enough) = (0, 0);
     for limit in 4..20 {
-        let haul = Haul::new();
+        let haul = HaulDirectory::new();
         let url = origin.url("/f.bin");
         let asked = origin.asked().len();
         let line = format!("ulimit -n {limit}; exec {HAUL} get --retries 0 {url}");

@@ -1,15 +1,15 @@
 //! What went wrong, with what, and what to do: message by message.
 
-use haul_lab::{HttpProxy, Origin, Resource, When, breakage};
+use haul_lab::{HttpProxy, Origin, OriginResource, RequestMatcher, breakage};
 use serde_json::Value;
 
-use crate::cli::harness::{Haul, content, serve};
+use crate::cli::harness::{HaulDirectory, content, serve};
 
 /// An origin whose paths each go wrong in a way of their own.
 async fn faulty() -> Origin {
     let with = |status, name, value: &str| {
         let rule = breakage::status_with(status, name, value.to_owned());
-        Resource::new(content()).rule(When::always(), rule)
+        OriginResource::new(content()).rule(RequestMatcher::always(), rule)
     };
     let realm = "Basic realm=\"vault\"";
     Origin::builder()
@@ -19,7 +19,7 @@ async fn faulty() -> Origin {
         .resource("/mail", with(302, "Location", "mailto:me@h.test"))
         .resource("/401", with(401, "WWW-Authenticate", realm))
         .resource("/403", with(403, "X-Why", "no"))
-        .resource("/f.bin", Resource::new(content()))
+        .resource("/f.bin", OriginResource::new(content()))
         .start()
         .await
 }
@@ -46,7 +46,7 @@ async fn of_the_network_and_the_origin() {
     let origin = faulty().await;
     let port = origin.address().port();
     let plain = plain_http();
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let named = format!("files.test:{port}:127.0.0.1");
     let mut told = Vec::new();
     for (url, flags) in [
@@ -83,7 +83,7 @@ async fn of_the_network_and_the_origin() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_proxies_which_one_and_who_named_it() {
-    let login = breakage::Login::basic("me", "right");
+    let login = breakage::OriginLogin::basic("me", "right");
     let proxy = HttpProxy::builder().login(login).start().await;
     let origin = faulty().await;
     let port = proxy.address().port().to_string();
@@ -103,7 +103,7 @@ async fn of_proxies_which_one_and_who_named_it() {
         ("", Some(&*wrong), &tls),
         ("", Some(&*format!("https://{no_tls}")), &tls),
     ] {
-        let haul = Haul::new().with("http_proxy", variable);
+        let haul = HaulDirectory::new().with("http_proxy", variable);
         let mut flags = vec!["--retries", "0"];
         flags.extend(flag.map(|flag| ["--proxy", flag]).iter().flatten());
         let ran = haul.get(url, &flags).await;
@@ -118,9 +118,9 @@ async fn of_proxies_which_one_and_who_named_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_files_and_directories_in_the_way() {
-    let origin = serve(Resource::new(content())).await;
+    let origin = serve(OriginResource::new(content())).await;
     let url = origin.url("/f.bin");
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     haul.write("file", "");
     std::fs::create_dir(haul.path("a.haul-part")).unwrap();
     std::fs::create_dir(haul.path("b.haul-journal")).unwrap();
@@ -143,8 +143,8 @@ async fn of_files_and_directories_in_the_way() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_a_name_that_two_urls_come_to() {
-    let origin = serve(Resource::new(content())).await;
-    let haul = Haul::new();
+    let origin = serve(OriginResource::new(content())).await;
+    let haul = HaulDirectory::new();
     let (one, two) = (origin.url("/f.bin?1"), origin.url("/f.bin?2"));
     haul.run(&["get", &one, &two, &one])
         .await
@@ -162,7 +162,9 @@ async fn of_a_name_that_two_urls_come_to() {
         std::fs::remove_file(haul.path("f.bin")).unwrap();
     }
     // Which names they come to is for the origin to say.
-    let named = |name| Resource::new(content()).rule(When::always(), breakage::disposition(name));
+    let named = |name| {
+        OriginResource::new(content()).rule(RequestMatcher::always(), breakage::disposition(name))
+    };
     let origin = Origin::builder()
         .resource("/a/f", named("one"))
         .resource("/b/f", named("two"))
@@ -183,7 +185,7 @@ fn object(text: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_a_command_line_in_the_form_it_asks_for() {
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     haul.write("file", "");
     let url = "http://h.test/f";
     for (args, code, class) in [
@@ -229,8 +231,8 @@ async fn of_a_command_line_in_the_form_it_asks_for() {
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_a_warning_and_of_digests_among_objects() {
-    let origin = serve(Resource::new(content())).await;
-    let haul = Haul::new();
+    let origin = serve(OriginResource::new(content())).await;
+    let haul = HaulDirectory::new();
     let flags = [
         "-k",
         "--progress",
@@ -276,8 +278,8 @@ async fn of_a_warning_and_of_digests_among_objects() {
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_a_fifo_by_its_own_name_even_where_that_is_a_dash() {
-    let origin = serve(Resource::new(content())).await;
-    let haul = Haul::new();
+    let origin = serve(OriginResource::new(content())).await;
+    let haul = HaulDirectory::new();
     let line = format!(
         "mkfifo ./- && cat ./- >copy & {} get {} -o ./- --checksum md5; wait",
         env!("CARGO_BIN_EXE_haul"),

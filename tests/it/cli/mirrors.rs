@@ -1,19 +1,20 @@
 //! One file from several places: `--mirror`, and Metalink documents.
 
-use haul_lab::{Content, Resource, When, breakage};
+use haul_lab::{OriginResource, RequestMatcher, ResourceContent, breakage};
 
-use crate::cli::harness::{Haul, content, names, serve};
+use crate::cli::harness::{HaulDirectory, content, names, serve};
 
-fn big() -> Content {
-    Content::random(4, 8 << 20)
+fn big() -> ResourceContent {
+    ResourceContent::random(4, 8 << 20)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_comes_from_all_its_mirrors_and_one_that_is_gone_does_no_harm() {
-    let slow = || Resource::new(big()).rule(When::always(), breakage::drip(2 << 20));
+    let slow =
+        || OriginResource::new(big()).rule(RequestMatcher::always(), breakage::drip(2 << 20));
     let (one, other) = (serve(slow()).await, serve(slow()).await);
-    let gone = serve(Resource::new(big())).await;
-    let haul = Haul::new();
+    let gone = serve(OriginResource::new(big())).await;
+    let haul = HaulDirectory::new();
     let urls = [one.url("/f.bin"), other.url("/f.bin"), gone.url("/404")];
     let args = [
         &["get", "--mirror", "-o", "f"],
@@ -28,8 +29,8 @@ async fn a_file_comes_from_all_its_mirrors_and_one_that_is_gone_does_no_harm() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_metalink_document_names_places_and_what_the_file_must_be() {
-    let wrong = serve(Resource::new(Content::random(5, 8 << 20))).await;
-    let right = serve(Resource::new(big())).await;
+    let wrong = serve(OriginResource::new(ResourceContent::random(5, 8 << 20))).await;
+    let right = serve(OriginResource::new(big())).await;
     let document = |sum: &str, size: u64| {
         format!(
             "<?xml version=\"1.0\"?>\n<metalink xmlns=\"urn:ietf:params:xml:ns:metalink\"><file name=\"sub/f.iso\">\
@@ -38,7 +39,7 @@ async fn a_metalink_document_names_places_and_what_the_file_must_be() {
             right.url("/f.bin")
         )
     };
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     haul.write("f.meta4", document(&big().sha256(), 8 << 20));
     haul.run(&["get", "-i", "f.meta4", "-d", "d"])
         .await
@@ -70,8 +71,8 @@ fn damaged(url: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c2_a_bad_file_of_a_document_costs_none_of_the_others() {
-    let origin = serve(Resource::new(content())).await;
-    let haul = Haul::new();
+    let origin = serve(OriginResource::new(content())).await;
+    let haul = HaulDirectory::new();
     haul.write("f.meta4", damaged(&origin.url("/f.bin")));
     let ran = haul
         .run(&["get", "-i", "f.meta4", "-d", "d", "--json"])
@@ -98,8 +99,8 @@ async fn c2_a_bad_file_of_a_document_costs_none_of_the_others() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_document_comes_through_a_pipe_and_packed() {
-    let origin = serve(Resource::new(content())).await;
-    let haul = Haul::new();
+    let origin = serve(OriginResource::new(content())).await;
+    let haul = HaulDirectory::new();
     haul.write("f.meta4", damaged(&origin.url("/f.bin")));
     let bin = env!("CARGO_BIN_EXE_haul");
     for (name, line) in [

@@ -1,14 +1,14 @@
 //! Requests and the way to the origin: header fields, addresses, TLS, redirects.
 
-use haul_lab::{Authority, Origin, Resource, When, breakage};
+use haul_lab::{CertificateAuthority, Origin, OriginResource, RequestMatcher, breakage};
 
-use crate::cli::harness::{Haul, content, serve};
+use crate::cli::harness::{HaulDirectory, content, serve};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn header_fields_are_added_replaced_and_removed() {
-    let origin = serve(Resource::new(content())).await;
+    let origin = serve(OriginResource::new(content())).await;
     let flags = ["-H", "X-One: 1", "-H", "User-Agent: mine", "-H", "Accept:"];
-    Haul::new()
+    HaulDirectory::new()
         .get(&origin.url("/f.bin"), &flags)
         .await
         .assert_code(0);
@@ -26,9 +26,9 @@ async fn header_fields_are_added_replaced_and_removed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn names_get_the_addresses_they_are_told() {
-    let origin = serve(Resource::new(content())).await;
+    let origin = serve(OriginResource::new(content())).await;
     let port = origin.address().port();
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let pin = format!("files.test:{port}:127.0.0.1");
     haul.get(
         &format!("http://files.test:{port}/f.bin"),
@@ -48,14 +48,14 @@ async fn names_get_the_addresses_they_are_told() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whom_tls_trusts_and_what_it_shows() {
-    let authority = Authority::new();
-    let haul = Haul::new();
+    let authority = CertificateAuthority::new();
+    let haul = HaulDirectory::new();
     let ca = haul.write("ca.pem", authority.pem());
     let issued = authority.issue(&["127.0.0.1"]);
     let start = |clients| {
         Origin::builder()
             .tls(issued.server(clients))
-            .resource("/f.bin", Resource::new(content()))
+            .resource("/f.bin", OriginResource::new(content()))
             .start()
     };
 
@@ -68,7 +68,7 @@ async fn whom_tls_trusts_and_what_it_shows() {
         .get(&origin.url("/f.bin"), &["--insecure", "-o", "g"])
         .await;
     ran.assert_code(0).assert_says("haul: warning: --insecure");
-    let trusting = Haul::new().with("SSL_CERT_FILE", &ca);
+    let trusting = HaulDirectory::new().with("SSL_CERT_FILE", &ca);
     trusting
         .get(&origin.url("/f.bin"), &[])
         .await
@@ -101,7 +101,7 @@ async fn whom_tls_trusts_and_what_it_shows() {
 async fn a_file_that_the_environment_names_must_be_there() {
     let directory = tempfile::tempdir().unwrap();
     for directory in ["", directory.path().to_str().unwrap()] {
-        let haul = Haul::new()
+        let haul = HaulDirectory::new()
             .with("SSL_CERT_FILE", "/nope")
             .with("SSL_CERT_DIR", directory);
         let url = "https://127.0.0.1:1/f";
@@ -118,18 +118,18 @@ async fn a_file_that_the_environment_names_must_be_there() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn redirects_down_to_http_are_followed_when_allowed() {
-    let plain = serve(Resource::new(content())).await;
-    let authority = Authority::new();
+    let plain = serve(OriginResource::new(content())).await;
+    let authority = CertificateAuthority::new();
     let down = breakage::status_with(302, "Location", plain.url("/f.bin"));
     let secure = Origin::builder()
         .tls(authority.issue(&["127.0.0.1"]).server(None))
         .resource(
             "/f.bin",
-            Resource::new(content()).rule(When::always(), down),
+            OriginResource::new(content()).rule(RequestMatcher::always(), down),
         )
         .start()
         .await;
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let ca = haul.write("ca.pem", authority.pem());
     let url = secure.url("/f.bin");
     let ran = haul.get(&url, &["--cacert", &ca]).await;

@@ -1,14 +1,17 @@
 //! What is said where: progress, summaries, objects, colours, quiet.
 
-use haul_lab::{Content, Origin, Resource, When, breakage, within};
+use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, breakage, within};
 use serde_json::Value;
 
-use crate::cli::harness::{Haul, LIMIT, content, serve};
+use crate::cli::harness::{HaulDirectory, LIMIT, content, serve};
 
 /// An origin that takes some two seconds over its file.
 async fn slow() -> Origin {
-    serve(Resource::new(Content::random(9, 2 << 20)).rule(When::always(), breakage::drip(1 << 20)))
-        .await
+    serve(
+        OriginResource::new(ResourceContent::random(9, 2 << 20))
+            .rule(RequestMatcher::always(), breakage::drip(1 << 20)),
+    )
+    .await
 }
 
 fn objects(text: &str) -> Vec<Value> {
@@ -19,8 +22,8 @@ fn objects(text: &str) -> Vec<Value> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_a_pipe_there_is_one_summary_line_and_quiet_takes_it_away() {
-    let origin = serve(Resource::new(content())).await;
-    let haul = Haul::new();
+    let origin = serve(OriginResource::new(content())).await;
+    let haul = HaulDirectory::new();
     let ran = haul.get(&origin.url("/f.bin"), &[]).await;
     ran.assert_code(0);
     assert_eq!(ran.stdout, "");
@@ -45,7 +48,7 @@ async fn on_a_pipe_there_is_one_summary_line_and_quiet_takes_it_away() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn plain_progress_is_a_line_a_second() {
     let origin = slow().await;
-    let ran = Haul::new()
+    let ran = HaulDirectory::new()
         .get(&origin.url("/f.bin"), &["-x", "1", "--progress", "plain"])
         .await;
     ran.assert_code(0);
@@ -61,7 +64,7 @@ async fn plain_progress_is_a_line_a_second() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bars_are_drawn_where_they_are_asked_for_and_taken_away_again() {
     let origin = slow().await;
-    let ran = Haul::new()
+    let ran = HaulDirectory::new()
         .get(&origin.url("/f.bin"), &["-x", "1", "--progress", "bar"])
         .await;
     ran.assert_code(0);
@@ -80,7 +83,7 @@ async fn bars_are_drawn_where_they_are_asked_for_and_taken_away_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn json_progress_is_one_object_a_line_and_nothing_else() {
     let origin = slow().await;
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let url = origin.url("/f.bin");
     let ran = haul.get(&url, &["-x", "1", "--progress", "json"]).await;
     ran.assert_code(0);
@@ -121,8 +124,8 @@ async fn json_progress_is_one_object_a_line_and_nothing_else() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn results_are_one_object_a_url() {
-    let origin = serve(Resource::new(content())).await;
-    let haul = Haul::new();
+    let origin = serve(OriginResource::new(content())).await;
+    let haul = HaulDirectory::new();
     let url = origin.url("/f.bin");
     let ran = haul
         .run(&[
@@ -168,15 +171,18 @@ async fn results_are_one_object_a_url() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn colours_are_for_terminals_and_say_nothing_of_their_own() {
     let args = ["get", "h.test/f"];
-    let plain = Haul::new().run(&args).await;
+    let plain = HaulDirectory::new().run(&args).await;
     assert!(!plain.stderr.contains('\x1b'), "{plain:#?}");
-    let coloured = Haul::new().with("CLICOLOR_FORCE", "1").run(&args).await;
+    let coloured = HaulDirectory::new()
+        .with("CLICOLOR_FORCE", "1")
+        .run(&args)
+        .await;
     assert!(coloured.stderr.contains("\x1b["), "{coloured:#?}");
     assert_eq!(
         anstream::adapter::strip_str(&coloured.stderr).to_string(),
         plain.stderr
     );
-    let forbidden = Haul::new()
+    let forbidden = HaulDirectory::new()
         .with("CLICOLOR_FORCE", "1")
         .with("NO_COLOR", "1")
         .run(&args)
@@ -185,7 +191,7 @@ async fn colours_are_for_terminals_and_say_nothing_of_their_own() {
 }
 
 #[cfg(target_os = "linux")]
-async fn on_a_terminal(haul: &Haul, line: &str) -> String {
+async fn on_a_terminal(haul: &HaulDirectory, line: &str) -> String {
     let output = within(LIMIT, haul.on_terminal(line).output())
         .await
         .unwrap();
@@ -196,7 +202,7 @@ async fn on_a_terminal(haul: &Haul, line: &str) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_terminal_has_bars_as_wide_as_it_is_unless_it_is_dumb() {
     let origin = slow().await;
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let get = format!(
         "{} get -x 1 --overwrite {}",
         env!("CARGO_BIN_EXE_haul"),

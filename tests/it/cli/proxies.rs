@@ -1,22 +1,22 @@
 //! Proxies of `haul get`: who names them, what goes around them, TLS with them.
 
-use haul_lab::{Authority, HttpProxy, Origin, Resource, When, breakage};
+use haul_lab::{CertificateAuthority, HttpProxy, Origin, OriginResource, RequestMatcher, breakage};
 
-use crate::cli::harness::{Haul, content, serve};
+use crate::cli::harness::{HaulDirectory, content, serve};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn proxies_from_flags_and_from_the_environment() {
     // To a proxy a request names the whole URL, which is all that an origin needs to play one.
-    let asks = breakage::Login::basic("me", "s3cret").for_proxy();
-    let resource = Resource::new(content()).rule(When::always(), asks.rule());
+    let asks = breakage::OriginLogin::basic("me", "s3cret").for_proxy();
+    let resource = OriginResource::new(content()).rule(RequestMatcher::always(), asks.rule());
     let builder = Origin::builder().resource("http://files.test/f.bin", resource);
     let proxy = builder
-        .resource("/f.bin", Resource::new(content()))
+        .resource("/f.bin", OriginResource::new(content()))
         .start()
         .await;
     let through = proxy.url("").replace("http://", "http://me:s3cret@");
     let url = "http://files.test/f.bin";
-    Haul::new()
+    HaulDirectory::new()
         .get(url, &["--proxy", &through])
         .await
         .assert_code(0);
@@ -24,19 +24,19 @@ async fn proxies_from_flags_and_from_the_environment() {
         proxy.asked()[1].header("proxy-authorization"),
         Some("Basic bWU6czNjcmV0")
     );
-    Haul::new()
+    HaulDirectory::new()
         .with("http_proxy", &through)
         .get(url, &[])
         .await
         .assert_code(0);
-    Haul::new()
+    HaulDirectory::new()
         .with("ALL_PROXY", &through)
         .get(url, &[])
         .await
         .assert_code(0);
 
     let direct = proxy.url("/f.bin");
-    let dead = || Haul::new().with("http_proxy", "http://127.0.0.1:1");
+    let dead = || HaulDirectory::new().with("http_proxy", "http://127.0.0.1:1");
     dead()
         .get(&direct, &["--retries", "0"])
         .await
@@ -52,7 +52,7 @@ async fn proxies_from_flags_and_from_the_environment() {
         .get(&direct, &[])
         .await
         .assert_code(0);
-    let wrong = Haul::new()
+    let wrong = HaulDirectory::new()
         .with("http_proxy", "gopher://me:s3cret@p")
         .get(&direct, &[])
         .await;
@@ -66,13 +66,13 @@ async fn proxies_from_flags_and_from_the_environment() {
 /// A variable was written for other programs too: what of it is wrong is the affair of those who would go that way.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_proxy_that_is_not_needed_may_be_written_as_it_likes() {
-    let origin = serve(Resource::new(content())).await;
+    let origin = serve(OriginResource::new(content())).await;
     let url = origin.url("/f.bin");
     for (name, text) in [("https_proxy", "corp"), ("HTTPS_PROXY", "ftp://p:1")] {
-        let ran = Haul::new().with(name, text).get(&url, &[]).await;
+        let ran = HaulDirectory::new().with(name, text).get(&url, &[]).await;
         assert_eq!(ran.assert_code(0).stderr.lines().count(), 1, "{ran:#?}");
     }
-    let corp = || Haul::new().with("all_proxy", "corp");
+    let corp = || HaulDirectory::new().with("all_proxy", "corp");
     corp()
         .with("no_proxy", "*")
         .get(&url, &[])
@@ -99,8 +99,8 @@ async fn a_proxy_that_is_not_needed_may_be_written_as_it_likes() {
     }
     // A redirect leads to it as well.
     let away = breakage::status_with(302, "Location", "https://files.test/f".into());
-    let away = serve(Resource::new(content()).rule(When::always(), away)).await;
-    let haul = Haul::new().with("https_proxy", "corp");
+    let away = serve(OriginResource::new(content()).rule(RequestMatcher::always(), away)).await;
+    let haul = HaulDirectory::new().with("https_proxy", "corp");
     let ran = haul.get(&away.url("/f.bin"), &[]).await;
     ran.assert_code(2).assert_says("the variable https_proxy");
 }
@@ -108,9 +108,9 @@ async fn a_proxy_that_is_not_needed_may_be_written_as_it_likes() {
 /// One word that cannot be used costs none of the others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_no_host_among_those_without_a_proxy_is_told_of() {
-    let origin = serve(Resource::new(content())).await;
+    let origin = serve(OriginResource::new(content())).await;
     let url = origin.url("/f.bin");
-    let dead = || Haul::new().with("http_proxy", "http://127.0.0.1:1");
+    let dead = || HaulDirectory::new().with("http_proxy", "http://127.0.0.1:1");
     let list = "10.0.0.0/99,127.0.0.1";
     let warned = dead().with("no_proxy", list).get(&url, &[]).await;
     warned
@@ -132,10 +132,10 @@ async fn what_is_no_host_among_those_without_a_proxy_is_told_of() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tls_with_a_proxy_has_flags_of_its_own() {
-    let (proxys, origins) = (Authority::new(), Authority::new());
+    let (proxys, origins) = (CertificateAuthority::new(), CertificateAuthority::new());
     let origin = Origin::builder()
         .tls(origins.issue(&["files.test"]).server(None))
-        .resource("/f.bin", Resource::new(content()))
+        .resource("/f.bin", OriginResource::new(content()))
         .start()
         .await;
     let proxy = HttpProxy::builder()
@@ -143,7 +143,7 @@ async fn tls_with_a_proxy_has_flags_of_its_own() {
         .tls(proxys.issue(&["127.0.0.1"]).server(None))
         .start()
         .await;
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let (own, other) = (
         haul.write("proxy.pem", proxys.pem()),
         haul.write("origin.pem", origins.pem()),

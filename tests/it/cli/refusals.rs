@@ -1,6 +1,6 @@
 //! What is told of proxies that refuse: whose rule or fault it is.
 
-use crate::cli::harness::Haul;
+use crate::cli::harness::HaulDirectory;
 
 /// A server that says the same to whoever says something, and waits until that one is gone.
 fn saying(words: &'static [u8]) -> std::net::SocketAddr {
@@ -21,7 +21,7 @@ fn saying(words: &'static [u8]) -> std::net::SocketAddr {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_proxies_that_refuse_and_why() {
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let mut told = Vec::new();
     for (scheme, words, url) in [
         ("http", &b"HTTP/1.1 503 x\r\nContent-Length: 0\r\n\r\n"[..], "https://h.test/f"),

@@ -1,9 +1,9 @@
 //! A result that cannot be delivered is a failure, and one that nobody reads any more ends the program quietly.
 
-use haul_lab::{Content, Resource, within};
+use haul_lab::{OriginResource, ResourceContent, within};
 use tokio::io::AsyncReadExt as _;
 
-use crate::cli::harness::{Haul, LIMIT, Ran, content, serve};
+use crate::cli::harness::{HaulDirectory, HaulOutput, LIMIT, content, serve};
 
 /// Ways to ask for a result on standard output.
 const ASKED: [&[&str]; 4] = [
@@ -16,10 +16,10 @@ const ASKED: [&[&str]; 4] = [
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_result_that_cannot_be_written_is_an_error_of_this_machine() {
-    let origin = serve(Resource::new(content())).await;
+    let origin = serve(OriginResource::new(content())).await;
     let url = origin.url("/f.bin");
     for flags in ASKED {
-        let haul = Haul::new();
+        let haul = HaulDirectory::new();
         let args = [&["get", &url], flags].concat();
         haul.redirected(">/dev/full", &args)
             .await
@@ -27,7 +27,7 @@ async fn a_result_that_cannot_be_written_is_an_error_of_this_machine() {
             .assert_says("haul: error: cannot write to standard output: No space left")
             .assert_says("hint: ");
     }
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     for args in [
         &["--help"][..],
         &["get", "--help"],
@@ -49,8 +49,8 @@ async fn a_result_that_cannot_be_written_is_an_error_of_this_machine() {
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_standard_output_that_is_closed_is_told_before_anything_is_asked_for() {
-    let origin = serve(Resource::new(content())).await;
-    let haul = Haul::new();
+    let origin = serve(OriginResource::new(content())).await;
+    let haul = HaulDirectory::new();
     let url = origin.url("/f.bin");
     for flags in ASKED {
         let args = [&["get", &url], flags].concat();
@@ -71,7 +71,7 @@ async fn a_standard_output_that_is_closed_is_told_before_anything_is_asked_for()
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn objects_that_standard_error_does_not_take_are_a_failure_and_words_are_not() {
-    let origin = serve(Resource::new(content())).await;
+    let origin = serve(OriginResource::new(content())).await;
     let url = origin.url("/f.bin");
     for (redirection, flags, code) in [
         ("2>&-", &["--progress", "json"][..], 4),
@@ -82,7 +82,7 @@ async fn objects_that_standard_error_does_not_take_are_a_failure_and_words_are_n
         ("2>/dev/full", &["-v", "--progress", "plain"], 0),
         ("2>/dev/full", &["--progress", "bar"], 0),
     ] {
-        let haul = Haul::new();
+        let haul = HaulDirectory::new();
         let args = [&["get", &url], flags].concat();
         haul.redirected_bytes(redirection, &args, code).await;
         if !flags.contains(&"-o") {
@@ -94,15 +94,15 @@ async fn objects_that_standard_error_does_not_take_are_a_failure_and_words_are_n
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_trace_that_cannot_be_written_harms_nothing() {
-    let origin = serve(Resource::new(content())).await;
+    let origin = serve(OriginResource::new(content())).await;
     // A failure is traced, and what is no filter is told.
     for filter in ["trace", "a=b=c"] {
-        let haul = Haul::new().with("RUST_LOG", filter);
+        let haul = HaulDirectory::new().with("RUST_LOG", filter);
         haul.redirected("2>/dev/full", &["get", &origin.url("/404")])
             .await
             .assert_code(5);
     }
-    let haul = Haul::new().with("RUST_LOG", "a=b=c");
+    let haul = HaulDirectory::new().with("RUST_LOG", "a=b=c");
     haul.get(&origin.url("/f.bin"), &[])
         .await
         .assert_code(0)
@@ -111,9 +111,9 @@ async fn a_trace_that_cannot_be_written_harms_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_that_leaves_ends_it_quietly() {
-    let big = Content::random(1, 64 << 20);
-    let origin = serve(Resource::new(big.clone())).await;
-    let haul = Haul::new();
+    let big = ResourceContent::random(1, 64 << 20);
+    let origin = serve(OriginResource::new(big.clone())).await;
+    let haul = HaulDirectory::new();
     let mut child = haul
         .command(&["get", &origin.url("/f.bin"), "-o", "-"])
         .spawn()
@@ -122,7 +122,7 @@ async fn a_reader_that_leaves_ends_it_quietly() {
     let mut first = [0; 10];
     within(LIMIT, stdout.read_exact(&mut first)).await.unwrap();
     drop(stdout);
-    let ran = Ran::of(within(LIMIT, child.wait_with_output()).await.unwrap());
+    let ran = HaulOutput::of(within(LIMIT, child.wait_with_output()).await.unwrap());
     ran.assert_code(141);
     assert_eq!(ran.stderr, "");
     assert_eq!(first.as_slice(), big.slice(0..10));
@@ -130,7 +130,7 @@ async fn a_reader_that_leaves_ends_it_quietly() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn results_that_nobody_reads_end_it_quietly_too() {
-    let origin = serve(Resource::new(content())).await;
+    let origin = serve(OriginResource::new(content())).await;
     let url = origin.url("/f.bin");
     for args in [
         &["get", &url, "-q", "--json"][..],
@@ -139,12 +139,12 @@ async fn results_that_nobody_reads_end_it_quietly_too() {
         &["get", "--help"],
         &["completions", "bash"],
     ] {
-        let haul = Haul::new();
+        let haul = HaulDirectory::new();
         // Gone before it begins: short results would else be there first.
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let child = haul.command(args).stdout(writer).spawn().unwrap();
-        let ran = Ran::of(within(LIMIT, child.wait_with_output()).await.unwrap());
+        let ran = HaulOutput::of(within(LIMIT, child.wait_with_output()).await.unwrap());
         ran.assert_code(141);
         assert_eq!(ran.stderr, "", "{args:?}");
     }

@@ -18,11 +18,11 @@ use haul_lab::within;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::harness::{Haul, LIMIT, Ran, Running};
+use super::harness::{HaulDirectory, HaulOutput, LIMIT, RunningHaul};
 
 /// A server that listens.
-struct Served {
-    running: Running,
+struct ServeProcess {
+    running: RunningHaul,
     /// Host and port of the first address.
     address: String,
     /// What it said so far, without colours.
@@ -30,21 +30,21 @@ struct Served {
 }
 
 /// A folder with one file in it.
-fn shelf() -> Haul {
-    let haul = Haul::new();
+fn shelf() -> HaulDirectory {
+    let haul = HaulDirectory::new();
     std::fs::create_dir(haul.path("d")).unwrap();
     haul.write("d/a.txt", "hello");
     haul
 }
 
 /// `haul serve d` on a port of its own.
-async fn serve(haul: &Haul, flags: &[&str]) -> Served {
+async fn serve(haul: &HaulDirectory, flags: &[&str]) -> ServeProcess {
     let args = [&["serve", "d", "-l", "127.0.0.1:0"], flags].concat();
     listening(haul.start(&args)).await
 }
 
 /// Waits until a server says where it is.
-async fn listening(mut running: Running) -> Served {
+async fn listening(mut running: RunningHaul) -> ServeProcess {
     let mut said = Vec::new();
     let read = async {
         while let Some(line) = running.stderr.next_line().await.unwrap() {
@@ -57,21 +57,21 @@ async fn listening(mut running: Running) -> Served {
     };
     let url = within(LIMIT, read).await;
     let address = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
-    Served {
+    ServeProcess {
         address: address.trim_end_matches('/').to_owned(),
         running,
         said,
     }
 }
 
-impl Served {
+impl ServeProcess {
     /// One request on a connection of its own; gives the whole answer.
     async fn ask(&self, head: &str, body: &str) -> String {
         ask(&self.address, head, body).await
     }
 
     /// Ends it as an administrator does, and waits.
-    async fn end(self) -> Ran {
+    async fn end(self) -> HaulOutput {
         self.running.signal(rustix::process::Signal::TERM);
         self.running.end().await
     }

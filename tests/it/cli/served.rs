@@ -16,7 +16,7 @@ use crate::cli::harness::LIMIT;
 const LOOK: Duration = Duration::from_millis(10);
 
 /// A running server; dropped, it is killed.
-pub(crate) struct Served {
+pub(crate) struct SoakServer {
     child: Child,
     /// What it serves.
     folder: PathBuf,
@@ -26,7 +26,7 @@ pub(crate) struct Served {
     said: Option<JoinHandle<String>>,
 }
 
-impl Served {
+impl SoakServer {
     /// Starts one and waits until it says where it listens.
     pub(crate) fn start(folder: &Path, args: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_haul"))
@@ -124,7 +124,7 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for SoakServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -1,18 +1,20 @@
 //! The first signal stops and keeps, the second does not wait.
 
-use haul_lab::{Content, Resource, When, breakage};
+use haul_lab::{OriginResource, RequestMatcher, ResourceContent, breakage};
 use rustix::process::Signal;
 
-use crate::cli::harness::{Haul, serve};
+use crate::cli::harness::{HaulDirectory, serve};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_first_signal_keeps_what_came_and_the_same_command_goes_on() {
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
-        let big = Content::random(4, 4 << 20);
-        let origin =
-            serve(Resource::new(big.clone()).rule(When::first(12), breakage::drip(512 << 10)))
-                .await;
-        let haul = Haul::new();
+        let big = ResourceContent::random(4, 4 << 20);
+        let origin = serve(
+            OriginResource::new(big.clone())
+                .rule(RequestMatcher::first(12), breakage::drip(512 << 10)),
+        )
+        .await;
+        let haul = HaulDirectory::new();
         let url = origin.url("/f.bin");
         let args = ["get", &url, "-x", "2", "--segment-size", "256k", "-v"];
         let mut running = haul.start(&args);
@@ -35,13 +37,13 @@ async fn the_first_signal_keeps_what_came_and_the_same_command_goes_on() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn jobs_that_were_not_begun_are_not_begun_after_a_signal() {
-    let slow = Resource::new(Content::random(4, 4 << 20))
-        .rule(When::always(), breakage::stall_after(1000));
+    let slow = OriginResource::new(ResourceContent::random(4, 4 << 20))
+        .rule(RequestMatcher::always(), breakage::stall_after(1000));
     let origin = serve(slow).await;
     let urls: Vec<String> = (0..40)
         .map(|n| origin.url(&format!("/f.bin?{n}")))
         .collect();
-    let dirs = Haul::new();
+    let dirs = HaulDirectory::new();
     let mut args: Vec<&str> = vec!["get", "--progress", "json", "-d", "d"];
     args.extend(urls.iter().map(String::as_str));
     let mut running = dirs.start(&args);
@@ -62,8 +64,8 @@ async fn jobs_that_were_not_begun_are_not_begun_after_a_signal() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_second_signal_does_not_wait() {
     // Nobody reads its standard output: once the pipe is full, the write to it holds up the first signal.
-    let origin = serve(Resource::new(Content::random(4, 64 << 20))).await;
-    let haul = Haul::new();
+    let origin = serve(OriginResource::new(ResourceContent::random(4, 64 << 20))).await;
+    let haul = HaulDirectory::new();
     let mut running = haul.start(&["get", &origin.url("/f.bin"), "-o", "-"]);
     let stdout = running.child.stdout.take();
     while origin.sent() == 0 && origin.asked().is_empty() {
@@ -79,11 +81,11 @@ async fn the_second_signal_does_not_wait() {
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn signals_are_heard_while_nobody_reads_the_results() {
-    let origin = serve(Resource::new(Content::random(4, 1000))).await;
+    let origin = serve(OriginResource::new(ResourceContent::random(4, 1000))).await;
     let urls: Vec<String> = (0..60)
         .map(|n| origin.url(&format!("/f.bin?{n}")))
         .collect();
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let mut args: Vec<&str> = vec!["get", "--json", "-d", "d", "--overwrite"];
     args.extend(urls.iter().map(String::as_str));
     let mut running = haul.start(&args);
@@ -102,10 +104,12 @@ async fn signals_are_heard_while_nobody_reads_the_results() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hang_up_told_twice_is_one() {
-    let big = Content::random(4, 4 << 20);
-    let origin =
-        serve(Resource::new(big.clone()).rule(When::always(), breakage::drip(512 << 10))).await;
-    let haul = Haul::new();
+    let big = ResourceContent::random(4, 4 << 20);
+    let origin = serve(
+        OriginResource::new(big.clone()).rule(RequestMatcher::always(), breakage::drip(512 << 10)),
+    )
+    .await;
+    let haul = HaulDirectory::new();
     let url = origin.url("/f.bin");
     let mut running = haul.start(&["get", &url, "-x", "2", "--segment-size", "256k", "-v"]);
     running.until("segment ").await;
@@ -123,10 +127,12 @@ async fn a_hang_up_told_twice_is_one() {
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hang_up_that_is_ignored_stays_so() {
-    let big = Content::random(4, 2 << 20);
-    let origin =
-        serve(Resource::new(big.clone()).rule(When::always(), breakage::drip(1 << 20))).await;
-    let haul = Haul::new();
+    let big = ResourceContent::random(4, 2 << 20);
+    let origin = serve(
+        OriginResource::new(big.clone()).rule(RequestMatcher::always(), breakage::drip(1 << 20)),
+    )
+    .await;
+    let haul = HaulDirectory::new();
     // As nohup(1) does it.
     let line = format!(
         "trap '' HUP; exec {} get {} -x 1 --segment-size 256k -v",

@@ -2,12 +2,12 @@
 
 use std::process::Stdio;
 
-use haul_lab::{Resource, within};
+use haul_lab::{OriginResource, within};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 
-use crate::cli::harness::{Haul, LIMIT, content, serve};
+use crate::cli::harness::{HaulDirectory, LIMIT, content, serve};
 
 /// `me:s3cret`, as Basic sends it.
 const BASIC: &str = "Basic bWU6czNjcmV0";
@@ -24,7 +24,7 @@ struct Terminal {
 }
 
 impl Terminal {
-    fn start(haul: &Haul, line: &str) -> Self {
+    fn start(haul: &HaulDirectory, line: &str) -> Self {
         let mut command = haul.on_terminal(line);
         let mut script = command.stdin(Stdio::piped()).spawn().unwrap();
         Self {
@@ -104,8 +104,8 @@ fn assert_restored(shown: &str, code: i32) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_missing_password_is_asked_for_and_not_shown() {
-    let origin = serve(Resource::new(content())).await;
-    let haul = Haul::new();
+    let origin = serve(OriginResource::new(content())).await;
+    let haul = HaulDirectory::new();
     let mut terminal = Terminal::start(&haul, &line(&origin.url("/f.bin"), "", ""));
     terminal.asked().await;
     // Lines are edited as everywhere: a rubbed out letter is none of the password.
@@ -118,8 +118,8 @@ async fn a_missing_password_is_asked_for_and_not_shown() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_password_of_a_user_in_a_url_is_asked_for_once() {
-    let origin = serve(Resource::new(content())).await;
-    let haul = Haul::new();
+    let origin = serve(OriginResource::new(content())).await;
+    let haul = HaulDirectory::new();
     let urls = ["/f.bin", "/f.bin?2", "/missing"].map(|path| origin.url(path));
     let urls = urls.join(" ").replace("http://", "http://me@");
     let line = format!("{} get -d d {urls}", env!("CARGO_BIN_EXE_haul"));
@@ -140,11 +140,11 @@ async fn the_password_of_a_user_in_a_url_is_asked_for_once() {
 /// Standard input is the tunnel's: the question goes to the terminal all the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_password_of_a_tunnels_proxy_is_asked_for() {
-    let target = serve(Resource::new(content())).await;
-    let asks = haul_lab::breakage::Login::basic("me", "s3cret");
+    let target = serve(OriginResource::new(content())).await;
+    let asks = haul_lab::breakage::OriginLogin::basic("me", "s3cret");
     let proxy = haul_lab::HttpProxy::builder().route("files.test:80", target.address());
     let proxy = proxy.login(asks).start().await;
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let line = format!(
         "printf 'HEAD /f.bin HTTP/1.1\\r\\nHost: files.test\\r\\nConnection: close\\r\\n\\r\\n' | {} tunnel -p {} -U me --stdio files.test:80; echo code $?",
         env!("CARGO_BIN_EXE_haul"),
@@ -165,8 +165,8 @@ async fn the_password_of_a_tunnels_proxy_is_asked_for() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn signals_at_a_question_put_the_terminal_right_and_end_with_130() {
-    let origin = serve(Resource::new(content())).await;
-    let haul = Haul::new();
+    let origin = serve(OriginResource::new(content())).await;
+    let haul = HaulDirectory::new();
     let line = line(&origin.url("/f.bin"), "trap : INT;", "");
     let mut terminal = Terminal::start(&haul, &line);
     terminal.asked().await;
@@ -190,8 +190,8 @@ async fn signals_at_a_question_put_the_terminal_right_and_end_with_130() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_answer_is_no_password() {
-    let origin = serve(Resource::new(content())).await;
-    let haul = Haul::new();
+    let origin = serve(OriginResource::new(content())).await;
+    let haul = HaulDirectory::new();
     let mut terminal = Terminal::start(&haul, &line(&origin.url("/f.bin"), "", ""));
     terminal.asked().await;
     terminal.type_in("\x04").await;
@@ -206,8 +206,8 @@ async fn no_answer_is_no_password() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_question_that_was_stopped_is_asked_again() {
-    let origin = serve(Resource::new(content())).await;
-    let haul = Haul::new();
+    let origin = serve(OriginResource::new(content())).await;
+    let haul = HaulDirectory::new();
     // A shell with jobs; as an interactive one, it puts the terminal right in between.
     let line = line(
         &origin.url("/f.bin"),

@@ -23,15 +23,15 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use super::harness::{Haul, LIMIT, Ran, Running};
+use super::harness::{HaulDirectory, HaulOutput, LIMIT, RunningHaul};
 
 /// A far end that sends back what it gets. Dropped, it is gone.
-struct Echo {
+struct EchoServer {
     address: SocketAddr,
     _tasks: JoinSet<()>,
 }
 
-impl Echo {
+impl EchoServer {
     async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -54,14 +54,14 @@ impl Echo {
 }
 
 /// A proxy that leads `echo.test:7` to an echo.
-async fn proxy_to(echo: &Echo) -> HttpProxy {
+async fn proxy_to(echo: &EchoServer) -> HttpProxy {
     let proxy = HttpProxy::builder().route("echo.test:7", echo.address);
     proxy.start().await
 }
 
 /// A tunnel that listens.
-struct Tunnel {
-    running: Running,
+struct TunnelProcess {
+    running: RunningHaul,
     /// Where, in the order of its words.
     addresses: Vec<String>,
     /// What it said so far.
@@ -69,13 +69,13 @@ struct Tunnel {
 }
 
 /// `haul tunnel` with so many listeners.
-async fn tunnel(haul: &Haul, args: &[&str], listeners: usize) -> Tunnel {
+async fn tunnel(haul: &HaulDirectory, args: &[&str], listeners: usize) -> TunnelProcess {
     let args = [&["tunnel"], args].concat();
     listening(haul.start(&args), listeners).await
 }
 
-async fn listening(running: Running, listeners: usize) -> Tunnel {
-    let mut tunnel = Tunnel {
+async fn listening(running: RunningHaul, listeners: usize) -> TunnelProcess {
+    let mut tunnel = TunnelProcess {
         running,
         addresses: Vec::new(),
         said: Vec::new(),
@@ -86,7 +86,7 @@ async fn listening(running: Running, listeners: usize) -> Tunnel {
     tunnel
 }
 
-impl Tunnel {
+impl TunnelProcess {
     /// Waits until it says of one more address.
     async fn listens(&mut self) -> String {
         let read = async {
@@ -112,7 +112,7 @@ impl Tunnel {
         self.running.until(words).await
     }
 
-    async fn end(self) -> Ran {
+    async fn end(self) -> HaulOutput {
         self.running.signal(rustix::process::Signal::TERM);
         self.running.end().await
     }

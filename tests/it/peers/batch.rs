@@ -2,16 +2,16 @@
 
 use std::fmt::Write as _;
 
-use haul_lab::Content;
+use haul_lab::ResourceContent;
 
 use super::nginx::Nginx;
-use crate::cli::harness::{Haul, names};
+use crate::cli::harness::{HaulDirectory, names};
 
 /// Small files.
 const FILES: u64 = 400;
 
-fn small(n: u64) -> Content {
-    Content::random(n, 1000 + 37 * n)
+fn small(n: u64) -> ResourceContent {
+    ResourceContent::random(n, 1000 + 37 * n)
 }
 
 async fn serve() -> Nginx {
@@ -21,14 +21,14 @@ async fn serve() -> Nginx {
 }
 
 #[track_caller]
-fn assert_files(haul: &Haul, directory: &str) {
+fn assert_files(haul: &HaulDirectory, directory: &str) {
     (0..FILES).for_each(|n| haul.assert_file(&format!("{directory}/{n}"), &small(n)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c7_large_files_among_small_ones() {
-    let (nginx, haul) = (serve().await, Haul::new());
-    let large = Content::random(1, 48 << 20);
+    let (nginx, haul) = (serve().await, HaulDirectory::new());
+    let large = ResourceContent::random(1, 48 << 20);
     nginx.serve("large", &large);
     let mut list = format!("{}\n", nginx.url("slow/large"));
     (0..FILES).for_each(|n| writeln!(list, "{}", nginx.url(&n.to_string())).unwrap());
@@ -46,7 +46,7 @@ async fn c7_large_files_among_small_ones() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_list_in_every_form_over_tls() {
-    let (nginx, haul) = (serve().await, Haul::new());
+    let (nginx, haul) = (serve().await, HaulDirectory::new());
     let ca = nginx.ca();
     let mut lists = [
         String::new(),
@@ -99,7 +99,7 @@ async fn a_list_in_every_form_over_tls() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wrong_digest_or_size_in_a_list_is_a_failure_and_no_file() {
-    let (nginx, haul) = (serve().await, Haul::new());
+    let (nginx, haul) = (serve().await, HaulDirectory::new());
     let (url, sum) = (|n: u64| nginx.url(&n.to_string()), small(1).sha256());
     let list = format!(
         "url,path,sha256,size\n{},right,{sum},1037\n{},digest,{sum},\n{},size,,5\n",

@@ -57,7 +57,7 @@ pub(crate) struct Chromium {
 }
 
 /// What the program said instead of a result.
-type Refused = String;
+type BrowserError = String;
 
 impl Chromium {
     /// Starts one. Its tab is empty.
@@ -121,7 +121,7 @@ impl Chromium {
         None
     }
 
-    async fn ask(&mut self, method: &str, params: Value) -> Result<Value, Refused> {
+    async fn ask(&mut self, method: &str, params: Value) -> Result<Value, BrowserError> {
         let id = self.send(method, params).await;
         loop {
             // Clicks are answered too, late if a question of the page's came between, and nobody waits for that.
@@ -168,7 +168,7 @@ impl Chromium {
     }
 
     /// What an expression of the page comes to. It may be a promise.
-    async fn try_eval(&mut self, expression: &str) -> Result<Value, Refused> {
+    async fn try_eval(&mut self, expression: &str) -> Result<Value, BrowserError> {
         let params =
             json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
         let mut answer = self.ask("Runtime.evaluate", params).await?;

@@ -2,17 +2,17 @@
 
 use std::path::PathBuf;
 
-use haul_lab::{Authority, Content};
+use haul_lab::{CertificateAuthority, ResourceContent};
 use tempfile::TempDir;
 
-use super::program::{Program, free_ports, start};
+use super::program::{ServerProcess, free_ports, start};
 
 /// A running nginx.
 pub(crate) struct Nginx {
     dir: TempDir,
     plain: u16,
     tls: u16,
-    _program: Program,
+    _program: ServerProcess,
 }
 
 impl Nginx {
@@ -22,7 +22,7 @@ impl Nginx {
         // Its workers are another user's when root runs the tests.
         make_readable(&dir);
         let (root, [plain, tls]) = (dir.path().to_str().unwrap(), free_ports());
-        let authority = Authority::new();
+        let authority = CertificateAuthority::new();
         let issued = authority.issue(&["127.0.0.1", "localhost"]);
         let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
         write("ca.pem", &authority.pem());
@@ -43,7 +43,7 @@ impl Nginx {
     }
 
     /// Serves a file.
-    pub(crate) fn serve(&self, name: &str, content: &Content) {
+    pub(crate) fn serve(&self, name: &str, content: &ResourceContent) {
         std::fs::write(self.dir.path().join("files").join(name), content.to_vec()).unwrap();
     }
 

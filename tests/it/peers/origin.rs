@@ -2,18 +2,18 @@
 
 use std::process::Command;
 
-use haul_lab::Content;
+use haul_lab::ResourceContent;
 use rustix::process::Signal;
 
 use super::nginx::Nginx;
-use crate::cli::harness::Haul;
+use crate::cli::harness::HaulDirectory;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a1_a_large_file_is_what_curl_gets() {
     let (nginx, haul, content) = (
         Nginx::start().await,
-        Haul::new(),
-        Content::random(1, 96 << 20),
+        HaulDirectory::new(),
+        ResourceContent::random(1, 96 << 20),
     );
     nginx.serve("f", &content);
     let ran = haul
@@ -38,8 +38,8 @@ async fn a1_a_large_file_is_what_curl_gets() {
 async fn b1_a_killed_download_goes_on() {
     let (nginx, haul, content) = (
         Nginx::start().await,
-        Haul::new(),
-        Content::random(9, 48 << 20),
+        HaulDirectory::new(),
+        ResourceContent::random(9, 48 << 20),
     );
     nginx.serve("f", &content);
     let url = nginx.url("slow/f");
@@ -74,9 +74,9 @@ async fn b1_a_killed_download_goes_on() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a14_empty_and_tiny_files() {
-    let (nginx, haul) = (Nginx::start().await, Haul::new());
+    let (nginx, haul) = (Nginx::start().await, HaulDirectory::new());
     for length in [0, 1, 100] {
-        let content = Content::random(2, length);
+        let content = ResourceContent::random(2, length);
         nginx.serve("f", &content);
         haul.get(&nginx.url("f"), &["-o", "f", "--overwrite"])
             .await
@@ -89,8 +89,8 @@ async fn a14_empty_and_tiny_files() {
 async fn a_limit_on_each_connection_is_answered_with_many() {
     let (nginx, haul, content) = (
         Nginx::start().await,
-        Haul::new(),
-        Content::random(3, 192 << 20),
+        HaulDirectory::new(),
+        ResourceContent::random(3, 192 << 20),
     );
     nginx.serve("f", &content);
     let ran = haul
@@ -105,8 +105,8 @@ async fn a_limit_on_each_connection_is_answered_with_many() {
 async fn tls_is_trusted_by_its_authority_and_by_no_other() {
     let (nginx, haul, content) = (
         Nginx::start().await,
-        Haul::new(),
-        Content::random(4, 20 << 20),
+        HaulDirectory::new(),
+        ResourceContent::random(4, 20 << 20),
     );
     nginx.serve("f", &content);
     haul.get(&nginx.tls_url("f"), &[])
@@ -125,7 +125,11 @@ async fn tls_is_trusted_by_its_authority_and_by_no_other() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a21_a_login_is_needed_and_taken() {
-    let (nginx, haul, content) = (Nginx::start().await, Haul::new(), Content::random(5, 5000));
+    let (nginx, haul, content) = (
+        Nginx::start().await,
+        HaulDirectory::new(),
+        ResourceContent::random(5, 5000),
+    );
     nginx.serve("f", &content);
     haul.get(&nginx.url("locked/f"), &[])
         .await
@@ -139,7 +143,11 @@ async fn a21_a_login_is_needed_and_taken() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a16_a_redirect_is_followed_and_a_missing_file_is_told() {
-    let (nginx, haul, content) = (Nginx::start().await, Haul::new(), Content::random(6, 5000));
+    let (nginx, haul, content) = (
+        Nginx::start().await,
+        HaulDirectory::new(),
+        ResourceContent::random(6, 5000),
+    );
     nginx.serve("f", &content);
     haul.get(&nginx.url("moved/f"), &[]).await.assert_code(0);
     haul.assert_file("f", &content);
@@ -152,14 +160,14 @@ async fn a16_a_redirect_is_followed_and_a_missing_file_is_told() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b6_update_fetches_only_what_is_newer() {
-    let (nginx, haul) = (Nginx::start().await, Haul::new());
-    nginx.serve("f", &Content::random(7, 5000));
+    let (nginx, haul) = (Nginx::start().await, HaulDirectory::new());
+    nginx.serve("f", &ResourceContent::random(7, 5000));
     haul.get(&nginx.url("f"), &[]).await.assert_code(0);
     haul.get(&nginx.url("f"), &["--update"])
         .await
         .assert_code(0)
         .assert_says("not modified");
-    let newer = Content::random(8, 6000);
+    let newer = ResourceContent::random(8, 6000);
     nginx.serve("f", &newer);
     haul.get(&nginx.url("f"), &["--update"])
         .await

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use super::chromium::Chromium;
-use super::shelf::Shelf;
+use super::shelf::FileOrigin;
 
 /// Names that a page must show as they are.
 const HOSTILE: [&[u8]; 14] = [
@@ -44,7 +44,7 @@ fn some(folder: PathBuf) {
 
 #[tokio::test]
 async fn the_page_shows_what_is_there_under_its_policy() {
-    let store = Shelf::start(&["--writable"], some).await;
+    let store = FileOrigin::start(&["--writable"], some).await;
     let mut tab = Chromium::start().await;
     tab.open(&store.url("")).await;
     assert_eq!(
@@ -93,7 +93,7 @@ async fn hostile_names_are_text_and_lead_to_their_files() {
             write(&folder.join("plain"), at.to_string().as_bytes(), b"");
         }
     };
-    let store = Shelf::start(&["--writable"], fill).await;
+    let store = FileOrigin::start(&["--writable"], fill).await;
     let mut tab = Chromium::start().await;
     let shape = "it.tagName + [...it.attributes].map((one) => ' ' + one.name).join('')";
     tab.open(&store.url("plain/")).await;
@@ -126,7 +126,7 @@ async fn hostile_names_are_text_and_lead_to_their_files() {
 
 #[tokio::test]
 async fn heads_of_columns_sort() {
-    let store = Shelf::start(&[], some).await;
+    let store = FileOrigin::start(&[], some).await;
     let mut tab = Chromium::start().await;
     tab.open(&store.url("")).await;
     let mut seen = Vec::new();
@@ -171,7 +171,7 @@ async fn it_is_light_or_dark_and_fits_a_phone() {
             b"",
         );
     };
-    let store = Shelf::start(&["--writable"], fill).await;
+    let store = FileOrigin::start(&["--writable"], fill).await;
     let mut tab = Chromium::start().await;
     let mut backgrounds = Vec::new();
     for scheme in ["light", "dark"] {
@@ -220,7 +220,7 @@ async fn a_large_folder_has_pages_a_filter_and_keys() {
     let fill = |folder: PathBuf| {
         (0..2500).for_each(|n| write(&folder, format!("file-{n:04}.dat").as_bytes(), b"x"))
     };
-    let store = Shelf::start(&["--writable"], fill).await;
+    let store = FileOrigin::start(&["--writable"], fill).await;
     let mut tab = Chromium::start().await;
     tab.open(&store.url("")).await;
     assert_eq!(tab.each(NAMES, "it.textContent").await.len(), 2000);
@@ -254,7 +254,7 @@ async fn a_large_folder_has_pages_a_filter_and_keys() {
 
 #[tokio::test]
 async fn who_only_reads_sees_nothing_to_write_with() {
-    let store = Shelf::start(&[], some).await;
+    let store = FileOrigin::start(&[], some).await;
     let mut tab = Chromium::start().await;
     tab.open(&store.url("")).await;
     tab.shoot("read-only").await;

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use haul_lab::Content;
+use haul_lab::ResourceContent;
 use serde_json::json;
 
 use super::chromium::Chromium;
-use super::shelf::Shelf;
+use super::shelf::FileOrigin;
 use crate::cli::harness::names;
 
 const NAMES: &str = "tbody tr:not(.up) bdi";
@@ -41,12 +41,12 @@ fn assert_same(place: &Path, content: &[u8]) {
 
 #[tokio::test]
 async fn without_a_script_it_is_read_and_takes_uploads() {
-    let store = Shelf::start(&["--writable"], |folder| {
+    let store = FileOrigin::start(&["--writable"], |folder| {
         std::fs::create_dir(folder.join("in")).unwrap();
         std::fs::write(folder.join("in/there.txt"), "there").unwrap();
     });
     let store = store.await;
-    let large = Content::random(1, 3 << 20).to_vec();
+    let large = ResourceContent::random(1, 3 << 20).to_vec();
     let odd = "caf\u{e9} \"100 %\" \u{2713}.txt";
     let files = [
         store.own("large.bin", &large),
@@ -102,8 +102,8 @@ async fn without_a_script_it_is_read_and_takes_uploads() {
 
 #[tokio::test]
 async fn uploads_show_how_far_they_are_and_end_in_the_list() {
-    let store = Shelf::start(&["--writable"], nothing).await;
-    let large = Content::random(2, 4 << 20).to_vec();
+    let store = FileOrigin::start(&["--writable"], nothing).await;
+    let large = ResourceContent::random(2, 4 << 20).to_vec();
     let files = [
         store.own("large.bin", &large),
         store.own("small.txt", b"small"),
@@ -135,8 +135,8 @@ async fn uploads_show_how_far_they_are_and_end_in_the_list() {
 
 #[tokio::test]
 async fn files_and_folders_are_dropped() {
-    let store = Shelf::start(&["--writable"], nothing).await;
-    let bytes = Content::random(3, 300_000).to_vec();
+    let store = FileOrigin::start(&["--writable"], nothing).await;
+    let bytes = ResourceContent::random(3, 300_000).to_vec();
     let file = store.own("dropped.bin", &bytes);
     let inner = store.own("tree/a b/inner #1.bin", &bytes[..1000]);
     store.own("tree/top", b"top");
@@ -161,7 +161,7 @@ async fn files_and_folders_are_dropped() {
 
 #[tokio::test]
 async fn an_upload_replaces_only_when_told_to() {
-    let store = Shelf::start(&["--writable"], |folder| {
+    let store = FileOrigin::start(&["--writable"], |folder| {
         std::fs::write(folder.join("same.txt"), "old").unwrap()
     })
     .await;
@@ -182,12 +182,12 @@ async fn an_upload_replaces_only_when_told_to() {
 
 #[tokio::test]
 async fn what_was_not_uploaded_is_told() {
-    let store = Shelf::start(&["--writable", "--max-body", "100K"], |folder| {
+    let store = FileOrigin::start(&["--writable", "--max-body", "100K"], |folder| {
         std::fs::create_dir(folder.join("taken")).unwrap();
     });
     let store = store.await;
     let files = [
-        store.own("large.bin", &Content::random(4, 2 << 20).to_vec()),
+        store.own("large.bin", &ResourceContent::random(4, 2 << 20).to_vec()),
         store.own("taken", b"a folder has the name"),
         store.own("small", b"small"),
     ];
@@ -210,7 +210,7 @@ async fn what_was_not_uploaded_is_told() {
 
 #[tokio::test]
 async fn deletion_asks_first() {
-    let store = Shelf::start(&["--writable"], |folder| {
+    let store = FileOrigin::start(&["--writable"], |folder| {
         for name in ["a", "b & <c>", "d"] {
             std::fs::write(folder.join(name), name).unwrap();
         }
@@ -263,7 +263,7 @@ async fn logins_decide_what_is_on_the_page() {
         "--auth",
         "writer:secret-2:rw",
     ];
-    let store = Shelf::start(&flags, |folder| {
+    let store = FileOrigin::start(&flags, |folder| {
         std::fs::write(folder.join("a"), "a").unwrap()
     })
     .await;

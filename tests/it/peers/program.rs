@@ -23,9 +23,9 @@ const END: Timespec = Timespec {
 const ASK: Duration = Duration::from_millis(10);
 
 /// A running server; dropped, it is ended.
-pub(crate) struct Program(Child);
+pub(crate) struct ServerProcess(Child);
 
-impl Program {
+impl ServerProcess {
     /// Ends it at once. What it would have cleared away is the caller's then.
     pub(crate) fn kill(&mut self) {
         // It may have ended by itself; then its test has failed already.
@@ -34,7 +34,7 @@ impl Program {
     }
 }
 
-impl Drop for Program {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         // Asked first, and killed only when that does not help: killed, nginx would leave its workers behind.
         let pid = Pid::from_child(&self.0);
@@ -53,7 +53,7 @@ pub(crate) fn free_ports<const COUNT: usize>() -> [u16; COUNT] {
 }
 
 /// Starts a server and waits until it accepts on a port.
-pub(crate) async fn start(name: &str, args: &[&str], port: u16, dir: &Path) -> Program {
+pub(crate) async fn start(name: &str, args: &[&str], port: u16, dir: &Path) -> ServerProcess {
     start_by(&[], (name, args), port, dir).await
 }
 
@@ -61,7 +61,12 @@ pub(crate) async fn start(name: &str, args: &[&str], port: u16, dir: &Path) -> P
 pub(crate) const NOBODY: (&str, &str) = ("nobody", "nogroup");
 
 /// Starts one that will not do its work as root; as root, it is run by [`NOBODY`].
-pub(crate) async fn start_as_nobody(name: &str, args: &[&str], port: u16, dir: &Path) -> Program {
+pub(crate) async fn start_as_nobody(
+    name: &str,
+    args: &[&str],
+    port: u16,
+    dir: &Path,
+) -> ServerProcess {
     let (user, group) = (
         format!("--reuid={}", NOBODY.0),
         format!("--regid={}", NOBODY.1),
@@ -75,7 +80,12 @@ pub(crate) async fn start_as_nobody(name: &str, args: &[&str], port: u16, dir: &
     start_by(by, (name, args), port, dir).await
 }
 
-async fn start_by(by: &[&str], (name, args): (&str, &[&str]), port: u16, dir: &Path) -> Program {
+async fn start_by(
+    by: &[&str],
+    (name, args): (&str, &[&str]),
+    port: u16,
+    dir: &Path,
+) -> ServerProcess {
     let path = format!(
         "{}:/usr/sbin:/sbin",
         std::env::var("PATH").unwrap_or_default()
@@ -91,7 +101,7 @@ async fn start_by(by: &[&str], (name, args): (&str, &[&str]), port: u16, dir: &P
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    let mut program = Program(command.spawn().unwrap());
+    let mut program = ServerProcess(command.spawn().unwrap());
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let deadline = Instant::now() + START;
     while TcpStream::connect(address).await.is_err() {

@@ -1,25 +1,25 @@
 //! squid between us and nginx.
 
-use haul_lab::Content;
+use haul_lab::ResourceContent;
 
 use super::nginx::Nginx;
-use super::squid::{Login, Squid};
-use crate::cli::harness::Haul;
+use super::squid::{Squid, SquidAuth};
+use crate::cli::harness::HaulDirectory;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn http_is_forwarded_and_https_tunnelled_with_every_login() {
-    let (nginx, content) = (Nginx::start().await, Content::random(1, 3 << 20));
+    let (nginx, content) = (Nginx::start().await, ResourceContent::random(1, 3 << 20));
     nginx.serve("f", &content);
     let ca = nginx.ca();
-    for login in [Login::None, Login::Basic, Login::Digest] {
+    for login in [SquidAuth::None, SquidAuth::Basic, SquidAuth::Digest] {
         let squid = Squid::start(login).await;
-        let proxy = squid.url(if login == Login::None {
+        let proxy = squid.url(if login == SquidAuth::None {
             ""
         } else {
             "me:secret"
         });
         for url in [nginx.url("f"), nginx.tls_url("f")] {
-            let haul = Haul::new();
+            let haul = HaulDirectory::new();
             let flags = [
                 "--proxy",
                 &proxy,
@@ -38,11 +38,11 @@ async fn http_is_forwarded_and_https_tunnelled_with_every_login() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a21_a_proxy_that_wants_a_login_says_so_and_no_password_is_shown() {
-    let (nginx, squid) = (Nginx::start().await, Squid::start(Login::Basic).await);
-    nginx.serve("f", &Content::random(1, 10));
+    let (nginx, squid) = (Nginx::start().await, Squid::start(SquidAuth::Basic).await);
+    nginx.serve("f", &ResourceContent::random(1, 10));
     for url in [nginx.url("f"), nginx.tls_url("f")] {
         for proxy in [squid.url(""), squid.url("me:wrongword")] {
-            let ran = Haul::new()
+            let ran = HaulDirectory::new()
                 .get(&url, &["--proxy", &proxy, "--insecure"])
                 .await;
             ran.assert_code(5).assert_says("corp").assert_says("hint: ");
@@ -53,10 +53,10 @@ async fn a21_a_proxy_that_wants_a_login_says_so_and_no_password_is_shown() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_environment_names_the_proxy_and_what_goes_around_it() {
-    let (nginx, content) = (Nginx::start().await, Content::random(1, 10));
+    let (nginx, content) = (Nginx::start().await, ResourceContent::random(1, 10));
     nginx.serve("f", &content);
     // Nothing listens there.
-    let haul = Haul::new()
+    let haul = HaulDirectory::new()
         .with("http_proxy", "http://127.0.0.1:1")
         .with("no_proxy", "127.0.0.0/8");
     haul.get(&nginx.url("f"), &[]).await.assert_code(0);

@@ -2,20 +2,20 @@
 
 use std::path::PathBuf;
 
-use crate::cli::harness::{Haul, Running};
+use crate::cli::harness::{HaulDirectory, RunningHaul};
 
 /// A running store. It ends with the test.
-pub(crate) struct Shelf {
-    haul: Haul,
+pub(crate) struct FileOrigin {
+    haul: HaulDirectory,
     /// With no slash at its end.
     url: String,
-    _running: Running,
+    _running: RunningHaul,
 }
 
-impl Shelf {
+impl FileOrigin {
     /// Serves what `fill` puts into the folder.
     pub(crate) async fn start(flags: &[&str], fill: impl FnOnce(PathBuf)) -> Self {
-        let haul = Haul::new();
+        let haul = HaulDirectory::new();
         std::fs::create_dir(haul.path("files")).unwrap();
         fill(haul.path("files"));
         let mut running = haul.start(&[&["serve", "files", "-l", "127.0.0.1:0"], flags].concat());

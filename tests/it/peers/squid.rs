@@ -1,16 +1,16 @@
 //! A private squid: open, or with a login by Basic or Digest, with TLS and without. To [`FORBIDDEN`] it lets nobody.
 
-use haul_lab::Authority;
+use haul_lab::CertificateAuthority;
 use tempfile::TempDir;
 
-use super::program::{Program, free_ports, start};
+use super::program::{ServerProcess, free_ports, start};
 
 /// An address of this machine's that it does not connect to.
 pub(crate) const FORBIDDEN: &str = "127.0.0.66";
 
 /// How a squid asks who we are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Login {
+pub(crate) enum SquidAuth {
     /// Not at all.
     None,
     /// By Basic.
@@ -25,7 +25,7 @@ pub(crate) struct Squid {
     port: u16,
     /// Where it speaks TLS.
     tls: u16,
-    program: Program,
+    program: ServerProcess,
 }
 
 impl Drop for Squid {
@@ -40,14 +40,14 @@ impl Drop for Squid {
 
 impl Squid {
     /// Starts one. The login is `me` with `secret`.
-    pub(crate) async fn start(login: Login) -> Self {
+    pub(crate) async fn start(login: SquidAuth) -> Self {
         use std::os::unix::fs::PermissionsExt as _;
         let dir = tempfile::tempdir().unwrap();
         // It gives up root's rights, and then must still be able to write here.
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
         let (root, [port, tls]) = (dir.path().to_str().unwrap(), free_ports());
         let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
-        let authority = Authority::new();
+        let authority = CertificateAuthority::new();
         let issued = authority.issue(&["127.0.0.1"]);
         write("ca.pem", &authority.pem());
         write("cert.pem", &issued.certificate);
@@ -98,17 +98,17 @@ fn name(port: u16) -> String {
     format!("haul{port}")
 }
 
-fn configuration(root: &str, [port, tls]: [u16; 2], login: Login) -> String {
+fn configuration(root: &str, [port, tls]: [u16; 2], login: SquidAuth) -> String {
     let auth = match login {
-        Login::None => String::new(),
-        Login::Basic => format!(
+        SquidAuth::None => String::new(),
+        SquidAuth::Basic => format!(
             "auth_param basic program /usr/lib/squid/basic_ncsa_auth {root}/basic\nauth_param basic realm corp\n"
         ),
-        Login::Digest => format!(
+        SquidAuth::Digest => format!(
             "auth_param digest program /usr/lib/squid/digest_file_auth {root}/digest\nauth_param digest realm corp\n"
         ),
     };
-    let rule = if login == Login::None {
+    let rule = if login == SquidAuth::None {
         "http_access allow all"
     } else {
         "acl known proxy_auth REQUIRED\nhttp_access allow known\nhttp_access deny all"

@@ -4,9 +4,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use haul_plan::{ErrorLimit, MediaRange, Template};
+use haul_plan::{ErrorLimit, MediaRange, PathTemplate};
 
-use super::values::{Size, jobs};
+use super::values::{SizeArg, jobs};
 
 /// What names many files, and how they are told from one.
 #[derive(Debug, Args)]
@@ -21,7 +21,7 @@ pub(crate) struct BatchArgs {
     pub(crate) input: Vec<PathBuf>,
     /// How lists are written [default: found by their first line].
     #[arg(long, value_enum, value_name = "FORMAT", requires = "input")]
-    pub(crate) input_format: Option<ListFormat>,
+    pub(crate) input_format: Option<ListFormatArg>,
     /// Take brackets and braces in URLs as they are.
     ///
     /// Without it `img[001-100].jpg` and `{a,b}.txt` stand for many URLs, as curl reads them.
@@ -67,7 +67,7 @@ pub(crate) struct BatchArgs {
     /// {index} is the number of the job, from 0, {line} that of its line; both take a width. {host}, {dir}, {name}, {stem} and {ext} are of the
     /// URL, {hash} is its SHA-256. `{{` and `}}` are braces.
     #[arg(long, value_name = "TEMPLATE", conflicts_with = "file")]
-    pub(crate) output_template: Option<Template>,
+    pub(crate) output_template: Option<PathTemplate>,
     /// Put files into a tar archive in place of DIR; `-` is standard output.
     ///
     /// Entries have the paths that files would have. With --manifest an archive that was interrupted is gone on with.
@@ -86,7 +86,7 @@ pub(crate) struct BatchArgs {
         allow_negative_numbers = true,
         requires = "tar"
     )]
-    pub(crate) shard_size: Option<Size>,
+    pub(crate) shard_size: Option<SizeArg>,
     /// Write a row for each file into FILE, and pass over those that it says are done.
     ///
     /// FILE ends in .jsonl or .csv. A row is written when its file is durable: url, path, state, status, bytes, checksum, etag,
@@ -110,7 +110,7 @@ pub(crate) struct BatchArgs {
         allow_negative_numbers = true,
         conflicts_with = "file"
     )]
-    pub(crate) min_size: Option<Size>,
+    pub(crate) min_size: Option<SizeArg>,
     /// Take no file larger than this.
     #[arg(
         long,
@@ -118,7 +118,7 @@ pub(crate) struct BatchArgs {
         allow_negative_numbers = true,
         conflicts_with = "file"
     )]
-    pub(crate) max_size: Option<Size>,
+    pub(crate) max_size: Option<SizeArg>,
     /// Stop when more than N files have failed, or P% of at least a hundred.
     #[arg(
         long,
@@ -129,7 +129,7 @@ pub(crate) struct BatchArgs {
     pub(crate) max_errors: Option<ErrorLimit>,
     /// What the first failure leads to [default: continue].
     #[arg(long, value_enum, value_name = "WHAT", conflicts_with = "file")]
-    pub(crate) on_error: Option<OnError>,
+    pub(crate) on_error: Option<OnErrorArg>,
 }
 
 /// How files are named.
@@ -145,7 +145,7 @@ pub(crate) enum LayoutKind {
 
 /// What a failure leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum OnError {
+pub(crate) enum OnErrorArg {
     /// The others go on.
     Continue,
     /// Nothing more is begun, and what runs is stopped.
@@ -162,7 +162,7 @@ impl BatchArgs {
 
 /// How a list is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ListFormat {
+pub(crate) enum ListFormatArg {
     /// A URL a line; tabs and indents mean nothing.
     Plain,
     /// As aria2 reads it.

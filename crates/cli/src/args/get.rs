@@ -10,7 +10,7 @@ use haul_plan::Checksum;
 
 use super::batch::BatchArgs;
 use super::network::{ConnectionArgs, RequestArgs};
-use super::values::{Size, UrlText, connections};
+use super::values::{SizeArg, UrlArg, connections};
 
 /// What stands below the flags.
 const AFTER: &str = "\
@@ -25,7 +25,7 @@ Exit codes: 0 done, 1 some of several failed, 2 usage, 3 verification, 4 local d
 pub(crate) struct GetArgs {
     /// What to download; several go on at once. `[1-9]` and `{a,b}` stand for many.
     #[arg(value_name = "URL", required_unless_present = "input")]
-    pub(crate) urls: Vec<UrlText>,
+    pub(crate) urls: Vec<UrlArg>,
     #[command(flatten)]
     pub(crate) batch: BatchArgs,
     #[command(flatten)]
@@ -114,13 +114,13 @@ pub(crate) struct SpeedArgs {
     pub(crate) max_connections: Option<u16>,
     /// No segment smaller than this, but for a file's last; by itself haul goes down to 256k towards the end.
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
-    pub(crate) min_segment_size: Option<Size>,
+    pub(crate) min_segment_size: Option<SizeArg>,
     /// All segments of this size, instead of sizes found by itself.
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
-    pub(crate) segment_size: Option<Size>,
+    pub(crate) segment_size: Option<SizeArg>,
     /// No faster than this many bytes a second, all connections together.
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
-    pub(crate) limit_rate: Option<Size>,
+    pub(crate) limit_rate: Option<SizeArg>,
 }
 
 /// What is said meanwhile and at the end.

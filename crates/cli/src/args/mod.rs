@@ -11,18 +11,21 @@ mod values;
 
 use clap::{Parser, Subcommand};
 
-pub(crate) use batch::{BatchArgs, LayoutKind, ListFormat, OnError};
+pub(crate) use batch::{BatchArgs, LayoutKind, ListFormatArg, OnErrorArg};
 pub(crate) use get::{GetArgs, MessageArgs, ProgressKind};
 pub(crate) use network::{ConnectionArgs, RequestArgs};
-pub(crate) use peer::{AddressArgs, ByProxyArgs, PeerTlsArgs};
+pub(crate) use peer::{AddressArgs, PeerTlsArgs, ProxyTlsArgs};
 pub(crate) use serve::{
     AccessArgs, CorsArgs, FileArgs, LimitArgs, RunningArgs, ServeArgs, TlsArgs,
 };
 pub(crate) use sign::SignArgs;
-pub(crate) use tunnel::{ProxyArgs, StatusArgs, TargetArgs, TunnelArgs, TunnelCommand, WayArgs};
+pub(crate) use tunnel::{
+    StatusArgs, TargetArgs, TunnelArgs, TunnelCommand, TunnelConnectionArgs, TunnelProxyArgs,
+};
 pub(crate) use values::{
-    Bearer, Duration, Field, HttpUrl, MaybeTime, ProxyUrl, Resolve, SecretText, Size, UrlText,
-    User, ValueError, keepalive, listen, many, no_proxy, ready, target, threads, token,
+    BearerArg, DurationArg, HeaderArg, HttpUrl, OptionalTimeArg, ProxyUrl, ResolveArg, SecretText,
+    SizeArg, UrlArg, UserArg, ValueError, keepalive, listen, many, no_proxy, ready, target,
+    threads, token,
 };
 
 /// Moves bytes over HTTP as fast as the link allows, and never leaves a wrong file.
@@ -33,15 +36,15 @@ pub(crate) use values::{
     max_term_width = 100,
     arg_required_else_help = true
 )]
-pub(crate) struct Args {
+pub(crate) struct CliArgs {
     /// What to do.
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: CliCommand,
 }
 
 /// The commands.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum CliCommand {
     /// Download files: over several connections, resumed, verified.
     Get(Box<GetArgs>),
     /// Serve a folder: downloads, and uploads where they are wanted.
@@ -66,10 +69,10 @@ pub(crate) enum Command {
 pub(crate) struct DemoArgs {
     /// Bytes in the file that is downloaded.
     #[arg(long, value_name = "SIZE", default_value = "96M")]
-    pub(crate) size: Size,
+    pub(crate) size: SizeArg,
     /// What the origin gives each connection, in bytes a second.
     #[arg(long, value_name = "SIZE", default_value = "8M")]
-    pub(crate) rate: Size,
+    pub(crate) rate: SizeArg,
 }
 
 /// `haul completions`.

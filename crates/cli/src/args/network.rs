@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::peer::{AddressArgs, ByProxyArgs, PeerTlsArgs};
-use super::values::{Bearer, Duration, Field, ProxyUrl, User, count};
+use super::peer::{AddressArgs, PeerTlsArgs, ProxyTlsArgs};
+use super::values::{BearerArg, DurationArg, HeaderArg, ProxyUrl, UserArg, count};
 
 /// What requests carry, and where redirects may lead.
 #[derive(Debug, Args)]
@@ -15,16 +15,16 @@ pub(crate) struct RequestArgs {
     ///
     /// Authorization and Cookie go to the origin of the URL only, never along with a redirect to another one.
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
-    pub(crate) headers: Vec<Field>,
+    pub(crate) headers: Vec<HeaderArg>,
     /// Log in by Basic or Digest; a missing password is asked for.
     ///
     /// For the origin of the URL only, to which Basic goes with the first request and Digest if it asks for that. The question goes to the terminal and shows nothing of what is typed. A login in
     /// the URL itself is used before this one.
     #[arg(short, long, value_name = "USER[:PASSWORD]", conflicts_with = "bearer")]
-    pub(crate) user: Option<User>,
+    pub(crate) user: Option<UserArg>,
     /// Send a token (Authorization: Bearer); `@FILE` reads it from there.
     #[arg(long, value_name = "TOKEN|@FILE")]
-    pub(crate) bearer: Option<Bearer>,
+    pub(crate) bearer: Option<BearerArg>,
     /// Take logins from ~/.netrc, or the file that $NETRC names.
     #[arg(long)]
     pub(crate) netrc: bool,
@@ -52,9 +52,9 @@ pub(crate) struct ConnectionArgs {
     pub(crate) proxy: Option<ProxyUrl>,
     /// Add a header field to the CONNECT to the proxy. Repeatable.
     #[arg(long = "proxy-header", value_name = "NAME: VALUE")]
-    pub(crate) proxy_headers: Vec<Field>,
+    pub(crate) proxy_headers: Vec<HeaderArg>,
     #[command(flatten)]
-    pub(crate) by_proxy: ByProxyArgs,
+    pub(crate) by_proxy: ProxyTlsArgs,
     /// HTTP/1.1 only.
     #[arg(long = "http1.1", conflicts_with = "http2")]
     pub(crate) http1: bool,
@@ -75,7 +75,7 @@ pub(crate) struct ConnectionArgs {
         allow_negative_numbers = true,
         default_value = "15s"
     )]
-    pub(crate) connect_timeout: Duration,
+    pub(crate) connect_timeout: DurationArg,
     /// Give up on a connection that brings nothing for so long.
     #[arg(
         long,
@@ -83,7 +83,7 @@ pub(crate) struct ConnectionArgs {
         allow_negative_numbers = true,
         default_value = "30s"
     )]
-    pub(crate) stall_timeout: Duration,
+    pub(crate) stall_timeout: DurationArg,
     /// Try again at most N times without progress in between [default: 10].
     ///
     /// Connection errors, timeouts, short bodies, 408, 429 and 5xx are tried again, after a wait that grows from 0.2 to 30

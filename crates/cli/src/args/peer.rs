@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::Args;
 use haul_net::NoProxy;
 
-use super::values::{Resolve, no_proxy};
+use super::values::{ResolveArg, no_proxy};
 
 /// TLS with the far end.
 #[derive(Debug, Clone, Args)]
@@ -29,7 +29,7 @@ pub(crate) struct PeerTlsArgs {
 
 /// TLS with a proxy, and who is reached without one.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct ByProxyArgs {
+pub(crate) struct ProxyTlsArgs {
     /// Trust the authorities in this PEM file and no others, with a proxy over TLS.
     #[arg(long, value_name = "FILE", conflicts_with = "proxy_insecure")]
     pub(crate) proxy_cacert: Option<PathBuf>,
@@ -54,7 +54,7 @@ pub(crate) struct ByProxyArgs {
 pub(crate) struct AddressArgs {
     /// Use ADDRESS for HOST:PORT without asking a name server. Repeatable.
     #[arg(long, value_name = "HOST:PORT:ADDRESS")]
-    pub(crate) resolve: Vec<Resolve>,
+    pub(crate) resolve: Vec<ResolveArg>,
     /// IPv4 only.
     #[arg(short = '4', long, conflicts_with = "ipv6")]
     pub(crate) ipv4: bool,

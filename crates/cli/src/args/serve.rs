@@ -9,11 +9,11 @@ mod running;
 use std::path::PathBuf;
 
 use clap::Args;
-use haul_serve::store::Durability;
-use haul_service::listen::Address;
+use haul_serve::store::UploadDurability;
+use haul_service::listen::ListenAddress;
 use http::HeaderValue;
 
-use super::values::{Size, cache_control, choice, listen, many};
+use super::values::{SizeArg, cache_control, choice, listen, many};
 pub(crate) use access::{AccessArgs, CorsArgs, TlsArgs};
 pub(crate) use running::{LimitArgs, RunningArgs};
 
@@ -42,7 +42,7 @@ pub(crate) struct ServeArgs {
         value_parser = listen,
         default_value = "127.0.0.1:8080"
     )]
-    pub(crate) listen: Vec<Address>,
+    pub(crate) listen: Vec<ListenAddress>,
     #[command(flatten)]
     pub(crate) files: FileArgs,
     #[command(flatten)]
@@ -67,20 +67,20 @@ pub(crate) struct FileArgs {
     #[arg(short, long)]
     pub(crate) writable: bool,
     /// What an acknowledged upload survives [default: file].
-    #[arg(long, value_name = "LEVEL", value_parser = choice::<Durability, 3>([
+    #[arg(long, value_name = "LEVEL", value_parser = choice::<UploadDurability, 3>([
         ("none", "A crash of haul; a power cut may lose the file"),
         ("file", "A power cut leaves the old file or the new one, each whole"),
         ("full", "A power cut leaves the new one"),
     ]))]
-    pub(crate) durability: Option<Durability>,
+    pub(crate) durability: Option<UploadDurability>,
     /// Take no larger uploads [default: what the disk has].
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
-    pub(crate) max_body: Option<Size>,
+    pub(crate) max_body: Option<SizeArg>,
     /// Hold no more bytes than this in all files together.
     ///
     /// What is there is counted at the start, by a look at every file. Where an upload would go beyond it is answered 507.
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
-    pub(crate) quota: Option<Size>,
+    pub(crate) quota: Option<SizeArg>,
     /// Send files with this Cache-Control, as `max-age=3600`.
     #[arg(long, value_name = "VALUE", value_parser = cache_control)]
     pub(crate) cache_control: Option<HeaderValue>,

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use haul_serve::access::Signable;
+use haul_serve::access::SignableMethod;
 
-use super::values::{Duration, HttpUrl, ValueError, choice};
+use super::values::{DurationArg, HttpUrl, ValueError, choice};
 
 /// What stands below the flags.
 const AFTER: &str = "\
@@ -30,22 +30,22 @@ pub(crate) struct SignArgs {
         value_parser = whole_seconds,
         allow_negative_numbers = true
     )]
-    pub(crate) expires: Duration,
+    pub(crate) expires: DurationArg,
     /// What may be done with it.
-    #[arg(long, value_name = "METHOD", default_value = "GET", ignore_case = true, value_parser = choice::<Signable, 3>([
+    #[arg(long, value_name = "METHOD", default_value = "GET", ignore_case = true, value_parser = choice::<SignableMethod, 3>([
         ("GET", "Read it, or list it if it is a folder and the URL ends in /"),
         ("PUT", "Upload to it, as often as one likes until then"),
         ("DELETE", "Delete it"),
     ]))]
-    pub(crate) method: Signable,
+    pub(crate) method: SignableMethod,
     /// Make a key in a new file, readable for you alone; `-` is standard output.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "key"])]
     pub(crate) new_key: Option<PathBuf>,
 }
 
 /// A time of a second at least: that is what a URL counts in, and with less it expires as it is made.
-fn whole_seconds(text: &str) -> Result<Duration, ValueError> {
-    let time: Duration = text.parse()?;
+fn whole_seconds(text: &str) -> Result<DurationArg, ValueError> {
+    let time: DurationArg = text.parse()?;
     if time.0 < std::time::Duration::from_secs(1) {
         return Err(ValueError::too_short(text, "1s"));
     }

@@ -10,11 +10,11 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use haul_net::Target;
-use haul_service::listen::Address;
+use haul_service::listen::ListenAddress;
 
 use super::values::{listen, target};
 pub(crate) use running::TunnelRunningArgs;
-pub(crate) use way::{ProxyArgs, TargetArgs, WayArgs};
+pub(crate) use way::{TargetArgs, TunnelConnectionArgs, TunnelProxyArgs};
 
 /// What stands below the flags.
 const AFTER: &str = "\
@@ -51,17 +51,17 @@ pub(crate) struct TunnelArgs {
     ///
     /// ADDRESS is PORT (this machine's alone), HOST:PORT, :PORT for every interface, unix:PATH, systemd.
     #[arg(long, value_name = "ADDRESS", value_parser = listen)]
-    pub(crate) socks: Vec<Address>,
+    pub(crate) socks: Vec<ListenAddress>,
     /// Listen as an HTTP proxy. Repeatable.
     #[arg(long, value_name = "ADDRESS", value_parser = listen)]
-    pub(crate) http: Vec<Address>,
+    pub(crate) http: Vec<ListenAddress>,
     /// Read settings and tunnels from FILE (TOML); flags go before what it says.
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) proxy: ProxyArgs,
+    pub(crate) proxy: TunnelProxyArgs,
     #[command(flatten)]
-    pub(crate) way: WayArgs,
+    pub(crate) way: TunnelConnectionArgs,
     #[command(flatten)]
     pub(crate) target: TargetArgs,
     #[command(flatten)]
@@ -81,7 +81,7 @@ pub(crate) enum TunnelCommand {
 pub(crate) struct StatusArgs {
     /// Ask the one whose --admin is there, and no others.
     #[arg(long, value_name = "ADDRESS", value_parser = listen)]
-    pub(crate) admin: Option<Address>,
+    pub(crate) admin: Option<ListenAddress>,
     /// An object a line on standard output, one for each process.
     #[arg(long)]
     pub(crate) json: bool,

@@ -8,48 +8,48 @@ use std::time::Duration;
 
 use haul_net::ClientConfig;
 use haul_plan::Checksum;
-use haul_transfer::batch::{Batch, BatchOptions, Halt, Summary};
-use haul_transfer::manifest::Row;
-use haul_transfer::{Class, Event, GetOptions};
+use haul_transfer::batch::{Batch, BatchHaltKind, BatchOptions, BatchSummary};
+use haul_transfer::manifest::ManifestRow;
+use haul_transfer::{ErrorClass, GetOptions, TransferEvent};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::keeping::Keeping;
-use super::run::{CannotBegin, Crew, Stage, Watch};
+use super::keeping::BatchOutputs;
+use super::run::{RenderContext, RunLoop, StartError, TaskSet};
 use crate::args::GetArgs;
-use crate::exit::Exit;
+use crate::exit::ExitReason;
 use crate::progress::Renderer;
-use crate::settings::{Many, destination};
+use crate::settings::{BatchWorkload, destination};
 use crate::{message, output, report};
 
 /// Bytes of results that are written at once.
 const BUFFER: usize = 64 << 10;
 
 /// What is to be done.
-pub(super) struct Work {
+pub(super) struct BatchWork {
     /// For `net`.
     pub(super) client: ClientConfig,
     /// For each job.
     pub(super) get: GetOptions,
     /// All jobs.
-    pub(super) many: Many,
+    pub(super) many: BatchWorkload,
     /// What is written beside files.
-    pub(super) keeping: Keeping,
+    pub(super) keeping: BatchOutputs,
 }
 
 /// Does a batch. Says how it ended, and how it goes on if it was interrupted.
 ///
 /// # Errors
-/// See [`CannotBegin`]. A job that fails is no error.
+/// See [`StartError`]. A job that fails is no error.
 pub(super) async fn run(
     args: &GetArgs,
-    work: Work,
+    work: BatchWork,
     screen: &mut dyn Renderer,
-) -> Result<(Exit, Option<String>), CannotBegin> {
-    let (watch, events) = Watch::begin()?;
+) -> Result<(ExitReason, Option<String>), StartError> {
+    let (watch, events) = RunLoop::begin()?;
     let client = haul_net::Client::new(work.client)?;
-    let Many { options, sources } = work.many;
-    let Keeping {
+    let BatchWorkload { options, sources } = work.many;
+    let BatchOutputs {
         manifest,
         archive,
         warnings,
@@ -57,7 +57,7 @@ pub(super) async fn run(
     } = work.keeping;
     warn(args, screen, Duration::ZERO, &warnings);
     let ignored = sources.ignored();
-    let mut crew = BatchCrew::new(args, &options, watch.stop());
+    let mut crew = BatchTask::new(args, &options, watch.stop());
     let batch = Batch {
         client,
         get: work.get,
@@ -73,30 +73,30 @@ pub(super) async fn run(
     warn(args, screen, elapsed, &ignored.warnings());
     let lines = match crew.undelivered {
         _ if reader_is_gone(&crew.summary) => {
-            crew.undelivered = Some(Exit::ReaderGone);
+            crew.undelivered = Some(ExitReason::ReaderGone);
             cut_off(args, &crew.summary)
         }
         // `haul get ... --json | head` ends quietly, as every tool in a pipe does.
-        Some(Exit::ReaderGone) => Vec::new(),
+        Some(ExitReason::ReaderGone) => Vec::new(),
         _ => lines(args, &crew.summary, elapsed, screen.width()),
     };
     screen.over(elapsed, &crew.summary, &lines);
     let exit = match (crew.exit(), screen.lost()) {
         // What could not be written to standard error cannot be told there either.
-        (exit, Some(error)) if exit != Exit::Interrupted => output::exit(&error),
+        (exit, Some(error)) if exit != ExitReason::Interrupted => output::exit(&error),
         (exit, _) => exit,
     };
     Ok((exit, Some(again(args, "goes on"))))
 }
 
 /// Whether a batch ended since whoever read its archive is gone.
-fn reader_is_gone(summary: &Summary) -> bool {
+fn reader_is_gone(summary: &BatchSummary) -> bool {
     let halted = summary.halted.as_ref();
-    halted.is_some_and(|halted| halted.kind == Halt::ReaderGone)
+    halted.is_some_and(|halted| halted.kind == BatchHaltKind::ReaderGone)
 }
 
 /// What is told when whoever read the archive is gone: how far it came, and no more.
-fn cut_off(args: &GetArgs, summary: &Summary) -> Vec<String> {
+fn cut_off(args: &GetArgs, summary: &BatchSummary) -> Vec<String> {
     let tar = match &args.batch.tar {
         Some(tar) if !args.batch.is_tar_to_stdout() => tar.display().to_string(),
         _ => "standard output".to_owned(),
@@ -140,7 +140,7 @@ fn again(args: &GetArgs, does: &str) -> String {
 /// What people are told in the end.
 fn lines(
     args: &GetArgs,
-    summary: &Summary,
+    summary: &BatchSummary,
     elapsed: Duration,
     width: Option<usize>,
 ) -> Vec<String> {
@@ -172,42 +172,42 @@ fn lines(
 }
 
 /// Whether every job has ended.
-fn is_all(summary: &Summary) -> bool {
+fn is_all(summary: &BatchSummary) -> bool {
     summary.complete && summary.done + summary.skipped + summary.failed == summary.listed
 }
 
 /// Whether all that failed did so for what it is, and not for what was the matter just then.
-fn are_lasting(summary: &Summary) -> bool {
-    let lasting = |class| matches!(class, Class::Usage | Class::Verification);
+fn are_lasting(summary: &BatchSummary) -> bool {
+    let lasting = |class| matches!(class, ErrorClass::Usage | ErrorClass::Verification);
     summary.causes.iter().all(|cause| lasting(cause.class))
 }
 
 /// The one task of a batch, and what is told of it.
-struct BatchCrew {
+struct BatchTask {
     /// The task.
-    tasks: JoinSet<Summary>,
+    tasks: JoinSet<BatchSummary>,
     /// Asks it to stop; so does a signal.
     stop: CancellationToken,
     /// Whether a signal did.
     asked: CancellationToken,
     /// Where results go.
-    results: Results,
+    results: ResultBuffer,
     /// How a result ended that could not be delivered.
-    undelivered: Option<Exit>,
+    undelivered: Option<ExitReason>,
     /// How the batch ended.
-    summary: Summary,
+    summary: BatchSummary,
 }
 
-impl BatchCrew {
+impl BatchTask {
     fn new(args: &GetArgs, options: &BatchOptions, asked: CancellationToken) -> Self {
         Self {
             tasks: JoinSet::new(),
             // A signal stops it, but what stops it is not always a signal.
             stop: asked.child_token(),
             asked,
-            results: Results::new(args, &options.checksums),
+            results: ResultBuffer::new(args, &options.checksums),
             undelivered: None,
-            summary: Summary::default(),
+            summary: BatchSummary::default(),
         }
     }
 
@@ -215,31 +215,31 @@ impl BatchCrew {
     fn lost(&mut self, screen: &mut dyn Renderer, error: &io::Error) {
         self.stop.cancel();
         let exit = output::exit(error);
-        if self.undelivered.replace(exit).is_none() && exit != Exit::ReaderGone {
+        if self.undelivered.replace(exit).is_none() && exit != ExitReason::ReaderGone {
             let (text, hint) = output::explain(error);
             screen.say(&message::error_text(&text, Some(hint)));
         }
     }
 
-    fn exit(&self) -> Exit {
+    fn exit(&self) -> ExitReason {
         let summary = &self.summary;
         let asked = self.asked.is_cancelled() && !is_all(summary);
         match self.undelivered {
             Some(exit) if !asked => exit,
-            _ => Exit::of_batch(summary, asked),
+            _ => ExitReason::of_batch(summary, asked),
         }
     }
 }
 
-impl Crew for BatchCrew {
-    type End = Summary;
+impl TaskSet for BatchTask {
+    type End = BatchSummary;
 
-    fn tasks(&mut self) -> &mut JoinSet<Summary> {
+    fn tasks(&mut self) -> &mut JoinSet<BatchSummary> {
         &mut self.tasks
     }
 
-    fn told(&mut self, (screen, _): Stage<'_>, event: &Event) {
-        if let Event::Row(row) = event
+    fn told(&mut self, (screen, _): RenderContext<'_>, event: &TransferEvent) {
+        if let TransferEvent::Row(row) = event
             && self.undelivered.is_none()
             && let Err(error) = self.results.row(row)
         {
@@ -247,13 +247,13 @@ impl Crew for BatchCrew {
         }
     }
 
-    fn ended(&mut self, stage: Stage<'_>, summary: Summary) {
+    fn ended(&mut self, stage: RenderContext<'_>, summary: BatchSummary) {
         self.summary = summary;
         // Here, where signals are heard while nobody reads.
         self.tick(stage);
     }
 
-    fn tick(&mut self, (screen, _): Stage<'_>) {
+    fn tick(&mut self, (screen, _): RenderContext<'_>) {
         if self.undelivered.is_none()
             && let Err(error) = self.results.flush()
         {
@@ -264,7 +264,7 @@ impl Crew for BatchCrew {
 
 /// What goes to standard output, an armful at a time: a call for each of a hundred thousand results would cost more than some of
 /// the downloads.
-struct Results {
+struct ResultBuffer {
     /// Where it goes.
     out: BufWriter<Stdout>,
     /// Whether results are objects.
@@ -273,7 +273,7 @@ struct Results {
     digests: Vec<Checksum>,
 }
 
-impl Results {
+impl ResultBuffer {
     fn new(args: &GetArgs, digests: &[Checksum]) -> Self {
         Self {
             out: BufWriter::with_capacity(BUFFER, io::stdout()),
@@ -287,7 +287,7 @@ impl Results {
     }
 
     /// The result of a job.
-    fn row(&mut self, row: &Row) -> io::Result<()> {
+    fn row(&mut self, row: &ManifestRow) -> io::Result<()> {
         if self.json {
             return writeln!(self.out, "{}", report::row(row));
         }

@@ -4,16 +4,16 @@ use std::process::ExitCode;
 
 use clap::CommandFactory as _;
 
-use crate::args::Args;
-use crate::exit::Exit;
+use crate::args::CliArgs;
+use crate::exit::ExitReason;
 use crate::output;
 
 /// Prints the script.
 pub(crate) fn run(shell: clap_complete::Shell) -> ExitCode {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Args::command(), "haul", &mut script);
+    clap_complete::generate(shell, &mut CliArgs::command(), "haul", &mut script);
     match output::text(&script) {
-        Ok(()) => Exit::Done.into(),
+        Ok(()) => ExitReason::Done.into(),
         Err(error) => output::undelivered(&error).into(),
     }
 }

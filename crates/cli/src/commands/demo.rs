@@ -6,19 +6,23 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use haul_lab::{Content, Origin, Resource};
+use haul_lab::{Origin, OriginResource, ResourceContent};
 use haul_net::ClientConfig;
-use haul_plan::{Algorithm, Checksum};
-use haul_transfer::{Connections, GetError, GetOptions, Job, Outcome, Output};
+use haul_plan::{Checksum, DigestAlgorithm};
+use haul_transfer::{
+    ConnectionCount, DownloadJob, DownloadOutcome, GetError, GetOptions, JobOutput,
+};
 use url::Url;
 
-use super::jobs::{Work, transfer};
+use super::jobs::{DownloadWork, transfer};
 use super::run::runtime;
 use crate::args::{DemoArgs, ProgressKind};
-use crate::exit::Exit;
+use crate::exit::ExitReason;
 use crate::message;
 use crate::output;
-use crate::progress::{Scene, Wish, bytes_text, on_terminal, rate_text, renderer};
+use crate::progress::{
+    ProgressOptions, ProgressScope, bytes_text, on_terminal, rate_text, renderer,
+};
 
 /// Any number: the content must be the same on both sides, and not compressible.
 const SEED: u64 = 0x6861_756c;
@@ -32,7 +36,7 @@ pub(crate) fn run(args: &DemoArgs) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => {
             message::error(&format!("cannot start: {error}"), None);
-            return Exit::LocalIo.into();
+            return ExitReason::LocalIo.into();
         }
     };
     let exit = runtime.block_on(show(args)).unwrap_or_else(|exit| exit);
@@ -41,25 +45,25 @@ pub(crate) fn run(args: &DemoArgs) -> ExitCode {
 
 /// One of the two downloads.
 #[derive(Debug, Clone, Copy)]
-struct Take {
+struct DemoDownload {
     /// What it shows.
     name: &'static str,
     /// The name of its file.
     file: &'static str,
     /// All that they differ in.
-    connections: Connections,
+    connections: ConnectionCount,
 }
 
-async fn show(args: &DemoArgs) -> Result<Exit, Exit> {
-    let content = Content::random(SEED, args.size.0);
+async fn show(args: &DemoArgs) -> Result<ExitReason, ExitReason> {
+    let content = ResourceContent::random(SEED, args.size.0);
     let directory = tempfile::tempdir().map_err(|error| {
         message::error(
             &format!("cannot make a temporary directory: {error}"),
             Some("TMPDIR says where"),
         );
-        Exit::LocalIo
+        ExitReason::LocalIo
     })?;
-    let resource = Resource::new(content.clone());
+    let resource = OriginResource::new(content.clone());
     let origin = Origin::builder()
         .rate_per_connection(args.rate.0)
         .resource(PATH, resource)
@@ -71,12 +75,12 @@ async fn show(args: &DemoArgs) -> Result<Exit, Exit> {
         origin.address()
     ))?;
     let takes = [
-        Take {
+        DemoDownload {
             name: "one connection",
             file: "one.bin",
-            connections: Connections::Fixed(1),
+            connections: ConnectionCount::Fixed(1),
         },
-        Take {
+        DemoDownload {
             name: "haul's defaults",
             file: "many.bin",
             connections: GetOptions::default().connections,
@@ -91,17 +95,21 @@ async fn show(args: &DemoArgs) -> Result<Exit, Exit> {
     verdict(&content, &outcomes)
 }
 
-async fn download(origin: &Origin, directory: &Path, take: Take) -> Result<Outcome, Exit> {
+async fn download(
+    origin: &Origin,
+    directory: &Path,
+    take: DemoDownload,
+) -> Result<DownloadOutcome, ExitReason> {
     let url = origin.url(PATH);
     let Ok(url) = Url::parse(&url) else {
         unreachable!("an origin's own URL: {url}")
     };
-    let job = Job {
+    let job = DownloadJob {
         id: 0,
         url,
-        output: Output::File(directory.join(take.file)),
+        output: JobOutput::File(directory.join(take.file)),
         checksums: vec![Checksum {
-            algorithm: Algorithm::Sha256,
+            algorithm: DigestAlgorithm::Sha256,
             digest: None,
         }],
         mirrors: Vec::new(),
@@ -115,7 +123,7 @@ async fn download(origin: &Origin, directory: &Path, take: Take) -> Result<Outco
         ..GetOptions::default()
     };
     // The default client knows no proxy, whatever the environment says.
-    let work = Work {
+    let work = DownloadWork {
         client: ClientConfig::default(),
         options,
         jobs: vec![job],
@@ -125,30 +133,30 @@ async fn download(origin: &Origin, directory: &Path, take: Take) -> Result<Outco
     } else {
         ProgressKind::Plain
     };
-    let mut screen = renderer(Wish {
+    let mut screen = renderer(ProgressOptions {
         kind,
         quiet: false,
         verbose: false,
-        scene: Scene::Downloads(1),
+        scene: ProgressScope::Downloads(1),
     });
-    let mut result = Err(Exit::Interrupted);
+    let mut result = Err(ExitReason::Interrupted);
     let begun = transfer(work, &mut *screen, |(screen, now), job, ended| {
         result = ended.as_ref().cloned().map_err(|error| {
             if !matches!(error, GetError::Interrupted { .. }) {
                 screen.failed(now, job.id, error);
             }
-            Exit::of(error)
+            ExitReason::of(error)
         });
     });
     if let Err(error) = begun.await {
         message::error(&message::chain(&error), None);
-        return Err(Exit::LocalIo);
+        return Err(ExitReason::LocalIo);
     }
     result
 }
 
 /// What a download came to.
-fn facts(outcome: &Outcome) -> String {
+fn facts(outcome: &DownloadOutcome) -> String {
     let plural = if outcome.connections == 1 { "" } else { "s" };
     let rate = rate_text(outcome.bytes, outcome.elapsed);
     format!(
@@ -159,9 +167,12 @@ fn facts(outcome: &Outcome) -> String {
 }
 
 /// Compares the downloads with each other, and both with what was served.
-fn verdict(content: &Content, outcomes: &[Outcome]) -> Result<Exit, Exit> {
+fn verdict(
+    content: &ResourceContent,
+    outcomes: &[DownloadOutcome],
+) -> Result<ExitReason, ExitReason> {
     let [one, many] = outcomes else {
-        return Err(Exit::Network);
+        return Err(ExitReason::Network);
     };
     let plural = if many.connections == 1 { "" } else { "s" };
     let times = one.elapsed.as_secs_f64() / many.elapsed.as_secs_f64().max(1e-6);
@@ -176,16 +187,16 @@ fn verdict(content: &Content, outcomes: &[Outcome]) -> Result<Exit, Exit> {
         .flat_map(|outcome| &outcome.checksums)
         .map(|(_, hex)| hex.as_str());
     match found.find(|hex| *hex != served) {
-        None => say(&format!("SHA-256, result  {served}, the same")).map(|()| Exit::Done),
+        None => say(&format!("SHA-256, result  {served}, the same")).map(|()| ExitReason::Done),
         Some(hex) => {
             say(&format!("SHA-256, result  {hex}"))?;
             message::error("a result is not what the origin served", None);
-            Err(Exit::Verification)
+            Err(ExitReason::Verification)
         }
     }
 }
 
 /// A line of the result, on standard output.
-fn say(line: &str) -> Result<(), Exit> {
+fn say(line: &str) -> Result<(), ExitReason> {
     output::lines([line]).map_err(|error| output::undelivered(&error))
 }

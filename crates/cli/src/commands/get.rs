@@ -7,15 +7,15 @@ use std::time::Duration;
 use haul_transfer::list::BadLine;
 
 use super::batch;
-use super::jobs::{Work, transfer};
-use super::keeping::Keeping;
-use super::run::{CannotBegin, runtime};
-use super::teller::Teller;
+use super::jobs::{DownloadWork, transfer};
+use super::keeping::BatchOutputs;
+use super::run::{StartError, runtime};
+use super::teller::ResultWriter;
 use crate::args::{GetArgs, MessageArgs};
-use crate::exit::Exit;
-use crate::message::Form;
-use crate::progress::{Renderer, Scene, Wish, renderer};
-use crate::settings::{Few, GetSettings, Task, left_out};
+use crate::exit::ExitReason;
+use crate::message::JsonOutputs;
+use crate::progress::{ProgressOptions, ProgressScope, Renderer, renderer};
+use crate::settings::{GetSettings, GetTask, SingleDownloads, left_out};
 use crate::{message, output, report};
 
 /// Downloads what the arguments name; tells how that ended.
@@ -24,29 +24,31 @@ pub(crate) fn run(args: &GetArgs) -> ExitCode {
 }
 
 /// What can be known to fail before a byte is asked for.
-fn begin(args: &GetArgs) -> Result<Exit, Exit> {
-    let form = Form::of(args);
+fn begin(args: &GetArgs) -> Result<ExitReason, ExitReason> {
+    let form = JsonOutputs::of(args);
     let settings = GetSettings::resolve(args)
         .map_err(|error| form.fail(error.exit(), &message::chain(&error), error.advice()))?;
     if results_go_to_stdout(args) {
         output::stdout_is_open().map_err(|error| {
             let (text, hint) = output::explain(&error);
-            form.fail(Exit::LocalIo, &text, Some(hint))
+            form.fail(ExitReason::LocalIo, &text, Some(hint))
         })?;
     }
     if let Some(directory) = &args.output.directory {
-        make(directory).map_err(|(text, hint)| form.fail(Exit::LocalIo, &text, Some(hint)))?;
+        make(directory)
+            .map_err(|(text, hint)| form.fail(ExitReason::LocalIo, &text, Some(hint)))?;
     }
     if !args.batch.input.is_empty() {
         // A document may put its files into directories of theirs.
         for directory in settings.task.directories() {
-            make(directory).map_err(|(text, hint)| form.fail(Exit::LocalIo, &text, Some(hint)))?;
+            make(directory)
+                .map_err(|(text, hint)| form.fail(ExitReason::LocalIo, &text, Some(hint)))?;
         }
     }
-    let keeping = Keeping::open(&args.batch)
+    let keeping = BatchOutputs::open(&args.batch)
         .map_err(|cannot| form.fail(cannot.exit, &cannot.text, cannot.hint))?;
     let runtime = runtime()
-        .map_err(|error| form.fail(Exit::LocalIo, &format!("cannot start: {error}"), None))?;
+        .map_err(|error| form.fail(ExitReason::LocalIo, &format!("cannot start: {error}"), None))?;
     let exit = runtime.block_on(download(args, settings, keeping));
     // A look-up of a name that hangs in the system's resolver is not waited for.
     runtime.shutdown_background();
@@ -84,7 +86,7 @@ fn make(directory: &Path) -> Result<(), (String, &'static str)> {
     })
 }
 
-async fn download(args: &GetArgs, settings: GetSettings, keeping: Keeping) -> Exit {
+async fn download(args: &GetArgs, settings: GetSettings, keeping: BatchOutputs) -> ExitReason {
     let GetSettings {
         client,
         options,
@@ -96,13 +98,13 @@ async fn download(args: &GetArgs, settings: GetSettings, keeping: Keeping) -> Ex
         verbose,
         ..
     } = args.messages;
-    let mut screen = renderer(Wish {
+    let mut screen = renderer(ProgressOptions {
         kind: progress,
         quiet,
         verbose,
         scene: match &task {
-            Task::Few(few) => Scene::Downloads(few.jobs.len()),
-            Task::Many(_) => Scene::Batch,
+            GetTask::Few(few) => ProgressScope::Downloads(few.jobs.len()),
+            GetTask::Many(_) => ProgressScope::Batch,
         },
     });
     if args.connection.tls.insecure && !quiet {
@@ -114,16 +116,16 @@ async fn download(args: &GetArgs, settings: GetSettings, keeping: Keeping) -> Ex
         screen.warn(Duration::ZERO, &warning);
     }
     let done = match task {
-        Task::Few(Few { jobs, bad }) => {
-            let work = Work {
+        GetTask::Few(SingleDownloads { jobs, bad }) => {
+            let work = DownloadWork {
                 client,
                 options,
                 jobs,
             };
             few(args, work, &bad, &mut *screen).await
         }
-        Task::Many(many) => {
-            let work = batch::Work {
+        GetTask::Many(many) => {
+            let work = batch::BatchWork {
                 client,
                 get: options,
                 many: *many,
@@ -136,7 +138,7 @@ async fn download(args: &GetArgs, settings: GetSettings, keeping: Keeping) -> Ex
         Ok(done) => done,
         Err(error) => return cannot_begin(args, &error),
     };
-    if exit == Exit::Interrupted {
+    if exit == ExitReason::Interrupted {
         screen.say(&message::error_text("interrupted", goes_on.as_deref()));
     }
     exit
@@ -146,14 +148,14 @@ async fn download(args: &GetArgs, settings: GetSettings, keeping: Keeping) -> Ex
 /// interrupted.
 async fn few(
     args: &GetArgs,
-    work: Work,
+    work: DownloadWork,
     bad: &[BadLine],
     screen: &mut dyn Renderer,
-) -> Result<(Exit, Option<String>), CannotBegin> {
+) -> Result<(ExitReason, Option<String>), StartError> {
     let count = work.jobs.len() + bad.len();
-    let mut teller = Teller::new(&args.messages);
+    let mut teller = ResultWriter::new(&args.messages);
     for bad in bad {
-        teller.unusable(Form::of(args).fail(Exit::Usage, &message::chain(bad), None));
+        teller.unusable(JsonOutputs::of(args).fail(ExitReason::Usage, &message::chain(bad), None));
     }
     let elapsed = transfer(work, screen, |stage, job, result| {
         teller.ended(stage, job, result)
@@ -169,10 +171,10 @@ async fn few(
     Ok((exit, teller.resumable.then(|| goes_on.to_owned())))
 }
 
-fn cannot_begin(args: &GetArgs, error: &CannotBegin) -> Exit {
+fn cannot_begin(args: &GetArgs, error: &StartError) -> ExitReason {
     let exit = match error {
-        CannotBegin::Settings(_) => Exit::Usage,
-        CannotBegin::Signals(_) => Exit::LocalIo,
+        StartError::Settings(_) => ExitReason::Usage,
+        StartError::Signals(_) => ExitReason::LocalIo,
     };
-    Form::of(args).fail(exit, &message::chain(error), None)
+    JsonOutputs::of(args).fail(exit, &message::chain(error), None)
 }

@@ -3,21 +3,21 @@
 use std::time::Duration;
 
 use haul_net::ClientConfig;
-use haul_transfer::{Engine, GetError, GetOptions, Job, Outcome};
+use haul_transfer::{DownloadJob, DownloadOutcome, GetError, GetOptions, TransferEngine};
 use tokio::task::JoinSet;
 
-use super::run::{CannotBegin, Crew, Stage, Watch};
+use super::run::{RenderContext, RunLoop, StartError, TaskSet};
 use crate::progress::Renderer;
 
 /// What is to be done.
 #[derive(Debug)]
-pub(super) struct Work {
+pub(super) struct DownloadWork {
     /// For `net`.
     pub(super) client: ClientConfig,
     /// For `transfer`.
     pub(super) options: GetOptions,
     /// A few.
-    pub(super) jobs: Vec<Job>,
+    pub(super) jobs: Vec<DownloadJob>,
 }
 
 /// Does jobs, all at once; `ended` is told each end as it comes, and when that was, and writes through the renderer. Says how
@@ -26,15 +26,15 @@ pub(super) struct Work {
 /// After the first signal jobs are asked to stop; at the second the process ends.
 ///
 /// # Errors
-/// See [`CannotBegin`]. A job that fails is no error.
+/// See [`StartError`]. A job that fails is no error.
 pub(super) async fn transfer(
-    work: Work,
+    work: DownloadWork,
     screen: &mut dyn Renderer,
-    ended: impl FnMut(Stage<'_>, &Job, &Result<Outcome, GetError>) + Send,
-) -> Result<Duration, CannotBegin> {
-    let (watch, sender) = Watch::begin()?;
-    let engine = Engine::new(haul_net::Client::new(work.client)?, work.options, sender);
-    let mut jobs = Jobs {
+    ended: impl FnMut(RenderContext<'_>, &DownloadJob, &Result<DownloadOutcome, GetError>) + Send,
+) -> Result<Duration, StartError> {
+    let (watch, sender) = RunLoop::begin()?;
+    let engine = TransferEngine::new(haul_net::Client::new(work.client)?, work.options, sender);
+    let mut jobs = DownloadTasks {
         running: JoinSet::new(),
         ended,
     };
@@ -51,24 +51,26 @@ pub(super) async fn transfer(
 }
 
 /// A job and what came of it.
-type Ended = Box<(Job, Result<Outcome, GetError>)>;
+type EndedDownload = Box<(DownloadJob, Result<DownloadOutcome, GetError>)>;
 
 /// Jobs that run.
-struct Jobs<F> {
+struct DownloadTasks<F> {
     /// A task each.
-    running: JoinSet<Ended>,
+    running: JoinSet<EndedDownload>,
     /// Told each end.
     ended: F,
 }
 
-impl<F: FnMut(Stage<'_>, &Job, &Result<Outcome, GetError>) + Send> Crew for Jobs<F> {
-    type End = Ended;
+impl<F: FnMut(RenderContext<'_>, &DownloadJob, &Result<DownloadOutcome, GetError>) + Send> TaskSet
+    for DownloadTasks<F>
+{
+    type End = EndedDownload;
 
-    fn tasks(&mut self) -> &mut JoinSet<Ended> {
+    fn tasks(&mut self) -> &mut JoinSet<EndedDownload> {
         &mut self.running
     }
 
-    fn ended(&mut self, stage: Stage<'_>, end: Ended) {
+    fn ended(&mut self, stage: RenderContext<'_>, end: EndedDownload) {
         let (job, result) = &*end;
         (self.ended)(stage, job, result);
     }

@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use haul_transfer::archive::{ArchiveError, ArchiveOptions, Shards};
-use haul_transfer::batch::Archive;
-use haul_transfer::disk::Layer;
-use haul_transfer::manifest::{Manifest, ManifestError, Past};
+use haul_transfer::archive::{ArchiveError, ArchiveOptions, ShardWriter};
+use haul_transfer::batch::BatchArchive;
+use haul_transfer::disk::StorageLayer;
+use haul_transfer::manifest::{Manifest, ManifestError, PreviousRuns};
 use tempfile::TempDir;
 
 use crate::args::BatchArgs;
-use crate::exit::Exit;
+use crate::exit::ExitReason;
 use crate::message;
 use crate::settings::destination;
 
@@ -18,20 +18,20 @@ const STAGING: &str = ".haul-staging";
 
 /// What was opened.
 #[derive(Debug)]
-pub(super) struct Keeping {
+pub(super) struct BatchOutputs {
     /// Where rows are written, and what earlier runs wrote.
-    pub(super) manifest: Option<(Manifest, Past)>,
+    pub(super) manifest: Option<(Manifest, PreviousRuns)>,
     /// What files are put into.
-    pub(super) archive: Option<Archive>,
+    pub(super) archive: Option<BatchArchive>,
     /// What is to be told of it.
     pub(super) warnings: Vec<String>,
     /// What is to be tidied up when the batch has ended.
-    pub(super) staging: Staging,
+    pub(super) staging: StagingDirectory,
 }
 
 /// Where large files lie on their way into an archive.
 #[derive(Debug)]
-pub(super) enum Staging {
+pub(super) enum StagingDirectory {
     /// There is no archive.
     None,
     /// Beside the archive, by a name that the next run finds.
@@ -40,7 +40,7 @@ pub(super) enum Staging {
     Passing(TempDir),
 }
 
-impl Drop for Staging {
+impl Drop for StagingDirectory {
     fn drop(&mut self) {
         if let Self::Beside(path) = self {
             // Unless it holds what the next run goes on with.
@@ -51,21 +51,21 @@ impl Drop for Staging {
 
 /// Why something cannot be opened.
 #[derive(Debug)]
-pub(super) struct CannotKeep {
+pub(super) struct OutputError {
     /// How the program ends.
-    pub(super) exit: Exit,
+    pub(super) exit: ExitReason,
     /// What is wrong.
     pub(super) text: String,
     /// What to do.
     pub(super) hint: Option<&'static str>,
 }
 
-impl Keeping {
+impl BatchOutputs {
     /// Opens what the arguments name.
     ///
     /// # Errors
     /// That something cannot be opened, with the message for it.
-    pub(super) fn open(args: &BatchArgs) -> Result<Self, CannotKeep> {
+    pub(super) fn open(args: &BatchArgs) -> Result<Self, OutputError> {
         let manifest = args.manifest.as_deref().map(Manifest::open).transpose();
         let mut manifest = manifest.map_err(|error| cannot_keep(&error, manifest_hint(&error)))?;
         let stream = args
@@ -86,7 +86,7 @@ impl Keeping {
                 let (archive, staging) = open_archive(args, tar, past)?;
                 (Some(archive), staging)
             }
-            None => (None, Staging::None),
+            None => (None, StagingDirectory::None),
         };
         Ok(Self {
             manifest,
@@ -100,39 +100,39 @@ impl Keeping {
 fn open_archive(
     args: &BatchArgs,
     tar: &Path,
-    past: Option<&Past>,
-) -> Result<(Archive, Staging), CannotKeep> {
+    past: Option<&PreviousRuns>,
+) -> Result<(BatchArchive, StagingDirectory), OutputError> {
     let destination = destination(tar);
     let stream = destination.is_stream();
     let options = ArchiveOptions {
         destination,
         shard_size: args.shard_size.map(|size| size.0),
-        layer: Layer::default(),
+        layer: StorageLayer::default(),
     };
-    let durable = past.into_iter().flat_map(Past::shards);
-    let shards = Shards::open(options, durable)
+    let durable = past.into_iter().flat_map(PreviousRuns::shards);
+    let shards = ShardWriter::open(options, durable)
         .map_err(|error| cannot_keep(&error, archive_hint(&error)))?;
     let staging = match stream {
-        true => tempfile::tempdir().map(Staging::Passing),
+        true => tempfile::tempdir().map(StagingDirectory::Passing),
         false => {
             let mut name = tar.as_os_str().to_owned();
             name.push(STAGING);
             let path = PathBuf::from(name);
-            std::fs::create_dir_all(&path).map(|()| Staging::Beside(path))
+            std::fs::create_dir_all(&path).map(|()| StagingDirectory::Beside(path))
         }
     };
-    let staging = staging.map_err(|error| CannotKeep {
-        exit: Exit::LocalIo,
+    let staging = staging.map_err(|error| OutputError {
+        exit: ExitReason::LocalIo,
         text: format!("cannot create a directory for large files: {error}"),
         hint: None,
     })?;
     let path = match &staging {
-        Staging::Beside(path) => path.clone(),
-        Staging::Passing(directory) => directory.path().to_owned(),
-        Staging::None => PathBuf::new(),
+        StagingDirectory::Beside(path) => path.clone(),
+        StagingDirectory::Passing(directory) => directory.path().to_owned(),
+        StagingDirectory::None => PathBuf::new(),
     };
     Ok((
-        Archive {
+        BatchArchive {
             shards,
             staging: path,
         },
@@ -141,7 +141,7 @@ fn open_archive(
 }
 
 /// What is to be told of a manifest. Whoever reads an archive as it comes gets all of it: to him nothing was done before.
-fn warnings(path: &Path, past: &mut Past, stream: bool) -> Vec<String> {
+fn warnings(path: &Path, past: &mut PreviousRuns, stream: bool) -> Vec<String> {
     let mut warnings: Vec<String> = past.warnings().iter().map(ToString::to_string).collect();
     if stream && past.done() > 0 {
         past.forget();
@@ -156,10 +156,14 @@ fn warnings(path: &Path, past: &mut Past, stream: bool) -> Vec<String> {
 fn cannot_keep(
     error: &(dyn std::error::Error + 'static),
     hint: Option<&'static str>,
-) -> CannotKeep {
+) -> OutputError {
     let ending = matches!(error.downcast_ref(), Some(ManifestError::Ending { .. }));
-    CannotKeep {
-        exit: if ending { Exit::Usage } else { Exit::LocalIo },
+    OutputError {
+        exit: if ending {
+            ExitReason::Usage
+        } else {
+            ExitReason::LocalIo
+        },
         text: message::chain(error),
         hint,
     }

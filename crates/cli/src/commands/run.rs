@@ -1,15 +1,15 @@
 //! What commands that transfer have in common: a runtime, and the one loop that sees everything.
 //!
 //! Tasks run on the runtime's threads and touch nothing but their files. Their events, their ends, signals and the time come
-//! together in [`Watch::over`], which alone writes to the terminal: its `select!` only says what happened, and a plain
-//! method decides. What the tasks are, and what their ends mean, is a [`Crew`]'s business.
+//! together in [`RunLoop::over`], which alone writes to the terminal: its `select!` only says what happened, and a plain
+//! method decides. What the tasks are, and what their ends mean, is a [`TaskSet`]'s business.
 
 use std::io;
 use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use haul_transfer::{Event, EventSender};
+use haul_transfer::{TransferEvent, TransferEventSender};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::limits;
 use crate::progress::Renderer;
-use crate::signals::{Asked, Signals, abort};
+use crate::signals::{SignalRequest, StopSignals, abort};
 
 /// Events that may wait for the renderer: some for each job, so that printing a line holds none up.
 const EVENTS: usize = 1024;
@@ -45,7 +45,7 @@ pub(super) fn runtime() -> io::Result<Runtime> {
 
 /// Why nothing was begun.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum CannotBegin {
+pub(super) enum StartError {
     /// A certificate or key is not what it should be.
     #[error(transparent)]
     Settings(#[from] haul_net::ConfigError),
@@ -55,10 +55,10 @@ pub(super) enum CannotBegin {
 }
 
 /// Where and when something is told: the renderer, and the time since the beginning.
-pub(super) type Stage<'a> = (&'a mut dyn Renderer, Duration);
+pub(super) type RenderContext<'a> = (&'a mut dyn Renderer, Duration);
 
 /// Tasks, and who decides about them.
-pub(super) trait Crew: Send {
+pub(super) trait TaskSet: Send {
     /// How a task ends.
     type End: Send + 'static;
 
@@ -66,39 +66,39 @@ pub(super) trait Crew: Send {
     fn tasks(&mut self) -> &mut JoinSet<Self::End>;
 
     /// An event came; the renderer is told of it after this.
-    fn told(&mut self, _stage: Stage<'_>, _event: &Event) {}
+    fn told(&mut self, _stage: RenderContext<'_>, _event: &TransferEvent) {}
 
     /// A task ended.
-    fn ended(&mut self, stage: Stage<'_>, end: Self::End);
+    fn ended(&mut self, stage: RenderContext<'_>, end: Self::End);
 
     /// Time went on: called some ten times a second.
-    fn tick(&mut self, _stage: Stage<'_>) {}
+    fn tick(&mut self, _stage: RenderContext<'_>) {}
 }
 
 /// Listens to signals and events from when it is made.
-pub(super) struct Watch {
+pub(super) struct RunLoop {
     /// For the loop.
-    signals: Signals,
+    signals: StopSignals,
     /// For when the loop cannot hear them.
-    backstop: Signals,
+    backstop: StopSignals,
     /// What the tasks tell.
-    events: mpsc::Receiver<Event>,
+    events: mpsc::Receiver<TransferEvent>,
     /// Asks the tasks to stop.
     stop: CancellationToken,
     /// What `now` counts from.
     begun: Instant,
 }
 
-impl Watch {
+impl RunLoop {
     /// Begins to listen; also gives where to tell events. When the last of those senders is gone, the watch is over.
     ///
     /// # Errors
     /// That signals cannot be listened to.
-    pub(super) fn begin() -> Result<(Self, EventSender), CannotBegin> {
+    pub(super) fn begin() -> Result<(Self, TransferEventSender), StartError> {
         let (sender, events) = mpsc::channel(EVENTS);
         let watch = Self {
-            signals: Signals::listen().map_err(CannotBegin::Signals)?,
-            backstop: Signals::listen().map_err(CannotBegin::Signals)?,
+            signals: StopSignals::listen().map_err(StartError::Signals)?,
+            backstop: StopSignals::listen().map_err(StartError::Signals)?,
             events,
             stop: CancellationToken::new(),
             begun: Instant::now(),
@@ -114,11 +114,15 @@ impl Watch {
     /// Watches over a crew until nothing more can happen. Says how long that took.
     ///
     /// After the first signal tasks are asked to stop; at the second the process ends.
-    pub(super) async fn over<C: Crew>(self, crew: &mut C, screen: &mut dyn Renderer) -> Duration {
+    pub(super) async fn over<C: TaskSet>(
+        self,
+        crew: &mut C,
+        screen: &mut dyn Renderer,
+    ) -> Duration {
         let (mut signals, mut events, begun) = (self.signals, self.events, self.begun);
         let mut guard = JoinSet::new();
         guard.spawn(backstop(self.backstop, self.stop.clone()));
-        let mut floor = Floor {
+        let mut floor = RunLoopState {
             crew,
             stop: self.stop,
             stopping: false,
@@ -130,10 +134,10 @@ impl Watch {
             // Events before ends: a job's last event is shown before its end is told.
             let happening = tokio::select! {
                 biased;
-                asked = signals.next() => Happening::Signal(asked),
-                event = events.recv() => Happening::Told(event),
-                Some(end) = floor.crew.tasks().join_next() => Happening::Ended(end),
-                () = sleep_until(begun + floor.next) => Happening::Tick,
+                asked = signals.next() => RunEvent::Signal(asked),
+                event = events.recv() => RunEvent::Told(event),
+                Some(end) = floor.crew.tasks().join_next() => RunEvent::Ended(end),
+                () = sleep_until(begun + floor.next) => RunEvent::Tick,
             };
             if floor.on(happening).is_break() {
                 break;
@@ -143,7 +147,7 @@ impl Watch {
         }
         // The last end may still wait when the last event, and with it the channel, is gone.
         while let Some(end) = floor.crew.tasks().join_next().await {
-            let _ = floor.on(Happening::Ended(end));
+            let _ = floor.on(RunEvent::Ended(end));
         }
         floor.screen.close();
         begun.elapsed()
@@ -152,21 +156,21 @@ impl Watch {
 
 /// Hears signals where the loop cannot, while it waits for a reader of standard output: tasks are asked to stop at the first,
 /// and some time after the second, which the loop would have obeyed by then, the process ends.
-async fn backstop(mut signals: Signals, stop: CancellationToken) {
+async fn backstop(mut signals: StopSignals, stop: CancellationToken) {
     signals.next().await;
     stop.cancel();
     // A hang-up that is told twice is one.
-    while signals.next().await != Asked::End {}
+    while signals.next().await != SignalRequest::End {}
     tokio::time::sleep(GRACE).await;
     abort()
 }
 
 /// What happened.
-enum Happening<E> {
+enum RunEvent<E> {
     /// A signal.
-    Signal(Asked),
+    Signal(SignalRequest),
     /// A task tells something; `None`: none will any more.
-    Told(Option<Event>),
+    Told(Option<TransferEvent>),
     /// A task ended, or panicked.
     Ended(Result<E, JoinError>),
     /// It is time for a frame.
@@ -174,7 +178,7 @@ enum Happening<E> {
 }
 
 /// The state that the loop decides on.
-struct Floor<'a, C> {
+struct RunLoopState<'a, C> {
     /// Decides about the tasks.
     crew: &'a mut C,
     /// Asks tasks to stop.
@@ -189,26 +193,26 @@ struct Floor<'a, C> {
     next: Duration,
 }
 
-impl<C: Crew> Floor<'_, C> {
+impl<C: TaskSet> RunLoopState<'_, C> {
     /// Something happened; breaks when nothing more will.
-    fn on(&mut self, happening: Happening<C::End>) -> ControlFlow<()> {
+    fn on(&mut self, happening: RunEvent<C::End>) -> ControlFlow<()> {
         let now = self.begun.elapsed();
         match happening {
-            Happening::Told(None) => return ControlFlow::Break(()),
-            Happening::Told(Some(event)) => {
+            RunEvent::Told(None) => return ControlFlow::Break(()),
+            RunEvent::Told(Some(event)) => {
                 self.crew.told((self.screen, now), &event);
                 self.screen.event(now, &event);
             }
-            Happening::Tick => {}
-            Happening::Ended(Ok(end)) => self.crew.ended((self.screen, now), end),
+            RunEvent::Tick => {}
+            RunEvent::Ended(Ok(end)) => self.crew.ended((self.screen, now), end),
             // Tasks are never aborted here, so it panicked: the bug is passed on.
-            Happening::Ended(Err(error)) => std::panic::resume_unwind(error.into_panic()),
-            Happening::Signal(Asked::HangUp) if self.stopping => {}
-            Happening::Signal(_) if self.stopping => {
+            RunEvent::Ended(Err(error)) => std::panic::resume_unwind(error.into_panic()),
+            RunEvent::Signal(SignalRequest::HangUp) if self.stopping => {}
+            RunEvent::Signal(_) if self.stopping => {
                 self.screen.close();
                 abort();
             }
-            Happening::Signal(_) => {
+            RunEvent::Signal(_) => {
                 self.stopping = true;
                 self.stop.cancel();
                 self.screen.say("haul: stopping; once more to stop at once");

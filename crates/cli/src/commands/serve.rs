@@ -16,66 +16,67 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use haul_serve::observe::AccessLog;
-use haul_serve::store::Disk;
-use haul_serve::{Server, ServerOptions};
-use haul_service::observe::{Admin, Source};
+use haul_serve::store::DiskThreads;
+use haul_serve::{FileServer, FileServerOptions};
+use haul_service::observe::{AdminEndpoint, MetricSource};
 use tokio::runtime::{Builder, Runtime};
 
-use super::service::endpoint::{self, Endpoint};
+use super::service::endpoint::{self, AdminAddresses};
 use super::service::log;
 use super::service::manager::{notify, told};
-use super::service::trouble::Trouble;
+use super::service::trouble::CommandError;
 use crate::args::ServeArgs;
-use crate::exit::Exit;
+use crate::exit::ExitReason;
 use crate::limits;
 use crate::settings::ServeSettings;
 use crate::signals::ServerSignals;
-use attend::Attendant;
-use banner::Banner;
-use doors::Doors;
-use reload::Reload;
+use attend::ServeSupervisor;
+use banner::ServeBanner;
+use doors::ServeListeners;
+use reload::CertificateReloader;
 
 /// Serves until a signal.
 pub(crate) fn run(args: &ServeArgs) -> ExitCode {
     begin(args).unwrap_or_else(|trouble| trouble.tell()).into()
 }
 
-fn begin(args: &ServeArgs) -> Result<Exit, Trouble> {
+fn begin(args: &ServeArgs) -> Result<ExitReason, CommandError> {
     let settings = ServeSettings::resolve(args)?;
     // Before signals are taken over: to count a quota may take long, and can be ended as ever.
     let store = folder::open(&settings.folder, &settings.store)?;
     let open_log = |options| log::open(AccessLog::NAME, options, settings.quiet);
     let log = settings.log.as_ref().map(open_log).transpose()?;
-    let runtime = runtime().map_err(|error| Trouble::local(format!("cannot start: {error}")))?;
+    let runtime =
+        runtime().map_err(|error| CommandError::local(format!("cannot start: {error}")))?;
     let entered = runtime.enter();
     let mut signals = ServerSignals::listen()
-        .map_err(|error| Trouble::local(format!("cannot listen to signals: {error}")))?;
-    let doors = Doors::open(&settings)?;
+        .map_err(|error| CommandError::local(format!("cannot listen to signals: {error}")))?;
+    let doors = ServeListeners::open(&settings)?;
     let access_log = |log| AccessLog::new(log, settings.log_format);
-    let server = ServerOptions {
+    let server = FileServerOptions {
         log: log.clone().map(access_log),
         hosts: doors.hosts(&settings),
         ..settings.server.clone()
     };
     let metrics = Arc::clone(&server.metrics);
-    let disk = Disk::new(runtime.handle().clone());
-    let server = Arc::new(Server::new(Arc::clone(&store), disk, server));
-    let endpoint = Endpoint::open(settings.admin.as_ref(), ("-l", &doors.locals()))?;
-    let banner = Banner::of(&doors, &store, endpoint.locals());
-    let reload = Reload {
+    let disk = DiskThreads::new(runtime.handle().clone());
+    let server = Arc::new(FileServer::new(Arc::clone(&store), disk, server));
+    let endpoint = AdminAddresses::open(settings.admin.as_ref(), ("-l", &doors.locals()))?;
+    let banner = ServeBanner::of(&doors, &store, endpoint.locals());
+    let reload = CertificateReloader {
         certificates: doors.tls.as_ref().map(|tls| Arc::clone(&tls.certificates)),
         log: log.clone(),
     };
     let notify = notify();
     let (crew, files) = doors.staff(&server, &settings)?;
-    let mut sources: Vec<Arc<dyn Source>> = vec![metrics, Arc::new(endpoint::process())];
-    sources.extend(log.clone().map(|log| log as Arc<dyn Source>));
-    let endpoint = endpoint.serve(Admin::new(sources, crew.stopper()))?;
+    let mut sources: Vec<Arc<dyn MetricSource>> = vec![metrics, Arc::new(endpoint::process())];
+    sources.extend(log.clone().map(|log| log as Arc<dyn MetricSource>));
+    let endpoint = endpoint.serve(AdminEndpoint::new(sources, crew.stopper()))?;
     banner.show(&settings);
     drop(entered);
     let exit = runtime.block_on(async {
         told(notify.ready());
-        let attendant = Attendant::new(Arc::clone(&server), reload, &notify, settings.quiet);
+        let attendant = ServeSupervisor::new(Arc::clone(&server), reload, &notify, settings.quiet);
         attendant.attend(&mut signals).await;
         told(notify.stopping());
         let exit = ending::end(crew, settings.grace, &mut signals, settings.quiet).await;
@@ -96,7 +97,7 @@ fn runtime() -> io::Result<Runtime> {
     limits::room_to_begin()?;
     Builder::new_multi_thread()
         .worker_threads(1)
-        .max_blocking_threads(Disk::THREADS)
+        .max_blocking_threads(DiskThreads::THREADS)
         .enable_all()
         .build()
 }

@@ -10,8 +10,8 @@ use std::time::SystemTime;
 use haul_serve::access::sign_url;
 
 use crate::args::{HttpUrl, SignArgs};
-use crate::exit::Exit;
-use crate::message::{self, Form, note, warning_text};
+use crate::exit::ExitReason;
+use crate::message::{self, JsonOutputs, note, warning_text};
 use crate::output;
 use crate::settings::{exposed, signing_key};
 
@@ -24,13 +24,13 @@ pub(crate) fn run(args: &SignArgs) -> ExitCode {
         (Some(file), ..) => make_key(file),
         (None, Some(url), Some(key)) => sign(args, url, key),
         // The parser does not let it come to this.
-        (None, ..) => Err(Exit::Usage),
+        (None, ..) => Err(ExitReason::Usage),
     };
-    done.map_or_else(Into::into, |()| Exit::Done.into())
+    done.map_or_else(Into::into, |()| ExitReason::Done.into())
 }
 
-fn sign(args: &SignArgs, url: &HttpUrl, key: &Path) -> Result<(), Exit> {
-    let fail = |exit, text: &str, hint: Option<&str>| Form::default().fail(exit, text, hint);
+fn sign(args: &SignArgs, url: &HttpUrl, key: &Path) -> Result<(), ExitReason> {
+    let fail = |exit, text: &str, hint: Option<&str>| JsonOutputs::default().fail(exit, text, hint);
     if let Some(warning) = exposed(key) {
         note(&warning_text(&message::harmless(&warning)));
     }
@@ -39,12 +39,12 @@ fn sign(args: &SignArgs, url: &HttpUrl, key: &Path) -> Result<(), Exit> {
     let expires = SystemTime::now() + args.expires.0;
     let signed = sign_url(&key, args.method, &url.0, expires).map_err(|error| {
         let hint = "the path must be that of a file or folder of the server";
-        fail(Exit::Usage, &message::chain(&error), Some(hint))
+        fail(ExitReason::Usage, &message::chain(&error), Some(hint))
     })?;
     output::lines([signed]).map_err(|error| output::undelivered(&error))
 }
 
-fn make_key(file: &Path) -> Result<(), Exit> {
+fn make_key(file: &Path) -> Result<(), ExitReason> {
     if file == Path::new("-") {
         return random_key()
             .and_then(|key| output::lines([key]))
@@ -59,7 +59,7 @@ fn make_key(file: &Path) -> Result<(), Exit> {
             _ => "name a file in a folder that is there and that you may write to",
         };
         let text = format!("cannot make the key {shown}: {error}");
-        Form::default().fail(Exit::LocalIo, &text, Some(hint))
+        JsonOutputs::default().fail(ExitReason::LocalIo, &text, Some(hint))
     })?;
     note(&format!(
         "haul: made {shown}; haul serve --sign-key and haul sign --key take it"

@@ -3,20 +3,20 @@
 use std::io;
 use std::time::Duration;
 
-use haul_transfer::{GetError, Job, Outcome, Output};
+use haul_transfer::{DownloadJob, DownloadOutcome, GetError, JobOutput};
 
 use crate::args::MessageArgs;
-use crate::exit::{Exit, Tally};
+use crate::exit::{ExitReason, ExitTally};
 use crate::progress::Renderer;
 use crate::{message, output, report};
 
 /// Tells ends as they come, and what they come to.
 #[derive(Debug)]
-pub(super) struct Teller<'a> {
+pub(super) struct ResultWriter<'a> {
     /// What to tell.
     args: &'a MessageArgs,
     /// How jobs ended.
-    tally: Tally,
+    tally: ExitTally,
     /// Jobs that ended well.
     pub(super) done: usize,
     /// What those brought in this run.
@@ -25,11 +25,11 @@ pub(super) struct Teller<'a> {
     pub(super) resumable: bool,
 }
 
-impl<'a> Teller<'a> {
+impl<'a> ResultWriter<'a> {
     pub(super) fn new(args: &'a MessageArgs) -> Self {
         Self {
             args,
-            tally: Tally::default(),
+            tally: ExitTally::default(),
             done: 0,
             bytes: 0,
             resumable: false,
@@ -40,10 +40,12 @@ impl<'a> Teller<'a> {
     pub(super) fn ended(
         &mut self,
         (screen, now): (&mut dyn Renderer, Duration),
-        job: &Job,
-        result: &Result<Outcome, GetError>,
+        job: &DownloadJob,
+        result: &Result<DownloadOutcome, GetError>,
     ) {
-        let mut exit = result.as_ref().map_or_else(Exit::of, |_| Exit::Done);
+        let mut exit = result
+            .as_ref()
+            .map_or_else(ExitReason::of, |_| ExitReason::Done);
         if let Err(error) = self.to_stdout(job, result) {
             self.undelivered(screen, &error);
         }
@@ -54,8 +56,8 @@ impl<'a> Teller<'a> {
                 screen.stopped(now, job.id, error);
             }
             // `haul get -o - URL | head` ends quietly, as every tool in a pipe does.
-            Err(error) if job.output == Output::Stdout && is_broken_pipe(error) => {
-                exit = Exit::ReaderGone
+            Err(error) if job.output == JobOutput::Stdout && is_broken_pipe(error) => {
+                exit = ExitReason::ReaderGone
             }
             Err(error) => screen.failed(now, job.id, error),
         }
@@ -63,12 +65,12 @@ impl<'a> Teller<'a> {
     }
 
     /// What was named cannot be a job; that was told.
-    pub(super) fn unusable(&mut self, exit: Exit) {
+    pub(super) fn unusable(&mut self, exit: ExitReason) {
         self.tally.add(exit);
     }
 
     /// The code of `jobs` jobs, and of telling about them.
-    pub(super) fn exit(&mut self, screen: &mut dyn Renderer, jobs: usize) -> Exit {
+    pub(super) fn exit(&mut self, screen: &mut dyn Renderer, jobs: usize) -> ExitReason {
         if let Some(error) = screen.lost() {
             // What could not be written to standard error cannot be told there either.
             self.tally.undelivered(output::exit(&error));
@@ -76,12 +78,17 @@ impl<'a> Teller<'a> {
         self.tally.exit(jobs)
     }
 
-    fn done(&mut self, (screen, now): (&mut dyn Renderer, Duration), job: &Job, outcome: &Outcome) {
+    fn done(
+        &mut self,
+        (screen, now): (&mut dyn Renderer, Duration),
+        job: &DownloadJob,
+        outcome: &DownloadOutcome,
+    ) {
         self.done += 1;
         self.bytes += report::came(outcome);
         let digests = report::checksums(outcome, &job.checksums);
         // Standard output holds the file itself.
-        if job.output == Output::Stdout
+        if job.output == JobOutput::Stdout
             && !digests.is_empty()
             && let Err(error) = screen.digests(now, (job.id, outcome), &digests)
         {
@@ -93,9 +100,13 @@ impl<'a> Teller<'a> {
         }
     }
 
-    fn to_stdout(&self, job: &Job, result: &Result<Outcome, GetError>) -> io::Result<()> {
+    fn to_stdout(
+        &self,
+        job: &DownloadJob,
+        result: &Result<DownloadOutcome, GetError>,
+    ) -> io::Result<()> {
         match result {
-            _ if job.output == Output::Stdout => Ok(()),
+            _ if job.output == JobOutput::Stdout => Ok(()),
             Ok(outcome) if self.args.json => output::lines([report::object(job.id, outcome)]),
             Ok(outcome) => match report::checksums(outcome, &job.checksums) {
                 none if none.is_empty() => Ok(()),
@@ -109,7 +120,7 @@ impl<'a> Teller<'a> {
     /// A result could not be written: told once, and not where nobody reads it any more.
     fn undelivered(&mut self, screen: &mut dyn Renderer, error: &io::Error) {
         let exit = output::exit(error);
-        if self.tally.undelivered(exit) && exit != Exit::ReaderGone {
+        if self.tally.undelivered(exit) && exit != ExitReason::ReaderGone {
             let (text, hint) = output::explain(error);
             screen.say(&message::error_text(&text, Some(hint)));
         }

@@ -19,24 +19,24 @@ mod table;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use haul_service::listen::Handed;
-use haul_service::observe::{Admin, Source};
-use haul_tunnel::{Engine, EngineOptions};
+use haul_service::listen::InheritedSockets;
+use haul_service::observe::{AdminEndpoint, MetricSource};
+use haul_tunnel::{TunnelEngine, TunnelEngineOptions};
 use tokio::runtime::{Builder, Runtime};
 
-use super::service::endpoint::{self, Endpoint};
+use super::service::endpoint::{self, AdminAddresses};
 use super::service::log;
 use super::service::manager::{notify, told};
-use super::service::trouble::Trouble;
+use super::service::trouble::CommandError;
 use crate::args::{TunnelArgs, TunnelCommand};
-use crate::exit::Exit;
+use crate::exit::ExitReason;
 use crate::limits;
 use crate::message::{harmless, note, warning_text};
-use crate::settings::{Passwords, Said, TunnelSettings};
+use crate::settings::{PromptedPasswords, Sourced, TunnelSettings};
 use crate::signals::ServerSignals;
-use attend::Attendant;
-use banner::Banner;
-use doors::Doors;
+use attend::TunnelSupervisor;
+use banner::TunnelBanner;
+use doors::TunnelListenerSet;
 
 /// What the log is called.
 const LOG: &str = "connection log";
@@ -51,37 +51,38 @@ pub(crate) fn run(args: &TunnelArgs) -> ExitCode {
     done.unwrap_or_else(|trouble| trouble.tell()).into()
 }
 
-fn begin(args: &TunnelArgs) -> Result<Exit, Trouble> {
+fn begin(args: &TunnelArgs) -> Result<ExitReason, CommandError> {
     // Before signals are taken over: a question for a password ends by them as ever.
-    let passwords = Arc::new(Passwords::default());
+    let passwords = Arc::new(PromptedPasswords::default());
     let settings = TunnelSettings::resolve(args, &passwords)?;
     passwords.silence();
     let running = settings.running.clone();
     if let Some(shortage) = running.max_connections.shortage() {
-        return Err(Trouble::local(shortage).hint("ulimit -n 1024 allows some hundreds"));
+        return Err(CommandError::local(shortage).hint("ulimit -n 1024 allows some hundreds"));
     }
-    let open_log = |said: &Said<_>| {
+    let open_log = |said: &Sourced<_>| {
         log::open(LOG, &said.value, running.quiet).map_err(|trouble| trouble.of(&said.by))
     };
     let log = running.log.as_ref().map(open_log).transpose()?;
     let runtime = runtime(running.threads)?;
     let entered = runtime.enter();
     let mut signals = ServerSignals::listen()
-        .map_err(|error| Trouble::local(format!("cannot listen to signals: {error}")))?;
-    let engine = Engine::new(EngineOptions {
+        .map_err(|error| CommandError::local(format!("cannot listen to signals: {error}")))?;
+    let engine = TunnelEngine::new(TunnelEngineOptions {
         max_connections: running.max_connections.connections(),
         max_by: running.max_connections.by().into(),
         log: log.clone().map(|log| (log, running.log_format)),
     });
-    let mut doors = Doors::new(engine.clone(), Handed::take()?);
+    let mut doors = TunnelListenerSet::new(engine.clone(), InheritedSockets::take()?);
     doors.open(&settings.tunnels)?;
     let others = ("SPEC", &doors.locals()[..]);
-    let endpoint = Endpoint::open(running.admin.as_ref(), others)?;
+    let endpoint = AdminAddresses::open(running.admin.as_ref(), others)?;
     doors.beside(endpoint.locals());
-    Banner::of(&doors, endpoint.locals()).show(&settings);
-    let mut sources: Vec<Arc<dyn Source>> = vec![engine.metrics(), Arc::new(endpoint::process())];
-    sources.extend(log.clone().map(|log| log as Arc<dyn Source>));
-    let admin = || Admin::new(sources.clone(), engine.closing()).page(engine.page());
+    TunnelBanner::of(&doors, endpoint.locals()).show(&settings);
+    let mut sources: Vec<Arc<dyn MetricSource>> =
+        vec![engine.metrics(), Arc::new(endpoint::process())];
+    sources.extend(log.clone().map(|log| log as Arc<dyn MetricSource>));
+    let admin = || AdminEndpoint::new(sources.clone(), engine.closing()).page(engine.page());
     let endpoint = endpoint.serve(admin())?;
     let own = answering::open(admin()).unwrap_or_else(|why| {
         if !running.quiet {
@@ -94,7 +95,7 @@ fn begin(args: &TunnelArgs) -> Result<Exit, Trouble> {
     drop(entered);
     let exit = runtime.block_on(async {
         told(notify.ready());
-        let attendant = Attendant::new(
+        let attendant = TunnelSupervisor::new(
             (doors, engine.clone()),
             (args, passwords),
             log.clone(),
@@ -115,7 +116,7 @@ fn begin(args: &TunnelArgs) -> Result<Exit, Trouble> {
     Ok(exit)
 }
 
-fn runtime(threads: usize) -> Result<Runtime, Trouble> {
+fn runtime(threads: usize) -> Result<Runtime, CommandError> {
     // Also for one: names that are looked up, and words to a terminal that stands still, hold up the thread that attends, and not it.
     let runtime = limits::room_to_begin().and_then(|()| {
         Builder::new_multi_thread()
@@ -123,5 +124,5 @@ fn runtime(threads: usize) -> Result<Runtime, Trouble> {
             .enable_all()
             .build()
     });
-    runtime.map_err(|error| Trouble::local(format!("cannot start: {error}")))
+    runtime.map_err(|error| CommandError::local(format!("cannot start: {error}")))
 }

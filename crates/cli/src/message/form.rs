@@ -8,20 +8,20 @@ use std::ffi::OsString;
 use serde_json::json;
 
 use crate::args::{GetArgs, ProgressKind};
-use crate::exit::Exit;
+use crate::exit::ExitReason;
 use crate::output;
 use crate::progress;
 
 /// Which objects were asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Form {
+pub(crate) struct JsonOutputs {
     /// `--json`.
     pub(crate) result: bool,
     /// `--progress json`.
     pub(crate) progress: bool,
 }
 
-impl Form {
+impl JsonOutputs {
     /// What arguments ask for.
     pub(crate) fn of(args: &GetArgs) -> Self {
         Self {
@@ -47,7 +47,7 @@ impl Form {
     }
 
     /// Tells a failure. Nobody is left to tell when that fails too.
-    pub(crate) fn fail(self, exit: Exit, text: &str, hint: Option<&str>) -> Exit {
+    pub(crate) fn fail(self, exit: ExitReason, text: &str, hint: Option<&str>) -> ExitReason {
         let (class, message) = (exit.name(), super::harmless(text));
         let hint = hint.map(super::harmless);
         if self.result {
@@ -70,32 +70,32 @@ mod tests {
 
     #[test]
     fn objects_are_asked_for_even_by_a_wrong_command_line() {
-        let form = |line: &str| Form::of_words(line.split(' ').map(OsString::from));
+        let form = |line: &str| JsonOutputs::of_words(line.split(' ').map(OsString::from));
         let (result, progress) = (true, true);
         assert_eq!(
             form("haul get --json --bogus"),
-            Form {
+            JsonOutputs {
                 result,
-                ..Form::default()
+                ..JsonOutputs::default()
             }
         );
         assert_eq!(
             form("haul get --progress json"),
-            Form {
+            JsonOutputs {
                 progress,
-                ..Form::default()
+                ..JsonOutputs::default()
             }
         );
         assert_eq!(
             form("haul --progress=json --json"),
-            Form { result, progress }
+            JsonOutputs { result, progress }
         );
         for line in [
             "haul get json --progress",
             "haul get --progress plain json",
             "haul get -- --json",
         ] {
-            assert_eq!(form(line), Form::default(), "{line}");
+            assert_eq!(form(line), JsonOutputs::default(), "{line}");
         }
     }
 }

@@ -14,11 +14,11 @@ use std::error::Error;
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-use haul_net::{Family, Kind, ProxySource, Refusal, TlsProblem, Via};
+use haul_net::{AddressFamily, Kind, ProxyName, ProxyRefusal, ProxySource, TlsProblem};
 use haul_plan::RedirectError;
 use haul_transfer::GetError;
 
-pub(crate) use form::Form;
+pub(crate) use form::JsonOutputs;
 pub(crate) use tunnel::tunnel_hint;
 pub(crate) use usage::usage;
 
@@ -105,13 +105,13 @@ fn transport_hint(error: &haul_net::Error) -> Option<&'static str> {
         Kind::Connect(_) | Kind::ConnectTimeout(_) => {
             "is the host up, the port right, and is a proxy needed (--proxy)?"
         }
-        Kind::NoAddress(_, Family::V4) => "leave out -4/--ipv4",
+        Kind::NoAddress(_, AddressFamily::V4) => "leave out -4/--ipv4",
         Kind::NoAddress(..) => "leave out -6/--ipv6",
         Kind::UnusableProxy(_) => "--proxy '' goes without, --proxy URL names another",
         Kind::ProxyAuth(_) => PROXY_LOGIN,
         Kind::ProxyRefused(_) => match error.refusal() {
-            Some(Refusal::Unreachable) => "is the target up, and its host and port right?",
-            Some(Refusal::NotAllowed) => {
+            Some(ProxyRefusal::Unreachable) => "is the target up, and its host and port right?",
+            Some(ProxyRefusal::NotAllowed) => {
                 "the proxy does not allow this target; --proxy '' goes around it"
             }
             _ => {
@@ -141,7 +141,7 @@ fn transport_hint(error: &haul_net::Error) -> Option<&'static str> {
 const PROXY_LOGIN: &str = "give its login before its host, as user:password@host:port, in --proxy or, seen by fewer, in http_proxy, https_proxy or all_proxy";
 
 /// What goes wrong at a proxy is mended at the proxy.
-fn proxy_hint(proxy: &Via, kind: &Kind) -> Option<&'static str> {
+fn proxy_hint(proxy: &ProxyName, kind: &Kind) -> Option<&'static str> {
     Some(match kind {
         Kind::NoSuchHost(_) | Kind::Resolve(_) | Kind::Connect(_) | Kind::ConnectTimeout(_) => {
             match proxy.source {
@@ -168,14 +168,14 @@ mod tests {
 
     #[derive(Debug, thiserror::Error)]
     #[error("{text}")]
-    struct Level {
+    struct ErrorLevel {
         text: &'static str,
         #[source]
         source: Option<Box<Self>>,
     }
 
-    fn level(text: &'static str, source: Option<Level>) -> Level {
-        Level {
+    fn level(text: &'static str, source: Option<ErrorLevel>) -> ErrorLevel {
+        ErrorLevel {
             text,
             source: source.map(Box::new),
         }

@@ -1,7 +1,7 @@
 //! What a user of `haul tunnel` may do about a target that was not reached. The kinds of errors are those of downloads; the flags that
 //! help are others, and what fails at a proxy is mended there.
 
-use haul_net::{Error, Family, Kind, ProxySource, Refusal, TlsProblem};
+use haul_net::{AddressFamily, Error, Kind, ProxyRefusal, ProxySource, TlsProblem};
 
 /// What to do, where that is known.
 pub(crate) fn tunnel_hint(error: &Error) -> Option<&'static str> {
@@ -49,7 +49,7 @@ pub(crate) fn tunnel_hint(error: &Error) -> Option<&'static str> {
         Kind::Connect(_) | Kind::ConnectTimeout(_) => {
             "is the host up, the port right, and is a proxy needed (-p)?"
         }
-        Kind::NoAddress(_, Family::V4) => "leave out -4/--ipv4",
+        Kind::NoAddress(_, AddressFamily::V4) => "leave out -4/--ipv4",
         Kind::NoAddress(..) => "leave out -6/--ipv6",
         Kind::Tls(problem) => return of_tls(*problem, is_of_proxy),
         _ => return None,
@@ -92,10 +92,10 @@ fn of_tls(problem: TlsProblem, is_of_proxy: bool) -> Option<&'static str> {
 }
 
 /// What to do where the proxy was reached and will not.
-fn refused(why: Option<Refusal>) -> &'static str {
+fn refused(why: Option<ProxyRefusal>) -> &'static str {
     match why {
-        Some(Refusal::Unreachable) => "is the target up, and its host and port right?",
-        Some(Refusal::NotAllowed) => {
+        Some(ProxyRefusal::Unreachable) => "is the target up, and its host and port right?",
+        Some(ProxyRefusal::NotAllowed) => {
             "the proxy does not allow this target: many allow port 443 alone"
         }
         _ => "the proxy does not say why: is the target up, and allowed?",

@@ -10,31 +10,31 @@ use clap::CommandFactory as _;
 use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use super::Form;
-use crate::args::{Args, ValueError};
-use crate::exit::Exit;
+use super::JsonOutputs;
+use crate::args::{CliArgs, ValueError};
+use crate::exit::ExitReason;
 use crate::output;
 
 /// Prints what is wrong in the form asked for, or the help or version that was asked for.
-pub(crate) fn usage(error: &Error, form: Form) -> ExitCode {
+pub(crate) fn usage(error: &Error, form: JsonOutputs) -> ExitCode {
     if !error.use_stderr() {
         return help(error).into();
     }
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         let _ = error.print();
-        return Exit::Usage.into();
+        return ExitReason::Usage.into();
     }
     let (text, hint) = explain(error);
-    form.fail(Exit::Usage, &text, Some(&hint)).into()
+    form.fail(ExitReason::Usage, &text, Some(&hint)).into()
 }
 
 /// Help and version are a result like any other.
-fn help(error: &Error) -> Exit {
+fn help(error: &Error) -> ExitReason {
     let printed = output::stdout_is_open()
         .and_then(|()| error.print())
         .and_then(|()| std::io::stdout().flush());
     match printed {
-        Ok(()) => Exit::Done,
+        Ok(()) => ExitReason::Done,
         Err(error) => output::undelivered(&error),
     }
 }
@@ -141,7 +141,7 @@ fn both(error: &Error, flag: &str) -> String {
     let Some(long) = flag.strip_prefix("--") else {
         return flag.to_owned();
     };
-    let (all, meant) = (Args::command(), command(error));
+    let (all, meant) = (CliArgs::command(), command(error));
     let mut known = all
         .find_subcommand(meant)
         .into_iter()
@@ -163,7 +163,7 @@ fn suggestion(error: &Error) -> String {
 /// Which command was meant, as the usage that belongs to the error names it, or the command line: downloads, if neither does.
 fn command(error: &Error) -> String {
     let is_known = |name: &str| {
-        let known = Args::command();
+        let known = CliArgs::command();
         known.get_subcommands().any(|sub| sub.get_name() == name)
     };
     let usage = match error.get(ContextKind::Usage) {
@@ -203,11 +203,11 @@ mod tests {
     use clap::Parser as _;
 
     use super::*;
-    use crate::args::Args;
+    use crate::args::CliArgs;
 
     fn told(line: &str) -> String {
         let words = std::iter::once("haul").chain(line.split('|'));
-        let (text, hint) = explain(&Args::try_parse_from(words).unwrap_err());
+        let (text, hint) = explain(&CliArgs::try_parse_from(words).unwrap_err());
         format!("{text} / {hint}")
     }
 

@@ -4,28 +4,28 @@ use std::io;
 use std::time::Duration;
 
 use console::Term;
-use haul_transfer::{Event, Outcome};
+use haul_transfer::{DownloadOutcome, TransferEvent};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 
 use super::Renderer;
-use super::picture::Picture;
+use super::picture::ProgressFrame;
 use crate::{message, output};
 
 /// Bars for all that is going on.
-pub(super) struct Bars {
+pub(super) struct BarRenderer {
     /// What is going on.
-    picture: Box<dyn Picture>,
+    picture: Box<dyn ProgressFrame>,
     /// Where it is drawn.
-    screen: Screen,
+    screen: StderrTerm,
     /// All lines together: they are always drawn at once.
     drawn: ProgressBar,
     /// Nothing is drawn any more.
     closed: bool,
 }
 
-impl Bars {
-    pub(super) fn new(picture: Box<dyn Picture>) -> Self {
-        let screen = Screen(Term::buffered_stderr());
+impl BarRenderer {
+    pub(super) fn new(picture: Box<dyn ProgressFrame>) -> Self {
+        let screen = StderrTerm(Term::buffered_stderr());
         // Frames come at their own pace: drawing must not skip one, least of all the last.
         let target = ProgressDrawTarget::term_like_with_hz(Box::new(screen.clone()), u8::MAX);
         let drawn = ProgressBar::with_draw_target(None, target);
@@ -59,8 +59,8 @@ impl Bars {
     }
 }
 
-impl Renderer for Bars {
-    fn event(&mut self, now: Duration, event: &Event) {
+impl Renderer for BarRenderer {
+    fn event(&mut self, now: Duration, event: &TransferEvent) {
         if let Some(line) = self.picture.event(now, event) {
             self.say(&line);
         }
@@ -81,7 +81,7 @@ impl Renderer for Bars {
     fn digests(
         &mut self,
         _now: Duration,
-        _of: (u64, &Outcome),
+        _of: (u64, &DownloadOutcome),
         lines: &[String],
     ) -> io::Result<()> {
         self.refresh();
@@ -103,9 +103,9 @@ impl Renderer for Bars {
 
 /// Standard error, drawn on even where it is no terminal: `--progress bar` is obeyed.
 #[derive(Debug, Clone)]
-struct Screen(Term);
+struct StderrTerm(Term);
 
-impl TermLike for Screen {
+impl TermLike for StderrTerm {
     fn width(&self) -> u16 {
         self.0.size_checked().map_or(80, |(_, width)| width)
     }

@@ -3,51 +3,51 @@
 use std::time::Duration;
 
 use console::measure_text_width;
-use haul_transfer::batch::{Board, Slow, Summary};
-use haul_transfer::manifest::{Millis, Row, RowError, State};
-use haul_transfer::{Class, Event};
+use haul_transfer::batch::{BatchSnapshot, BatchSummary, SlowJob};
+use haul_transfer::manifest::{ManifestRow, RowError, RowState, RowTimings};
+use haul_transfer::{ErrorClass, TransferEvent};
 
-use super::json::Json;
-use super::picture::Picture;
-use super::plain::Plain;
-use super::tally::Tally;
+use super::json::JsonRenderer;
+use super::picture::ProgressFrame;
+use super::plain::PlainRenderer;
+use super::tally::BatchProgress;
 
 fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
 /// A look at a batch of which so many of 400 000 files are done and some failed.
-fn look(done: u64, failed: u64, complete: bool) -> Event {
-    let summary = Summary {
+fn look(done: u64, failed: u64, complete: bool) -> TransferEvent {
+    let summary = BatchSummary {
         listed: 400_000,
         complete,
         done,
         failed,
         bytes: done << 13,
-        ..Summary::default()
+        ..BatchSummary::default()
     };
-    Event::Board(Box::new(Board {
+    TransferEvent::Board(Box::new(BatchSnapshot {
         summary,
         running: 64,
         slowest: None,
     }))
 }
 
-fn slow(elapsed: Duration, bytes: Option<u64>) -> Event {
-    let Event::Board(mut board) = look(1200, 3, true) else {
+fn slow(elapsed: Duration, bytes: Option<u64>) -> TransferEvent {
+    let TransferEvent::Board(mut board) = look(1200, 3, true) else {
         unreachable!()
     };
     let url = url::Url::parse("http://h.test/a/rather/long/path/of/a/file.bin?sig=s3cret").unwrap();
-    board.slowest = Some(Slow {
+    board.slowest = Some(SlowJob {
         url,
         elapsed,
         bytes,
     });
-    Event::Board(board)
+    TransferEvent::Board(board)
 }
 
-fn tally(events: &[(u64, Event)]) -> Tally {
-    let mut tally = Tally::new(false, false);
+fn tally(events: &[(u64, TransferEvent)]) -> BatchProgress {
+    let mut tally = BatchProgress::new(false, false);
     for (at, event) in events {
         tally.event(ms(*at), event);
         tally.tick(ms(*at));
@@ -55,16 +55,16 @@ fn tally(events: &[(u64, Event)]) -> Tally {
     tally
 }
 
-fn failed(n: u64) -> Event {
-    row(State::Failed, &format!("http://h.test/{n}\u{1b}[2J"))
+fn failed(n: u64) -> TransferEvent {
+    row(RowState::Failed, &format!("http://h.test/{n}\u{1b}[2J"))
 }
 
-fn row(state: State, url: &str) -> Event {
-    let error = (state == State::Failed).then(|| RowError {
-        class: Class::Network,
+fn row(state: RowState, url: &str) -> TransferEvent {
+    let error = (state == RowState::Failed).then(|| RowError {
+        class: ErrorClass::Network,
         text: "closed".into(),
     });
-    Event::Row(Box::new(Row {
+    TransferEvent::Row(Box::new(ManifestRow {
         line: Some(1),
         url: url.into(),
         path: Some("d/f".into()),
@@ -74,9 +74,9 @@ fn row(state: State, url: &str) -> Event {
         checksums: Vec::new(),
         etag: None,
         attempts: 1,
-        ms: Millis {
+        ms: RowTimings {
             total: 34,
-            ..Millis::default()
+            ..RowTimings::default()
         },
         error,
         shard: None,
@@ -146,13 +146,13 @@ fn no_line_of_a_batch_is_wider_than_the_terminal() {
 
 #[test]
 fn nothing_is_shown_before_there_is_something() {
-    let tally = Tally::new(false, false);
+    let tally = BatchProgress::new(false, false);
     assert!(tally.frame((24, 80)).is_empty() && tally.line().is_none());
 }
 
 #[test]
 fn plain_has_a_line_a_second_of_a_batch() {
-    let mut plain = Plain::new(Box::new(Tally::new(false, false)));
+    let mut plain = PlainRenderer::new(Box::new(BatchProgress::new(false, false)));
     let mut lines = Vec::new();
     for tenth in 0..=30 {
         let now = ms(tenth * 100);
@@ -166,7 +166,7 @@ fn plain_has_a_line_a_second_of_a_batch() {
 
 #[test]
 fn failures_are_told_as_they_come_but_not_more_than_an_eye_takes() {
-    let mut tally = Tally::new(false, false);
+    let mut tally = BatchProgress::new(false, false);
     let told: Vec<String> = (0..100)
         .filter_map(|n| tally.event(ms(n), &failed(n)))
         .collect();
@@ -180,15 +180,15 @@ fn failures_are_told_as_they_come_but_not_more_than_an_eye_takes() {
 
 #[test]
 fn each_end_has_a_line_if_wanted_and_none_if_not() {
-    let (done, bad) = (row(State::Done, "http://h.test/f"), failed(1));
+    let (done, bad) = (row(RowState::Done, "http://h.test/f"), failed(1));
     let lines = |quiet, verbose| {
-        let mut tally = Tally::new(quiet, verbose);
+        let mut tally = BatchProgress::new(quiet, verbose);
         [&done, &bad].map(|event| tally.event(ms(0), event).is_some())
     };
     assert_eq!(lines(false, false), [false, true]);
     assert_eq!(lines(true, false), [false, false]);
     assert_eq!(lines(false, true), [true, true]);
-    let mut all = Tally::new(false, true);
+    let mut all = BatchProgress::new(false, true);
     let told = (0..100).filter_map(|n| all.event(ms(n), &bad)).count();
     assert_eq!(told, 100, "who asks for all of them gets them");
     assert_eq!(all.event(ms(0), &done).unwrap(), "d/f  12.3 KiB in 34 ms");
@@ -196,10 +196,10 @@ fn each_end_has_a_line_if_wanted_and_none_if_not() {
 
 #[test]
 fn objects_come_once_a_second_with_the_rates_of_that_second() {
-    let mut json = Json::default();
+    let mut json = JsonRenderer::default();
     let mut objects = Vec::new();
-    let mut look_at = |at: u64, event: Event| {
-        let Event::Board(board) = event else {
+    let mut look_at = |at: u64, event: TransferEvent| {
+        let TransferEvent::Board(board) = event else {
             unreachable!()
         };
         objects.extend(json.look(ms(at), &board));
@@ -221,17 +221,17 @@ fn rows_that_failed_are_objects_and_others_are_not() {
         (&object["state"], &object["error_class"]),
         (&"failed".into(), &"network".into())
     );
-    let done = row(State::Done, "http://h.test/f");
+    let done = row(RowState::Done, "http://h.test/f");
     assert!(super::json::object(ms(5), &done).is_none());
 }
 
 #[test]
 fn warnings_are_told_and_flood_nothing() {
-    let warning = Event::Warning {
+    let warning = TransferEvent::Warning {
         job: 1,
         text: "http://h.test/a: the origin sent it as gzip\u{1b}[2J".into(),
     };
-    let mut tally = Tally::new(false, false);
+    let mut tally = BatchProgress::new(false, false);
     let lines: Vec<String> = (0..100)
         .filter_map(|at| tally.event(ms(at), &warning))
         .collect();
@@ -244,5 +244,5 @@ fn warnings_are_told_and_flood_nothing() {
     let hidden = tally.tick(ms(1100)).unwrap();
     assert_eq!(hidden, "haul: 80 more warnings are not shown");
     assert_eq!(tally.tick(ms(1200)), None);
-    assert_eq!(Tally::new(true, false).event(ms(0), &warning), None);
+    assert_eq!(BatchProgress::new(true, false).event(ms(0), &warning), None);
 }

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use haul_transfer::Event;
+use haul_transfer::TransferEvent;
 
-use super::meter::Meter;
+use super::meter::RateMeter;
 use crate::message::harmless;
 
 /// A job that runs.
 #[derive(Debug)]
-pub(super) struct Running {
+pub(super) struct RunningDownload {
     /// The file's name, or `-`.
     pub(super) name: String,
     /// Bytes in place.
@@ -22,7 +22,7 @@ pub(super) struct Running {
     /// Bytes that are there are read once more.
     pub(super) verifying: bool,
     /// How fast they come.
-    pub(super) meter: Meter,
+    pub(super) meter: RateMeter,
     /// Since when it has its name.
     pub(super) since: Duration,
     /// Bytes in place when it began.
@@ -31,34 +31,34 @@ pub(super) struct Running {
 
 /// All jobs of a command.
 #[derive(Debug)]
-pub(super) struct Board {
+pub(super) struct DownloadBoard {
     /// How many jobs there are in all.
     pub(super) jobs: usize,
     /// How many ended, well or not.
     pub(super) ended: usize,
     /// Those that run and have a name, in the order they were given.
-    pub(super) running: BTreeMap<u64, Running>,
+    pub(super) running: BTreeMap<u64, RunningDownload>,
     /// How fast bytes come, all jobs together.
-    pub(super) meter: Meter,
+    pub(super) meter: RateMeter,
     /// Bytes that ended jobs brought.
     brought: u64,
 }
 
-impl Board {
+impl DownloadBoard {
     pub(super) fn new(jobs: usize) -> Self {
         Self {
             jobs,
             ended: 0,
             running: BTreeMap::new(),
-            meter: Meter::new(Duration::ZERO, 0),
+            meter: RateMeter::new(Duration::ZERO, 0),
             brought: 0,
         }
     }
 
     /// Something happened.
-    pub(super) fn apply(&mut self, now: Duration, event: &Event) {
+    pub(super) fn apply(&mut self, now: Duration, event: &TransferEvent) {
         match event {
-            Event::Named {
+            TransferEvent::Named {
                 job,
                 path,
                 length,
@@ -67,19 +67,19 @@ impl Board {
                 let name = path.as_ref().and_then(|path| path.file_name());
                 let name =
                     name.map_or_else(|| "-".to_owned(), |name| harmless(&name.to_string_lossy()));
-                let running = Running {
+                let running = RunningDownload {
                     name,
                     done: *resumed,
                     length: *length,
                     connections: 0,
                     verifying: false,
-                    meter: Meter::new(now, *resumed),
+                    meter: RateMeter::new(now, *resumed),
                     since: now,
                     before: *resumed,
                 };
                 self.running.insert(*job, running);
             }
-            Event::Progress {
+            TransferEvent::Progress {
                 job,
                 done,
                 length,
@@ -92,15 +92,15 @@ impl Board {
                     running.verifying = false;
                 }
             }
-            Event::Verifying { job, bytes } => {
+            TransferEvent::Verifying { job, bytes } => {
                 if let Some(running) = self.running.get_mut(job) {
                     running.verifying = true;
                     running.connections = 0;
                     running.done = *bytes;
                 }
             }
-            Event::Finished { job, bytes, .. } => self.end(*job, Some(*bytes)),
-            Event::Failed { job, .. } => self.end(*job, None),
+            TransferEvent::Finished { job, bytes, .. } => self.end(*job, Some(*bytes)),
+            TransferEvent::Failed { job, .. } => self.end(*job, None),
             _ => {}
         }
     }

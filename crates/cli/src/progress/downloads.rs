@@ -2,33 +2,33 @@
 
 use std::time::Duration;
 
-use haul_transfer::Event;
+use haul_transfer::TransferEvent;
 
-use super::board::{Board, Running};
+use super::board::{DownloadBoard, RunningDownload};
 use super::frame::frame;
-use super::notes::Notes;
-use super::picture::Picture;
+use super::notes::EventMessages;
+use super::picture::ProgressFrame;
 use super::text::{bytes_text, speed_text, time_text};
 
 /// Some downloads, each with a line of its own where there is room.
-pub(super) struct Downloads {
+pub(super) struct DownloadBars {
     /// Which events are worth a line.
-    notes: Notes,
+    notes: EventMessages,
     /// What is going on.
-    board: Board,
+    board: DownloadBoard,
 }
 
-impl Downloads {
-    pub(super) fn new(notes: Notes, jobs: usize) -> Self {
+impl DownloadBars {
+    pub(super) fn new(notes: EventMessages, jobs: usize) -> Self {
         Self {
             notes,
-            board: Board::new(jobs),
+            board: DownloadBoard::new(jobs),
         }
     }
 }
 
-impl Picture for Downloads {
-    fn event(&mut self, now: Duration, event: &Event) -> Option<String> {
+impl ProgressFrame for DownloadBars {
+    fn event(&mut self, now: Duration, event: &TransferEvent) -> Option<String> {
         self.board.apply(now, event);
         self.notes.line(event)
     }
@@ -59,8 +59,8 @@ impl Picture for Downloads {
     }
 }
 
-fn job_line(running: &Running) -> String {
-    let Running {
+fn job_line(running: &RunningDownload) -> String {
+    let RunningDownload {
         name, done, length, ..
     } = running;
     if running.verifying {
@@ -80,7 +80,7 @@ fn job_line(running: &Running) -> String {
     )
 }
 
-fn total_line(board: &Board) -> String {
+fn total_line(board: &DownloadBoard) -> String {
     let rate = speed_text(board.meter.rate());
     let (ended, jobs, brought) = (board.ended, board.jobs, bytes_text(board.brought()));
     format!(

@@ -6,7 +6,7 @@
 
 use console::{measure_text_width, pad_str, truncate_str};
 
-use super::board::{Board, Running};
+use super::board::{DownloadBoard, RunningDownload};
 use super::text::{bytes_text, of_text, speed_text, time_text};
 
 /// Columns of the widest name that is shown in full, the narrowest worth showing, and the same of a bar.
@@ -17,7 +17,7 @@ const BAR: (usize, usize) = (40, 8);
 const GAP: usize = 2;
 
 /// Lines for all running jobs; of several, with one for all of them together at the end.
-pub(super) fn frame(board: &Board, (height, width): (u16, u16)) -> Vec<String> {
+pub(super) fn frame(board: &DownloadBoard, (height, width): (u16, u16)) -> Vec<String> {
     let room = usize::from(width).saturating_sub(1);
     if board.jobs <= 1 {
         return board
@@ -38,8 +38,8 @@ pub(super) fn frame(board: &Board, (height, width): (u16, u16)) -> Vec<String> {
     lines
 }
 
-fn job_line(running: &Running, room: usize) -> String {
-    let Running {
+fn job_line(running: &RunningDownload, room: usize) -> String {
+    let RunningDownload {
         done,
         length,
         connections,
@@ -78,7 +78,7 @@ fn job_line(running: &Running, room: usize) -> String {
     compose(&running.name, share, &fields, room)
 }
 
-fn total_line(board: &Board, room: usize) -> String {
+fn total_line(board: &DownloadBoard, room: usize) -> String {
     let files = format!("{} of {} files", board.ended, board.jobs);
     let fields = [
         (Some(format!("{:>11}", speed_text(board.meter.rate()))), 1),

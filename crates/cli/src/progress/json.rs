@@ -4,14 +4,14 @@ use std::io;
 use std::time::Duration;
 
 use haul_net::shown;
-use haul_transfer::batch::{Board, Summary};
-use haul_transfer::manifest::State;
-use haul_transfer::{Event, GetError, Outcome};
+use haul_transfer::batch::{BatchSnapshot, BatchSummary};
+use haul_transfer::manifest::RowState;
+use haul_transfer::{DownloadOutcome, GetError, TransferEvent};
 use serde_json::{Value, json};
 
 use super::Renderer;
-use super::remaining::Remaining;
-use crate::exit::Exit;
+use super::remaining::RemainingTime;
+use crate::exit::ExitReason;
 use crate::report::{self, ended};
 use crate::{message, output};
 
@@ -23,16 +23,16 @@ const EVERY: Duration = Duration::from_secs(1);
 
 /// One object a line.
 #[derive(Debug, Default)]
-pub(super) struct Json {
+pub(super) struct JsonRenderer {
     /// Of a running batch: the last look that was told, and what had come by then.
-    last: Option<(Duration, Summary)>,
+    last: Option<(Duration, BatchSummary)>,
     /// How long the rest of it takes.
-    remaining: Remaining,
+    remaining: RemainingTime,
     /// Why an object could not be written, the first that could not.
     lost: Option<io::Error>,
 }
 
-impl Json {
+impl JsonRenderer {
     fn write(&mut self, object: &Value) {
         if let Err(error) = output::stderr_line(object) {
             self.lost.get_or_insert(error);
@@ -40,10 +40,10 @@ impl Json {
     }
 }
 
-impl Renderer for Json {
-    fn event(&mut self, now: Duration, event: &Event) {
+impl Renderer for JsonRenderer {
+    fn event(&mut self, now: Duration, event: &TransferEvent) {
         let object = match event {
-            Event::Board(board) => self.look(now, board),
+            TransferEvent::Board(board) => self.look(now, board),
             event => object(now, event),
         };
         if let Some(object) = object {
@@ -51,7 +51,7 @@ impl Renderer for Json {
         }
     }
 
-    fn over(&mut self, now: Duration, summary: &Summary, _lines: &[String]) {
+    fn over(&mut self, now: Duration, summary: &BatchSummary, _lines: &[String]) {
         self.write(&complete(report::summary_object(summary, now), None, now));
     }
 
@@ -68,7 +68,7 @@ impl Renderer for Json {
 
     fn failed(&mut self, now: Duration, job: u64, error: &GetError) {
         let told = failure(
-            Exit::of(error),
+            ExitReason::of(error),
             &message::chain(error),
             message::hint(error).as_deref(),
         );
@@ -82,7 +82,7 @@ impl Renderer for Json {
     fn digests(
         &mut self,
         now: Duration,
-        (job, outcome): (u64, &Outcome),
+        (job, outcome): (u64, &DownloadOutcome),
         _lines: &[String],
     ) -> io::Result<()> {
         let told = json!({"event": "checksums", "checksums": report::digests(outcome)});
@@ -95,9 +95,9 @@ impl Renderer for Json {
     }
 }
 
-impl Json {
+impl JsonRenderer {
     /// The object of a look at a batch, once a second. Its rates are those since the last one; what is left is by those of some time.
-    pub(super) fn look(&mut self, now: Duration, board: &Board) -> Option<Value> {
+    pub(super) fn look(&mut self, now: Duration, board: &BatchSnapshot) -> Option<Value> {
         self.remaining.look(now, &board.summary);
         let (then, before) = self.last.get_or_insert_default();
         let passed = now.saturating_sub(*then);
@@ -122,10 +122,10 @@ impl Json {
 }
 
 /// The object of an event. A failure has none: [`Renderer::failed`] knows more of it.
-pub(super) fn object(now: Duration, event: &Event) -> Option<Value> {
+pub(super) fn object(now: Duration, event: &TransferEvent) -> Option<Value> {
     let told = match event {
-        Event::Started { url, .. } => json!({"event": "started", "url": shown(url)}),
-        Event::Named {
+        TransferEvent::Started { url, .. } => json!({"event": "started", "url": shown(url)}),
+        TransferEvent::Named {
             path,
             length,
             resumed,
@@ -133,7 +133,7 @@ pub(super) fn object(now: Duration, event: &Event) -> Option<Value> {
         } => {
             json!({"event": "named", "path": path, "length": length, "resumed": resumed})
         }
-        Event::Progress {
+        TransferEvent::Progress {
             done,
             length,
             connections,
@@ -141,7 +141,7 @@ pub(super) fn object(now: Duration, event: &Event) -> Option<Value> {
         } => {
             json!({"event": "progress", "done": done, "length": length, "connections": connections})
         }
-        Event::Segment {
+        TransferEvent::Segment {
             range,
             elapsed,
             connection,
@@ -149,17 +149,17 @@ pub(super) fn object(now: Duration, event: &Event) -> Option<Value> {
         } => json!({
             "event": "segment", "start": range.start, "end": range.end, "ms": millis(*elapsed), "connection": connection,
         }),
-        Event::Retry {
+        TransferEvent::Retry {
             attempt, wait, why, ..
         } => {
             json!({"event": "retry", "attempt": attempt, "wait_ms": millis(*wait), "why": why})
         }
-        Event::Warning { text, .. } => json!({"event": "warning", "text": text}),
-        Event::Verifying { bytes, .. } => json!({"event": "verifying", "bytes": bytes}),
-        Event::Finished { bytes, elapsed, .. } => {
+        TransferEvent::Warning { text, .. } => json!({"event": "warning", "text": text}),
+        TransferEvent::Verifying { bytes, .. } => json!({"event": "verifying", "bytes": bytes}),
+        TransferEvent::Finished { bytes, elapsed, .. } => {
             json!({"event": "finished", "bytes": bytes, "ms": millis(*elapsed)})
         }
-        Event::Row(row) if row.state == State::Failed => {
+        TransferEvent::Row(row) if row.state == RowState::Failed => {
             let mut told = report::row(row);
             told["event"] = "row".into();
             told
@@ -170,11 +170,11 @@ pub(super) fn object(now: Duration, event: &Event) -> Option<Value> {
 }
 
 /// The object of a failure that comes before any job, and so at the very start.
-pub(crate) fn failed_early(exit: Exit, message: &str, hint: Option<&str>) -> Value {
+pub(crate) fn failed_early(exit: ExitReason, message: &str, hint: Option<&str>) -> Value {
     complete(failure(exit, message, hint), None, Duration::ZERO)
 }
 
-fn failure(exit: Exit, message: &str, hint: Option<&str>) -> Value {
+fn failure(exit: ExitReason, message: &str, hint: Option<&str>) -> Value {
     json!({"event": "failed", "class": exit.name(), "message": message, "hint": hint})
 }
 

@@ -10,7 +10,7 @@ const SHORTEST: Duration = Duration::from_millis(50);
 
 /// The exponentially weighted mean of a counter's rate.
 #[derive(Debug, Clone)]
-pub(super) struct Meter {
+pub(super) struct RateMeter {
     /// The last look that counted: when, and the counter.
     last: (Duration, u64),
     /// Weighted sum of rates, and of weights: their quotient is unbiased from the first look on.
@@ -20,7 +20,7 @@ pub(super) struct Meter {
     memory: f64,
 }
 
-impl Meter {
+impl RateMeter {
     /// A counter that stands at `count` now.
     pub(super) fn new(now: Duration, count: u64) -> Self {
         Self {
@@ -81,8 +81,8 @@ impl Meter {
 mod tests {
     use super::*;
 
-    fn run(looks: impl IntoIterator<Item = (u64, u64)>) -> Meter {
-        let mut meter = Meter::new(Duration::ZERO, 0);
+    fn run(looks: impl IntoIterator<Item = (u64, u64)>) -> RateMeter {
+        let mut meter = RateMeter::new(Duration::ZERO, 0);
         looks
             .into_iter()
             .for_each(|(ms, count)| meter.look(Duration::from_millis(ms), count));

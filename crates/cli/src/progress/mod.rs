@@ -1,8 +1,8 @@
 //! Progress: what the engine tells, shown on standard error.
 //!
 //! One reader - the loop in [`commands::run`](crate::commands) - hands every event to one [`Renderer`]. Those for people
-//! keep a [picture](picture::Picture) of what is going on, of some [`downloads`] or of a batch ([`tally`]): it gives [`Bars`] the
-//! lines of a terminal and [`Plain`] those of a log.
+//! keep a [picture](picture::ProgressFrame) of what is going on, of some [`downloads`] or of a batch ([`tally`]): it gives [`BarRenderer`] the
+//! lines of a terminal and [`PlainRenderer`] those of a log.
 //! Nothing in here knows what time it is: `now` is an argument, counted from the start, so that recorded events always
 //! give the same frames.
 
@@ -24,26 +24,26 @@ mod throttle;
 use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
-use haul_transfer::batch::Summary;
-use haul_transfer::{Event, GetError, Outcome};
+use haul_transfer::batch::BatchSummary;
+use haul_transfer::{DownloadOutcome, GetError, TransferEvent};
 
 use crate::args::ProgressKind;
 use crate::{message, output};
-use bars::Bars;
-use downloads::Downloads;
-use json::Json;
+use bars::BarRenderer;
+use downloads::DownloadBars;
+use json::JsonRenderer;
 pub(crate) use json::failed_early;
-use notes::Notes;
-use picture::Picture;
-use plain::Plain;
-use silent::Silent;
-use tally::Tally;
+use notes::EventMessages;
+use picture::ProgressFrame;
+use plain::PlainRenderer;
+use silent::QuietRenderer;
+use tally::BatchProgress;
 pub(crate) use text::{bytes_text, files_rate_text, rate_text, time_text};
 
 /// Shows what happens. The only one that writes to standard error while jobs run.
 pub(crate) trait Renderer: Send {
     /// Something happened.
-    fn event(&mut self, now: Duration, event: &Event);
+    fn event(&mut self, now: Duration, event: &TransferEvent);
 
     /// Time went on: called some ten times a second.
     fn tick(&mut self, _now: Duration) {}
@@ -74,7 +74,7 @@ pub(crate) trait Renderer: Send {
     fn digests(
         &mut self,
         _now: Duration,
-        _of: (u64, &Outcome),
+        _of: (u64, &DownloadOutcome),
         lines: &[String],
     ) -> io::Result<()> {
         lines.iter().try_for_each(|line| output::stderr_line(line))
@@ -91,7 +91,7 @@ pub(crate) trait Renderer: Send {
     }
 
     /// A batch has ended: what people are told of it, in lines.
-    fn over(&mut self, _now: Duration, _summary: &Summary, lines: &[String]) {
+    fn over(&mut self, _now: Duration, _summary: &BatchSummary, lines: &[String]) {
         lines.iter().for_each(|line| self.say(line));
     }
 
@@ -101,7 +101,7 @@ pub(crate) trait Renderer: Send {
 
 /// What a user wants to see.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wish {
+pub(crate) struct ProgressOptions {
     /// Which kind.
     pub(crate) kind: ProgressKind,
     /// No warnings, no notes; no bars unless they are asked for.
@@ -109,12 +109,12 @@ pub(crate) struct Wish {
     /// A line a segment, or a file of a batch.
     pub(crate) verbose: bool,
     /// What is watched.
-    pub(crate) scene: Scene,
+    pub(crate) scene: ProgressScope,
 }
 
 /// What there will be to see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Scene {
+pub(crate) enum ProgressScope {
     /// So many downloads, one by one.
     Downloads(usize),
     /// A batch.
@@ -122,18 +122,21 @@ pub(crate) enum Scene {
 }
 
 /// The renderer for a wish: `auto` is bars on a terminal that can draw them, and nothing elsewhere.
-pub(crate) fn renderer(wish: Wish) -> Box<dyn Renderer> {
+pub(crate) fn renderer(wish: ProgressOptions) -> Box<dyn Renderer> {
     let (quiet, verbose) = (wish.quiet, wish.verbose);
-    let picture: Box<dyn Picture> = match wish.scene {
-        Scene::Downloads(jobs) => Box::new(Downloads::new(Notes::new(quiet, verbose, jobs), jobs)),
-        Scene::Batch => Box::new(Tally::new(quiet, verbose)),
+    let picture: Box<dyn ProgressFrame> = match wish.scene {
+        ProgressScope::Downloads(jobs) => Box::new(DownloadBars::new(
+            EventMessages::new(quiet, verbose, jobs),
+            jobs,
+        )),
+        ProgressScope::Batch => Box::new(BatchProgress::new(quiet, verbose)),
     };
     match wish.kind {
-        ProgressKind::Json => Box::new(Json::default()),
-        ProgressKind::Bar => Box::new(Bars::new(picture)),
-        ProgressKind::Auto if on_terminal() && !quiet => Box::new(Bars::new(picture)),
-        ProgressKind::Plain => Box::new(Plain::new(picture)),
-        ProgressKind::Auto | ProgressKind::None => Box::new(Silent(picture)),
+        ProgressKind::Json => Box::new(JsonRenderer::default()),
+        ProgressKind::Bar => Box::new(BarRenderer::new(picture)),
+        ProgressKind::Auto if on_terminal() && !quiet => Box::new(BarRenderer::new(picture)),
+        ProgressKind::Plain => Box::new(PlainRenderer::new(picture)),
+        ProgressKind::Auto | ProgressKind::None => Box::new(QuietRenderer(picture)),
     }
 }
 

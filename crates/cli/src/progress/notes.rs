@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use haul_transfer::Event;
+use haul_transfer::TransferEvent;
 
 use super::text::{bytes_text, rate_text};
 use crate::message::{harmless, warning_text};
 
 /// Which events are worth a line, and what that line says.
 #[derive(Debug, Default)]
-pub(super) struct Notes {
+pub(super) struct EventMessages {
     /// None are.
     quiet: bool,
     /// Segments too.
@@ -18,7 +18,7 @@ pub(super) struct Notes {
     names: Option<HashMap<u64, String>>,
 }
 
-impl Notes {
+impl EventMessages {
     pub(super) fn new(quiet: bool, verbose: bool, jobs: usize) -> Self {
         Self {
             quiet,
@@ -28,7 +28,7 @@ impl Notes {
     }
 
     /// The line of an event, if it is worth one. Wants to see all events, since it learns names from them.
-    pub(super) fn line(&mut self, event: &Event) -> Option<String> {
+    pub(super) fn line(&mut self, event: &TransferEvent) -> Option<String> {
         self.learn(event);
         let name = self
             .names
@@ -37,9 +37,11 @@ impl Notes {
         let of = name.map_or_else(String::new, |name| format!("{name}: "));
         match event {
             _ if self.quiet => None,
-            Event::Warning { text, .. } => Some(warning_text(&format!("{of}{}", harmless(text)))),
+            TransferEvent::Warning { text, .. } => {
+                Some(warning_text(&format!("{of}{}", harmless(text))))
+            }
             // What is tried again at once is of no interest to anyone.
-            Event::Retry {
+            TransferEvent::Retry {
                 attempt, wait, why, ..
             } if !wait.is_zero() || self.verbose => {
                 let (why, seconds) = (harmless(why), wait.as_secs_f64());
@@ -51,7 +53,7 @@ impl Notes {
                 };
                 Some(format!("haul: {of}{why}; {then}"))
             }
-            Event::Segment {
+            TransferEvent::Segment {
                 range,
                 elapsed,
                 connection,
@@ -73,18 +75,20 @@ impl Notes {
     }
 
     /// A job is called by its URL until its file has a name, and forgotten when it ends.
-    fn learn(&mut self, event: &Event) {
+    fn learn(&mut self, event: &TransferEvent) {
         let Some(names) = &mut self.names else { return };
         match event {
-            Event::Started { job, url } => drop(names.insert(*job, haul_net::shown(url))),
-            Event::Named {
+            TransferEvent::Started { job, url } => drop(names.insert(*job, haul_net::shown(url))),
+            TransferEvent::Named {
                 job,
                 path: Some(path),
                 ..
             } => {
                 names.insert(*job, harmless(&path.display().to_string()));
             }
-            Event::Finished { job, .. } | Event::Failed { job, .. } => drop(names.remove(job)),
+            TransferEvent::Finished { job, .. } | TransferEvent::Failed { job, .. } => {
+                drop(names.remove(job))
+            }
             _ => {}
         }
     }

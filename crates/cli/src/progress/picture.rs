@@ -1,16 +1,16 @@
 //! What is going on, as somebody wants to see it: told events and the time, asked for lines.
 //!
-//! A [`Picture`] knows nothing of terminals, logs and files, and a renderer nothing of downloads: any of the ones draws any of
+//! A [`ProgressFrame`] knows nothing of terminals, logs and files, and a renderer nothing of downloads: any of the ones draws any of
 //! the others. There are two, for [downloads](super::downloads) that are watched one by one and for a [batch](super::tally).
 
 use std::time::Duration;
 
-use haul_transfer::Event;
+use haul_transfer::TransferEvent;
 
 /// A picture of what is going on.
-pub(super) trait Picture: Send {
+pub(super) trait ProgressFrame: Send {
     /// Something happened; a line, if it is worth one of its own whatever else is shown.
-    fn event(&mut self, now: Duration, event: &Event) -> Option<String>;
+    fn event(&mut self, now: Duration, event: &TransferEvent) -> Option<String>;
 
     /// Time went on; a line, if one has become due.
     fn tick(&mut self, now: Duration) -> Option<String>;

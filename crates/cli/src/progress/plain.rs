@@ -2,25 +2,25 @@
 
 use std::time::Duration;
 
-use haul_transfer::Event;
+use haul_transfer::TransferEvent;
 
 use super::Renderer;
-use super::picture::Picture;
+use super::picture::ProgressFrame;
 use crate::message;
 
 /// How often there is a line.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// A line a second for all that is going on.
-pub(super) struct Plain {
+pub(super) struct PlainRenderer {
     /// What is going on.
-    picture: Box<dyn Picture>,
+    picture: Box<dyn ProgressFrame>,
     /// When the last line was written.
     last: Duration,
 }
 
-impl Plain {
-    pub(super) fn new(picture: Box<dyn Picture>) -> Self {
+impl PlainRenderer {
+    pub(super) fn new(picture: Box<dyn ProgressFrame>) -> Self {
         Self {
             picture,
             last: Duration::ZERO,
@@ -28,7 +28,7 @@ impl Plain {
     }
 
     /// The line of an event, if it has one.
-    pub(super) fn on_event(&mut self, now: Duration, event: &Event) -> Option<String> {
+    pub(super) fn on_event(&mut self, now: Duration, event: &TransferEvent) -> Option<String> {
         self.picture.event(now, event)
     }
 
@@ -44,8 +44,8 @@ impl Plain {
     }
 }
 
-impl Renderer for Plain {
-    fn event(&mut self, now: Duration, event: &Event) {
+impl Renderer for PlainRenderer {
+    fn event(&mut self, now: Duration, event: &TransferEvent) {
         if let Some(line) = self.on_event(now, event) {
             message::note(&line);
         }

@@ -7,9 +7,9 @@
 
 use std::time::Duration;
 
-use haul_transfer::batch::Summary;
+use haul_transfer::batch::BatchSummary;
 
-use super::meter::Meter;
+use super::meter::RateMeter;
 use crate::report::ended;
 
 /// How long the past counts, at least and at most. In between it is half of what has passed: the longer a batch has run, the
@@ -24,33 +24,33 @@ const FILES: f64 = 4.0;
 
 /// How long what is missing will take.
 #[derive(Debug, Default)]
-pub(super) struct Remaining {
+pub(super) struct RemainingTime {
     /// Since the lists were known to their end.
-    known: Option<Known>,
+    known: Option<RemainingEstimate>,
     /// What the last look came to.
     left: Option<Duration>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct RemainingEstimate {
     /// Since when.
     since: Duration,
     /// How fast jobs end.
-    meter: Meter,
+    meter: RateMeter,
     /// How many had ended at the last look, and since when that was so.
     last: (u64, Duration),
 }
 
-impl Remaining {
+impl RemainingTime {
     /// Takes a look.
-    pub(super) fn look(&mut self, now: Duration, summary: &Summary) {
+    pub(super) fn look(&mut self, now: Duration, summary: &BatchSummary) {
         if !summary.complete {
             return;
         }
         let ended = ended(summary);
-        let known = self.known.get_or_insert_with(|| Known {
+        let known = self.known.get_or_insert_with(|| RemainingEstimate {
             since: now,
-            meter: Meter::new(now, ended),
+            meter: RateMeter::new(now, ended),
             last: (ended, now),
         });
         if ended != known.last.0 {
@@ -77,13 +77,13 @@ mod tests {
 
     /// Looks ten times a second at a batch of so many files, of which `ended` says how many have ended at each tenth.
     fn run(listed: u64, tenths: u64, ended: impl Fn(u64) -> u64) -> Vec<Option<f64>> {
-        let mut remaining = Remaining::default();
+        let mut remaining = RemainingTime::default();
         let looks = (0..=tenths).map(|tenth| {
-            let summary = Summary {
+            let summary = BatchSummary {
                 listed,
                 complete: true,
                 done: ended(tenth),
-                ..Summary::default()
+                ..BatchSummary::default()
             };
             remaining.look(Duration::from_millis(tenth * 100), &summary);
             remaining.left().map(|left| left.as_secs_f64())
@@ -137,14 +137,14 @@ mod tests {
 
     #[test]
     fn what_passed_before_the_lists_were_read_does_not_count() {
-        let mut remaining = Remaining::default();
+        let mut remaining = RemainingTime::default();
         let mut look = |seconds, earlier, done, complete| {
-            let summary = Summary {
+            let summary = BatchSummary {
                 listed: 200_000,
                 complete,
                 earlier,
                 done,
-                ..Summary::default()
+                ..BatchSummary::default()
             };
             remaining.look(Duration::from_secs(seconds), &summary);
             remaining.left()

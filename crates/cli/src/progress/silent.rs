@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use haul_transfer::Event;
+use haul_transfer::TransferEvent;
 
 use super::Renderer;
-use super::picture::Picture;
+use super::picture::ProgressFrame;
 use crate::message;
 
 /// Only what is worth a line of its own.
-pub(super) struct Silent(pub(super) Box<dyn Picture>);
+pub(super) struct QuietRenderer(pub(super) Box<dyn ProgressFrame>);
 
-impl Renderer for Silent {
-    fn event(&mut self, now: Duration, event: &Event) {
+impl Renderer for QuietRenderer {
+    fn event(&mut self, now: Duration, event: &TransferEvent) {
         if let Some(line) = self.0.event(now, event) {
             message::note(&line);
         }

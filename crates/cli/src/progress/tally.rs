@@ -7,65 +7,67 @@
 use std::time::Duration;
 
 use console::{measure_text_width, truncate_str};
-use haul_transfer::Event;
-use haul_transfer::batch::{Board, Slow, Summary};
-use haul_transfer::manifest::{Row, State};
+use haul_transfer::TransferEvent;
+use haul_transfer::batch::{BatchSnapshot, BatchSummary, SlowJob};
+use haul_transfer::manifest::{ManifestRow, RowState};
 
 use super::frame::compose;
-use super::meter::Meter;
-use super::picture::Picture;
-use super::remaining::Remaining;
+use super::meter::RateMeter;
+use super::picture::ProgressFrame;
+use super::remaining::RemainingTime;
 use super::text::{bytes_text, files_rate_text, speed_text, time_text};
-use super::throttle::Throttle;
+use super::throttle::LineThrottle;
 use crate::message::{error_text, harmless, warning_text};
 use crate::report::{self, ended};
 
 /// How a batch goes on.
 #[derive(Debug)]
-pub(super) struct Tally {
+pub(super) struct BatchProgress {
     /// No line but those asked for.
     quiet: bool,
     /// A line for each end.
     verbose: bool,
     /// The last look at it.
-    board: Board,
+    board: BatchSnapshot,
     /// When the first was.
     since: Option<Duration>,
     /// How fast jobs end.
-    files: Meter,
+    files: RateMeter,
     /// How fast bytes come.
-    bytes: Meter,
+    bytes: RateMeter,
     /// How long the rest takes.
-    remaining: Remaining,
+    remaining: RemainingTime,
     /// What keeps failures from flooding the screen.
-    throttle: Throttle,
+    throttle: LineThrottle,
     /// And what does so with warnings.
-    warnings: Throttle,
+    warnings: LineThrottle,
 }
 
-impl Tally {
+impl BatchProgress {
     pub(super) fn new(quiet: bool, verbose: bool) -> Self {
         Self {
             quiet,
             verbose,
-            board: Board::default(),
+            board: BatchSnapshot::default(),
             since: None,
-            files: Meter::new(Duration::ZERO, 0),
-            bytes: Meter::new(Duration::ZERO, 0),
-            remaining: Remaining::default(),
-            throttle: Throttle::default(),
-            warnings: Throttle::default(),
+            files: RateMeter::new(Duration::ZERO, 0),
+            bytes: RateMeter::new(Duration::ZERO, 0),
+            remaining: RemainingTime::default(),
+            throttle: LineThrottle::default(),
+            warnings: LineThrottle::default(),
         }
     }
 
     /// The line of a job's end, if it has one.
-    fn ended(&mut self, now: Duration, row: &Row) -> Option<String> {
+    fn ended(&mut self, now: Duration, row: &ManifestRow) -> Option<String> {
         match row.state {
             _ if self.quiet => None,
-            State::Failed if self.verbose || self.throttle.admits(now) => {
+            RowState::Failed if self.verbose || self.throttle.admits(now) => {
                 Some(error_text(&harmless(&report::row_failure(row)), None))
             }
-            State::Done | State::Skipped if self.verbose => Some(harmless(&report::row_line(row))),
+            RowState::Done | RowState::Skipped if self.verbose => {
+                Some(harmless(&report::row_line(row)))
+            }
             _ => None,
         }
     }
@@ -77,14 +79,14 @@ impl Tally {
     }
 
     /// The job that has run for longest, if that is long.
-    fn slow(&self) -> Option<&Slow> {
+    fn slow(&self) -> Option<&SlowJob> {
         let slowest = self.board.slowest.as_ref();
         slowest.filter(|slow| slow.elapsed >= SLOW)
     }
 }
 
 /// `1207/400000`, or as much of it as there is room for.
-fn counted(summary: &Summary, room: usize) -> String {
+fn counted(summary: &BatchSummary, room: usize) -> String {
     let ended = ended(summary);
     let (long, short) = match summary.complete {
         // As wide at the beginning as at the end, so that what follows stands still.
@@ -105,7 +107,7 @@ fn counted(summary: &Summary, room: usize) -> String {
 /// What has run for less is not slow, and would be another one at each look.
 const SLOW: Duration = Duration::from_secs(2);
 
-fn slow_line(slow: &Slow, room: usize) -> String {
+fn slow_line(slow: &SlowJob, room: usize) -> String {
     let (url, facts) = slow_facts(slow);
     let mut facts = facts.into_iter();
     let fields = [
@@ -128,22 +130,22 @@ fn slow_line(slow: &Slow, room: usize) -> String {
 }
 
 /// Its URL, how long it has run, and how much of it came.
-fn slow_facts(slow: &Slow) -> (String, Vec<String>) {
+fn slow_facts(slow: &SlowJob) -> (String, Vec<String>) {
     let mut facts = vec![time_text(slow.elapsed)];
     facts.extend(slow.bytes.map(bytes_text));
     (haul_net::shown(&slow.url), facts)
 }
 
-impl Picture for Tally {
-    fn event(&mut self, now: Duration, event: &Event) -> Option<String> {
+impl ProgressFrame for BatchProgress {
+    fn event(&mut self, now: Duration, event: &TransferEvent) -> Option<String> {
         match event {
-            Event::Board(board) => {
+            TransferEvent::Board(board) => {
                 self.since.get_or_insert(now);
-                self.board = Board::clone(board);
+                self.board = BatchSnapshot::clone(board);
                 None
             }
-            Event::Row(row) => self.ended(now, row),
-            Event::Warning { text, .. } => self.warning(now, text),
+            TransferEvent::Row(row) => self.ended(now, row),
+            TransferEvent::Warning { text, .. } => self.warning(now, text),
             _ => None,
         }
     }

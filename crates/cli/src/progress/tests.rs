@@ -3,19 +3,19 @@
 use std::time::Duration;
 
 use console::measure_text_width;
-use haul_transfer::Event;
+use haul_transfer::TransferEvent;
 
-use super::board::Board;
-use super::downloads::Downloads;
+use super::board::DownloadBoard;
+use super::downloads::DownloadBars;
 use super::frame::frame;
-use super::notes::Notes;
-use super::plain::Plain;
+use super::notes::EventMessages;
+use super::plain::PlainRenderer;
 use super::{json, message};
 
 const MIB: u64 = 1 << 20;
 
-fn named(job: u64, name: &str, length: Option<u64>, resumed: u64) -> Event {
-    Event::Named {
+fn named(job: u64, name: &str, length: Option<u64>, resumed: u64) -> TransferEvent {
+    TransferEvent::Named {
         job,
         path: Some(name.into()),
         length,
@@ -23,8 +23,8 @@ fn named(job: u64, name: &str, length: Option<u64>, resumed: u64) -> Event {
     }
 }
 
-fn progress(job: u64, done: u64, connections: usize) -> Event {
-    Event::Progress {
+fn progress(job: u64, done: u64, connections: usize) -> TransferEvent {
+    TransferEvent::Progress {
         job,
         done,
         length: None,
@@ -37,14 +37,14 @@ fn ms(ms: u64) -> Duration {
 }
 
 /// A download of 96 MiB at a steady rate, recorded ten times a second until `end`.
-fn recorded(end: u64, per_second: u64) -> Vec<(Duration, Event)> {
+fn recorded(end: u64, per_second: u64) -> Vec<(Duration, TransferEvent)> {
     let mut events = vec![(ms(0), named(0, "debian-12.iso", Some(96 * MIB), 0))];
     events.extend((1..=end / 100).map(|n| (ms(n * 100), progress(0, n * per_second / 10, 16))));
     events
 }
 
-fn board(jobs: usize, events: &[(Duration, Event)]) -> Board {
-    let mut board = Board::new(jobs);
+fn board(jobs: usize, events: &[(Duration, TransferEvent)]) -> DownloadBoard {
+    let mut board = DownloadBoard::new(jobs);
     for (now, event) in events {
         board.apply(*now, event);
         board.tick(*now);
@@ -62,7 +62,7 @@ fn a_bar_gives_up_what_matters_least_as_the_terminal_gets_smaller() {
     insta::assert_snapshot!(frames.join("\n"));
 }
 
-fn shown(what: &str, events: &[(Duration, Event)]) -> String {
+fn shown(what: &str, events: &[(Duration, TransferEvent)]) -> String {
     format!(
         "{what:10} |{}",
         frame(&board(1, events), (24, 100)).join("\n")
@@ -78,14 +78,14 @@ fn the_stages_of_a_download() {
         ("over again", progress(0, MIB, 1)),
         (
             "verifying",
-            Event::Verifying {
+            TransferEvent::Verifying {
                 job: 0,
                 bytes: 96 * MIB,
             },
         ),
         (
             "finished",
-            Event::Finished {
+            TransferEvent::Finished {
                 job: 0,
                 bytes: 96 * MIB,
                 elapsed: ms(600),
@@ -122,7 +122,7 @@ fn files_of_all_kinds() {
         one("bad name", named(0, "a\u{1b}[2Jb", Some(MIB), 0)),
         one(
             "no path",
-            Event::Named {
+            TransferEvent::Named {
                 job: 0,
                 path: None,
                 length: Some(MIB),
@@ -179,13 +179,13 @@ fn columns_stand_still_while_numbers_change() {
 
 #[test]
 fn several_jobs_have_a_line_each_and_one_for_all_within_the_height() {
-    let mut events: Vec<(Duration, Event)> = (0..5)
+    let mut events: Vec<(Duration, TransferEvent)> = (0..5)
         .map(|job| (ms(0), named(job, &format!("file-{job}"), Some(4 * MIB), 0)))
         .collect();
     events.extend((0..5).map(|job| (ms(1000), progress(job, (job + 1) * MIB / 2, 1))));
     events.push((
         ms(1000),
-        Event::Finished {
+        TransferEvent::Finished {
             job: 1,
             bytes: 4 * MIB,
             elapsed: ms(1000),
@@ -193,7 +193,7 @@ fn several_jobs_have_a_line_each_and_one_for_all_within_the_height() {
     ));
     events.push((
         ms(1000),
-        Event::Failed {
+        TransferEvent::Failed {
             job: 2,
             error: "x".into(),
         },
@@ -206,9 +206,9 @@ fn several_jobs_have_a_line_each_and_one_for_all_within_the_height() {
     assert_eq!(frame(&board, (0, 80)).len(), 1);
 }
 
-fn plain(verbose: bool, jobs: usize) -> Plain {
-    let notes = Notes::new(false, verbose, jobs);
-    Plain::new(Box::new(Downloads::new(notes, jobs)))
+fn plain(verbose: bool, jobs: usize) -> PlainRenderer {
+    let notes = EventMessages::new(false, verbose, jobs);
+    PlainRenderer::new(Box::new(DownloadBars::new(notes, jobs)))
 }
 
 #[test]
@@ -219,19 +219,19 @@ fn plain_has_a_line_a_second_and_the_notes() {
         lines.extend(plain.on_event(now, &event));
         lines.extend(plain.on_tick(now));
     }
-    let segment = Event::Segment {
+    let segment = TransferEvent::Segment {
         job: 0,
         range: 0..MIB,
         elapsed: ms(250),
         connection: 2,
     };
-    let retry = Event::Retry {
+    let retry = TransferEvent::Retry {
         job: 0,
         attempt: 2,
         wait: ms(400),
         why: "closed\u{1b}[2J".into(),
     };
-    let warning = Event::Warning {
+    let warning = TransferEvent::Warning {
         job: 0,
         text: "no validator".into(),
     };
@@ -240,7 +240,7 @@ fn plain_has_a_line_a_second_and_the_notes() {
     }
     plain.on_event(
         ms(3500),
-        &Event::Verifying {
+        &TransferEvent::Verifying {
             job: 0,
             bytes: 96 * MIB,
         },
@@ -248,7 +248,7 @@ fn plain_has_a_line_a_second_and_the_notes() {
     lines.extend(plain.on_tick(ms(4000)));
     plain.on_event(
         ms(4000),
-        &Event::Finished {
+        &TransferEvent::Finished {
             job: 0,
             bytes: 96 * MIB,
             elapsed: ms(4000),
@@ -272,25 +272,25 @@ fn plain_has_one_line_for_all_of_several_jobs() {
 
 #[test]
 fn quiet_has_no_notes() {
-    let mut quiet = Notes::new(true, false, 1);
+    let mut quiet = EventMessages::new(true, false, 1);
     assert_eq!(
-        quiet.line(&Event::Warning {
+        quiet.line(&TransferEvent::Warning {
             job: 0,
             text: "x".into()
         }),
         None
     );
-    let mut usual = Notes::new(false, false, 1);
-    let at_once = Event::Retry {
+    let mut usual = EventMessages::new(false, false, 1);
+    let at_once = TransferEvent::Retry {
         job: 0,
         attempt: 1,
         wait: Duration::ZERO,
         why: "x".into(),
     };
     assert_eq!(usual.line(&at_once), None);
-    let mut all = Notes::new(false, true, 1);
+    let mut all = EventMessages::new(false, true, 1);
     assert_eq!(all.line(&at_once).unwrap(), "haul: x; tried again at once");
-    let fewer = Event::Retry {
+    let fewer = TransferEvent::Retry {
         job: 0,
         attempt: 0,
         wait: ms(400),
@@ -301,7 +301,7 @@ fn quiet_has_no_notes() {
         "haul: x; no new connection for 0.4 s"
     );
     assert_eq!(
-        usual.line(&Event::Segment {
+        usual.line(&TransferEvent::Segment {
             job: 0,
             range: 0..1,
             elapsed: ms(1),
@@ -313,18 +313,18 @@ fn quiet_has_no_notes() {
 
 #[test]
 fn notes_of_several_jobs_say_which_one() {
-    let mut notes = Notes::new(false, true, 2);
-    let warning = Event::Warning {
+    let mut notes = EventMessages::new(false, true, 2);
+    let warning = TransferEvent::Warning {
         job: 4,
         text: "hm".into(),
     };
     let url = url::Url::parse("http://h.test/f").unwrap();
     let mut lines = vec![notes.line(&warning)];
-    notes.line(&Event::Started { job: 4, url });
+    notes.line(&TransferEvent::Started { job: 4, url });
     lines.push(notes.line(&warning));
     notes.line(&named(4, "d/f", None, 0));
     lines.push(notes.line(&warning));
-    lines.push(notes.line(&Event::Segment {
+    lines.push(notes.line(&TransferEvent::Segment {
         job: 4,
         range: 0..9,
         elapsed: ms(1),
@@ -348,32 +348,32 @@ fn notes_of_several_jobs_say_which_one() {
 fn every_event_is_one_object() {
     let url = url::Url::parse("http://h.test/f").unwrap();
     let events = [
-        Event::Started { job: 3, url },
+        TransferEvent::Started { job: 3, url },
         named(3, "d/f", Some(MIB), 10),
-        Event::Progress {
+        TransferEvent::Progress {
             job: 3,
             done: 20,
             length: Some(MIB),
             connections: 4,
         },
-        Event::Segment {
+        TransferEvent::Segment {
             job: 3,
             range: 0..20,
             elapsed: ms(7),
             connection: 1,
         },
-        Event::Retry {
+        TransferEvent::Retry {
             job: 3,
             attempt: 1,
             wait: ms(250),
             why: "closed".into(),
         },
-        Event::Warning {
+        TransferEvent::Warning {
             job: 3,
             text: "hm".into(),
         },
-        Event::Verifying { job: 3, bytes: 9 },
-        Event::Finished {
+        TransferEvent::Verifying { job: 3, bytes: 9 },
+        TransferEvent::Finished {
             job: 3,
             bytes: MIB,
             elapsed: ms(9),
@@ -389,7 +389,7 @@ fn every_event_is_one_object() {
     assert!(
         json::object(
             ms(12),
-            &Event::Failed {
+            &TransferEvent::Failed {
                 job: 3,
                 error: "x".into()
             }

@@ -11,7 +11,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Lets some lines through.
 #[derive(Debug, Default)]
-pub(super) struct Throttle {
+pub(super) struct LineThrottle {
     /// When the second began that is counted.
     begun: Duration,
     /// Lines let through in it.
@@ -20,7 +20,7 @@ pub(super) struct Throttle {
     hidden: u64,
 }
 
-impl Throttle {
+impl LineThrottle {
     /// Whether a line may be shown now. One that may not is counted.
     pub(super) fn admits(&mut self, now: Duration) -> bool {
         if now.saturating_sub(self.begun) >= SECOND {
@@ -50,7 +50,7 @@ mod tests {
     #[test]
     fn a_flood_is_cut_and_counted_and_a_trickle_is_not() {
         let ms = Duration::from_millis;
-        let mut throttle = Throttle::default();
+        let mut throttle = LineThrottle::default();
         let shown = (0..100).filter(|n| throttle.admits(ms(*n))).count();
         assert_eq!(shown, 20);
         assert_eq!(throttle.hidden(ms(999)), None, "it is not over");

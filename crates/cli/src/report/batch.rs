@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use haul_plan::Checksum;
-use haul_transfer::batch::{Cause, Summary};
-use haul_transfer::manifest::{Row, State};
+use haul_transfer::batch::{BatchSummary, FailureGroup};
+use haul_transfer::manifest::{ManifestRow, RowState};
 use serde_json::{Value, json};
 
 use super::{fitted, rate};
-use crate::exit::Exit;
+use crate::exit::ExitReason;
 use crate::message::{error_text, harmless};
 use crate::progress::{bytes_text, files_rate_text, rate_text};
 
@@ -17,7 +17,7 @@ use crate::progress::{bytes_text, files_rate_text, rate_text};
 const CAUSES: usize = 10;
 
 /// A job's end as an object, with the keys that a row of a manifest has.
-pub(crate) fn row(row: &Row) -> Value {
+pub(crate) fn row(row: &ManifestRow) -> Value {
     let mut checksums = row
         .checksums
         .iter()
@@ -57,23 +57,23 @@ pub(crate) fn row(row: &Row) -> Value {
     if let Some(error) = &row.error {
         set(
             "error_class",
-            Some(Exit::of_class(error.class).name().into()),
+            Some(ExitReason::of_class(error.class).name().into()),
         );
         set("error", Some(error.text.as_str().into()));
     }
     told
 }
 
-fn state(state: State) -> &'static str {
+fn state(state: RowState) -> &'static str {
     match state {
-        State::Done => "done",
-        State::Failed => "failed",
-        State::Skipped => "skipped",
+        RowState::Done => "done",
+        RowState::Failed => "failed",
+        RowState::Skipped => "skipped",
     }
 }
 
 /// Why a job failed, in a line that says which one it was.
-pub(crate) fn row_failure(row: &Row) -> String {
+pub(crate) fn row_failure(row: &ManifestRow) -> String {
     let text = row.error.as_ref().map_or("failed", |error| &error.text);
     let path = row.path.as_deref().unwrap_or_default();
     let named = text.contains(&row.url) || (!path.is_empty() && text.contains(path));
@@ -85,19 +85,19 @@ pub(crate) fn row_failure(row: &Row) -> String {
 }
 
 /// How a job ended that did not fail: `d/f  12.3 KiB in 34 ms`.
-pub(crate) fn row_line(row: &Row) -> String {
+pub(crate) fn row_line(row: &ManifestRow) -> String {
     let name = row.path.as_deref().unwrap_or(&row.url);
     match (row.state, row.status, &row.error) {
-        (State::Skipped, Some(304), _) => format!("{name}  not modified"),
-        (State::Skipped, _, Some(why)) => format!("{name}  skipped: {}", why.text),
-        (State::Skipped, ..) => format!("{name}  skipped"),
+        (RowState::Skipped, Some(304), _) => format!("{name}  not modified"),
+        (RowState::Skipped, _, Some(why)) => format!("{name}  skipped: {}", why.text),
+        (RowState::Skipped, ..) => format!("{name}  skipped"),
         _ => format!("{name}  {} in {} ms", bytes_text(row.bytes), row.ms.total),
     }
 }
 
 /// The digests of a file that were asked for without a value to compare them with, as the `*sum` tools print and check them.
-pub(crate) fn row_checksums(row: &Row, asked: &[Checksum]) -> Vec<String> {
-    let Some(name) = row.path.as_deref().filter(|_| row.state == State::Done) else {
+pub(crate) fn row_checksums(row: &ManifestRow, asked: &[Checksum]) -> Vec<String> {
+    let Some(name) = row.path.as_deref().filter(|_| row.state == RowState::Done) else {
         return Vec::new();
     };
     asked
@@ -111,12 +111,12 @@ pub(crate) fn row_checksums(row: &Row, asked: &[Checksum]) -> Vec<String> {
 }
 
 /// Jobs that ended, well or not, in this run or an earlier one.
-pub(crate) fn ended(summary: &Summary) -> u64 {
+pub(crate) fn ended(summary: &BatchSummary) -> u64 {
     summary.done + summary.earlier + summary.skipped + summary.failed
 }
 
 /// How a batch stands, as an object.
-pub(crate) fn counts(summary: &Summary) -> Value {
+pub(crate) fn counts(summary: &BatchSummary) -> Value {
     json!({
         "listed": summary.listed,
         "complete": summary.complete,
@@ -130,10 +130,10 @@ pub(crate) fn counts(summary: &Summary) -> Value {
 }
 
 /// How a batch ended, as an object.
-pub(crate) fn summary_object(summary: &Summary, elapsed: Duration) -> Value {
-    let cause = |cause: &Cause| {
+pub(crate) fn summary_object(summary: &BatchSummary, elapsed: Duration) -> Value {
+    let cause = |cause: &FailureGroup| {
         json!({
-            "class": Exit::of_class(cause.class).name(),
+            "class": ExitReason::of_class(cause.class).name(),
             "text": cause.text,
             "count": cause.count,
             "example": harmless(&cause.example),
@@ -154,7 +154,11 @@ pub(crate) fn summary_object(summary: &Summary, elapsed: Duration) -> Value {
 }
 
 /// The last line of a batch: `98 of 100 files, 1 skipped, 98.0 MiB in 1.10 s, 89 files/s, 89.1 MiB/s`.
-pub(crate) fn summary_line(summary: &Summary, elapsed: Duration, width: Option<usize>) -> String {
+pub(crate) fn summary_line(
+    summary: &BatchSummary,
+    elapsed: Duration,
+    width: Option<usize>,
+) -> String {
     let of = match summary.complete {
         true => format!("{} of {} files", summary.done, summary.listed),
         // How many there would have been is not known.
@@ -180,7 +184,7 @@ pub(crate) fn summary_line(summary: &Summary, elapsed: Duration, width: Option<u
 }
 
 /// What failed, by cause with an example each, and what to do; `None` if nothing did.
-pub(crate) fn failures(summary: &Summary, hint: &str) -> Option<String> {
+pub(crate) fn failures(summary: &BatchSummary, hint: &str) -> Option<String> {
     if summary.failed == 0 {
         return None;
     }
@@ -193,7 +197,7 @@ pub(crate) fn failures(summary: &Summary, hint: &str) -> Option<String> {
         .max()
         .unwrap_or(0);
     for cause in told {
-        let Cause {
+        let FailureGroup {
             count,
             text: what,
             example,
@@ -217,29 +221,29 @@ pub(crate) fn failures(summary: &Summary, hint: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use haul_plan::Algorithm;
-    use haul_transfer::Class;
-    use haul_transfer::archive::Placed;
-    use haul_transfer::batch::{Halt, Halted};
-    use haul_transfer::manifest::{Millis, RowError};
+    use haul_plan::DigestAlgorithm;
+    use haul_transfer::ErrorClass;
+    use haul_transfer::archive::ShardEntryLocation;
+    use haul_transfer::batch::{BatchHalt, BatchHaltKind};
+    use haul_transfer::manifest::{RowError, RowTimings};
 
     use super::*;
 
-    fn done() -> Row {
-        Row {
+    fn done() -> ManifestRow {
+        ManifestRow {
             line: Some(7),
             url: "http://h.test/f?sig=***".into(),
             path: Some("d/f".into()),
-            state: State::Done,
+            state: RowState::Done,
             status: Some(200),
             bytes: 12_595,
             checksums: vec![
-                (Algorithm::Md5, "00ff".into()),
-                (Algorithm::Crc32c, "abcd".into()),
+                (DigestAlgorithm::Md5, "00ff".into()),
+                (DigestAlgorithm::Crc32c, "abcd".into()),
             ],
             etag: Some("\"v1\"".into()),
             attempts: 2,
-            ms: Millis {
+            ms: RowTimings {
                 dns: 1,
                 connect: 2,
                 tls: 3,
@@ -251,14 +255,14 @@ mod tests {
         }
     }
 
-    fn failed(text: &str) -> Row {
-        Row {
-            state: State::Failed,
+    fn failed(text: &str) -> ManifestRow {
+        ManifestRow {
+            state: RowState::Failed,
             status: None,
             checksums: Vec::new(),
             etag: None,
             error: Some(RowError {
-                class: Class::Network,
+                class: ErrorClass::Network,
                 text: text.into(),
             }),
             ..done()
@@ -267,12 +271,12 @@ mod tests {
 
     #[test]
     fn objects_have_the_keys_of_a_manifest() {
-        let shard = Some(Placed {
+        let shard = Some(ShardEntryLocation {
             shard: "t-00000.tar".into(),
             offset: 1024,
             end: 14_848,
         });
-        let placed = Row { shard, ..done() };
+        let placed = ManifestRow { shard, ..done() };
         let rows = [row(&placed), row(&failed("closed"))];
         insta::assert_snapshot!(serde_json::to_string_pretty(&rows).unwrap());
     }
@@ -280,8 +284,8 @@ mod tests {
     #[test]
     fn lines_of_ends() {
         assert_eq!(row_line(&done()), "d/f  12.3 KiB in 34 ms");
-        let skipped = |status, error| Row {
-            state: State::Skipped,
+        let skipped = |status, error| ManifestRow {
+            state: RowState::Skipped,
             status,
             error,
             ..done()
@@ -310,14 +314,14 @@ mod tests {
             algorithm,
             digest: None,
         };
-        let both = [asked(Algorithm::Crc32c), asked(Algorithm::Sha1)];
+        let both = [asked(DigestAlgorithm::Crc32c), asked(DigestAlgorithm::Sha1)];
         assert_eq!(row_checksums(&done(), &both), ["abcd  d/f"]);
         assert!(row_checksums(&failed("x"), &both).is_empty());
     }
 
-    fn summary() -> Summary {
-        let cause = |count, text: &str, example: &str| Cause {
-            class: Class::Network,
+    fn summary() -> BatchSummary {
+        let cause = |count, text: &str, example: &str| FailureGroup {
+            class: ErrorClass::Network,
             text: text.into(),
             count,
             example: example.into(),
@@ -335,7 +339,7 @@ mod tests {
             ),
         ];
         causes.extend((0..10).map(|n| cause(1, &format!("odd {n}"), "x")));
-        Summary {
+        BatchSummary {
             listed: 5000,
             complete: true,
             done: 3700,
@@ -353,7 +357,7 @@ mod tests {
     fn the_end_is_told_by_causes_with_an_example_each() {
         let told = failures(&summary(), "do this").unwrap();
         insta::assert_snapshot!(anstream::adapter::strip_str(&told).to_string());
-        let well = Summary {
+        let well = BatchSummary {
             failed: 0,
             ..summary()
         };
@@ -363,7 +367,7 @@ mod tests {
     #[test]
     fn the_last_line_is_fitted_to_its_terminal() {
         let seconds = Duration::from_secs(2);
-        let cut_off = Summary {
+        let cut_off = BatchSummary {
             complete: false,
             failed: 0,
             skipped: 0,
@@ -376,7 +380,7 @@ mod tests {
             .map(|width| summary_line(&summary(), seconds, width))
             .collect();
         lines.push(summary_line(&cut_off, seconds, None));
-        let again = Summary {
+        let again = BatchSummary {
             earlier: 4000,
             ..summary()
         };
@@ -386,10 +390,10 @@ mod tests {
 
     #[test]
     fn the_end_as_an_object() {
-        let short = Summary {
+        let short = BatchSummary {
             causes: summary().causes[..2].to_vec(),
-            halted: Some(Halted {
-                kind: Halt::LocalIo,
+            halted: Some(BatchHalt {
+                kind: BatchHaltKind::LocalIo,
                 text: "no space left".into(),
             }),
             ..summary()

@@ -7,17 +7,17 @@ use std::fs::File;
 use std::io::{self, Seek as _};
 use std::path::Path;
 
-use haul_plan::dispatch::{DispatchOptions, Limit};
-use haul_plan::{ErrorLimit, Expectation, Layout};
-use haul_transfer::Connections;
-use haul_transfer::archive::Destination;
-use haul_transfer::batch::{BatchOptions, GroupOptions};
-use haul_transfer::list::{BadLine, Entry, Format, List, Problem};
+use haul_plan::dispatch::{HostConnectionLimit, JobDispatcherOptions};
+use haul_plan::{ContentExpectation, ErrorLimit, PathLayout};
+use haul_transfer::ConnectionCount;
+use haul_transfer::archive::ArchiveDestination;
+use haul_transfer::batch::{BatchOptions, CommitGroupOptions};
+use haul_transfer::list::{BadLine, BadLineProblem, DownloadList, Format, ListEntry};
 
 use super::SettingError;
 use super::credentials::complete;
-use crate::args::{BatchArgs, GetArgs, LayoutKind, ListFormat, OnError};
-use crate::sources::{Source, Sources};
+use crate::args::{BatchArgs, GetArgs, LayoutKind, ListFormatArg, OnErrorArg};
+use crate::sources::{JobSourceArg, JobSourceArgs};
 use crate::{message, sys};
 
 /// More URLs than this are a batch. These all go on at once, with a line each: what hides the round trips of small files; large
@@ -26,15 +26,15 @@ const FEW: u64 = 16;
 
 /// Many files.
 #[derive(Debug)]
-pub(crate) struct Many {
+pub(crate) struct BatchWorkload {
     /// Settings of all together.
     pub(crate) options: BatchOptions,
     /// What names them.
-    pub(crate) sources: Sources,
+    pub(crate) sources: JobSourceArgs,
 }
 
 /// Whether what the arguments name is a batch.
-pub(super) fn is_batch(args: &GetArgs, sources: &[Source]) -> bool {
+pub(super) fn is_batch(args: &GetArgs, sources: &[JobSourceArg]) -> bool {
     let BatchArgs {
         // What they name is among the sources.
         input: _,
@@ -57,7 +57,7 @@ pub(super) fn is_batch(args: &GetArgs, sources: &[Source]) -> bool {
         on_error,
     } = &args.batch;
     let asked = [
-        sources.iter().any(Source::is_list),
+        sources.iter().any(JobSourceArg::is_list),
         jobs.is_some(),
         max_connections_total.is_some(),
         layout.is_some(),
@@ -72,13 +72,13 @@ pub(super) fn is_batch(args: &GetArgs, sources: &[Source]) -> bool {
         // Only files that are fetched by one request each share a connection.
         args.connection.http2,
     ];
-    let files = sources.iter().map(Source::count);
+    let files = sources.iter().map(JobSourceArg::count);
     let many = !mirror && files.fold(0, u64::saturating_add) > FEW;
     many || asked.contains(&true)
 }
 
 /// What files must be.
-pub(super) fn expectation(args: &BatchArgs) -> Result<Expectation, SettingError> {
+pub(super) fn expectation(args: &BatchArgs) -> Result<ContentExpectation, SettingError> {
     let (min, max) = (
         args.min_size.map(|size| size.0),
         args.max_size.map(|size| size.0),
@@ -86,7 +86,7 @@ pub(super) fn expectation(args: &BatchArgs) -> Result<Expectation, SettingError>
     if min.zip(max).is_some_and(|(min, max)| min > max) {
         return Err(SettingError::new("--min-size is more than --max-size"));
     }
-    Ok(Expectation {
+    Ok(ContentExpectation {
         types: args.expect_type.clone(),
         min,
         max,
@@ -95,7 +95,7 @@ pub(super) fn expectation(args: &BatchArgs) -> Result<Expectation, SettingError>
 }
 
 /// Opens the lists.
-pub(super) fn lists(args: &BatchArgs) -> Result<Vec<Source>, SettingError> {
+pub(super) fn lists(args: &BatchArgs) -> Result<Vec<JobSourceArg>, SettingError> {
     let from_stdin = args.input.iter().filter(|path| is_stdin(path)).count();
     if from_stdin > 1 {
         let error = SettingError::new("-i - is given twice");
@@ -111,14 +111,14 @@ fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-fn open(path: &Path, format: Option<Format>) -> Result<Source, SettingError> {
+fn open(path: &Path, format: Option<Format>) -> Result<JobSourceArg, SettingError> {
     if is_stdin(path) {
         // `/dev/null` stands in its place, and would be a list that names nothing.
         if sys::stdin_closed() {
             let error = SettingError::new("-i: cannot read standard input: it is closed");
             return Err(error.hint("pipe a list into it, or name a file"));
         }
-        return Ok(Source::Stdin(format));
+        return Ok(JobSourceArg::Stdin(format));
     }
     let name = path.display().to_string();
     let wrong =
@@ -131,21 +131,24 @@ fn open(path: &Path, format: Option<Format>) -> Result<Source, SettingError> {
     // Whether it is a document, and so perhaps a few downloads, is looked at where that takes nothing away and waits for nobody.
     if kind.is_file() && matches!(format, None | Some(Format::Metalink)) {
         let again = file.try_clone().map_err(wrong)?;
-        let list = List::open(Box::new(again), format, &name);
+        let list = DownloadList::open(Box::new(again), format, &name);
         if list.format() == Format::Metalink {
             return document(list.collect(), &name);
         }
         file.rewind().map_err(wrong)?;
     }
-    Ok(Source::List { name, file, format })
+    Ok(JobSourceArg::List { name, file, format })
 }
 
 /// A Metalink document, unless there is nothing in it to download.
-fn document(files: Vec<Result<Entry, BadLine>>, name: &str) -> Result<Source, SettingError> {
+fn document(
+    files: Vec<Result<ListEntry, BadLine>>,
+    name: &str,
+) -> Result<JobSourceArg, SettingError> {
     if files.iter().any(Result::is_ok) {
-        return Ok(Source::Document(files));
+        return Ok(JobSourceArg::Document(files));
     }
-    let of_no_use = |bad: &&BadLine| !matches!(bad.problem, Problem::NoMirror);
+    let of_no_use = |bad: &&BadLine| !matches!(bad.problem, BadLineProblem::NoMirror);
     let mut bad = files.iter().filter_map(|file| file.as_ref().err());
     Err(match bad.find(of_no_use) {
         Some(BadLine { line, problem, .. }) => {
@@ -157,32 +160,32 @@ fn document(files: Vec<Result<Entry, BadLine>>, name: &str) -> Result<Source, Se
     })
 }
 
-fn format(format: ListFormat) -> Format {
+fn format(format: ListFormatArg) -> Format {
     match format {
-        ListFormat::Plain => Format::Plain,
-        ListFormat::Aria2 => Format::Aria2,
-        ListFormat::Csv => Format::Csv,
-        ListFormat::Tsv => Format::Tsv,
-        ListFormat::Jsonl => Format::JsonLines,
-        ListFormat::Metalink => Format::Metalink,
+        ListFormatArg::Plain => Format::Plain,
+        ListFormatArg::Aria2 => Format::Aria2,
+        ListFormatArg::Csv => Format::Csv,
+        ListFormatArg::Tsv => Format::Tsv,
+        ListFormatArg::Jsonl => Format::JsonLines,
+        ListFormatArg::Metalink => Format::Metalink,
     }
 }
 
 /// A batch of what arguments and lists name.
 pub(super) fn many(
     args: &GetArgs,
-    connections: Connections,
-    sources: Vec<Source>,
-) -> Result<Many, SettingError> {
+    connections: ConnectionCount,
+    sources: Vec<JobSourceArg>,
+) -> Result<BatchWorkload, SettingError> {
     let options = options(args, connections)?;
-    Ok(Many {
+    Ok(BatchWorkload {
         options,
-        sources: Sources::new(sources),
+        sources: JobSourceArgs::new(sources),
     })
 }
 
 /// The settings of a batch.
-fn options(args: &GetArgs, connections: Connections) -> Result<BatchOptions, SettingError> {
+fn options(args: &GetArgs, connections: ConnectionCount) -> Result<BatchOptions, SettingError> {
     if args.output.file.is_some() {
         return Err(super::few::several());
     }
@@ -202,8 +205,8 @@ fn options(args: &GetArgs, connections: Connections) -> Result<BatchOptions, Set
         layout: layout(&args.batch),
         limit: match (args.batch.max_errors, args.batch.on_error) {
             (Some(limit), _) => Some(limit),
-            (None, Some(OnError::Stop)) => Some(ErrorLimit::Count(0)),
-            (None, Some(OnError::Continue) | None) => None,
+            (None, Some(OnErrorArg::Stop)) => Some(ErrorLimit::Count(0)),
+            (None, Some(OnErrorArg::Continue) | None) => None,
         },
         checksums,
         each,
@@ -213,13 +216,13 @@ fn options(args: &GetArgs, connections: Connections) -> Result<BatchOptions, Set
 }
 
 /// How many files share a sync: each of them is open until then, and so are those of the group before.
-fn group() -> GroupOptions {
-    let defaults = GroupOptions::default();
+fn group() -> CommitGroupOptions {
+    let defaults = CommitGroupOptions::default();
     let files = crate::limits::open_files().map_or(defaults.files, |most| {
         // Connections need some, too.
         usize::try_from(most / 8).unwrap_or(usize::MAX)
     });
-    GroupOptions {
+    CommitGroupOptions {
         files: files.clamp(4, defaults.files),
         ..defaults
     }
@@ -251,33 +254,33 @@ fn shards(args: &BatchArgs) -> Result<(), SettingError> {
 }
 
 /// Where `--tar` says that an archive goes.
-pub(crate) fn destination(tar: &Path) -> Destination {
+pub(crate) fn destination(tar: &Path) -> ArchiveDestination {
     // `./-` is a file of that name.
     match tar.as_os_str() == "-" {
-        true => Destination::Stdout,
-        false => Destination::File(tar.to_owned()),
+        true => ArchiveDestination::Stdout,
+        false => ArchiveDestination::File(tar.to_owned()),
     }
 }
 
-fn layout(args: &BatchArgs) -> Layout {
+fn layout(args: &BatchArgs) -> PathLayout {
     match (&args.output_template, args.layout) {
-        (Some(template), _) => Layout::Template(template.clone()),
-        (None, Some(LayoutKind::Path)) => Layout::Path,
-        (None, Some(LayoutKind::Hash)) => Layout::Hash,
-        (None, Some(LayoutKind::Name) | None) => Layout::Name,
+        (Some(template), _) => PathLayout::Template(template.clone()),
+        (None, Some(LayoutKind::Path)) => PathLayout::Path,
+        (None, Some(LayoutKind::Hash)) => PathLayout::Hash,
+        (None, Some(LayoutKind::Name) | None) => PathLayout::Name,
     }
 }
 
 /// How many at once. Who asks for more files at once than one origin would get means that origin, too.
-fn dispatch(args: &BatchArgs, connections: Connections) -> DispatchOptions {
-    let defaults = DispatchOptions::default();
+fn dispatch(args: &BatchArgs, connections: ConnectionCount) -> JobDispatcherOptions {
+    let defaults = JobDispatcherOptions::default();
     let jobs = args.jobs.map(usize::from);
     let total = args.max_connections_total.map(usize::from);
-    DispatchOptions {
+    JobDispatcherOptions {
         jobs,
         per_host: match connections {
-            Connections::Fixed(n) => Limit::Fixed(n),
-            Connections::Auto { .. } => Limit::Auto {
+            ConnectionCount::Fixed(n) => HostConnectionLimit::Fixed(n),
+            ConnectionCount::Auto { .. } => HostConnectionLimit::Auto {
                 max: defaults.per_host.most().max(jobs.unwrap_or(0)),
             },
         },
@@ -287,8 +290,8 @@ fn dispatch(args: &BatchArgs, connections: Connections) -> DispatchOptions {
                 usize::try_from(most / 4).unwrap_or(usize::MAX)
             });
             let fixed = match connections {
-                Connections::Fixed(n) => n,
-                Connections::Auto { .. } => 0,
+                ConnectionCount::Fixed(n) => n,
+                ConnectionCount::Auto { .. } => 0,
             };
             let wanted = defaults.total.max(jobs.unwrap_or(0)).max(fixed);
             wanted.min(room.max(1))
@@ -297,7 +300,7 @@ fn dispatch(args: &BatchArgs, connections: Connections) -> DispatchOptions {
     }
 }
 
-impl Many {
+impl BatchWorkload {
     /// Connections to one origin that are worth keeping between two files.
     pub(super) fn idle(&self) -> usize {
         let dispatch = &self.options.dispatch;
@@ -307,8 +310,11 @@ impl Many {
 
 /// Gives URLs and globs that name a user the password that is meant.
 pub(super) fn log_in(
-    sources: &mut [Source],
-    credentials: &haul_net::Credentials,
+    sources: &mut [JobSourceArg],
+    credentials: &haul_net::UserCredentials,
 ) -> Result<(), SettingError> {
-    complete(sources.iter_mut().filter_map(Source::url_mut), credentials)
+    complete(
+        sources.iter_mut().filter_map(JobSourceArg::url_mut),
+        credentials,
+    )
 }

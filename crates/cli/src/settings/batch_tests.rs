@@ -1,36 +1,36 @@
 //! What makes a batch, and what its flags come to.
 
 use clap::Parser as _;
-use haul_plan::dispatch::Limit;
-use haul_plan::{ErrorLimit, Layout};
-use haul_transfer::Job;
+use haul_plan::dispatch::HostConnectionLimit;
+use haul_plan::{ErrorLimit, PathLayout};
+use haul_transfer::DownloadJob;
 
 use super::*;
-use crate::args::{Args, Command};
+use crate::args::{CliArgs, CliCommand};
 
 fn resolve(words: &[&str]) -> Result<GetSettings, SettingError> {
     let command = ["haul", "get"].iter().chain(words);
-    let Command::Get(args) = Args::try_parse_from(command).unwrap().command else {
+    let CliCommand::Get(args) = CliArgs::try_parse_from(command).unwrap().command else {
         unreachable!()
     };
     GetSettings::resolve(&args)
 }
 
-fn many(words: &[&str]) -> Many {
+fn many(words: &[&str]) -> BatchWorkload {
     match resolve(words).unwrap().task {
-        Task::Many(many) => *many,
-        Task::Few(few) => panic!("{few:?}"),
+        GetTask::Many(many) => *many,
+        GetTask::Few(few) => panic!("{few:?}"),
     }
 }
 
 /// The URLs that a batch is made of, one by one or together.
 fn urls(words: &[&str]) -> Vec<String> {
     match resolve(words).unwrap().task {
-        Task::Many(many) => many
+        GetTask::Many(many) => many
             .sources
             .map(|entry| entry.unwrap().url.into())
             .collect(),
-        Task::Few(few) => few.jobs.into_iter().map(|job| job.url.into()).collect(),
+        GetTask::Few(few) => few.jobs.into_iter().map(|job| job.url.into()).collect(),
     }
 }
 
@@ -41,7 +41,7 @@ fn wrong(words: &[&str]) -> String {
 }
 
 fn is_batch(words: &[&str]) -> bool {
-    matches!(resolve(words).unwrap().task, Task::Many(_))
+    matches!(resolve(words).unwrap().task, GetTask::Many(_))
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn sources_come_in_their_order() {
     std::fs::write(csv.path(), "http://l/url,1\n").unwrap();
     let csv = csv.path().to_str().unwrap();
     assert_eq!(urls(&["-i", csv]), ["http://l/url,1"]);
-    let Task::Many(told) = resolve(&["-i", csv, "--input-format", "csv"]).unwrap().task else {
+    let GetTask::Many(told) = resolve(&["-i", csv, "--input-format", "csv"]).unwrap().task else {
         panic!("a list is a batch")
     };
     assert!(told.sources.into_iter().all(|entry| entry.is_err()));
@@ -206,10 +206,10 @@ const METALINK: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
   <file name="b"><url>ftp://a.test/b</url></file>
 </metalink>"#;
 
-fn few(words: &[&str]) -> Vec<Job> {
+fn few(words: &[&str]) -> Vec<DownloadJob> {
     match resolve(words).unwrap().task {
-        Task::Few(few) => few.jobs,
-        Task::Many(many) => panic!("{many:?}"),
+        GetTask::Few(few) => few.jobs,
+        GetTask::Many(many) => panic!("{many:?}"),
     }
 }
 
@@ -256,7 +256,7 @@ fn a_metalink_document_is_a_few_downloads_with_all_that_it_says() {
     );
     let jobs = few(&["-i", file, "-d", "d"]);
     assert_eq!(jobs.len(), 1);
-    let Task::Few(named) = resolved.task else {
+    let GetTask::Few(named) = resolved.task else {
         panic!("a document of two files is a few downloads")
     };
     let bad: Vec<String> = named
@@ -269,7 +269,7 @@ fn a_metalink_document_is_a_few_downloads_with_all_that_it_says() {
             && bad[0].ends_with("\"b\": it has no URL that begins with http:// or https://"),
         "{bad:?}"
     );
-    assert_eq!(jobs[0].output, Output::File("d/sub/a.iso".into()));
+    assert_eq!(jobs[0].output, JobOutput::File("d/sub/a.iso".into()));
     assert_eq!(
         (jobs[0].url.as_str(), jobs[0].size),
         ("http://a.test/a", Some(5))
@@ -313,7 +313,7 @@ fn a_packed_document_is_a_few_downloads_as_well() {
     let file = file.path().to_str().unwrap();
     for format in [&[][..], &["--input-format", "metalink"]] {
         let jobs = few(&[&["-i", file], format].concat());
-        assert_eq!(jobs[0].output, Output::File("sub/a.iso".into()));
+        assert_eq!(jobs[0].output, JobOutput::File("sub/a.iso".into()));
     }
     // What is no document is still a list, from its first byte on.
     let list = tempfile::NamedTempFile::new().unwrap();
@@ -335,7 +335,7 @@ fn numbers_at_once() {
     let of = |flags: &[&str]| {
         let words = [&["http://h/[1-99]"], flags].concat();
         let settings = resolve(&words).unwrap();
-        let Task::Many(many) = settings.task else {
+        let GetTask::Many(many) = settings.task else {
             panic!("many URLs are a batch")
         };
         let dispatch = many.options.dispatch;
@@ -346,38 +346,47 @@ fn numbers_at_once() {
             settings.client.idle,
         )
     };
-    assert_eq!(of(&[]), (None, Limit::Auto { max: 128 }, 256, 128));
+    assert_eq!(
+        of(&[]),
+        (None, HostConnectionLimit::Auto { max: 128 }, 256, 128)
+    );
     assert_eq!(
         of(&["-j", "5"]),
-        (Some(5), Limit::Auto { max: 128 }, 256, 128)
+        (Some(5), HostConnectionLimit::Auto { max: 128 }, 256, 128)
     );
     assert_eq!(
         of(&["-j", "300"]),
-        (Some(300), Limit::Auto { max: 300 }, 300, 300)
+        (Some(300), HostConnectionLimit::Auto { max: 300 }, 300, 300)
     );
-    assert_eq!(of(&["-x", "8"]), (None, Limit::Fixed(8), 256, 8));
-    assert_eq!(of(&["-x", "256"]), (None, Limit::Fixed(256), 256, 256));
+    assert_eq!(
+        of(&["-x", "8"]),
+        (None, HostConnectionLimit::Fixed(8), 256, 8)
+    );
+    assert_eq!(
+        of(&["-x", "256"]),
+        (None, HostConnectionLimit::Fixed(256), 256, 256)
+    );
     let all = ["-x", "20", "-j", "30", "--max-connections-total", "10"];
-    assert_eq!(of(&all), (Some(30), Limit::Fixed(20), 10, 20));
+    assert_eq!(of(&all), (Some(30), HostConnectionLimit::Fixed(20), 10, 20));
 }
 
 #[test]
 fn names_and_what_files_must_be() {
-    assert_eq!(many(&["-i", "-"]).options.layout, Layout::Name);
+    assert_eq!(many(&["-i", "-"]).options.layout, PathLayout::Name);
     assert_eq!(
         many(&["-i", "-", "--layout", "path"]).options.layout,
-        Layout::Path
+        PathLayout::Path
     );
     assert_eq!(
         many(&["-i", "-", "--layout", "hash"]).options.layout,
-        Layout::Hash
+        PathLayout::Hash
     );
     let template = "{host}/{index:03}.{ext}";
     assert_eq!(
         many(&["-i", "-", "--output-template", template])
             .options
             .layout,
-        Layout::Template(template.parse().unwrap())
+        PathLayout::Template(template.parse().unwrap())
     );
     assert_eq!(
         many(&["-i", "-", "-d", "x"]).options.directory.as_os_str(),

@@ -3,23 +3,23 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use haul_net::{Credentials, Login, Netrc, Secret, Target};
+use haul_net::{Login, Netrc, Secret, Target, UserCredentials};
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use url::Url;
 
 use super::SettingError;
-use crate::args::{Bearer, RequestArgs, User, token};
-use crate::question::{self, NoAnswer};
+use crate::args::{BearerArg, RequestArgs, UserArg, token};
+use crate::question::{self, PromptError};
 
 /// How a password is given where nobody can be asked.
 const ELSE: &str = "-u USER:PASSWORD, or --netrc";
 
 /// Who the user is, by flags and the files they name.
-pub(super) fn credentials(args: &RequestArgs) -> Result<Credentials, SettingError> {
+pub(super) fn credentials(args: &RequestArgs) -> Result<UserCredentials, SettingError> {
     let bearer = match &args.bearer {
         None => None,
-        Some(Bearer::Token(token)) => Some(token.clone()),
-        Some(Bearer::File(file)) => {
+        Some(BearerArg::Token(token)) => Some(token.clone()),
+        Some(BearerArg::File(file)) => {
             let wrong = |error| {
                 SettingError::new(format!("--bearer: {} holds no token", file.display()))
                     .because(error)
@@ -32,14 +32,14 @@ pub(super) fn credentials(args: &RequestArgs) -> Result<Credentials, SettingErro
         (None, true) => Some(netrc("--netrc", &home_netrc()?)?),
         (None, false) => None,
     };
-    Ok(Credentials {
+    Ok(UserCredentials {
         login: args.user.as_ref().map(login).transpose()?,
         bearer,
         netrc,
     })
 }
 
-fn login(user: &User) -> Result<Login, SettingError> {
+fn login(user: &UserArg) -> Result<Login, SettingError> {
     let password = user
         .password
         .clone()
@@ -54,7 +54,7 @@ fn login(user: &User) -> Result<Login, SettingError> {
 /// is asked for, once for each user of an origin. Where nobody can be asked it stays empty.
 pub(super) fn complete<'a>(
     urls: impl Iterator<Item = &'a mut Url>,
-    known: &Credentials,
+    known: &UserCredentials,
 ) -> Result<(), SettingError> {
     let mut asked: HashMap<String, Secret> = HashMap::new();
     // A token goes before every login.
@@ -89,14 +89,14 @@ pub(super) fn ask_password(user: &str, otherwise: &'static str) -> Result<Secret
     question::ask(&format!("Password for {user}: "))
         .map(Secret::new)
         .map_err(|no| match no {
-            NoAnswer::Interrupted => SettingError::interrupted(),
-            NoAnswer::End => SettingError::new(format!("no password was given for {user}")),
-            NoAnswer::NoTerminal(error) => {
+            PromptError::Interrupted => SettingError::interrupted(),
+            PromptError::End => SettingError::new(format!("no password was given for {user}")),
+            PromptError::NoTerminal(error) => {
                 SettingError::new("there is no terminal to ask for the password on")
                     .because(error)
                     .hint(otherwise)
             }
-            NoAnswer::Unreadable(error) => {
+            PromptError::Unreadable(error) => {
                 SettingError::new("the password cannot be read from the terminal").because(error)
             }
         })

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::exit::Exit;
+use crate::exit::ExitReason;
 
 /// A setting that cannot be used, or a question about one that a signal ended.
 #[derive(Debug, thiserror::Error)]
@@ -13,7 +13,7 @@ pub(crate) struct SettingError {
     /// What to do about it.
     hint: Option<Cow<'static, str>>,
     /// How the program ends.
-    exit: Exit,
+    exit: ExitReason,
     /// What said so.
     #[source]
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
@@ -24,7 +24,7 @@ impl SettingError {
         Self {
             text: text.into(),
             hint: None,
-            exit: Exit::Usage,
+            exit: ExitReason::Usage,
             source: None,
         }
     }
@@ -49,13 +49,13 @@ impl SettingError {
     /// A signal came before all settings were known.
     pub(super) fn interrupted() -> Self {
         Self {
-            exit: Exit::Interrupted,
+            exit: ExitReason::Interrupted,
             ..Self::new("interrupted")
         }
     }
 
     /// How the program ends.
-    pub(crate) fn exit(&self) -> Exit {
+    pub(crate) fn exit(&self) -> ExitReason {
         self.exit
     }
 

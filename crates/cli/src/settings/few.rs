@@ -2,34 +2,37 @@
 
 use std::collections::HashSet;
 
-use haul_transfer::list::{BadLine, Entry};
-use haul_transfer::{Job, Output};
+use haul_transfer::list::{BadLine, ListEntry};
+use haul_transfer::{DownloadJob, JobOutput};
 use url::Url;
 
 use super::SettingError;
 use crate::args::GetArgs;
-use crate::sources::{Source, Sources};
+use crate::sources::{JobSourceArg, JobSourceArgs};
 
 /// More mirrors of one file are a mistake.
 const MIRRORS: usize = 256;
 
 /// A few downloads.
 #[derive(Debug, Default)]
-pub(crate) struct Few {
+pub(crate) struct SingleDownloads {
     /// Those to be done.
-    pub(crate) jobs: Vec<Job>,
+    pub(crate) jobs: Vec<DownloadJob>,
     /// Files of documents that have failed before anything is asked for.
     pub(crate) bad: Vec<BadLine>,
 }
 
 /// One a URL, or one of all of them; and one a file that a document names.
-pub(super) fn jobs(args: &GetArgs, sources: Vec<Source>) -> Result<Few, SettingError> {
+pub(super) fn jobs(
+    args: &GetArgs,
+    sources: Vec<JobSourceArg>,
+) -> Result<SingleDownloads, SettingError> {
     let mut files = Vec::new();
     let mut bad = Vec::new();
     let mut named = Vec::new();
     for source in sources {
         match source {
-            Source::Document(document) => {
+            JobSourceArg::Document(document) => {
                 for file in document {
                     match file {
                         Ok(file) => files.push(file),
@@ -46,7 +49,7 @@ pub(super) fn jobs(args: &GetArgs, sources: Vec<Source>) -> Result<Few, SettingE
     }
     named_once(&urls)?;
     let typed = urls.clone();
-    let mut jobs: Vec<Job> = match args.batch.mirror {
+    let mut jobs: Vec<DownloadJob> = match args.batch.mirror {
         true => mirrored(args, urls).into_iter().collect(),
         false => urls.into_iter().map(|url| plain(args, url)).collect(),
     };
@@ -54,13 +57,13 @@ pub(super) fn jobs(args: &GetArgs, sources: Vec<Source>) -> Result<Few, SettingE
     for (id, job) in (0..).zip(&mut jobs) {
         job.id = id;
     }
-    Ok(Few { jobs, bad })
+    Ok(SingleDownloads { jobs, bad })
 }
 
 /// All URLs: with mirrors of one file there may be more than downloads that anybody would watch.
-fn urls(named: Vec<Source>) -> Result<Vec<Url>, SettingError> {
+fn urls(named: Vec<JobSourceArg>) -> Result<Vec<Url>, SettingError> {
     let mut urls = Vec::new();
-    for entry in Sources::new(named) {
+    for entry in JobSourceArgs::new(named) {
         let entry = entry.map_err(|bad| SettingError::new("a URL cannot be used").because(bad))?;
         if urls.len() > MIRRORS {
             return Err(SettingError::new(format!(
@@ -95,16 +98,16 @@ fn named_once(urls: &[Url]) -> Result<(), SettingError> {
     Ok(())
 }
 
-fn plain(args: &GetArgs, url: Url) -> Job {
+fn plain(args: &GetArgs, url: Url) -> DownloadJob {
     let output = &args.output;
-    Job {
+    DownloadJob {
         id: 0,
         url,
         output: match &output.file {
-            Some(_) if output.is_stdout() => Output::Stdout,
-            Some(file) => Output::File(file.clone()),
+            Some(_) if output.is_stdout() => JobOutput::Stdout,
+            Some(file) => JobOutput::File(file.clone()),
             // Joined with a name it is the name alone, which is how it shall be shown.
-            None => Output::Directory(output.directory.clone().unwrap_or_default()),
+            None => JobOutput::Directory(output.directory.clone().unwrap_or_default()),
         },
         checksums: output.checksum.clone(),
         mirrors: Vec::new(),
@@ -116,10 +119,10 @@ fn plain(args: &GetArgs, url: Url) -> Job {
 }
 
 /// One file, which all URLs have.
-fn mirrored(args: &GetArgs, urls: Vec<Url>) -> Option<Job> {
+fn mirrored(args: &GetArgs, urls: Vec<Url>) -> Option<DownloadJob> {
     let mut urls = urls.into_iter();
     let first = urls.next()?;
-    Some(Job {
+    Some(DownloadJob {
         mirrors: urls.collect(),
         ..plain(args, first)
     })
@@ -127,13 +130,13 @@ fn mirrored(args: &GetArgs, urls: Vec<Url>) -> Option<Job> {
 
 /// A file that a Metalink document describes, under its name there. Whoever wrote the document is not who runs this: its hosts are
 /// strangers, but for those of the URLs that were typed.
-fn documented(args: &GetArgs, file: Entry, typed: &[Url]) -> Job {
+fn documented(args: &GetArgs, file: ListEntry, typed: &[Url]) -> DownloadJob {
     let job = plain(args, file.url);
     let directory = args.output.directory.clone().unwrap_or_default();
-    Job {
+    DownloadJob {
         mirrors: file.mirrors,
         output: match file.path {
-            Some(path) => Output::File(directory.join(path)),
+            Some(path) => JobOutput::File(directory.join(path)),
             None => job.output,
         },
         checksums: file.checksums.into_iter().chain(job.checksums).collect(),
@@ -148,23 +151,23 @@ fn documented(args: &GetArgs, file: Entry, typed: &[Url]) -> Job {
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
-    use haul_transfer::list::List;
+    use haul_transfer::list::DownloadList;
 
     use super::*;
-    use crate::args::{Args, Command};
+    use crate::args::{CliArgs, CliCommand};
 
     #[test]
     fn only_what_was_typed_is_the_users_word() {
-        let command = Args::try_parse_from(["haul", "get", "http://h.test/f"]);
-        let Command::Get(args) = command.unwrap().command else {
+        let command = CliArgs::try_parse_from(["haul", "get", "http://h.test/f"]);
+        let CliCommand::Get(args) = command.unwrap().command else {
             unreachable!()
         };
         let document = b"<metalink xmlns=\"urn:ietf:params:xml:ns:metalink\"><file name=\"g\">\
             <url>http://m.test/g</url><url>http://h.test/g</url></file></metalink>";
-        let files = List::open(Box::new(&document[..]), None, "d").collect();
+        let files = DownloadList::open(Box::new(&document[..]), None, "d").collect();
         let url: Url = "http://h.test/f".parse().unwrap();
-        let typed = Source::Url(url.clone());
-        let [plain, documented] = &jobs(&args, vec![typed, Source::Document(files)])
+        let typed = JobSourceArg::Url(url.clone());
+        let [plain, documented] = &jobs(&args, vec![typed, JobSourceArg::Document(files)])
             .unwrap()
             .jobs[..]
         else {

@@ -3,24 +3,24 @@
 use haul_net::{Proxy, ProxyRules, ProxyScheme, ProxyTls};
 use http::HeaderMap;
 
-use super::tls::{Names, by_flag, client_tls};
-use super::{By, SettingError};
-use crate::args::{ByProxyArgs, ConnectionArgs, Field};
+use super::tls::{TlsFileOptions, by_flag, client_tls};
+use super::{OptionSource, SettingError};
+use crate::args::{ConnectionArgs, HeaderArg, ProxyTlsArgs};
 
 /// What flags about TLS with a proxy begin with.
 pub(super) const FLAGS: &str = "--proxy-";
 
 /// TLS with a proxy.
-pub(super) fn tls(names: Names<'_>) -> Result<ProxyTls, SettingError> {
-    let place = names.by().map(By::prefix).unwrap_or_default();
+pub(super) fn tls(names: TlsFileOptions<'_>) -> Result<ProxyTls, SettingError> {
+    let place = names.by().map(OptionSource::prefix).unwrap_or_default();
     ProxyTls::new(client_tls(names)?).map_err(|error| {
         SettingError::new(format!("{place}TLS with the proxy cannot be set up")).because(error)
     })
 }
 
 /// The files that flags name for TLS with a proxy.
-fn of_flags(args: &ByProxyArgs) -> Names<'_> {
-    Names {
+fn of_flags(args: &ProxyTlsArgs) -> TlsFileOptions<'_> {
+    TlsFileOptions {
         flags: FLAGS,
         cacert: by_flag("--proxy-cacert", args.proxy_cacert.as_ref()),
         insecure: args.proxy_insecure,
@@ -32,7 +32,7 @@ fn of_flags(args: &ByProxyArgs) -> Names<'_> {
 /// Header fields, by a flag.
 pub(super) fn fields<'a>(
     flag: &str,
-    fields: impl Iterator<Item = &'a Field>,
+    fields: impl Iterator<Item = &'a HeaderArg>,
 ) -> Result<HeaderMap, SettingError> {
     let mut map = HeaderMap::new();
     for field in fields {

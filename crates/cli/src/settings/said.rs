@@ -7,7 +7,7 @@ use super::SettingError;
 
 /// Who has said something.
 #[derive(Debug, Clone)]
-pub(crate) enum By {
+pub(crate) enum OptionSource {
     /// A flag, with its dashes.
     Flag(&'static str),
     /// A key of a file.
@@ -21,14 +21,14 @@ pub(crate) enum By {
 
 /// What somebody has said. It is the same, whoever did.
 #[derive(Debug, Clone)]
-pub(crate) struct Said<T> {
+pub(crate) struct Sourced<T> {
     /// It.
     pub(crate) value: T,
     /// Who has said it.
-    pub(crate) by: By,
+    pub(crate) by: OptionSource,
 }
 
-impl By {
+impl OptionSource {
     /// Something is wrong with it.
     pub(super) fn wrong(&self, what: impl fmt::Display) -> SettingError {
         SettingError::new(format!("{self}: {what}"))
@@ -62,7 +62,7 @@ impl By {
     }
 }
 
-impl fmt::Display for By {
+impl fmt::Display for OptionSource {
     /// `--proxy-cacert`, `tunnel.toml:5: proxy-cacert`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -72,39 +72,39 @@ impl fmt::Display for By {
     }
 }
 
-impl<T> Said<T> {
+impl<T> Sourced<T> {
     /// By a flag.
     pub(crate) fn flag(name: &'static str, value: T) -> Self {
         Self {
             value,
-            by: By::Flag(name),
+            by: OptionSource::Flag(name),
         }
     }
 
     /// Something else, said by the same.
-    pub(crate) fn map<U>(self, other: impl FnOnce(T) -> U) -> Said<U> {
-        Said {
+    pub(crate) fn map<U>(self, other: impl FnOnce(T) -> U) -> Sourced<U> {
+        Sourced {
             value: other(self.value),
             by: self.by,
         }
     }
 
     /// The same without being owned.
-    pub(crate) fn as_ref<U: ?Sized>(&self) -> Said<&U>
+    pub(crate) fn as_ref<U: ?Sized>(&self) -> Sourced<&U>
     where
         T: AsRef<U>,
     {
-        Said {
+        Sourced {
             value: self.value.as_ref(),
             by: self.by.clone(),
         }
     }
 }
 
-impl<T: PartialEq> PartialEq for Said<T> {
+impl<T: PartialEq> PartialEq for Sourced<T> {
     fn eq(&self, other: &Self) -> bool {
         self.value == other.value
     }
 }
 
-impl<T: Eq> Eq for Said<T> {}
+impl<T: Eq> Eq for Sourced<T> {}

@@ -10,19 +10,19 @@ mod pages;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use haul_plan::serving::PatienceOptions;
-use haul_serve::ServerOptions;
-use haul_serve::accept::{Accept, CrewOptions};
-use haul_serve::observe::LogFormat;
-use haul_serve::store::StoreOptions;
-use haul_serve::tls::Pair;
-use haul_service::listen::Address;
+use haul_plan::serving::TimeoutOptions;
+use haul_serve::FileServerOptions;
+use haul_serve::accept::{AcceptStrategy, WorkerThreadsOptions};
+use haul_serve::observe::AccessLogFormat;
+use haul_serve::store::FileStoreOptions;
+use haul_serve::tls::CertificatePair;
+use haul_service::listen::ListenAddress;
 use haul_service::observe::{LogOptions, LogTarget};
 
 use super::{SettingError, exposed};
 use crate::args::{FileArgs, LimitArgs, RunningArgs, ServeArgs, TlsArgs};
 use crate::limits;
-pub(crate) use access::Who;
+pub(crate) use access::AccessSummary;
 
 /// Descriptors that are neither connections nor files of the store: threads' own, standard streams, logs.
 const OTHER_FILES: u64 = 64;
@@ -33,25 +33,25 @@ pub(crate) struct ServeSettings {
     /// What is served.
     pub(crate) folder: PathBuf,
     /// How it is opened.
-    pub(crate) store: StoreOptions,
+    pub(crate) store: FileStoreOptions,
     /// Where to listen.
-    pub(crate) listen: Vec<Address>,
+    pub(crate) listen: Vec<ListenAddress>,
     /// How connections are secured.
     pub(crate) tls: TlsSettings,
     /// Who may do what, in words.
-    pub(crate) who: Who,
+    pub(crate) who: AccessSummary,
     /// Names that it may be asked for by, besides its own; `None`: any.
     pub(crate) hosts: Option<Vec<String>>,
     /// How requests are answered; the log and what is counted are not in it yet.
-    pub(crate) server: ServerOptions,
+    pub(crate) server: FileServerOptions,
     /// Threads.
-    pub(crate) crew: CrewOptions,
+    pub(crate) crew: WorkerThreadsOptions,
     /// The access log.
     pub(crate) log: Option<LogOptions>,
     /// What its lines look like.
-    pub(crate) log_format: LogFormat,
+    pub(crate) log_format: AccessLogFormat,
     /// Where /healthz and /metrics are.
-    pub(crate) admin: Option<Address>,
+    pub(crate) admin: Option<ListenAddress>,
     /// For requests that are under way at the end.
     pub(crate) grace: Duration,
     /// Errors only.
@@ -66,7 +66,7 @@ pub(crate) enum TlsSettings {
     /// Not at all.
     Off,
     /// With certificates from files.
-    Files(Vec<Pair>),
+    Files(Vec<CertificatePair>),
     /// With one that is made at the start.
     SelfSigned,
 }
@@ -97,7 +97,7 @@ impl ServeSettings {
             tls,
             who,
             hosts: pages::hosts(&args.cors.allow_host),
-            server: ServerOptions {
+            server: FileServerOptions {
                 access,
                 cors: pages::cors(&args.cors, store.writable)?,
                 max_body: args.files.max_body.map(|size| size.0),
@@ -105,7 +105,7 @@ impl ServeSettings {
                 patience: patience(&args.limits),
                 rate: args.limits.limit_rate.map(|size| size.0),
                 total_rate: args.limits.limit_rate_total.map(|size| size.0),
-                ..ServerOptions::default()
+                ..FileServerOptions::default()
             },
             store,
             crew: crew(&args.limits, &args.running, allowed)?,
@@ -178,15 +178,15 @@ fn at_most(default: usize, allowed: Option<u64>) -> usize {
     default.min(allowed.unwrap_or(default).max(1))
 }
 
-fn store(files: &FileArgs, running: &RunningArgs, allowed: Option<u64>) -> StoreOptions {
-    let defaults = StoreOptions::default();
+fn store(files: &FileArgs, running: &RunningArgs, allowed: Option<u64>) -> FileStoreOptions {
+    let defaults = FileStoreOptions::default();
     let kept = || {
         at_most(
             defaults.open_files,
             allowed.map(|allowed| reserve(allowed) / 2),
         )
     };
-    StoreOptions {
+    FileStoreOptions {
         writable: files.writable,
         durability: files.durability.unwrap_or(defaults.durability),
         quota: files.quota.map(|size| size.0),
@@ -197,7 +197,11 @@ fn store(files: &FileArgs, running: &RunningArgs, allowed: Option<u64>) -> Store
 }
 
 /// Whether as many connections as were asked for can come about.
-fn descriptors(limits: &LimitArgs, store: &StoreOptions, allowed: Option<u64>) -> Option<String> {
+fn descriptors(
+    limits: &LimitArgs,
+    store: &FileStoreOptions,
+    allowed: Option<u64>,
+) -> Option<String> {
     let wanted = u64::try_from(limits.max_connections?).unwrap_or(u64::MAX);
     let kept = u64::try_from(store.open_files).unwrap_or(u64::MAX);
     let needed = wanted.saturating_add(kept).saturating_add(OTHER_FILES);
@@ -227,16 +231,20 @@ fn tls(args: &TlsArgs) -> Result<TlsSettings, SettingError> {
     }
     // A file may hold both.
     let keys = if keys == 0 { &args.cert } else { &args.key };
-    let pairs = args.cert.iter().zip(keys).map(|(certificate, key)| Pair {
-        certificate: certificate.clone(),
-        key: key.clone(),
-    });
+    let pairs = args
+        .cert
+        .iter()
+        .zip(keys)
+        .map(|(certificate, key)| CertificatePair {
+            certificate: certificate.clone(),
+            key: key.clone(),
+        });
     Ok(TlsSettings::Files(pairs.collect()))
 }
 
-fn patience(args: &LimitArgs) -> PatienceOptions {
-    let defaults = PatienceOptions::default();
-    PatienceOptions {
+fn patience(args: &LimitArgs) -> TimeoutOptions {
+    let defaults = TimeoutOptions::default();
+    TimeoutOptions {
         handshake: args
             .handshake_timeout
             .map_or(defaults.handshake, |time| time.0),
@@ -252,17 +260,17 @@ fn crew(
     limits: &LimitArgs,
     running: &RunningArgs,
     allowed: Option<u64>,
-) -> Result<CrewOptions, SettingError> {
-    let defaults = CrewOptions::default();
+) -> Result<WorkerThreadsOptions, SettingError> {
+    let defaults = WorkerThreadsOptions::default();
     let left = allowed.map(|allowed| allowed.saturating_sub(reserve(allowed)));
-    let single = running.accept == Accept::Single;
+    let single = running.accept == AcceptStrategy::Single;
     if single && running.threads.is_some_and(|threads| threads > 1) {
         return Err(SettingError::new(
             "--accept single has one thread, and --threads asks for more",
         )
         .hint("round-robin, reuseport and work-stealing have several"));
     }
-    Ok(CrewOptions {
+    Ok(WorkerThreadsOptions {
         accept: running.accept,
         threads: running
             .threads
@@ -287,9 +295,9 @@ fn log(args: &RunningArgs) -> Result<Option<LogOptions>, SettingError> {
     }
 }
 
-fn admin(args: &RunningArgs) -> Result<Option<Address>, SettingError> {
+fn admin(args: &RunningArgs) -> Result<Option<ListenAddress>, SettingError> {
     match &args.admin {
-        Some(Address::Systemd { .. }) => Err(SettingError::new(
+        Some(ListenAddress::Systemd { .. }) => Err(SettingError::new(
             "--admin cannot take a socket that was handed over",
         )
         .hint("give it a port of its own, as 127.0.0.1:9090, or unix:PATH")),

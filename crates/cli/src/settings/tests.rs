@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use clap::Parser as _;
-use haul_transfer::Job;
+use haul_transfer::DownloadJob;
 
 use super::*;
-use crate::args::{Args, Command};
+use crate::args::{CliArgs, CliCommand};
 
 fn resolve(flags: &[&str]) -> Result<GetSettings, SettingError> {
     let command = ["haul", "get", "http://h.test/f"].iter().chain(flags);
-    let Command::Get(args) = Args::try_parse_from(command).unwrap().command else {
+    let CliCommand::Get(args) = CliArgs::try_parse_from(command).unwrap().command else {
         unreachable!()
     };
     GetSettings::resolve(&args)
@@ -20,10 +20,10 @@ fn settings(flags: &[&str]) -> GetSettings {
     resolve(flags).unwrap()
 }
 
-fn jobs(flags: &[&str]) -> Vec<Job> {
+fn jobs(flags: &[&str]) -> Vec<DownloadJob> {
     match settings(flags).task {
-        Task::Few(few) => few.jobs,
-        Task::Many(many) => panic!("{many:?}"),
+        GetTask::Few(few) => few.jobs,
+        GetTask::Many(many) => panic!("{many:?}"),
     }
 }
 
@@ -44,19 +44,22 @@ fn without_flags_the_engines_defaults_hold() {
         format!("{client:?}"),
         format!("{:?}", ClientConfig::default())
     );
-    let Task::Few(few) = task else {
+    let GetTask::Few(few) = task else {
         panic!("{task:?}")
     };
-    assert_eq!(few.jobs[0].output, Output::Directory("".into()));
+    assert_eq!(few.jobs[0].output, JobOutput::Directory("".into()));
 }
 
 #[test]
 fn outputs() {
-    assert_eq!(jobs(&["-o", "a/b"])[0].output, Output::File("a/b".into()));
-    assert_eq!(jobs(&["-o", "-"])[0].output, Output::Stdout);
+    assert_eq!(
+        jobs(&["-o", "a/b"])[0].output,
+        JobOutput::File("a/b".into())
+    );
+    assert_eq!(jobs(&["-o", "-"])[0].output, JobOutput::Stdout);
     assert_eq!(
         jobs(&["-d", "dir"])[0].output,
-        Output::Directory("dir".into())
+        JobOutput::Directory("dir".into())
     );
     assert_eq!(
         jobs(&["http://h.test/g"])
@@ -116,7 +119,7 @@ fn options_of_the_engine() {
         "4",
     ])
     .options;
-    assert_eq!(options.connections, Connections::Fixed(3));
+    assert_eq!(options.connections, ConnectionCount::Fixed(3));
     assert_eq!(
         (options.min_segment, options.segment, options.retry.retries),
         (Some(2 << 20), Some(25 << 20), 4)
@@ -124,9 +127,12 @@ fn options_of_the_engine() {
     assert_eq!(options.retry.opening, 4, "a number given holds for all");
     assert_eq!(
         settings(&["--overwrite"]).options.existing,
-        Existing::Overwrite
+        ExistingFilePolicy::Overwrite
     );
-    assert_eq!(settings(&["--update"]).options.existing, Existing::Update);
+    assert_eq!(
+        settings(&["--update"]).options.existing,
+        ExistingFilePolicy::Update
+    );
     assert!(!settings(&["--no-resume"]).options.resume && settings(&["--decode"]).options.decode);
 }
 
@@ -157,7 +163,7 @@ fn settings_of_the_client() {
     ];
     let client = settings(&flags).client;
     assert_eq!(client.connector.connect_timeout, Duration::from_secs(2));
-    assert_eq!(client.connector.family, Family::V4);
+    assert_eq!(client.connector.family, AddressFamily::V4);
     assert_eq!(client.connector.pins.len(), 1);
     assert_eq!(client.stall_timeout, Duration::from_secs(60));
     assert_eq!(
@@ -177,9 +183,12 @@ fn settings_of_the_client() {
     );
     assert_eq!(client.headers.get_all("x-a").iter().count(), 2);
     assert_eq!(client.without, [http::header::ACCEPT]);
-    assert_eq!(settings(&["-6"]).client.connector.family, Family::V6);
-    assert_eq!(settings(&["--http1.1"]).client.http, Http::Http1);
-    assert_eq!(settings(&["--http2"]).client.http, Http::Http2);
+    assert_eq!(settings(&["-6"]).client.connector.family, AddressFamily::V6);
+    assert_eq!(
+        settings(&["--http1.1"]).client.http,
+        HttpVersionChoice::Http1
+    );
+    assert_eq!(settings(&["--http2"]).client.http, HttpVersionChoice::Http2);
 }
 
 #[test]
@@ -259,7 +268,7 @@ fn secrets_are_taken_and_never_shown() {
     let command = ["haul", "get", "http://me:s3cret@h.test/f"]
         .iter()
         .chain(&user);
-    let args = Args::try_parse_from(command).unwrap();
+    let args = CliArgs::try_parse_from(command).unwrap();
     for shown in [
         format!("{:?}", with_user.client),
         format!("{:?}", with_token.client),

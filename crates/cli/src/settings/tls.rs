@@ -3,30 +3,30 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use haul_net::{Identity, TlsOptions, TrustedFiles};
+use haul_net::{ClientCertificate, TlsOptions, TrustedFiles};
 
 use super::credentials::read;
-use super::{By, Said, SettingError};
+use super::{OptionSource, SettingError, Sourced};
 use crate::args::PeerTlsArgs;
 
 /// What is said about TLS: files, and who has named them.
 #[derive(Debug)]
-pub(super) struct Names<'a> {
+pub(super) struct TlsFileOptions<'a> {
     /// What flags or keys begin with, for what is found out later: `--`, or `--proxy-`.
     pub(super) flags: &'static str,
     /// Of the only authorities.
-    pub(super) cacert: Option<Said<&'a Path>>,
+    pub(super) cacert: Option<Sourced<&'a Path>>,
     /// Whether anybody is trusted.
     pub(super) insecure: bool,
     /// Of the certificate that we show.
-    pub(super) cert: Option<Said<&'a Path>>,
+    pub(super) cert: Option<Sourced<&'a Path>>,
     /// Of its key.
-    pub(super) key: Option<Said<&'a Path>>,
+    pub(super) key: Option<Sourced<&'a Path>>,
 }
 
 /// What flags and the environment say about TLS.
 pub(super) fn tls(args: &PeerTlsArgs) -> Result<TlsOptions, SettingError> {
-    client_tls(Names {
+    client_tls(TlsFileOptions {
         flags: "--",
         cacert: by_flag("--cacert", args.cacert.as_ref()),
         insecure: args.insecure,
@@ -36,25 +36,28 @@ pub(super) fn tls(args: &PeerTlsArgs) -> Result<TlsOptions, SettingError> {
 }
 
 /// A file that a flag names.
-pub(super) fn by_flag<'a>(name: &'static str, path: Option<&'a PathBuf>) -> Option<Said<&'a Path>> {
-    path.map(|path| Said::flag(name, path.as_path()))
+pub(super) fn by_flag<'a>(
+    name: &'static str,
+    path: Option<&'a PathBuf>,
+) -> Option<Sourced<&'a Path>> {
+    path.map(|path| Sourced::flag(name, path.as_path()))
 }
 
-impl Names<'_> {
+impl TlsFileOptions<'_> {
     /// Who has named the first of them.
-    pub(super) fn by(&self) -> Option<&By> {
+    pub(super) fn by(&self) -> Option<&OptionSource> {
         let files = [&self.cacert, &self.cert, &self.key];
         files.into_iter().flatten().map(|said| &said.by).next()
     }
 }
 
 /// A file of theirs.
-fn content(said: &Said<&Path>) -> Result<Vec<u8>, SettingError> {
+fn content(said: &Sourced<&Path>) -> Result<Vec<u8>, SettingError> {
     read(&said.by.to_string(), said.value)
 }
 
 /// The same of any flags.
-pub(super) fn client_tls(names: Names<'_>) -> Result<TlsOptions, SettingError> {
+pub(super) fn client_tls(names: TlsFileOptions<'_>) -> Result<TlsOptions, SettingError> {
     let cacert = names.cacert.as_ref().map(content).transpose()?;
     // A flag goes before the variables, which are not looked at then.
     let files = match cacert.is_some() || names.insecure {
@@ -97,7 +100,7 @@ fn trusted(
 }
 
 /// A certificate and its key, which may be in one file.
-fn identity(names: &Names<'_>) -> Result<Option<Identity>, SettingError> {
+fn identity(names: &TlsFileOptions<'_>) -> Result<Option<ClientCertificate>, SettingError> {
     let Some(cert) = &names.cert else {
         return match &names.key {
             None => Ok(None),
@@ -117,11 +120,11 @@ fn identity(names: &Names<'_>) -> Result<Option<Identity>, SettingError> {
             .wrong(format!("the private key in {path} is encrypted"));
         return Err(wrong.hint("openssl pkey -in FILE -out PLAIN takes its passphrase off"));
     }
-    Ok(Some(Identity { certificates, key }))
+    Ok(Some(ClientCertificate { certificates, key }))
 }
 
 /// One of the two is missing.
-fn alone(by: &By, (own, other): (&str, &str), what: &str) -> SettingError {
+fn alone(by: &OptionSource, (own, other): (&str, &str), what: &str) -> SettingError {
     let other = by.beside(own, other);
     SettingError::new(format!("{by} is given without {other}")).hint(format!(
         "{other} names the file of its {what}; one PEM file may hold both"
@@ -138,13 +141,16 @@ fn holds(file: &[u8], words: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn identity(cert: Option<&Path>, key: Option<&Path>) -> Result<Option<Identity>, SettingError> {
-        super::identity(&Names {
+    fn identity(
+        cert: Option<&Path>,
+        key: Option<&Path>,
+    ) -> Result<Option<ClientCertificate>, SettingError> {
+        super::identity(&TlsFileOptions {
             flags: "--",
             cacert: None,
             insecure: false,
-            cert: cert.map(|path| Said::flag("--cert", path)),
-            key: key.map(|path| Said::flag("--key", path)),
+            cert: cert.map(|path| Sourced::flag("--cert", path)),
+            key: key.map(|path| Sourced::flag("--key", path)),
         })
     }
 

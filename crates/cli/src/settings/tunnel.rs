@@ -17,20 +17,20 @@ mod way;
 mod wishes;
 
 use haul_net::Target;
-use haul_service::listen::Address;
-use haul_tunnel::{Local, ReserveOptions, SpecError, TunnelOptions};
+use haul_service::listen::ListenAddress;
+use haul_tunnel::{ListenerKind, TunnelSpecError, TunnelTimeouts, WarmPoolOptions};
 
 use super::SettingError;
 use crate::args::TunnelArgs;
 use crate::limits;
-use listeners::Wanted;
-pub(crate) use passwords::Passwords;
-use room::{Besides, Most};
-pub(crate) use running::RunningSettings;
-use told::Told;
-pub(crate) use way::Way;
-use way::Ways;
-use wishes::Wishes;
+use listeners::RequestedListener;
+pub(crate) use passwords::PromptedPasswords;
+use room::{ConnectionCap, DescriptorNeeds};
+pub(crate) use running::ProcessSettings;
+use told::TunnelLayers;
+pub(crate) use way::TunnelUpstream;
+use way::TunnelUpstreams;
+use wishes::TunnelOptionsLayer;
 
 /// How long a connection that stands ready may, unless told otherwise: proxies close idle ones after a minute or more.
 const WARM_IDLE: std::time::Duration = std::time::Duration::from_secs(30);
@@ -39,33 +39,33 @@ const WARM_IDLE: std::time::Duration = std::time::Duration::from_secs(30);
 #[derive(Debug)]
 pub(crate) struct TunnelSettings {
     /// Its tunnels: those of flags first, then the file's.
-    pub(crate) tunnels: Vec<Planned>,
+    pub(crate) tunnels: Vec<PlannedTunnel>,
     /// What it does besides.
-    pub(crate) running: RunningSettings,
+    pub(crate) running: ProcessSettings,
     /// What is likely not meant, and no error.
     pub(crate) warnings: Vec<String>,
 }
 
 /// A tunnel that there is to be.
 #[derive(Debug, Clone)]
-pub(crate) struct Planned {
+pub(crate) struct PlannedTunnel {
     /// Where it listens.
-    pub(crate) listen: Address,
+    pub(crate) listen: ListenAddress,
     /// What its clients say.
-    pub(crate) local: Local,
+    pub(crate) local: ListenerKind,
     /// How targets are reached.
-    pub(crate) way: Way,
+    pub(crate) way: TunnelUpstream,
     /// Connections that stand ready, if there are to be any.
-    pub(crate) warm: Option<ReserveOptions>,
+    pub(crate) warm: Option<WarmPoolOptions>,
     /// Its limits.
-    pub(crate) options: TunnelOptions,
+    pub(crate) options: TunnelTimeouts,
 }
 
 /// What `haul tunnel --stdio` was told.
 #[derive(Debug)]
 pub(crate) struct StdioSettings {
     /// The way to the target.
-    pub(crate) way: Way,
+    pub(crate) way: TunnelUpstream,
     /// A connection on which nothing moves for so long is ended.
     pub(crate) idle: Option<std::time::Duration>,
     /// What is likely not meant.
@@ -73,7 +73,7 @@ pub(crate) struct StdioSettings {
 }
 
 /// How variables are read.
-type Environment = fn(&str) -> Option<String>;
+type EnvironmentReader = fn(&str) -> Option<String>;
 
 fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
@@ -84,26 +84,29 @@ impl TunnelSettings {
     ///
     /// # Errors
     /// Flags that contradict each other, files that cannot be read or used.
-    pub(crate) fn resolve(args: &TunnelArgs, passwords: &Passwords) -> Result<Self, SettingError> {
+    pub(crate) fn resolve(
+        args: &TunnelArgs,
+        passwords: &PromptedPasswords,
+    ) -> Result<Self, SettingError> {
         Self::resolve_in(args, passwords, environment)
     }
 
     /// The same in another environment.
     fn resolve_in(
         args: &TunnelArgs,
-        passwords: &Passwords,
-        environment: Environment,
+        passwords: &PromptedPasswords,
+        environment: EnvironmentReader,
     ) -> Result<Self, SettingError> {
-        let told = Told::by(args)?;
+        let told = TunnelLayers::by(args)?;
         let mut wanted = listeners::flagged(args)?;
-        wanted.extend(told.config.tunnels.iter().map(|listed| Wanted {
+        wanted.extend(told.config.tunnels.iter().map(|listed| RequestedListener {
             listen: listed.listen.clone(),
             local: listed.local.clone(),
             wishes: Some(told.flags.over(&listed.wishes).over(&told.config.all)),
         }));
         if wanted.is_empty() {
             return Err(SettingError::new("there is nothing to listen on")
-                .hint(format!("a SPEC is {}", SpecError::GRAMMAR)));
+                .hint(format!("a SPEC is {}", TunnelSpecError::GRAMMAR)));
         }
         listeners::are_apart(&wanted)?;
         let all = told.flags.over(&told.config.all);
@@ -116,13 +119,13 @@ impl TunnelSettings {
         let planned = wanted
             .into_iter()
             .map(|wanted| planned(wanted, &all, &mut ways));
-        let tunnels: Vec<Planned> = planned.collect::<Result<_, _>>()?;
+        let tunnels: Vec<PlannedTunnel> = planned.collect::<Result<_, _>>()?;
         let is_warm = tunnels.iter().any(|planned| planned.warm.is_some());
         told.warmth_is_used(is_warm)?;
         let mut warnings = told.warnings();
         warnings.append(&mut ways.warnings);
         let allowed = limits::open_files();
-        let most = Most::of(told.running.max_connections, besides(&tunnels), allowed);
+        let most = ConnectionCap::of(told.running.max_connections, besides(&tunnels), allowed);
         Ok(Self {
             tunnels,
             running: told.running.settled(args.running.quiet, most)?,
@@ -133,7 +136,7 @@ impl TunnelSettings {
 
 impl TunnelSettings {
     /// Whether there is room for these tunnels beside as many connections as the engine takes, which is settled at its start.
-    pub(crate) fn room(&self, engine: &RunningSettings) -> Option<String> {
+    pub(crate) fn room(&self, engine: &ProcessSettings) -> Option<String> {
         let most = engine.max_connections;
         most.warning(besides(&self.tunnels), limits::open_files())
     }
@@ -145,11 +148,11 @@ impl StdioSettings {
     /// # Errors
     /// As with tunnels that listen.
     pub(crate) fn resolve(args: &TunnelArgs, target: &Target) -> Result<Self, SettingError> {
-        let told = Told::by(args)?;
+        let told = TunnelLayers::by(args)?;
         told.listens_nowhere()?;
         let wishes = told.flags.over(&told.config.all);
         told.certificates_are_used(std::iter::once(&wishes))?;
-        let passwords = Passwords::default();
+        let passwords = PromptedPasswords::default();
         let mut ways = told.ways(&passwords, environment)?;
         let way = ways.of(&wishes, Some(target))?;
         let mut warnings = told.warnings();
@@ -164,46 +167,50 @@ impl StdioSettings {
 }
 
 /// What needs descriptors without any client.
-fn besides(tunnels: &[Planned]) -> Besides {
+fn besides(tunnels: &[PlannedTunnel]) -> DescriptorNeeds {
     let ready = tunnels.iter().filter_map(|planned| planned.warm);
-    Besides {
+    DescriptorNeeds {
         listeners: tunnels.len(),
         ready: ready.map(|warm| warm.ready).sum(),
     }
 }
 
 /// A listener that is wanted, of which nothing is wished that is not wished of all unless it says so.
-fn planned(wanted: Wanted, all: &Wishes, ways: &mut Ways<'_>) -> Result<Planned, SettingError> {
-    let Wanted { listen, local, .. } = wanted;
+fn planned(
+    wanted: RequestedListener,
+    all: &TunnelOptionsLayer,
+    ways: &mut TunnelUpstreams<'_>,
+) -> Result<PlannedTunnel, SettingError> {
+    let RequestedListener { listen, local, .. } = wanted;
     let target = match &local {
-        Local::Forward(target) => Some(target),
-        Local::Socks | Local::Http => None,
+        ListenerKind::Forward(target) => Some(target),
+        ListenerKind::Socks | ListenerKind::Http => None,
     };
     let wishes = wanted.wishes.as_ref().unwrap_or(all);
     let ready = wishes.warm.unwrap_or(0);
-    let warm = (ready > 0 && target.is_some()).then(|| ReserveOptions {
+    let warm = (ready > 0 && target.is_some()).then(|| WarmPoolOptions {
         ready,
         longest: wishes.warm_idle.unwrap_or(WARM_IDLE),
     });
     let keepalive = haul_net::ConnectorConfig::default().keepalive;
-    Ok(Planned {
+    Ok(PlannedTunnel {
         way: ways.of(wishes, target)?,
         listen: listen.value,
         local,
         warm,
-        options: TunnelOptions {
+        options: TunnelTimeouts {
             idle: wishes.idle_timeout.and_then(|time| time.0),
             keepalive: wishes.keepalive.map_or(keepalive, |time| time.0),
         },
     })
 }
 
-impl Planned {
+impl PlannedTunnel {
     /// Its target, if its clients do not name theirs.
     pub(crate) fn target(&self) -> Option<&Target> {
         match &self.local {
-            Local::Forward(target) => Some(target),
-            Local::Socks | Local::Http => None,
+            ListenerKind::Forward(target) => Some(target),
+            ListenerKind::Socks | ListenerKind::Http => None,
         }
     }
 }

@@ -13,7 +13,7 @@ use super::takes_hang_up;
 
 /// What a server is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum ServerSignal {
     /// To end.
     End,
     /// To read again what may have changed.
@@ -47,13 +47,13 @@ impl ServerSignals {
     }
 
     /// Waits for the next signal. Cancel safe.
-    pub(crate) async fn next(&mut self) -> Wanted {
+    pub(crate) async fn next(&mut self) -> ServerSignal {
         tokio::select! {
-            _ = self.interrupt.recv() => Wanted::End,
-            _ = self.terminate.recv() => Wanted::End,
+            _ = self.interrupt.recv() => ServerSignal::End,
+            _ = self.terminate.recv() => ServerSignal::End,
             _ = self.hang_up.recv() => match self.is_tied && !has_terminal() {
-                true => Wanted::End,
-                false => Wanted::Reload,
+                true => ServerSignal::End,
+                false => ServerSignal::Reload,
             },
         }
     }

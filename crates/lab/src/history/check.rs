@@ -13,14 +13,14 @@
 
 use std::collections::HashSet;
 
-use super::{Operation, Outcome, Version};
+use super::{BodyVersion, Operation, OperationOutcome};
 
-/// Operations that may be under way at once: bits of a [`Situation`].
+/// Operations that may be under way at once: bits of a [`RegisterState`].
 const SLOTS: usize = 128;
 
 /// Why a history is none of a register.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Violation {
+pub enum LinearizabilityViolation {
     /// An answer that no order of instants explains.
     #[error(
         "no register answers so: {operation:?}, when {possible:?} could have the key, and under way were {others:?}"
@@ -29,7 +29,7 @@ pub enum Violation {
         /// Whose answer it is. It may be true: then one before it was not.
         operation: Operation,
         /// What could have the key just before.
-        possible: Vec<Option<Version>>,
+        possible: Vec<Option<BodyVersion>>,
         /// What was under way.
         others: Vec<Operation>,
     },
@@ -40,24 +40,24 @@ pub enum Violation {
 
 /// What the register may be in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Situation {
+struct RegisterState {
     /// What has the key.
-    current: Option<Version>,
+    current: Option<BodyVersion>,
     /// Which of those under way have happened, by their slots.
     happened: u128,
 }
 
 /// What comes next in a history. At one time, beginnings come first: who begins when another ends may be first or second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
+enum HistoryEvent {
     Begins(usize),
     Ends(usize),
 }
 
 /// Where the check has come to.
-struct Check<'a> {
+struct LinearizabilityCheck<'a> {
     /// Every one that the register may be in.
-    situations: HashSet<Situation>,
+    situations: HashSet<RegisterState>,
     /// Operations under way.
     under_way: [Option<&'a Operation>; SLOTS],
 }
@@ -66,55 +66,55 @@ struct Check<'a> {
 ///
 /// # Errors
 /// When a register cannot have answered so.
-pub fn check(history: &[Operation]) -> Result<(), Violation> {
+pub fn check(history: &[Operation]) -> Result<(), LinearizabilityViolation> {
     let mut events = Vec::new();
     for (index, operation) in history.iter().enumerate() {
         // What was not done is as if it had not been asked for; so is a read that was not answered.
-        if operation.outcome != Outcome::Failed {
-            events.push((operation.begun, Event::Begins(index)));
-            events.push((operation.ended, Event::Ends(index)));
+        if operation.outcome != OperationOutcome::Failed {
+            events.push((operation.begun, HistoryEvent::Begins(index)));
+            events.push((operation.ended, HistoryEvent::Ends(index)));
         }
     }
     events.sort_unstable();
-    let nothing = Situation {
+    let nothing = RegisterState {
         current: None,
         happened: 0,
     };
-    let mut check = Check {
+    let mut check = LinearizabilityCheck {
         situations: HashSet::from([nothing]),
         under_way: [None; SLOTS],
     };
     let mut slots = vec![0; history.len()];
     for (_, event) in events {
         match event {
-            Event::Begins(index) => slots[index] = check.begin(&history[index])?,
-            Event::Ends(index) => check.end(slots[index])?,
+            HistoryEvent::Begins(index) => slots[index] = check.begin(&history[index])?,
+            HistoryEvent::Ends(index) => check.end(slots[index])?,
         }
     }
     Ok(())
 }
 
-impl<'a> Check<'a> {
-    fn begin(&mut self, operation: &'a Operation) -> Result<usize, Violation> {
+impl<'a> LinearizabilityCheck<'a> {
+    fn begin(&mut self, operation: &'a Operation) -> Result<usize, LinearizabilityViolation> {
         let free = self.under_way.iter().position(Option::is_none);
-        let slot = free.ok_or(Violation::TooMany)?;
+        let slot = free.ok_or(LinearizabilityViolation::TooMany)?;
         self.under_way[slot] = Some(operation);
         Ok(slot)
     }
 
-    fn end(&mut self, slot: usize) -> Result<(), Violation> {
+    fn end(&mut self, slot: usize) -> Result<(), LinearizabilityViolation> {
         let Some(operation) = self.under_way[slot] else {
             return Ok(());
         };
         let mut after = self.once_happened(slot);
-        if operation.outcome == Outcome::Unknown {
+        if operation.outcome == OperationOutcome::Unknown {
             // Later it can no longer happen; that it never did is as good.
             after.extend(self.situations.drain());
         } else if after.is_empty() {
             return Err(self.violation(slot, operation));
         }
         // Its slot is another's from here on.
-        let ended = after.into_iter().map(|situation| Situation {
+        let ended = after.into_iter().map(|situation| RegisterState {
             happened: situation.happened & !(1 << slot),
             ..situation
         });
@@ -124,7 +124,7 @@ impl<'a> Check<'a> {
     }
 
     /// The situations in which one has happened, after as few others as may be.
-    fn once_happened(&self, slot: usize) -> HashSet<Situation> {
+    fn once_happened(&self, slot: usize) -> HashSet<RegisterState> {
         let (mut after, mut seen) = (HashSet::new(), HashSet::new());
         let mut open: Vec<_> = self.situations.iter().copied().collect();
         while let Some(situation) = open.pop() {
@@ -138,26 +138,26 @@ impl<'a> Check<'a> {
     }
 
     /// What one of those under way leads to.
-    fn nexts(&self, situation: Situation) -> impl Iterator<Item = Situation> {
+    fn nexts(&self, situation: RegisterState) -> impl Iterator<Item = RegisterState> {
         let slots = self.under_way.iter().enumerate();
         slots.filter_map(move |(slot, operation)| {
             let bit = 1 << slot;
             let current = operation
                 .filter(|_| situation.happened & bit == 0)?
                 .happen(situation.current)?;
-            Some(Situation {
+            Some(RegisterState {
                 current,
                 happened: situation.happened | bit,
             })
         })
     }
 
-    fn violation(&self, slot: usize, operation: &Operation) -> Violation {
+    fn violation(&self, slot: usize, operation: &Operation) -> LinearizabilityViolation {
         let mut possible: Vec<_> = self.situations.iter().map(|one| one.current).collect();
         possible.sort_unstable();
         possible.dedup();
         let others = self.under_way.iter().enumerate();
-        Violation::Impossible {
+        LinearizabilityViolation::Impossible {
             operation: *operation,
             possible,
             others: others

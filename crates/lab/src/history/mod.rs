@@ -5,10 +5,10 @@
 //! (linearizability: Herlihy and Wing 1990). Every version that is written is written once, so a read names the write that it saw.
 //! What a killed server did not answer may have happened, until the server was dead, or not at all.
 //!
-//! A body says itself what it is: [`Stamped`] bytes name their key and their version, and every byte follows from those, so that
+//! A body says itself what it is: [`StampedBody`] bytes name their key and their version, and every byte follows from those, so that
 //! a torn or mixed body is detected by looking at it.
 //!
-//! Nothing here knows of HTTP, of files or of clocks: times are numbers from a [`Ticks`].
+//! Nothing here knows of HTTP, of files or of clocks: times are numbers from a [`LogicalClock`].
 
 mod check;
 mod operation;
@@ -16,6 +16,8 @@ mod stamped;
 #[cfg(test)]
 mod tests;
 
-pub use check::{Violation, check};
-pub use operation::{Action, Condition, Operation, Outcome, Ticks, Version};
-pub use stamped::{Stamped, Torn};
+pub use check::{LinearizabilityViolation, check};
+pub use operation::{
+    BodyVersion, LogicalClock, Operation, OperationKind, OperationOutcome, WriteCondition,
+};
+pub use stamped::{BodyCorruption, StampedBody};

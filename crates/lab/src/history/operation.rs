@@ -4,22 +4,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a body is known by. No two writes of a key have the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Version(pub u64);
+pub struct BodyVersion(pub u64);
 
 /// What was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Action {
+pub enum OperationKind {
     /// What has the key?
     Read,
     /// Let this version have it.
-    Write(Version, Condition),
+    Write(BodyVersion, WriteCondition),
     /// Let nothing have it.
-    Delete(Condition),
+    Delete(WriteCondition),
 }
 
 /// What must hold in the instant in which something is changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Condition {
+pub enum WriteCondition {
     /// Nothing.
     Always,
     /// Nothing has the key.
@@ -27,14 +27,14 @@ pub enum Condition {
     /// Some version has it, whichever.
     Present,
     /// This version has it.
-    Is(Version),
+    Is(BodyVersion),
 }
 
 /// What the client was told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum OperationOutcome {
     /// Of a read: this has the key, or nothing.
-    Found(Option<Version>),
+    Found(Option<BodyVersion>),
     /// It was done. `replaced`: whether something had the key before, if that was told. A delete that found nothing is one that was
     /// done and replaced nothing.
     Done {
@@ -53,30 +53,30 @@ pub enum Outcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operation {
     /// What was asked for.
-    pub action: Action,
+    pub action: OperationKind,
     /// Before anything of it was sent.
     pub begun: u64,
     /// When its answer was there. Of an unknown one: from when on it can no longer happen, since its server was dead;
     /// [`u64::MAX`] if that is never.
     pub ended: u64,
     /// What was answered.
-    pub outcome: Outcome,
+    pub outcome: OperationOutcome,
 }
 
 /// Times that are in one order for all threads, and never the same twice.
 #[derive(Debug, Default)]
-pub struct Ticks(AtomicU64);
+pub struct LogicalClock(AtomicU64);
 
-impl Ticks {
+impl LogicalClock {
     /// Now.
     pub fn now(&self) -> u64 {
         self.0.fetch_add(1, Ordering::SeqCst)
     }
 }
 
-impl Condition {
+impl WriteCondition {
     /// Whether it holds for what has the key.
-    pub(super) fn holds(self, current: Option<Version>) -> bool {
+    pub(super) fn holds(self, current: Option<BodyVersion>) -> bool {
         match self {
             Self::Always => true,
             Self::Absent => current.is_none(),
@@ -88,22 +88,22 @@ impl Condition {
 
 impl Operation {
     /// What has the key after it, if it happens now, when `current` has the key; `None` if its answer says that it did not happen now.
-    pub(super) fn happen(&self, current: Option<Version>) -> Option<Option<Version>> {
+    pub(super) fn happen(&self, current: Option<BodyVersion>) -> Option<Option<BodyVersion>> {
         let (condition, next) = match self.action {
-            Action::Read => (Condition::Always, current),
-            Action::Write(version, condition) => (condition, Some(version)),
-            Action::Delete(condition) => (condition, None),
+            OperationKind::Read => (WriteCondition::Always, current),
+            OperationKind::Write(version, condition) => (condition, Some(version)),
+            OperationKind::Delete(condition) => (condition, None),
         };
         let holds = condition.holds(current);
         match self.outcome {
-            Outcome::Found(found) => (found == current).then_some(current),
-            Outcome::Done { replaced } => {
+            OperationOutcome::Found(found) => (found == current).then_some(current),
+            OperationOutcome::Done { replaced } => {
                 let is_told = replaced.is_none_or(|replaced| replaced == current.is_some());
                 (holds && is_told).then_some(next)
             }
-            Outcome::Refused => (!holds).then_some(current),
-            Outcome::Failed => None,
-            Outcome::Unknown => holds.then_some(next),
+            OperationOutcome::Refused => (!holds).then_some(current),
+            OperationOutcome::Failed => None,
+            OperationOutcome::Unknown => holds.then_some(next),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Bodies that say what they are.
 
-use super::Version;
-use crate::Content;
+use super::BodyVersion;
+use crate::ResourceContent;
 
 /// Begins each of them.
 const MAGIC: &[u8; 8] = b"stamped\n";
@@ -11,18 +11,18 @@ const HEAD: usize = 32;
 
 /// The identity of a body: all its bytes follow from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stamped {
+pub struct StampedBody {
     /// Which key it was written to, by a number.
     pub key: u64,
     /// Which write it was.
-    pub version: Version,
+    pub version: BodyVersion,
     /// Its bytes, the head's among them.
     pub length: u64,
 }
 
 /// What is wrong with a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Torn {
+pub enum BodyCorruption {
     /// It does not begin as it must.
     #[error("{0} bytes that nobody wrote")]
     Foreign(usize),
@@ -30,7 +30,7 @@ pub enum Torn {
     #[error("{found} bytes of {whole:?}")]
     Length {
         /// What it says.
-        whole: Stamped,
+        whole: StampedBody,
         /// Its bytes.
         found: usize,
     },
@@ -38,13 +38,13 @@ pub enum Torn {
     #[error("byte {at} is not that of {whole:?}")]
     Mixed {
         /// What it says.
-        whole: Stamped,
+        whole: StampedBody,
         /// The first wrong byte.
         at: usize,
     },
 }
 
-impl Stamped {
+impl StampedBody {
     /// The shortest.
     pub const LEAST: u64 = HEAD as u64;
 
@@ -70,7 +70,7 @@ impl Stamped {
         };
         Some(Self {
             key: u64::from_le_bytes(*key),
-            version: Version(u64::from_le_bytes(*version)),
+            version: BodyVersion(u64::from_le_bytes(*version)),
             length: u64::from_le_bytes(*length),
         })
     }
@@ -79,10 +79,10 @@ impl Stamped {
     ///
     /// # Errors
     /// When it is not one whole body that was written.
-    pub fn read(bytes: &[u8]) -> Result<Self, Torn> {
-        let whole = Self::of_head(bytes).ok_or(Torn::Foreign(bytes.len()))?;
+    pub fn read(bytes: &[u8]) -> Result<Self, BodyCorruption> {
+        let whole = Self::of_head(bytes).ok_or(BodyCorruption::Foreign(bytes.len()))?;
         if bytes.len() as u64 != whole.length {
-            return Err(Torn::Length {
+            return Err(BodyCorruption::Length {
                 whole,
                 found: bytes.len(),
             });
@@ -94,7 +94,7 @@ impl Stamped {
             .position(|(ours, theirs)| ours != theirs)
         {
             None => Ok(whole),
-            Some(at) => Err(Torn::Mixed {
+            Some(at) => Err(BodyCorruption::Mixed {
                 whole,
                 at: HEAD + at,
             }),
@@ -102,9 +102,9 @@ impl Stamped {
     }
 
     /// The bytes after the head: other ones for each key and each version, and for no two beginning alike.
-    fn rest(self) -> Content {
+    fn rest(self) -> ResourceContent {
         let seed = crate::content::mixed(self.key, self.version.0);
-        Content::random(seed, self.length.saturating_sub(Self::LEAST))
+        ResourceContent::random(seed, self.length.saturating_sub(Self::LEAST))
     }
 }
 
@@ -112,10 +112,10 @@ impl Stamped {
 mod tests {
     use super::*;
 
-    fn stamped(version: u64, length: u64) -> Stamped {
-        Stamped {
+    fn stamped(version: u64, length: u64) -> StampedBody {
+        StampedBody {
             key: 3,
-            version: Version(version),
+            version: BodyVersion(version),
             length,
         }
     }
@@ -125,8 +125,8 @@ mod tests {
         for length in [32, 33, 47, 1000, 100_000] {
             let body = stamped(9, length);
             assert_eq!(body.to_vec().len() as u64, length);
-            assert_eq!(Stamped::read(&body.to_vec()), Ok(body));
-            assert_eq!(Stamped::of_head(&body.to_vec()[..32]), Some(body));
+            assert_eq!(StampedBody::read(&body.to_vec()), Ok(body));
+            assert_eq!(StampedBody::of_head(&body.to_vec()[..32]), Some(body));
         }
     }
 
@@ -134,7 +134,7 @@ mod tests {
     fn one_cut_off_at_any_byte_is_torn() {
         let bytes = stamped(9, 200).to_vec();
         for end in 0..bytes.len() {
-            assert!(Stamped::read(&bytes[..end]).is_err(), "{end}");
+            assert!(StampedBody::read(&bytes[..end]).is_err(), "{end}");
         }
     }
 
@@ -146,7 +146,7 @@ mod tests {
             // A single byte of both may be the same by chance.
             if mixed != ours {
                 assert!(
-                    matches!(Stamped::read(&mixed), Err(Torn::Mixed { .. })),
+                    matches!(StampedBody::read(&mixed), Err(BodyCorruption::Mixed { .. })),
                     "{at}"
                 );
             }

@@ -2,11 +2,14 @@
 
 use proptest::prelude::*;
 
-use super::{Action, Condition, Operation, Outcome, Version, Violation, check};
+use super::{
+    BodyVersion, LinearizabilityViolation, Operation, OperationKind, OperationOutcome,
+    WriteCondition, check,
+};
 
 /// Any history passes that has an order, found by trying all: the definition itself.
-fn has_order(history: &[Operation], current: Option<Version>) -> bool {
-    let must = |operation: &Operation| operation.outcome != Outcome::Unknown;
+fn has_order(history: &[Operation], current: Option<BodyVersion>) -> bool {
+    let must = |operation: &Operation| operation.outcome != OperationOutcome::Unknown;
     if !history.iter().any(must) {
         return true;
     }
@@ -26,31 +29,31 @@ fn has_order(history: &[Operation], current: Option<Version>) -> bool {
     })
 }
 
-fn any_condition() -> impl Strategy<Value = Condition> {
+fn any_condition() -> impl Strategy<Value = WriteCondition> {
     prop_oneof![
-        3 => Just(Condition::Always),
-        1 => Just(Condition::Absent),
-        1 => Just(Condition::Present),
-        1 => (0..6u64).prop_map(|version| Condition::Is(Version(version))),
+        3 => Just(WriteCondition::Always),
+        1 => Just(WriteCondition::Absent),
+        1 => Just(WriteCondition::Present),
+        1 => (0..6u64).prop_map(|version| WriteCondition::Is(BodyVersion(version))),
     ]
 }
 
-fn any_change() -> impl Strategy<Value = Outcome> {
+fn any_change() -> impl Strategy<Value = OperationOutcome> {
     prop_oneof![
-        4 => prop::option::of(any::<bool>()).prop_map(|replaced| Outcome::Done { replaced }),
-        1 => Just(Outcome::Refused),
-        1 => Just(Outcome::Unknown),
+        4 => prop::option::of(any::<bool>()).prop_map(|replaced| OperationOutcome::Done { replaced }),
+        1 => Just(OperationOutcome::Refused),
+        1 => Just(OperationOutcome::Unknown),
     ]
 }
 
 /// An operation that writes version `number` if it writes.
 fn any_operation(number: u64) -> impl Strategy<Value = Operation> {
-    let found = prop::option::of((0..6u64).prop_map(Version));
+    let found = prop::option::of((0..6u64).prop_map(BodyVersion));
     let what = prop_oneof![
-        2 => found.prop_map(|found| (Action::Read, Outcome::Found(found))),
+        2 => found.prop_map(|found| (OperationKind::Read, OperationOutcome::Found(found))),
         2 => (any_condition(), any_change())
-            .prop_map(move |(condition, outcome)| (Action::Write(Version(number), condition), outcome)),
-        1 => (any_condition(), any_change()).prop_map(|(condition, outcome)| (Action::Delete(condition), outcome)),
+            .prop_map(move |(condition, outcome)| (OperationKind::Write(BodyVersion(number), condition), outcome)),
+        1 => (any_condition(), any_change()).prop_map(|(condition, outcome)| (OperationKind::Delete(condition), outcome)),
     ];
     (what, 0..20u64, 0..8u64).prop_map(|((action, outcome), begun, takes)| Operation {
         action,
@@ -67,19 +70,19 @@ fn any_history() -> impl Strategy<Value = Vec<Operation>> {
 
 /// One operation of a plan: what is asked for, how long before and after its instant it begins and ends, and whether its answer comes.
 #[derive(Debug, Clone, Copy)]
-struct Planned {
+struct PlannedOperation {
     /// 0 to 9: a read, a write, a delete, by what is more common.
     kind: u8,
-    condition: Condition,
+    condition: WriteCondition,
     early: u64,
     late: u64,
     /// 0: it happens and is not answered; 1: it does not happen and is not answered; 2: its body is not sent whole.
     mishap: u8,
 }
 
-fn plans() -> impl Strategy<Value = Vec<Planned>> {
+fn plans() -> impl Strategy<Value = Vec<PlannedOperation>> {
     let planned = (0..10u8, any_condition(), 0..35u64, 0..35u64, 0..30u8);
-    let planned = planned.prop_map(|(kind, condition, early, late, mishap)| Planned {
+    let planned = planned.prop_map(|(kind, condition, early, late, mishap)| PlannedOperation {
         kind,
         condition,
         early,
@@ -90,20 +93,22 @@ fn plans() -> impl Strategy<Value = Vec<Planned>> {
 }
 
 /// Lets a plan happen to a register: the instants are ten ticks apart, some six operations are under way at once.
-fn lived(plans: &[Planned]) -> (Vec<Operation>, Option<Version>) {
+fn lived(plans: &[PlannedOperation]) -> (Vec<Operation>, Option<BodyVersion>) {
     let mut current = None;
     let mut history = Vec::new();
     for (number, plan) in (0u64..).zip(plans) {
         let instant = 1000 + number * 10;
         // A condition on a version that was there a short while ago.
         let condition = match plan.condition {
-            Condition::Is(Version(back)) => Condition::Is(Version(number.saturating_sub(back))),
+            WriteCondition::Is(BodyVersion(back)) => {
+                WriteCondition::Is(BodyVersion(number.saturating_sub(back)))
+            }
             other => other,
         };
         let action = match plan.kind {
-            0..4 => Action::Read,
-            4..8 => Action::Write(Version(number), condition),
-            _ => Action::Delete(condition),
+            0..4 => OperationKind::Read,
+            4..8 => OperationKind::Write(BodyVersion(number), condition),
+            _ => OperationKind::Delete(condition),
         };
         let outcome = happen(action, plan.mishap, &mut current);
         history.push(Operation {
@@ -116,34 +121,38 @@ fn lived(plans: &[Planned]) -> (Vec<Operation>, Option<Version>) {
     (history, current)
 }
 
-fn happen(action: Action, mishap: u8, current: &mut Option<Version>) -> Outcome {
+fn happen(
+    action: OperationKind,
+    mishap: u8,
+    current: &mut Option<BodyVersion>,
+) -> OperationOutcome {
     let before = *current;
     let (condition, next) = match action {
-        Action::Read => return Outcome::Found(before),
-        Action::Write(version, condition) => (condition, Some(version)),
-        Action::Delete(condition) => (condition, None),
+        OperationKind::Read => return OperationOutcome::Found(before),
+        OperationKind::Write(version, condition) => (condition, Some(version)),
+        OperationKind::Delete(condition) => (condition, None),
     };
     let holds = condition.holds(before);
     match mishap {
         0 if holds => *current = next,
         0 | 1 => {}
-        2 => return Outcome::Failed,
-        _ if !holds => return Outcome::Refused,
+        2 => return OperationOutcome::Failed,
+        _ if !holds => return OperationOutcome::Refused,
         _ => {
             *current = next;
-            return Outcome::Done {
+            return OperationOutcome::Done {
                 replaced: Some(before.is_some()),
             };
         }
     }
-    Outcome::Unknown
+    OperationOutcome::Unknown
 }
 
 /// Long after all of a lived history: what was unknown is over.
 const AFTER: u64 = 1_000_000;
 
 /// Operations one after another, from `AFTER` on.
-fn then(history: &mut Vec<Operation>, more: &[(Action, Outcome)]) {
+fn then(history: &mut Vec<Operation>, more: &[(OperationKind, OperationOutcome)]) {
     for (n, &(action, outcome)) in (0u64..).zip(more) {
         history.push(Operation {
             action,
@@ -154,17 +163,24 @@ fn then(history: &mut Vec<Operation>, more: &[(Action, Outcome)]) {
     }
 }
 
-const WRITTEN: Outcome = Outcome::Done { replaced: None };
+const WRITTEN: OperationOutcome = OperationOutcome::Done { replaced: None };
 
-fn write(version: u64) -> (Action, Outcome) {
-    (Action::Write(Version(version), Condition::Always), WRITTEN)
+fn write(version: u64) -> (OperationKind, OperationOutcome) {
+    (
+        OperationKind::Write(BodyVersion(version), WriteCondition::Always),
+        WRITTEN,
+    )
 }
 
-fn read(found: Option<u64>) -> (Action, Outcome) {
-    (Action::Read, Outcome::Found(found.map(Version)))
+fn read(found: Option<u64>) -> (OperationKind, OperationOutcome) {
+    (
+        OperationKind::Read,
+        OperationOutcome::Found(found.map(BodyVersion)),
+    )
 }
 
-const DELETE: (Action, Outcome) = (Action::Delete(Condition::Always), WRITTEN);
+const DELETE: (OperationKind, OperationOutcome) =
+    (OperationKind::Delete(WriteCondition::Always), WRITTEN);
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
@@ -189,11 +205,11 @@ proptest! {
     #[test]
     fn a_version_that_was_never_written_does_not(plans in plans(), which in any::<prop::sample::Index>()) {
         let (mut history, _) = lived(&plans);
-        let reads: Vec<_> = (0..history.len()).filter(|at| history[*at].action == Action::Read).collect();
+        let reads: Vec<_> = (0..history.len()).filter(|at| history[*at].action == OperationKind::Read).collect();
         prop_assume!(!reads.is_empty());
         let read = &mut history[reads[which.index(reads.len())]];
-        read.outcome = Outcome::Found(Some(Version(77_777)));
-        let is_found = matches!(check(&history), Err(Violation::Impossible { .. }));
+        read.outcome = OperationOutcome::Found(Some(BodyVersion(77_777)));
+        let is_found = matches!(check(&history), Err(LinearizabilityViolation::Impossible { .. }));
         prop_assert!(is_found);
     }
 
@@ -201,7 +217,7 @@ proptest! {
     fn nor_does_what_was_not_sent_whole(plans in plans()) {
         let (mut history, _) = lived(&plans);
         let (action, _) = write(800);
-        then(&mut history, &[(action, Outcome::Failed), read(Some(800))]);
+        then(&mut history, &[(action, OperationOutcome::Failed), read(Some(800))]);
         prop_assert!(check(&history).is_err());
     }
 
@@ -218,7 +234,7 @@ proptest! {
         then(&mut history, &[write(900), DELETE, read(Some(900))]);
         prop_assert!(check(&history).is_err());
         let end = history.len() - 1;
-        history[end].outcome = Outcome::Found(Some(Version(old)));
+        history[end].outcome = OperationOutcome::Found(Some(BodyVersion(old)));
         prop_assert!(check(&history).is_err());
     }
 
@@ -232,7 +248,7 @@ proptest! {
     #[test]
     fn nor_do_two_that_both_replaced_the_same(plans in plans()) {
         let (mut history, _) = lived(&plans);
-        let replace = |version| (Action::Write(Version(version), Condition::Is(Version(900))), WRITTEN);
+        let replace = |version| (OperationKind::Write(BodyVersion(version), WriteCondition::Is(BodyVersion(900))), WRITTEN);
         then(&mut history, &[write(900), replace(901), replace(902)]);
         prop_assert!(check(&history).is_err());
     }
@@ -241,16 +257,16 @@ proptest! {
 #[test]
 fn what_was_killed_may_have_happened_until_its_server_was_dead_and_not_later() {
     let killed = Operation {
-        action: Action::Write(Version(1), Condition::Always),
+        action: OperationKind::Write(BodyVersion(1), WriteCondition::Always),
         begun: 0,
         ended: 10,
-        outcome: Outcome::Unknown,
+        outcome: OperationOutcome::Unknown,
     };
     let read = |begun, found: Option<u64>| Operation {
-        action: Action::Read,
+        action: OperationKind::Read,
         begun,
         ended: begun + 1,
-        outcome: Outcome::Found(found.map(Version)),
+        outcome: OperationOutcome::Found(found.map(BodyVersion)),
     };
     assert_eq!(check(&[killed, read(20, None)]), Ok(()));
     assert_eq!(check(&[killed, read(20, Some(1))]), Ok(()));

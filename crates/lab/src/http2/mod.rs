@@ -1,7 +1,7 @@
 //! Origins that speak HTTP/2 over TLS (row A29).
 //!
 //! [`Http2Origin`] is a conforming one: a library keeps the rules, and a script says what becomes of each request - served,
-//! refused, reset half way, left hanging, the connection given up. [`FrameOrigin`] writes frames by hand, for what no library
+//! refused, reset half way, left hanging, the connection given up. [`Http2FrameOrigin`] writes frames by hand, for what no library
 //! would send. Both tell what they were asked.
 
 pub mod frames;
@@ -13,17 +13,17 @@ use std::sync::Arc;
 
 use rustls::ServerConfig;
 
-pub use origin::{Http2Asked, Http2Origin, Http2Settings};
-pub use raw::{FrameOrigin, Heard};
-pub use stream::Act;
+pub use origin::{Http2Origin, Http2Request, Http2Settings};
+pub use raw::{FrameRequest, Http2FrameOrigin};
+pub use stream::StreamAction;
 
-use crate::tls::Issued;
+use crate::tls::IssuedCertificate;
 
 /// A server's settings with this certificate that offers these protocols by ALPN.
 #[must_use]
 pub fn speaking(
-    issued: &Issued,
-    clients: Option<&crate::Authority>,
+    issued: &IssuedCertificate,
+    clients: Option<&crate::CertificateAuthority>,
     protocols: &[&str],
 ) -> Arc<ServerConfig> {
     let mut config = ServerConfig::clone(&issued.server(clients));

@@ -14,12 +14,12 @@ use tokio::task::{JoinError, JoinSet};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use super::stream::{Act, Stream};
-use crate::listening::{Listening, Mishap};
+use super::stream::{Http2Stream, StreamAction};
+use crate::listening::{FirstPanic, RunningListener};
 
 /// A request, as a script sees it.
 #[derive(Debug, Clone)]
-pub struct Http2Asked {
+pub struct Http2Request {
     /// Which connection it came over, from 0 on.
     pub connection: usize,
     /// Its place among all requests, from 0 on.
@@ -58,16 +58,16 @@ impl Default for Http2Settings {
 }
 
 /// What its connections share.
-pub(super) struct State {
+pub(super) struct Http2OriginState {
     pub(super) settings: Http2Settings,
-    script: Box<dyn Fn(&Http2Asked) -> Act + Send + Sync>,
+    script: Box<dyn Fn(&Http2Request) -> StreamAction + Send + Sync>,
     connections: AtomicUsize,
-    asked: Mutex<Vec<Http2Asked>>,
+    asked: Mutex<Vec<Http2Request>>,
     /// Reasons that clients gave for giving up a request.
     pub(super) given_up: Mutex<Vec<u32>>,
 }
 
-impl std::fmt::Debug for State {
+impl std::fmt::Debug for Http2OriginState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("State").finish_non_exhaustive()
     }
@@ -76,8 +76,8 @@ impl std::fmt::Debug for State {
 /// A running origin. Dropped, it closes all its connections, and panics when its script did.
 #[derive(Debug)]
 pub struct Http2Origin {
-    state: Arc<State>,
-    listening: Listening,
+    state: Arc<Http2OriginState>,
+    listening: RunningListener,
 }
 
 impl Http2Origin {
@@ -88,9 +88,9 @@ impl Http2Origin {
     pub async fn start(
         tls: Arc<ServerConfig>,
         settings: Http2Settings,
-        script: impl Fn(&Http2Asked) -> Act + Send + Sync + 'static,
+        script: impl Fn(&Http2Request) -> StreamAction + Send + Sync + 'static,
     ) -> Self {
-        let state = Arc::new(State {
+        let state = Arc::new(Http2OriginState {
             settings,
             script: Box::new(script),
             connections: AtomicUsize::new(0),
@@ -99,9 +99,9 @@ impl Http2Origin {
         });
         let shared = Arc::clone(&state);
         let tls = TlsAcceptor::from(tls);
-        let listening = Listening::start(
+        let listening = RunningListener::start(
             Ipv4Addr::LOCALHOST.into(),
-            Mishap::default(),
+            FirstPanic::default(),
             move |stream| {
                 let (state, tls) = (Arc::clone(&shared), tls.clone());
                 async move {
@@ -128,7 +128,7 @@ impl Http2Origin {
 
     /// Everything that was asked so far, in order.
     #[must_use]
-    pub fn asked(&self) -> Vec<Http2Asked> {
+    pub fn asked(&self) -> Vec<Http2Request> {
         lock(&self.state.asked).clone()
     }
 
@@ -145,9 +145,9 @@ impl Http2Origin {
     }
 }
 
-impl State {
+impl Http2OriginState {
     /// Records a request and asks the script about it.
-    fn act(&self, mut asked: Http2Asked) -> Act {
+    fn act(&self, mut asked: Http2Request) -> StreamAction {
         let mut all = lock(&self.asked);
         asked.number = all.len();
         all.push(asked.clone());
@@ -160,7 +160,11 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn accepted(stream: TcpStream, tls: &TlsAcceptor, state: &Arc<State>) -> io::Result<()> {
+async fn accepted(
+    stream: TcpStream,
+    tls: &TlsAcceptor,
+    state: &Arc<Http2OriginState>,
+) -> io::Result<()> {
     let stream = tls.accept(stream).await?;
     let number = state.connections.fetch_add(1, Ordering::Relaxed);
     if stream.get_ref().1.alpn_protocol() != Some(b"h2") {
@@ -178,7 +182,7 @@ async fn accepted(stream: TcpStream, tls: &TlsAcceptor, state: &Arc<State>) -> i
 /// Requests until the client has gone, or a script has it so.
 async fn serve(
     mut connection: Connection<TlsStream<TcpStream>, bytes::Bytes>,
-    state: &Arc<State>,
+    state: &Arc<Http2OriginState>,
     number: usize,
 ) -> io::Result<()> {
     let mut streams = JoinSet::new();
@@ -198,7 +202,7 @@ async fn serve(
         while let Some(ended) = streams.try_join_next() {
             told(ended);
         }
-        let act = state.act(Http2Asked {
+        let act = state.act(Http2Request {
             connection: number,
             number: 0,
             among: streams.len() + 1,
@@ -216,11 +220,11 @@ async fn serve(
             http2: true,
         });
         match act {
-            Act::Close => return Ok(()),
-            Act::GoAway(_) => connection.graceful_shutdown(),
+            StreamAction::Close => return Ok(()),
+            StreamAction::GoAway(_) => connection.graceful_shutdown(),
             _ => {}
         }
-        let stream = Stream {
+        let stream = Http2Stream {
             state: Arc::clone(state),
             respond,
             _request: request,
@@ -247,7 +251,11 @@ fn fields(headers: &http::HeaderMap) -> HashMap<String, String> {
 }
 
 /// HTTP/1.1, for who has agreed on that: bodies and statuses as the script says, and no other acts.
-async fn plain(mut stream: TlsStream<TcpStream>, state: &State, number: usize) -> io::Result<()> {
+async fn plain(
+    mut stream: TlsStream<TcpStream>,
+    state: &Http2OriginState,
+    number: usize,
+) -> io::Result<()> {
     let mut buffer = Vec::new();
     loop {
         let Some(end) = buffer.windows(4).position(|window| window == b"\r\n\r\n") else {
@@ -258,7 +266,7 @@ async fn plain(mut stream: TlsStream<TcpStream>, state: &State, number: usize) -
         };
         let head = String::from_utf8_lossy(&buffer[..end]).into_owned();
         buffer.drain(..end + 4);
-        let act = state.act(Http2Asked {
+        let act = state.act(Http2Request {
             connection: number,
             number: 0,
             among: 1,

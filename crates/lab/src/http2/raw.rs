@@ -15,11 +15,11 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use super::frames::{PREFACE, frame};
-use crate::listening::{Listening, Mishap};
+use crate::listening::{FirstPanic, RunningListener};
 
 /// A request that came.
 #[derive(Debug, Clone, Copy)]
-pub struct Heard {
+pub struct FrameRequest {
     /// Over which connection, from 0 on.
     pub connection: usize,
     /// The number of its stream.
@@ -28,30 +28,30 @@ pub struct Heard {
     pub number: usize,
 }
 
-type Script = dyn Fn(Heard) -> Option<Vec<u8>> + Send + Sync;
+type FrameScript = dyn Fn(FrameRequest) -> Option<Vec<u8>> + Send + Sync;
 
 /// A running origin. Dropped, it closes all its connections, and panics when its script did.
 #[derive(Debug)]
-pub struct FrameOrigin {
-    listening: Listening,
+pub struct Http2FrameOrigin {
+    listening: RunningListener,
     connections: Arc<AtomicUsize>,
 }
 
-impl FrameOrigin {
+impl Http2FrameOrigin {
     /// Starts one on a free port; `script` says what is written when a request has come. After `None` the connection is closed.
     ///
     /// # Panics
     /// When there is no free port.
     pub async fn start(
         tls: Arc<ServerConfig>,
-        script: impl Fn(Heard) -> Option<Vec<u8>> + Send + Sync + 'static,
+        script: impl Fn(FrameRequest) -> Option<Vec<u8>> + Send + Sync + 'static,
     ) -> Self {
         let connections = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&connections);
         let (tls, script) = (TlsAcceptor::from(tls), Arc::new(script));
-        let listening = Listening::start(
+        let listening = RunningListener::start(
             Ipv4Addr::LOCALHOST.into(),
-            Mishap::default(),
+            FirstPanic::default(),
             move |stream| {
                 let number = count.fetch_add(1, Ordering::Relaxed);
                 let (tls, script) = (tls.clone(), Arc::clone(&script));
@@ -84,7 +84,7 @@ impl FrameOrigin {
 async fn talk(
     stream: TcpStream,
     tls: &TlsAcceptor,
-    (connection, script): (usize, &Script),
+    (connection, script): (usize, &FrameScript),
 ) -> io::Result<()> {
     let mut stream = tls.accept(stream).await?;
     stream.read_exact(&mut [0; PREFACE]).await?;
@@ -94,7 +94,7 @@ async fn talk(
         let (kind, flags, id, payload) = read(&mut stream).await?;
         match (kind, flags & 1) {
             (1, _) => {
-                let heard = Heard {
+                let heard = FrameRequest {
                     connection,
                     stream: id,
                     number,

@@ -9,11 +9,11 @@ use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
 use http::{Request, Response};
 
-use super::origin::{State, lock};
+use super::origin::{Http2OriginState, lock};
 
 /// What is done about a request.
 #[derive(Debug, Clone)]
-pub enum Act {
+pub enum StreamAction {
     /// 200 with this body, and its length in the head.
     Serve(Bytes),
     /// The same after a while.
@@ -31,7 +31,7 @@ pub enum Act {
     Close,
 }
 
-impl Act {
+impl StreamAction {
     /// As far as it is a plain reply.
     pub(super) fn reply(self) -> (u16, Vec<(&'static str, String)>, Bytes) {
         match self {
@@ -45,29 +45,29 @@ impl Act {
 }
 
 /// One request.
-pub(super) struct Stream {
-    pub(super) state: Arc<State>,
+pub(super) struct Http2Stream {
+    pub(super) state: Arc<Http2OriginState>,
     pub(super) respond: SendResponse<Bytes>,
     /// Held, since a request that is let go of is reset.
     pub(super) _request: Request<RecvStream>,
 }
 
-impl Stream {
-    pub(super) async fn run(mut self, act: Act) {
+impl Http2Stream {
+    pub(super) async fn run(mut self, act: StreamAction) {
         match act {
-            Act::Reset(reason) => self.respond.send_reset(Reason::from(reason)),
-            Act::Hang(0, body) if body.is_empty() => {
+            StreamAction::Reset(reason) => self.respond.send_reset(Reason::from(reason)),
+            StreamAction::Hang(0, body) if body.is_empty() => {
                 let reason = poll_fn(|cx| self.respond.poll_reset(cx)).await;
                 self.record(reason);
             }
-            Act::Hang(count, body) => {
+            StreamAction::Hang(count, body) => {
                 if let Some(mut send) = self.head(&body) {
                     self.pieces(&mut send, body.slice(..count), false);
                     let reason = poll_fn(|cx| send.poll_reset(cx)).await;
                     self.record(reason);
                 }
             }
-            Act::Later(delay, body) => {
+            StreamAction::Later(delay, body) => {
                 tokio::time::sleep(delay).await;
                 self.whole(200, Vec::new(), body);
             }

@@ -14,7 +14,7 @@ use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, sleep_until};
 
-use crate::pace::{self, Pace};
+use crate::pace::{self, BandwidthLimit};
 
 /// Bytes that are read at once.
 const PIECE: usize = 64 * 1024;
@@ -30,14 +30,14 @@ const PIECES: usize = 1 << 14;
 
 /// How a direction ended before its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Broken {
+pub(super) enum LinkError {
     /// By a reset of either side, or as one.
     Reset,
     /// By a cut that looks like an end.
     Close,
 }
 
-impl From<io::Error> for Broken {
+impl From<io::Error> for LinkError {
     fn from(_: io::Error) -> Self {
         Self::Reset
     }
@@ -45,18 +45,18 @@ impl From<io::Error> for Broken {
 
 /// What is done in one direction.
 #[derive(Debug, Default)]
-pub(super) struct Way {
+pub(super) struct LinkDirection {
     /// From reading to writing.
     pub(super) latency: Duration,
     /// The smallest of the rates, in bytes a second.
     pub(super) rate: Option<u64>,
     /// All rates.
-    pub(super) paces: Vec<Pace>,
+    pub(super) paces: Vec<BandwidthLimit>,
     /// After how many bytes it ends, and whether by a reset.
     pub(super) cut: Option<(u64, bool)>,
 }
 
-impl Way {
+impl LinkDirection {
     /// How many bytes may be between the two sides.
     fn capacity(&self) -> usize {
         let held = self.rate.map_or(UNDER_WAY as u128, |rate| {
@@ -70,7 +70,7 @@ impl Way {
 
 /// What is under way.
 #[derive(Debug)]
-struct Piece {
+struct InFlightChunk {
     /// When it arrives.
     due: Instant,
     /// Nothing at the end.
@@ -82,9 +82,9 @@ struct Piece {
 /// Carries both directions until both have ended, or one has broken; `told` of each piece that went down.
 pub(super) async fn carry(
     (client, server): (&mut TcpStream, &mut TcpStream),
-    (up, down): (Way, Way),
+    (up, down): (LinkDirection, LinkDirection),
     told: &(impl Fn(u64) + Sync),
-) -> Result<(), Broken> {
+) -> Result<(), LinkError> {
     let (from_client, to_client) = client.split();
     let (from_server, to_server) = server.split();
     tokio::try_join!(
@@ -96,9 +96,9 @@ pub(super) async fn carry(
 
 async fn direction(
     (from, to): (ReadHalf<'_>, WriteHalf<'_>),
-    way: Way,
+    way: LinkDirection,
     told: &(impl Fn(u64) + Sync),
-) -> Result<(), Broken> {
+) -> Result<(), LinkError> {
     let (sender, receiver) = mpsc::channel(PIECES);
     tokio::try_join!(read(from, sender, &way), write(to, receiver, (&way, told)))?;
     Ok(())
@@ -106,9 +106,9 @@ async fn direction(
 
 async fn read(
     mut from: ReadHalf<'_>,
-    sender: mpsc::Sender<Piece>,
-    way: &Way,
-) -> Result<(), Broken> {
+    sender: mpsc::Sender<InFlightChunk>,
+    way: &LinkDirection,
+) -> Result<(), LinkError> {
     let places = Arc::new(Semaphore::new(way.capacity()));
     let mut buffer = vec![0; PIECE];
     loop {
@@ -120,7 +120,7 @@ async fn read(
         };
         let count = from.read(&mut buffer).await?;
         drop(place.split(PIECE - count));
-        let piece = Piece {
+        let piece = InFlightChunk {
             due: Instant::now() + way.latency,
             bytes: Bytes::copy_from_slice(&buffer[..count]),
             _place: place,
@@ -133,10 +133,10 @@ async fn read(
 
 async fn write(
     mut to: WriteHalf<'_>,
-    mut receiver: mpsc::Receiver<Piece>,
-    (way, told): (&Way, &(impl Fn(u64) + Sync)),
-) -> Result<(), Broken> {
-    let paces: Vec<&Pace> = way.paces.iter().collect();
+    mut receiver: mpsc::Receiver<InFlightChunk>,
+    (way, told): (&LinkDirection, &(impl Fn(u64) + Sync)),
+) -> Result<(), LinkError> {
+    let paces: Vec<&BandwidthLimit> = way.paces.iter().collect();
     let quantum = pace::quantum(&paces).unwrap_or(PIECE);
     let (mut left, hard) = way.cut.unwrap_or((u64::MAX, false));
     while let Some(piece) = receiver.recv().await {
@@ -151,7 +151,11 @@ async fn write(
             told(part.len() as u64);
             left -= part.len() as u64;
             if left == 0 {
-                return Err(if hard { Broken::Reset } else { Broken::Close });
+                return Err(if hard {
+                    LinkError::Reset
+                } else {
+                    LinkError::Close
+                });
             }
         }
     }

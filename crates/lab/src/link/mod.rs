@@ -14,20 +14,20 @@ use std::time::Duration;
 
 use tokio::net::TcpStream;
 
-use crate::listening::{Listening, Mishap, reset};
-use crate::origin::log::{Open, Opened};
-use crate::pace::Pace;
-use direction::{Broken, Way, carry};
+use crate::listening::{FirstPanic, RunningListener, reset};
+use crate::origin::log::{OpenCounter, OpenCounterGuard};
+use crate::pace::BandwidthLimit;
+use direction::{LinkDirection, LinkError, carry};
 
 /// What a link does to what it carries.
 #[derive(Debug, Clone, Default)]
-struct Traits {
+struct LinkOptions {
     /// One way, in each direction.
     latency: Duration,
     /// Bytes a second for each connection.
     per_connection: Option<u64>,
     /// What all connections share.
-    total: Option<Pace>,
+    total: Option<BandwidthLimit>,
     /// The same, in bytes a second.
     rate_total: Option<u64>,
     /// After how many bytes it cuts, and whether by a reset.
@@ -38,18 +38,18 @@ struct Traits {
 
 /// A slow link to an address. Built by its methods, then started.
 #[derive(Debug, Clone)]
-pub struct SlowLink {
+pub struct SlowLinkBuilder {
     /// The far end.
     to: SocketAddr,
     /// What it does.
-    traits: Traits,
+    traits: LinkOptions,
 }
 
 /// What a link has seen.
 #[derive(Debug, Default)]
-struct Counts {
+struct LinkCounts {
     /// Carried now.
-    open: Open,
+    open: OpenCounter,
     /// Carried so far.
     carried: AtomicUsize,
     /// Turned away.
@@ -60,20 +60,20 @@ struct Counts {
 
 /// A running link. Dropped, it closes what it carries.
 #[derive(Debug)]
-pub struct Link {
+pub struct SlowLink {
     /// Its tasks.
-    listening: Listening,
+    listening: RunningListener,
     /// What its connections have counted.
-    counts: Arc<Counts>,
+    counts: Arc<LinkCounts>,
 }
 
-impl SlowLink {
+impl SlowLinkBuilder {
     /// A link that changes nothing yet.
     #[must_use]
     pub fn to(address: SocketAddr) -> Self {
         Self {
             to: address,
-            traits: Traits::default(),
+            traits: LinkOptions::default(),
         }
     }
 
@@ -94,7 +94,7 @@ impl SlowLink {
     /// Lets through so many bytes a second in all, towards the client.
     #[must_use]
     pub fn rate_total(mut self, rate: u64) -> Self {
-        self.traits.total = Some(Pace::new(rate));
+        self.traits.total = Some(BandwidthLimit::new(rate));
         self.traits.rate_total = Some(rate);
         self
     }
@@ -124,8 +124,8 @@ impl SlowLink {
     ///
     /// # Panics
     /// When there is no free port.
-    pub async fn start(self) -> Link {
-        let counts = Arc::new(Counts::default());
+    pub async fn start(self) -> SlowLink {
+        let counts = Arc::new(LinkCounts::default());
         let shared = Arc::clone(&counts);
         let serve = move |client| {
             let counts = Arc::clone(&shared);
@@ -134,13 +134,13 @@ impl SlowLink {
             async move { link.take(client, opened, &counts).await }
         };
         let ip = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        Link {
-            listening: Listening::start(ip, Mishap::default(), serve).await,
+        SlowLink {
+            listening: RunningListener::start(ip, FirstPanic::default(), serve).await,
             counts,
         }
     }
 
-    async fn take(&self, mut client: TcpStream, opened: Opened, counts: &Counts) {
+    async fn take(&self, mut client: TcpStream, opened: OpenCounterGuard, counts: &LinkCounts) {
         let limit = self.traits.limit.unwrap_or(usize::MAX);
         let server = if opened.among > limit {
             // It never was one.
@@ -160,7 +160,7 @@ impl SlowLink {
             counts.down.fetch_add(bytes, Ordering::Relaxed);
         };
         let ended = carry((&mut client, &mut server), self.ways(), &down).await;
-        if ended == Err(Broken::Reset) {
+        if ended == Err(LinkError::Reset) {
             reset(&client);
             reset(&server);
         }
@@ -168,15 +168,15 @@ impl SlowLink {
     }
 
     /// What is done up and down. Only what goes down has a rate and a cut.
-    fn ways(&self) -> (Way, Way) {
-        let Traits { latency, cut, .. } = self.traits;
-        let own = self.traits.per_connection.map(Pace::new);
+    fn ways(&self) -> (LinkDirection, LinkDirection) {
+        let LinkOptions { latency, cut, .. } = self.traits;
+        let own = self.traits.per_connection.map(BandwidthLimit::new);
         let rates = [self.traits.per_connection, self.traits.rate_total];
-        let up = Way {
+        let up = LinkDirection {
             latency,
-            ..Way::default()
+            ..LinkDirection::default()
         };
-        let down = Way {
+        let down = LinkDirection {
             latency,
             rate: rates.into_iter().flatten().min(),
             paces: own.into_iter().chain(self.traits.total.clone()).collect(),
@@ -186,7 +186,7 @@ impl SlowLink {
     }
 }
 
-impl Link {
+impl SlowLink {
     /// Where it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {

@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use rustls::ServerConfig;
 
-use super::{Origin, Resource, Role, State};
-use crate::pace::Pace;
-use crate::shelf::Shelf;
+use super::{Origin, OriginResource, OriginState, ServerRole};
+use crate::pace::BandwidthLimit;
+use crate::shelf::GeneratedFiles;
 
 /// How an origin is set up.
 #[derive(Debug)]
 pub struct OriginBuilder {
     /// Which resources there are, or that it is a proxy.
-    pub(crate) role: Role,
+    pub(crate) role: ServerRole,
     /// Has what no resource is named for.
-    shelf: Option<Shelf>,
+    shelf: Option<GeneratedFiles>,
     /// Speaks TLS with these.
     tls: Option<Arc<ServerConfig>>,
     /// Bytes a second for each connection.
@@ -33,7 +33,7 @@ pub struct OriginBuilder {
 }
 
 impl OriginBuilder {
-    pub(crate) fn new(role: Role) -> Self {
+    pub(crate) fn new(role: ServerRole) -> Self {
         Self {
             role,
             shelf: None,
@@ -48,8 +48,8 @@ impl OriginBuilder {
 
     /// Serves a resource under a path.
     #[must_use]
-    pub fn resource(mut self, path: &str, resource: Resource) -> Self {
-        if let Role::Origin(resources) = &mut self.role {
+    pub fn resource(mut self, path: &str, resource: OriginResource) -> Self {
+        if let ServerRole::Origin(resources) = &mut self.role {
             resources.insert(path.into(), resource);
         }
         self
@@ -57,7 +57,7 @@ impl OriginBuilder {
 
     /// Serves a shelf's file under every path that no resource has.
     #[must_use]
-    pub fn shelf(mut self, shelf: Shelf) -> Self {
+    pub fn shelf(mut self, shelf: GeneratedFiles) -> Self {
         self.shelf = Some(shelf);
         self
     }
@@ -109,14 +109,14 @@ impl OriginBuilder {
     /// # Panics
     /// When there is no free port.
     pub async fn start(self) -> Origin {
-        let state = State {
+        let state = OriginState {
             role: self.role.into(),
             shelf: self.shelf,
             log: Default::default(),
             open: Default::default(),
             mishap: Default::default(),
             rate_per_connection: self.rate_per_connection,
-            total: self.rate_total.map(Pace::new),
+            total: self.rate_total.map(BandwidthLimit::new),
             latency: self.latency,
             strict: self.strict,
         };
@@ -126,6 +126,6 @@ impl OriginBuilder {
 
 impl Default for OriginBuilder {
     fn default() -> Self {
-        Self::new(Role::Origin(HashMap::new()))
+        Self::new(ServerRole::Origin(HashMap::new()))
     }
 }

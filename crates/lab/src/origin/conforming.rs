@@ -3,12 +3,12 @@
 use std::ops::Range;
 use std::time::SystemTime;
 
-use super::{Asked, Body, Reply, Resource};
+use super::{OriginReply, OriginResource, RecordedRequest, ReplyBody};
 
-impl Reply {
+impl OriginReply {
     /// The answer that a conforming origin gives.
     #[must_use]
-    pub fn conforming(asked: &Asked, resource: &Resource) -> Self {
+    pub fn conforming(asked: &RecordedRequest, resource: &OriginResource) -> Self {
         if !matches!(asked.method.as_str(), "GET" | "HEAD") {
             let mut reply = Self::empty(405);
             reply.set("Allow", "GET, HEAD");
@@ -17,7 +17,7 @@ impl Reply {
         let mut reply = Self::whole(resource);
         if is_unchanged(asked, resource) {
             reply.status = 304;
-            reply.body = Body::Raw(Vec::new());
+            reply.body = ReplyBody::Raw(Vec::new());
             return reply;
         }
         let length = resource.content.length();
@@ -32,13 +32,13 @@ impl Reply {
 
     /// Everything, whatever was asked.
     #[must_use]
-    pub fn whole(resource: &Resource) -> Self {
+    pub fn whole(resource: &OriginResource) -> Self {
         let mut reply = Self::empty(200);
         for (name, value) in &resource.headers {
             reply.set(name, value);
         }
         reply.set("Accept-Ranges", "bytes");
-        reply.body = Body::Part(resource.content.clone(), 0..resource.content.length());
+        reply.body = ReplyBody::Part(resource.content.clone(), 0..resource.content.length());
         reply
     }
 
@@ -46,7 +46,7 @@ impl Reply {
         if range.start >= length || range.is_empty() {
             self.status = 416;
             self.set("Content-Range", &format!("bytes */{length}"));
-            self.body = Body::Raw(Vec::new());
+            self.body = ReplyBody::Raw(Vec::new());
             return;
         }
         self.status = 206;
@@ -55,14 +55,14 @@ impl Reply {
             "Content-Range",
             &format!("bytes {}-{last}/{length}", range.start),
         );
-        if let Body::Part(_, part) = &mut self.body {
+        if let ReplyBody::Part(_, part) = &mut self.body {
             *part = range;
         }
     }
 }
 
 /// If-None-Match by weak comparison, else If-Modified-Since (RFC 9110 13.1.2, 13.1.3).
-fn is_unchanged(asked: &Asked, resource: &Resource) -> bool {
+fn is_unchanged(asked: &RecordedRequest, resource: &OriginResource) -> bool {
     if let Some(sent) = asked.header("if-none-match") {
         let opaque = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
         return sent.trim() == "*"
@@ -79,7 +79,7 @@ fn is_unchanged(asked: &Asked, resource: &Resource) -> bool {
 }
 
 /// If-Range by strong comparison, or by the very date (RFC 9110 13.1.5).
-fn may_be_part(asked: &Asked, resource: &Resource) -> bool {
+fn may_be_part(asked: &RecordedRequest, resource: &OriginResource) -> bool {
     asked.header("if-range").is_none_or(|sent| {
         !sent.starts_with("W/")
             && (resource.field("etag") == Some(sent)

@@ -1,6 +1,6 @@
 //! An origin under a script: conforming unless told otherwise, and then as wrong as told.
 //!
-//! A [`Resource`] has content, validators and a list of rules: *when* a request is like this, change the [`Reply`] like that.
+//! A [`OriginResource`] has content, validators and a list of rules: *when* a request is like this, change the [`OriginReply`] like that.
 //! Rules are plain functions, so that a test can break what nobody thought of; the common ones are in [`breakage`].
 //! What was asked is recorded, so that a test can say what must not have been.
 //!
@@ -22,11 +22,11 @@ mod when;
 pub(crate) mod write;
 
 pub use builder::OriginBuilder;
-pub use reply::{Body, Framing, Reply};
-pub use request::Asked;
-pub use resource::Resource;
-pub(crate) use resource::Rule;
+pub use reply::{OriginReply, ReplyBody, ReplyFraming};
+pub use request::RecordedRequest;
+pub use resource::OriginResource;
+pub(crate) use resource::ReplyRule;
 pub use running::Origin;
-pub(crate) use serve::Wire;
-pub(crate) use state::{Role, State};
-pub use when::When;
+pub(crate) use serve::OriginStream;
+pub(crate) use state::{OriginState, ServerRole};
+pub use when::RequestMatcher;

@@ -3,18 +3,18 @@
 use std::ops::Range;
 use std::time::{Duration, SystemTime};
 
-use crate::content::Content;
+use crate::content::ResourceContent;
 
 /// Where a body's bytes come from.
 #[derive(Debug, Clone)]
-pub enum Body {
+pub enum ReplyBody {
     /// Part of a content.
-    Part(Content, Range<u64>),
+    Part(ResourceContent, Range<u64>),
     /// As given.
     Raw(Vec<u8>),
 }
 
-impl Body {
+impl ReplyBody {
     /// Bytes in it.
     #[must_use]
     pub fn length(&self) -> u64 {
@@ -49,7 +49,7 @@ impl Body {
 
 /// How a body's end is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Framing {
+pub enum ReplyFraming {
     /// By Content-Length.
     Length,
     /// By chunks.
@@ -62,7 +62,7 @@ pub enum Framing {
 
 /// An answer before it is written.
 #[derive(Debug, Clone)]
-pub struct Reply {
+pub struct OriginReply {
     /// `HTTP/1.1`.
     pub version: String,
     /// The status.
@@ -75,9 +75,9 @@ pub struct Reply {
     /// All names of header fields are written in lower case.
     pub lower_case: bool,
     /// The body.
-    pub body: Body,
+    pub body: ReplyBody,
     /// How its end is told.
-    pub framing: Framing,
+    pub framing: ReplyFraming,
     /// A Content-Length that is not the body's.
     pub claimed_length: Option<u64>,
     /// The connection is reset (true) or closed (false) after so many bytes of the body.
@@ -100,7 +100,7 @@ pub struct Reply {
     pub refuse: bool,
 }
 
-impl Reply {
+impl OriginReply {
     /// A status, the date, and nothing else.
     #[must_use]
     pub fn empty(status: u16) -> Self {
@@ -110,8 +110,8 @@ impl Reply {
             reason: None,
             headers: Vec::new(),
             lower_case: false,
-            body: Body::Raw(Vec::new()),
-            framing: Framing::Length,
+            body: ReplyBody::Raw(Vec::new()),
+            framing: ReplyFraming::Length,
             claimed_length: None,
             cut: None,
             stall: None,
@@ -173,13 +173,15 @@ impl Reply {
         }
         match self.framing {
             _ if self.status == 304 => {}
-            Framing::Length => {
+            ReplyFraming::Length => {
                 let length = self.claimed_length.unwrap_or_else(|| self.body.length());
                 line("Content-Length", &length.to_string());
             }
-            Framing::Chunked => line("Transfer-Encoding", "chunked"),
-            Framing::Close if self.field("connection").is_none() => line("Connection", "close"),
-            Framing::Close | Framing::Silent => {}
+            ReplyFraming::Chunked => line("Transfer-Encoding", "chunked"),
+            ReplyFraming::Close if self.field("connection").is_none() => {
+                line("Connection", "close")
+            }
+            ReplyFraming::Close | ReplyFraming::Silent => {}
         }
         head.push_str("\r\n");
         head.into_bytes()

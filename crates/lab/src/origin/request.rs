@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// A request, and what became of it.
 #[derive(Debug, Clone, Default)]
-pub struct Asked {
+pub struct RecordedRequest {
     /// Its place among the requests for this path, from 0 on.
     pub number: usize,
     /// Which connection it came over, from 0 on.
@@ -29,7 +29,7 @@ pub struct Asked {
     pub cut: bool,
 }
 
-impl Asked {
+impl RecordedRequest {
     /// A header field's value, by its name in lower case.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {

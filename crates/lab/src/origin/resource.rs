@@ -3,25 +3,25 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Asked, Reply, When};
-use crate::content::Content;
+use super::{OriginReply, RecordedRequest, RequestMatcher};
+use crate::content::ResourceContent;
 
 /// What a rule does.
-type Change = Arc<dyn Fn(&Asked, &mut Reply) + Send + Sync>;
+type ReplyChange = Arc<dyn Fn(&RecordedRequest, &mut OriginReply) + Send + Sync>;
 
 /// When a request is like this, its reply is changed like that.
 #[derive(Clone)]
-pub(crate) struct Rule {
+pub(crate) struct ReplyRule {
     /// Which requests it is for.
-    when: When,
+    when: RequestMatcher,
     /// What it does to their replies.
-    change: Change,
+    change: ReplyChange,
 }
 
-impl Rule {
+impl ReplyRule {
     pub(crate) fn new(
-        when: When,
-        change: impl Fn(&Asked, &mut Reply) + Send + Sync + 'static,
+        when: RequestMatcher,
+        change: impl Fn(&RecordedRequest, &mut OriginReply) + Send + Sync + 'static,
     ) -> Self {
         Self {
             when,
@@ -29,14 +29,14 @@ impl Rule {
         }
     }
 
-    pub(crate) fn apply(&self, asked: &Asked, reply: &mut Reply) {
+    pub(crate) fn apply(&self, asked: &RecordedRequest, reply: &mut OriginReply) {
         if self.when.fits(asked) {
             (self.change)(asked, reply);
         }
     }
 }
 
-impl fmt::Debug for Rule {
+impl fmt::Debug for ReplyRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Rule")
     }
@@ -44,25 +44,25 @@ impl fmt::Debug for Rule {
 
 /// Something that an origin serves.
 #[derive(Debug, Clone)]
-pub struct Resource {
+pub struct OriginResource {
     /// Its bytes.
-    pub(crate) content: Content,
+    pub(crate) content: ResourceContent,
     /// Header fields of every answer with content, names as they are written.
     pub(crate) headers: Vec<(String, String)>,
     /// Applied in this order.
-    pub(crate) rules: Vec<Rule>,
+    pub(crate) rules: Vec<ReplyRule>,
 }
 
-impl Resource {
+impl OriginResource {
     /// A resource with a strong entity tag.
     #[must_use]
-    pub fn new(content: Content) -> Self {
+    pub fn new(content: ResourceContent) -> Self {
         Self::bare(content).etag("\"v1\"")
     }
 
     /// One without any validator (row A7).
     #[must_use]
-    pub fn bare(content: Content) -> Self {
+    pub fn bare(content: ResourceContent) -> Self {
         Self {
             content,
             headers: Vec::new(),
@@ -95,10 +95,10 @@ impl Resource {
     #[must_use]
     pub fn rule(
         mut self,
-        when: When,
-        change: impl Fn(&Asked, &mut Reply) + Send + Sync + 'static,
+        when: RequestMatcher,
+        change: impl Fn(&RecordedRequest, &mut OriginReply) + Send + Sync + 'static,
     ) -> Self {
-        self.rules.push(Rule::new(when, change));
+        self.rules.push(ReplyRule::new(when, change));
         self
     }
 

@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use rustls::ServerConfig;
 
-use super::{Asked, OriginBuilder, Resource, State, serve};
-use crate::listening::Listening;
+use super::{OriginBuilder, OriginResource, OriginState, RecordedRequest, serve};
+use crate::listening::RunningListener;
 
 /// A running origin. Dropped, it closes all its connections, and panics when a script of its did.
 #[derive(Debug)]
 pub struct Origin {
     /// What its connections share with it.
-    state: Arc<State>,
+    state: Arc<OriginState>,
     /// Its tasks.
-    listening: Listening,
+    listening: RunningListener,
     /// For URLs.
     scheme: &'static str,
 }
@@ -29,11 +29,11 @@ impl Origin {
     pub(crate) async fn start(
         ip: IpAddr,
         tls: Option<Arc<ServerConfig>>,
-        state: Arc<State>,
+        state: Arc<OriginState>,
     ) -> Self {
         let scheme = if tls.is_some() { "https" } else { "http" };
         let accepted = serve::accepted(tls, Arc::clone(&state));
-        let listening = Listening::start(ip, state.mishap.clone(), accepted).await;
+        let listening = RunningListener::start(ip, state.mishap.clone(), accepted).await;
         Self {
             state,
             listening,
@@ -54,13 +54,13 @@ impl Origin {
     }
 
     /// Replaces a resource, or adds one: the next answer is of the new one.
-    pub fn swap(&self, path: &str, resource: Resource) {
+    pub fn swap(&self, path: &str, resource: OriginResource) {
         self.state.swap(path, resource);
     }
 
     /// Everything that was asked so far, in order, with what became of it.
     #[must_use]
-    pub fn asked(&self) -> Vec<Asked> {
+    pub fn asked(&self) -> Vec<RecordedRequest> {
         self.state.log.all()
     }
 
@@ -86,7 +86,7 @@ impl Origin {
     ///
     /// # Panics
     /// When a script did.
-    pub async fn stop(self) -> Vec<Asked> {
+    pub async fn stop(self) -> Vec<RecordedRequest> {
         self.listening.stop().await;
         self.state.log.all()
     }

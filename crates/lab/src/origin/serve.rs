@@ -12,13 +12,13 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use super::log::Opened;
-use super::state::Shared;
-use super::write::{After, Outlet, answer};
-use super::{Asked, Reply, State};
+use super::log::OpenCounterGuard;
+use super::state::OriginRoleState;
+use super::write::{AfterReply, ReplyWriter, answer};
+use super::{OriginReply, OriginState, RecordedRequest};
 use crate::listening::reset;
-use crate::pace::Pace;
-use crate::proxy::{Passage, Upstream};
+use crate::pace::BandwidthLimit;
+use crate::proxy::{ForwardedRequest, ForwardingProxyState};
 
 /// The longest request head that is read, in bytes.
 const HEAD: usize = 64 * 1024;
@@ -27,40 +27,40 @@ const HEAD: usize = 64 * 1024;
 const READ: usize = 4 * 1024;
 
 /// A stream to a client, whose socket can be reached beneath whatever is on top of it.
-pub(crate) trait Wire: AsyncRead + AsyncWrite + Unpin + Send {
+pub(crate) trait OriginStream: AsyncRead + AsyncWrite + Unpin + Send {
     /// The socket.
     fn socket(&self) -> &TcpStream;
 }
 
-impl Wire for TcpStream {
+impl OriginStream for TcpStream {
     fn socket(&self) -> &TcpStream {
         self
     }
 }
 
-impl Wire for TlsStream<TcpStream> {
+impl OriginStream for TlsStream<TcpStream> {
     fn socket(&self) -> &TcpStream {
         self.get_ref().0
     }
 }
 
 /// A connection's place among all.
-struct Number {
+struct ConnectionNumber {
     /// From 0 on.
     connection: usize,
     /// Counts it while it is there.
-    opened: Opened,
+    opened: OpenCounterGuard,
 }
 
 /// What is done with a connection that was accepted.
 pub(super) fn accepted(
     tls: Option<Arc<ServerConfig>>,
-    state: Arc<State>,
+    state: Arc<OriginState>,
 ) -> impl Fn(TcpStream) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> + Send + 'static {
     let tls = tls.map(TlsAcceptor::from);
     let count = AtomicUsize::new(0);
     move |stream| {
-        let number = Number {
+        let number = ConnectionNumber {
             connection: count.fetch_add(1, Ordering::Relaxed),
             opened: state.open.enter(),
         };
@@ -78,13 +78,17 @@ pub(super) fn accepted(
     }
 }
 
-async fn talk(mut stream: impl Wire, state: &State, number: &Number) -> io::Result<()> {
-    let pace = state.rate_per_connection.map(Pace::new);
-    let paces: Vec<&Pace> = pace.iter().chain(&state.total).collect();
+async fn talk(
+    mut stream: impl OriginStream,
+    state: &OriginState,
+    number: &ConnectionNumber,
+) -> io::Result<()> {
+    let pace = state.rate_per_connection.map(BandwidthLimit::new);
+    let paces: Vec<&BandwidthLimit> = pace.iter().chain(&state.total).collect();
     let mut buffer = Vec::new();
     while let Some(head) = read_head(&mut stream, &mut buffer).await? {
-        let (asked, mut reply, place) = match Asked::parse(&head) {
-            Some(asked) => state.reply(Asked {
+        let (asked, mut reply, place) = match RecordedRequest::parse(&head) {
+            Some(asked) => state.reply(RecordedRequest {
                 connection: number.connection,
                 open: number.opened.among,
                 ..asked
@@ -94,10 +98,10 @@ async fn talk(mut stream: impl Wire, state: &State, number: &Number) -> io::Resu
         if !pause(&mut stream, &mut buffer, state.latency + reply.delay).await? {
             return Ok(());
         }
-        if let Shared::Proxy(upstream) = &state.role
-            && Upstream::passes(&asked, &reply)
+        if let OriginRoleState::Proxy(upstream) = &state.role
+            && ForwardingProxyState::passes(&asked, &reply)
         {
-            let passage = Passage {
+            let passage = ForwardedRequest {
                 asked,
                 reply,
                 early: buffer,
@@ -107,15 +111,15 @@ async fn talk(mut stream: impl Wire, state: &State, number: &Number) -> io::Resu
         if asked.is_last() && reply.field("connection").is_none() {
             reply.set("Connection", "close");
         }
-        let outlet = Outlet {
+        let outlet = ReplyWriter {
             paces: &paces,
             log: &state.log,
             place,
         };
         match answer(&mut stream, (&asked, &reply), outlet).await? {
-            After::Keep => {}
-            After::Close => return stream.shutdown().await,
-            After::Reset => {
+            AfterReply::Keep => {}
+            AfterReply::Close => return stream.shutdown().await,
+            AfterReply::Reset => {
                 reset(stream.socket());
                 return Ok(());
             }
@@ -126,7 +130,7 @@ async fn talk(mut stream: impl Wire, state: &State, number: &Number) -> io::Resu
 
 /// What a request that is none is answered with.
 fn malformed() -> Vec<u8> {
-    let mut reply = Reply::empty(400);
+    let mut reply = OriginReply::empty(400);
     reply.set("Connection", "close");
     reply.head()
 }
@@ -151,7 +155,11 @@ pub(crate) async fn read_head(
 }
 
 /// Waits, and tells whether the client did so too; what it sends meanwhile is kept.
-async fn pause(stream: &mut impl Wire, buffer: &mut Vec<u8>, time: Duration) -> io::Result<bool> {
+async fn pause(
+    stream: &mut impl OriginStream,
+    buffer: &mut Vec<u8>,
+    time: Duration,
+) -> io::Result<bool> {
     if time.is_zero() {
         return Ok(true);
     }

@@ -5,84 +5,89 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use super::log::{Log, Open, Place};
-use super::{Asked, Reply, Resource, Rule};
-use crate::content::Content;
-use crate::listening::Mishap;
-use crate::pace::Pace;
-use crate::proxy::Upstream;
-use crate::shelf::Shelf;
+use super::log::{LogPosition, OpenCounter, RequestLog};
+use super::{OriginReply, OriginResource, RecordedRequest, ReplyRule};
+use crate::content::ResourceContent;
+use crate::listening::FirstPanic;
+use crate::pace::BandwidthLimit;
+use crate::proxy::ForwardingProxyState;
+use crate::shelf::GeneratedFiles;
 
 /// What it is.
 #[derive(Debug)]
-pub(crate) enum Role {
+pub(crate) enum ServerRole {
     /// Has resources, by path.
-    Origin(HashMap<String, Resource>),
+    Origin(HashMap<String, OriginResource>),
     /// Passes on what its rules leave alone.
-    Proxy(Upstream),
+    Proxy(ForwardingProxyState),
 }
 
 /// The same, for many connections.
 #[derive(Debug)]
-pub(crate) enum Shared {
+pub(crate) enum OriginRoleState {
     /// Resources may be swapped.
-    Origin(Mutex<HashMap<String, Resource>>),
+    Origin(Mutex<HashMap<String, OriginResource>>),
     /// Does not change.
-    Proxy(Upstream),
+    Proxy(ForwardingProxyState),
 }
 
-impl From<Role> for Shared {
-    fn from(role: Role) -> Self {
+impl From<ServerRole> for OriginRoleState {
+    fn from(role: ServerRole) -> Self {
         match role {
-            Role::Origin(resources) => Self::Origin(Mutex::new(resources)),
-            Role::Proxy(upstream) => Self::Proxy(upstream),
+            ServerRole::Origin(resources) => Self::Origin(Mutex::new(resources)),
+            ServerRole::Proxy(upstream) => Self::Proxy(upstream),
         }
     }
 }
 
 /// What all connections of an origin share.
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct OriginState {
     /// What it answers with.
-    pub(crate) role: Shared,
+    pub(crate) role: OriginRoleState,
     /// Has what no resource is named for.
-    pub(crate) shelf: Option<Shelf>,
+    pub(crate) shelf: Option<GeneratedFiles>,
     /// What was asked.
-    pub(crate) log: Log,
+    pub(crate) log: RequestLog,
     /// Connections that are open now.
-    pub(crate) open: Open,
+    pub(crate) open: OpenCounter,
     /// Panics of scripts.
-    pub(crate) mishap: Mishap,
+    pub(crate) mishap: FirstPanic,
     /// Bytes a second for each connection.
     pub(crate) rate_per_connection: Option<u64>,
     /// What all connections share.
-    pub(crate) total: Option<Pace>,
+    pub(crate) total: Option<BandwidthLimit>,
     /// Before each answer.
     pub(crate) latency: Duration,
     /// A path that nobody has breaks the test.
     pub(crate) strict: bool,
 }
 
-impl State {
+impl OriginState {
     /// Records a request and makes its reply. A script that panics has its connection reset, and its test broken.
-    pub(crate) fn reply(&self, asked: Asked) -> (Asked, Reply, Place) {
+    pub(crate) fn reply(
+        &self,
+        asked: RecordedRequest,
+    ) -> (RecordedRequest, OriginReply, LogPosition) {
         let (asked, place) = self.log.enter(asked);
         // The lock is not held while scripts run: they may take their time, or panic.
         let scripted = catch_unwind(AssertUnwindSafe(|| match &self.role {
-            Shared::Origin(resources) => {
+            OriginRoleState::Origin(resources) => {
                 let resources = resources.lock().unwrap_or_else(PoisonError::into_inner);
                 let resource = resources.get(asked.path()).cloned();
                 drop(resources);
                 let shelved = || Some(self.shelf.as_ref()?.resource(&asked));
                 self.of_resource(&asked, resource.or_else(shelved))
             }
-            Shared::Proxy(upstream) => under(&upstream.rules, &asked, upstream.reply(&asked)),
+            OriginRoleState::Proxy(upstream) => {
+                under(&upstream.rules, &asked, upstream.reply(&asked))
+            }
         }));
         let reply = scripted.unwrap_or_else(|payload| {
             self.mishap.keep(payload);
-            Reply {
+            OriginReply {
                 refuse: true,
-                ..Reply::empty(500)
+                ..OriginReply::empty(500)
             }
         });
         if !reply.refuse {
@@ -91,24 +96,32 @@ impl State {
         (asked, reply, place)
     }
 
-    fn of_resource(&self, asked: &Asked, resource: Option<Resource>) -> Reply {
+    fn of_resource(
+        &self,
+        asked: &RecordedRequest,
+        resource: Option<OriginResource>,
+    ) -> OriginReply {
         let Some(resource) = resource else {
             assert!(
                 !self.strict,
                 "nothing is at {}, which was asked for",
                 asked.target
             );
-            let page = Resource::bare(Content::fixed("no such resource\n"));
-            return Reply {
+            let page = OriginResource::bare(ResourceContent::fixed("no such resource\n"));
+            return OriginReply {
                 status: 404,
-                ..Reply::whole(&page)
+                ..OriginReply::whole(&page)
             };
         };
-        under(&resource.rules, asked, Reply::conforming(asked, &resource))
+        under(
+            &resource.rules,
+            asked,
+            OriginReply::conforming(asked, &resource),
+        )
     }
 
-    pub(crate) fn swap(&self, path: &str, resource: Resource) {
-        if let Shared::Origin(resources) = &self.role {
+    pub(crate) fn swap(&self, path: &str, resource: OriginResource) {
+        if let OriginRoleState::Origin(resources) = &self.role {
             let mut resources = resources.lock().unwrap_or_else(PoisonError::into_inner);
             resources.insert(path.into(), resource);
         }
@@ -116,7 +129,7 @@ impl State {
 }
 
 /// A reply under rules.
-fn under(rules: &[Rule], asked: &Asked, mut reply: Reply) -> Reply {
+fn under(rules: &[ReplyRule], asked: &RecordedRequest, mut reply: OriginReply) -> OriginReply {
     for rule in rules {
         rule.apply(asked, &mut reply);
     }

@@ -3,22 +3,22 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::Asked;
+use super::RecordedRequest;
 
 /// Which requests a rule is for.
 #[derive(Clone)]
-pub struct When(Arc<dyn Fn(&Asked) -> bool + Send + Sync>);
+pub struct RequestMatcher(Arc<dyn Fn(&RecordedRequest) -> bool + Send + Sync>);
 
-impl fmt::Debug for When {
+impl fmt::Debug for RequestMatcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("When")
     }
 }
 
-impl When {
+impl RequestMatcher {
     /// Those for which this is true.
     #[must_use]
-    pub fn is(test: impl Fn(&Asked) -> bool + Send + Sync + 'static) -> Self {
+    pub fn is(test: impl Fn(&RecordedRequest) -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(test))
     }
 
@@ -82,13 +82,13 @@ impl When {
         Self::is(move |asked| self.fits(asked) && other.fits(asked))
     }
 
-    pub(crate) fn fits(&self, asked: &Asked) -> bool {
+    pub(crate) fn fits(&self, asked: &RecordedRequest) -> bool {
         (self.0)(asked)
     }
 }
 
 /// Those for which this is not true.
-impl std::ops::Not for When {
+impl std::ops::Not for RequestMatcher {
     type Output = Self;
 
     fn not(self) -> Self {

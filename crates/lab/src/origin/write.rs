@@ -6,16 +6,16 @@ use std::io;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::log::{Log, Place};
-use super::{Asked, Framing, Reply, Wire};
-use crate::pace::{self, Pace};
+use super::log::{LogPosition, RequestLog};
+use super::{OriginReply, OriginStream, RecordedRequest, ReplyFraming};
+use crate::pace::{self, BandwidthLimit};
 
 /// How much of a body is made at once when nothing limits the rate, in bytes.
 const PIECE: usize = 256 * 1024;
 
 /// What is to become of the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum After {
+pub(crate) enum AfterReply {
     /// The next request is read.
     Keep,
     /// An orderly end.
@@ -26,29 +26,29 @@ pub(crate) enum After {
 
 /// What limits an answer, and where it is recorded.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Outlet<'a> {
+pub(crate) struct ReplyWriter<'a> {
     /// The rates that the connection is under.
-    pub(crate) paces: &'a [&'a Pace],
+    pub(crate) paces: &'a [&'a BandwidthLimit],
     /// The record.
-    pub(crate) log: &'a Log,
+    pub(crate) log: &'a RequestLog,
     /// The request's place in it.
-    pub(crate) place: Place,
+    pub(crate) place: LogPosition,
 }
 
 /// Writes the answer to a request, and tells what is to become of the connection.
 pub(crate) async fn answer(
-    stream: &mut impl Wire,
-    (asked, reply): (&Asked, &Reply),
-    outlet: Outlet<'_>,
-) -> io::Result<After> {
+    stream: &mut impl OriginStream,
+    (asked, reply): (&RecordedRequest, &OriginReply),
+    outlet: ReplyWriter<'_>,
+) -> io::Result<AfterReply> {
     if reply.refuse {
         outlet.log.cut(outlet.place);
-        return Ok(After::Reset);
+        return Ok(AfterReply::Reset);
     }
     stream.write_all(&reply.prelude).await?;
     if let Some(raw) = &reply.raw {
         stream.write_all(raw).await?;
-        return Ok(After::Close);
+        return Ok(AfterReply::Close);
     }
     if reply.endless {
         return endless(stream).await;
@@ -57,9 +57,9 @@ pub(crate) async fn answer(
     if asked.method == "HEAD" || reply.status == 304 {
         stream.write_all(&head).await?;
     } else {
-        let own = reply.rate.map(Pace::new);
-        let paces: Vec<&Pace> = own.iter().chain(outlet.paces.iter().copied()).collect();
-        let outlet = Outlet {
+        let own = reply.rate.map(BandwidthLimit::new);
+        let paces: Vec<&BandwidthLimit> = own.iter().chain(outlet.paces.iter().copied()).collect();
+        let outlet = ReplyWriter {
             paces: &paces,
             ..outlet
         };
@@ -73,7 +73,7 @@ pub(crate) async fn answer(
 }
 
 /// Writes a head and what is behind it, for a connection that goes on as something else.
-pub(crate) async fn opening(stream: &mut impl Wire, reply: &Reply) -> io::Result<()> {
+pub(crate) async fn opening(stream: &mut impl OriginStream, reply: &OriginReply) -> io::Result<()> {
     stream.write_all(&reply.prelude).await?;
     let mut buffer = head(stream, reply).await?;
     // In the same write: a client must not lose what comes with the head.
@@ -82,21 +82,21 @@ pub(crate) async fn opening(stream: &mut impl Wire, reply: &Reply) -> io::Result
 }
 
 /// A complete answer leaves a connection that can go on, unless it lied about its length or said that it would not.
-fn afterwards(reply: &Reply) -> After {
+fn afterwards(reply: &OriginReply) -> AfterReply {
     let length = reply.body.length();
     let told = reply.claimed_length.is_none_or(|claimed| claimed == length);
     let closing = reply.version == "HTTP/1.0"
-        || reply.framing == Framing::Close
+        || reply.framing == ReplyFraming::Close
         || reply
             .field("connection")
             .is_some_and(|value| value.eq_ignore_ascii_case("close"));
     if closing || !told {
-        return After::Close;
+        return AfterReply::Close;
     }
-    After::Keep
+    AfterReply::Keep
 }
 
-async fn endless(stream: &mut impl Wire) -> io::Result<After> {
+async fn endless(stream: &mut impl OriginStream) -> io::Result<AfterReply> {
     stream.write_all(b"HTTP/1.1 200 OK\r\n").await?;
     loop {
         let line = b"X-More: of the same, and then some more of it\r\n";
@@ -105,7 +105,7 @@ async fn endless(stream: &mut impl Wire) -> io::Result<After> {
 }
 
 /// The head, as far as it is not yet written.
-async fn head(stream: &mut impl Wire, reply: &Reply) -> io::Result<Vec<u8>> {
+async fn head(stream: &mut impl OriginStream, reply: &OriginReply) -> io::Result<Vec<u8>> {
     let head = reply.head();
     let Some(size) = reply.trickle else {
         return Ok(head);
@@ -121,10 +121,10 @@ async fn head(stream: &mut impl Wire, reply: &Reply) -> io::Result<Vec<u8>> {
 
 /// Writes the rest of the head and the body; tells how it was broken off, if it was.
 async fn body(
-    stream: &mut impl Wire,
-    (reply, mut buffer): (&Reply, Vec<u8>),
-    outlet: Outlet<'_>,
-) -> io::Result<Option<After>> {
+    stream: &mut impl OriginStream,
+    (reply, mut buffer): (&OriginReply, Vec<u8>),
+    outlet: ReplyWriter<'_>,
+) -> io::Result<Option<AfterReply>> {
     let quantum = pace::quantum(outlet.paces);
     let (length, piece) = (reply.body.length(), quantum.unwrap_or(PIECE) as u64);
     let mut at = 0;
@@ -153,39 +153,43 @@ async fn body(
 
 /// Breaks off at the place where the script says so.
 async fn broken_off(
-    stream: &mut impl Wire,
-    (reply, at): (&Reply, u64),
+    stream: &mut impl OriginStream,
+    (reply, at): (&OriginReply, u64),
     buffer: &mut Vec<u8>,
-) -> io::Result<Option<After>> {
+) -> io::Result<Option<AfterReply>> {
     if reply.stall.is_some_and(|stall| at >= stall) {
         send(stream, buffer).await?;
         gone(stream).await?;
-        return Ok(Some(After::Close));
+        return Ok(Some(AfterReply::Close));
     }
     if let Some((_, hard)) = reply.cut.filter(|(cut, _)| at >= *cut) {
         send(stream, buffer).await?;
-        return Ok(Some(if hard { After::Reset } else { After::Close }));
+        return Ok(Some(if hard {
+            AfterReply::Reset
+        } else {
+            AfterReply::Close
+        }));
     }
     Ok(None)
 }
 
 /// Waits until the peer has given up.
-async fn gone(stream: &mut impl Wire) -> io::Result<()> {
+async fn gone(stream: &mut impl OriginStream) -> io::Result<()> {
     let mut sink = [0; 1024];
     while stream.read(&mut sink).await? > 0 {}
     Ok(())
 }
 
 /// Where the script breaks the body off next.
-fn next_stop(reply: &Reply, at: u64) -> u64 {
+fn next_stop(reply: &OriginReply, at: u64) -> u64 {
     let stops = [reply.cut.map(|(cut, _)| cut), reply.stall];
     let ahead = stops.into_iter().flatten().filter(|stop| *stop > at);
     ahead.min().unwrap_or(u64::MAX)
 }
 
 /// Puts a piece of the body into the buffer, framed.
-fn put(reply: &Reply, range: std::ops::Range<u64>, buffer: &mut Vec<u8>) {
-    let chunked = reply.framing == Framing::Chunked;
+fn put(reply: &OriginReply, range: std::ops::Range<u64>, buffer: &mut Vec<u8>) {
+    let chunked = reply.framing == ReplyFraming::Chunked;
     if chunked {
         buffer.extend_from_slice(format!("{:x}\r\n", range.end - range.start).as_bytes());
     }
@@ -195,15 +199,15 @@ fn put(reply: &Reply, range: std::ops::Range<u64>, buffer: &mut Vec<u8>) {
     }
 }
 
-fn ending(reply: &Reply) -> &'static [u8] {
+fn ending(reply: &OriginReply) -> &'static [u8] {
     match reply.framing {
-        Framing::Chunked => b"0\r\n\r\n",
-        Framing::Length | Framing::Close | Framing::Silent => b"",
+        ReplyFraming::Chunked => b"0\r\n\r\n",
+        ReplyFraming::Length | ReplyFraming::Close | ReplyFraming::Silent => b"",
     }
 }
 
 /// Writes what is in the buffer, and empties it.
-async fn send(stream: &mut impl Wire, buffer: &mut Vec<u8>) -> io::Result<()> {
+async fn send(stream: &mut impl OriginStream, buffer: &mut Vec<u8>) -> io::Result<()> {
     stream.write_all(buffer).await?;
     buffer.clear();
     stream.flush().await

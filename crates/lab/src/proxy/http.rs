@@ -8,15 +8,17 @@ use std::sync::Arc;
 
 use rustls::ServerConfig;
 
-use super::Upstream;
-use crate::origin::breakage::Login;
-use crate::origin::{Asked, Origin, OriginBuilder, Reply, Role, Rule, When};
+use super::ForwardingProxyState;
+use crate::origin::breakage::OriginLogin;
+use crate::origin::{
+    Origin, OriginBuilder, OriginReply, RecordedRequest, ReplyRule, RequestMatcher, ServerRole,
+};
 
 /// How an HTTP proxy is set up.
 #[derive(Debug, Default)]
 pub struct HttpProxyBuilder {
     /// Its routes and rules.
-    upstream: Upstream,
+    upstream: ForwardingProxyState,
     /// Speaks TLS to its clients with these.
     tls: Option<Arc<ServerConfig>>,
 }
@@ -33,17 +35,17 @@ impl HttpProxyBuilder {
     #[must_use]
     pub fn rule(
         mut self,
-        when: When,
-        change: impl Fn(&Asked, &mut Reply) + Send + Sync + 'static,
+        when: RequestMatcher,
+        change: impl Fn(&RecordedRequest, &mut OriginReply) + Send + Sync + 'static,
     ) -> Self {
-        self.upstream.rules.push(Rule::new(when, change));
+        self.upstream.rules.push(ReplyRule::new(when, change));
         self
     }
 
     /// Asks for a login: 407 without it (row A21, E4).
     #[must_use]
-    pub fn login(self, login: Login) -> Self {
-        self.rule(When::always(), login.for_proxy().rule())
+    pub fn login(self, login: OriginLogin) -> Self {
+        self.rule(RequestMatcher::always(), login.for_proxy().rule())
     }
 
     /// Speaks TLS to its clients with these settings.
@@ -58,7 +60,7 @@ impl HttpProxyBuilder {
     /// # Panics
     /// When there is no free port.
     pub async fn start(self) -> HttpProxy {
-        let mut builder = OriginBuilder::new(Role::Proxy(self.upstream));
+        let mut builder = OriginBuilder::new(ServerRole::Proxy(self.upstream));
         if let Some(tls) = self.tls {
             builder = builder.tls(tls);
         }
@@ -103,7 +105,7 @@ impl HttpProxy {
 
     /// Everything that was asked so far, in order: a tunnel's target is the host and port, that of a request passed on its URL.
     #[must_use]
-    pub fn asked(&self) -> Vec<Asked> {
+    pub fn asked(&self) -> Vec<RecordedRequest> {
         self.origin.asked()
     }
 
@@ -117,7 +119,7 @@ impl HttpProxy {
     ///
     /// # Panics
     /// When a script did.
-    pub async fn stop(self) -> Vec<Asked> {
+    pub async fn stop(self) -> Vec<RecordedRequest> {
         self.origin.stop().await
     }
 }

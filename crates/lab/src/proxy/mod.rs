@@ -11,6 +11,6 @@ mod socks;
 mod socks_wire;
 
 pub use http::{HttpProxy, HttpProxyBuilder};
-pub(crate) use pass::{Passage, Upstream};
+pub(crate) use pass::{ForwardedRequest, ForwardingProxyState};
 pub use socks::{SocksProxy, SocksProxyBuilder};
-pub use socks_wire::{SocksAsked, SocksQuirk, SocksTarget};
+pub use socks_wire::{SocksQuirk, SocksRequest, SocksTarget};

@@ -9,9 +9,11 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use super::relay::relay;
-use super::routes::Routes;
-use crate::origin::log::{Log, Place};
-use crate::origin::{Asked, Body, Framing, Reply, Rule, Wire, write};
+use super::routes::HostMap;
+use crate::origin::log::{LogPosition, RequestLog};
+use crate::origin::{
+    OriginReply, OriginStream, RecordedRequest, ReplyBody, ReplyFraming, ReplyRule, write,
+};
 
 /// Header fields that concern only the client and the proxy (RFC 9110 7.6.1, and what clients of old send).
 const HOP: [&str; 5] = [
@@ -24,18 +26,18 @@ const HOP: [&str; 5] = [
 
 /// What a proxy knows.
 #[derive(Debug, Default)]
-pub(crate) struct Upstream {
+pub(crate) struct ForwardingProxyState {
     /// Where names are.
-    pub(crate) routes: Routes,
+    pub(crate) routes: HostMap,
     /// Applied in this order to what it would answer.
-    pub(crate) rules: Vec<Rule>,
+    pub(crate) rules: Vec<ReplyRule>,
 }
 
-impl Reply {
+impl OriginReply {
     /// Makes it what a proxy says to a CONNECT, unless a rule wants it otherwise: there is no body (RFC 9110 9.3.6).
     fn consent(&mut self) {
-        if self.framing == Framing::Length {
-            self.framing = Framing::Silent;
+        if self.framing == ReplyFraming::Length {
+            self.framing = ReplyFraming::Silent;
         }
         self.reason
             .get_or_insert_with(|| "Connection established".into());
@@ -44,37 +46,37 @@ impl Reply {
 
 /// A request that is passed on.
 #[derive(Debug)]
-pub(crate) struct Passage {
+pub(crate) struct ForwardedRequest {
     /// The request.
-    pub(crate) asked: Asked,
+    pub(crate) asked: RecordedRequest,
     /// What a tunnel begins with.
-    pub(crate) reply: Reply,
+    pub(crate) reply: OriginReply,
     /// What the client sent behind the request's head.
     pub(crate) early: Vec<u8>,
 }
 
-impl Upstream {
+impl ForwardingProxyState {
     /// What it answers before rules: consent to what it can do.
-    pub(crate) fn reply(&self, asked: &Asked) -> Reply {
+    pub(crate) fn reply(&self, asked: &RecordedRequest) -> OriginReply {
         if !is_for_proxies(asked) {
-            let mut reply = Reply::empty(400);
-            reply.body = Body::Raw(b"this is a proxy\n".to_vec());
+            let mut reply = OriginReply::empty(400);
+            reply.body = ReplyBody::Raw(b"this is a proxy\n".to_vec());
             return reply;
         }
-        Reply::empty(200)
+        OriginReply::empty(200)
     }
 
     /// Whether the rules have left a request to be passed on.
-    pub(crate) fn passes(asked: &Asked, reply: &Reply) -> bool {
+    pub(crate) fn passes(asked: &RecordedRequest, reply: &OriginReply) -> bool {
         (200..300).contains(&reply.status) && !reply.is_broken_off() && is_for_proxies(asked)
     }
 
     /// Passes a request on, and relays until both sides have closed.
     pub(crate) async fn pass(
         &self,
-        mut client: impl Wire,
-        mut passage: Passage,
-        (log, place): (&Log, Place),
+        mut client: impl OriginStream,
+        mut passage: ForwardedRequest,
+        (log, place): (&RequestLog, LogPosition),
     ) -> io::Result<()> {
         let Some((authority, head)) = onward(&passage.asked) else {
             return refuse(&mut client, 400, (log, place)).await;
@@ -102,23 +104,23 @@ async fn send_early(target: &mut TcpStream, early: &[u8]) -> io::Result<()> {
 }
 
 async fn refuse(
-    client: &mut impl Wire,
+    client: &mut impl OriginStream,
     status: u16,
-    (log, place): (&Log, Place),
+    (log, place): (&RequestLog, LogPosition),
 ) -> io::Result<()> {
     log.answered(place, status);
-    let mut reply = Reply::empty(status);
+    let mut reply = OriginReply::empty(status);
     reply.set("Connection", "close");
     client.write_all(&reply.head()).await?;
     client.shutdown().await
 }
 
-fn is_for_proxies(asked: &Asked) -> bool {
+fn is_for_proxies(asked: &RecordedRequest) -> bool {
     asked.method == "CONNECT" || asked.target.starts_with("http://")
 }
 
 /// Where a request goes, and the head that it goes on with; a CONNECT has none.
-fn onward(asked: &Asked) -> Option<(String, Option<String>)> {
+fn onward(asked: &RecordedRequest) -> Option<(String, Option<String>)> {
     if asked.method == "CONNECT" {
         return Some((asked.target.clone(), None));
     }
@@ -146,7 +148,7 @@ mod tests {
 
     fn to(target: &str) -> (String, String) {
         let head = format!("GET {target} HTTP/1.1\r\nHost: h\r\nProxy-Authorization: x\r\n\r\n");
-        let (authority, head) = onward(&Asked::parse(&head).unwrap()).unwrap();
+        let (authority, head) = onward(&RecordedRequest::parse(&head).unwrap()).unwrap();
         (authority, head.unwrap().lines().next().unwrap().to_owned())
     }
 
@@ -166,7 +168,7 @@ mod tests {
     #[test]
     fn what_is_for_the_proxy_stays_there() {
         let head = "GET http://h/ HTTP/1.1\r\nHost: h\r\nProxy-Authorization: x\r\n\r\n";
-        let (_, head) = onward(&Asked::parse(head).unwrap()).unwrap();
+        let (_, head) = onward(&RecordedRequest::parse(head).unwrap()).unwrap();
         let head = head.unwrap();
         assert!(head.contains("host: h\r\n"), "{head}");
         assert!(!head.contains("authorization"), "{head}");

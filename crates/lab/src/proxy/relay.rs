@@ -6,7 +6,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split};
 use tokio::net::TcpStream;
 
 use crate::listening::reset;
-use crate::origin::Wire;
+use crate::origin::OriginStream;
 
 /// Bytes under way in one direction.
 const BUFFER: usize = 64 * 1024;
@@ -17,7 +17,7 @@ const BUFFER: usize = 64 * 1024;
 /// # Errors
 /// When either side breaks.
 pub(super) async fn relay(
-    client: impl Wire,
+    client: impl OriginStream,
     target: TcpStream,
     down: impl Fn(u64) + Send,
 ) -> io::Result<()> {

@@ -8,9 +8,9 @@ use tokio::net::TcpStream;
 
 /// Addresses by the names that a test gave them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Routes(HashMap<String, SocketAddr>);
+pub(crate) struct HostMap(HashMap<String, SocketAddr>);
 
-impl Routes {
+impl HostMap {
     /// `target`, a host and a port, is at this address.
     pub(crate) fn add(&mut self, target: &str, address: SocketAddr) {
         self.0.insert(target.to_ascii_lowercase(), address);

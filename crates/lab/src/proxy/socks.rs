@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::TcpStream;
 
 use super::relay::relay;
-use super::routes::Routes;
-use super::socks_wire::{Dialogue, SocksAsked, SocksQuirk};
-use crate::listening::{Listening, Mishap};
+use super::routes::HostMap;
+use super::socks_wire::{SocksHandshake, SocksQuirk, SocksRequest};
+use crate::listening::{FirstPanic, RunningListener};
 
 /// The code of a connection that was refused (RFC 1928 6).
 const REFUSED: u8 = 5;
@@ -18,14 +18,14 @@ const REFUSED: u8 = 5;
 #[derive(Debug, Default)]
 pub struct SocksProxyBuilder {
     /// What it is to its connections.
-    script: Script,
+    script: SocksScript,
 }
 
 /// What a SOCKS5 proxy does with a connection.
 #[derive(Debug, Default, Clone)]
-struct Script {
+struct SocksScript {
     /// Where names are.
-    routes: Routes,
+    routes: HostMap,
     /// User and password; without them it asks for none.
     login: Option<(String, String)>,
     /// What is odd about it.
@@ -68,7 +68,7 @@ impl SocksProxyBuilder {
     /// # Panics
     /// When there is no free port.
     pub async fn start(self) -> SocksProxy {
-        let asked = Record::default();
+        let asked = SocksRequestLog::default();
         let (script, record) = (Arc::new(self.script), Arc::clone(&asked));
         let serve = move |stream| {
             let (script, record) = (Arc::clone(&script), Arc::clone(&record));
@@ -79,22 +79,22 @@ impl SocksProxyBuilder {
         };
         let ip = IpAddr::V4(Ipv4Addr::LOCALHOST);
         SocksProxy {
-            listening: Listening::start(ip, Mishap::default(), serve).await,
+            listening: RunningListener::start(ip, FirstPanic::default(), serve).await,
             asked,
         }
     }
 }
 
 /// Everything that was asked.
-type Record = Arc<Mutex<Vec<SocksAsked>>>;
+type SocksRequestLog = Arc<Mutex<Vec<SocksRequest>>>;
 
 /// A running SOCKS5 proxy. Dropped, it closes all its connections.
 #[derive(Debug)]
 pub struct SocksProxy {
     /// Its tasks.
-    listening: Listening,
+    listening: RunningListener,
     /// What its connections have recorded.
-    asked: Record,
+    asked: SocksRequestLog,
 }
 
 impl SocksProxy {
@@ -118,7 +118,7 @@ impl SocksProxy {
 
     /// Everything that was asked so far, in order: one entry for each connection that got as far as its login.
     #[must_use]
-    pub fn asked(&self) -> Vec<SocksAsked> {
+    pub fn asked(&self) -> Vec<SocksRequest> {
         self.asked
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -126,10 +126,10 @@ impl SocksProxy {
     }
 }
 
-impl Script {
-    async fn serve(&self, stream: TcpStream, record: &Record) -> io::Result<()> {
-        let mut dialogue = Dialogue::new(stream, self.quirk.clone());
-        let mut asked = SocksAsked::default();
+impl SocksScript {
+    async fn serve(&self, stream: TcpStream, record: &SocksRequestLog) -> io::Result<()> {
+        let mut dialogue = SocksHandshake::new(stream, self.quirk.clone());
+        let mut asked = SocksRequest::default();
         let agreed = dialogue.greet(self.login.as_ref(), &mut asked).await;
         let place = {
             let mut entries = record.lock().unwrap_or_else(PoisonError::into_inner);

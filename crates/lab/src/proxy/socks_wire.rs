@@ -43,7 +43,7 @@ impl fmt::Display for SocksTarget {
 
 /// What a client said.
 #[derive(Debug, Clone, Default)]
-pub struct SocksAsked {
+pub struct SocksRequest {
     /// The methods it offered.
     pub methods: Vec<u8>,
     /// The user and the password it gave.
@@ -75,14 +75,14 @@ pub enum SocksQuirk {
 
 /// A conversation with a client.
 #[derive(Debug)]
-pub(super) struct Dialogue {
+pub(super) struct SocksHandshake {
     /// The client's, until it is relayed.
     stream: TcpStream,
     /// How the server's side departs from the standard.
     quirk: Option<SocksQuirk>,
 }
 
-impl Dialogue {
+impl SocksHandshake {
     pub(super) fn new(stream: TcpStream, quirk: Option<SocksQuirk>) -> Self {
         Self { stream, quirk }
     }
@@ -95,7 +95,7 @@ impl Dialogue {
     pub(super) async fn greet(
         &mut self,
         login: Option<&(String, String)>,
-        asked: &mut SocksAsked,
+        asked: &mut SocksRequest,
     ) -> io::Result<bool> {
         self.expect(VERSION).await?;
         asked.methods = self.counted().await?;
@@ -117,7 +117,7 @@ impl Dialogue {
     async fn check(
         &mut self,
         login: &(String, String),
-        asked: &mut SocksAsked,
+        asked: &mut SocksRequest,
     ) -> io::Result<bool> {
         self.expect(LOGIN_VERSION).await?;
         let (user, password) = (self.counted().await?, self.counted().await?);

@@ -1,10 +1,10 @@
 //! What may befall a request for a file of a shelf: a few of the breakages, by names that can be listed and counted.
 
-use crate::origin::{Asked, Body, Framing, Reply, breakage};
+use crate::origin::{OriginReply, RecordedRequest, ReplyBody, ReplyFraming, breakage};
 
 /// What may befall a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Fault {
+pub enum FileFault {
     /// The connection is reset in place of an answer.
     Reset,
     /// The connection is reset in the middle of the body.
@@ -31,7 +31,7 @@ pub enum Fault {
     ErrorPage,
 }
 
-impl Fault {
+impl FileFault {
     /// All of them.
     pub const ALL: [Self; 12] = [
         Self::Reset,
@@ -55,7 +55,7 @@ impl Fault {
     }
 
     /// Breaks an answer.
-    pub(super) fn befall(self, asked: &Asked, reply: &mut Reply) {
+    pub(super) fn befall(self, asked: &RecordedRequest, reply: &mut OriginReply) {
         let middle = reply.body.length() / 2;
         match self {
             Self::Reset => breakage::refuse(asked, reply),
@@ -67,14 +67,14 @@ impl Fault {
             Self::Missing => breakage::status(404)(asked, reply),
             Self::Truncated => breakage::close_after(middle)(asked, reply),
             Self::ChunksCut => {
-                reply.framing = Framing::Chunked;
+                reply.framing = ReplyFraming::Chunked;
                 breakage::close_after(middle)(asked, reply);
             }
             Self::ShortChunks => {
                 let mut body = reply.body.to_vec();
                 body.truncate(body.len() / 2);
-                reply.body = Body::Raw(body);
-                reply.framing = Framing::Chunked;
+                reply.body = ReplyBody::Raw(body);
+                reply.framing = ReplyFraming::Chunked;
             }
             Self::WrongLength => breakage::shorter(7)(asked, reply),
             Self::ErrorPage => breakage::error_page(asked, reply),

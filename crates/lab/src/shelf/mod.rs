@@ -11,16 +11,16 @@ mod fault;
 
 use std::ops::Range;
 
-use crate::content::{Content, mixed};
-use crate::origin::{Asked, Resource, When};
-pub use fault::Fault;
+use crate::content::{ResourceContent, mixed};
+use crate::origin::{OriginResource, RecordedRequest, RequestMatcher};
+pub use fault::FileFault;
 
 /// Requests for a file that may fail by passing faults, unless told otherwise: fewer than any budget of retries.
 const PASSING: usize = 3;
 
 /// What draws are told apart by.
 #[derive(Debug, Clone, Copy)]
-enum About {
+enum RandomStream {
     Length = 1,
     Content,
     Tag,
@@ -32,22 +32,22 @@ enum About {
 /// A shelf of files. Built by its methods, then given to [`OriginBuilder::shelf`](crate::OriginBuilder::shelf); a clone tells a test
 /// what was served.
 #[derive(Debug, Clone)]
-pub struct Shelf {
+pub struct GeneratedFiles {
     /// Tells shelves apart.
     seed: u64,
     /// How long files are, in bytes.
     lengths: Range<u64>,
     /// Shares of files that fail always.
-    lasting: Vec<(Fault, f64)>,
+    lasting: Vec<(FileFault, f64)>,
     /// Shares of requests that fail.
-    passing: Vec<(Fault, f64)>,
+    passing: Vec<(FileFault, f64)>,
     /// How many requests for a file may.
     most: usize,
     /// Share of files that change after the first request for them.
     changing: f64,
 }
 
-impl Shelf {
+impl GeneratedFiles {
     /// Files of lengths in a range, without faults.
     #[must_use]
     pub fn new(seed: u64, lengths: Range<u64>) -> Self {
@@ -63,14 +63,14 @@ impl Shelf {
 
     /// Befalls every request for this share of the files. Shares of several faults add up: no file has two.
     #[must_use]
-    pub fn lasting(mut self, fault: Fault, share: f64) -> Self {
+    pub fn lasting(mut self, fault: FileFault, share: f64) -> Self {
         self.lasting.push((fault, share));
         self
     }
 
     /// Befalls this share of the first requests for each file. Shares of several faults add up: no request has two.
     #[must_use]
-    pub fn passing(mut self, fault: Fault, share: f64) -> Self {
+    pub fn passing(mut self, fault: FileFault, share: f64) -> Self {
         self.passing.push((fault, share));
         self
     }
@@ -91,43 +91,44 @@ impl Shelf {
 
     /// The content of a file in one of its versions: 0, and 1 for those that change.
     #[must_use]
-    pub fn content(&self, path: &str, version: u64) -> Content {
+    pub fn content(&self, path: &str, version: u64) -> ResourceContent {
         let span = (self.lengths.end - self.lengths.start).max(1);
-        let length = self.lengths.start + self.number(path, About::Length, version) % span;
-        Content::random(self.number(path, About::Content, version), length)
+        let length = self.lengths.start + self.number(path, RandomStream::Length, version) % span;
+        ResourceContent::random(self.number(path, RandomStream::Content, version), length)
     }
 
     /// The version of a file that its n-th request meets.
     #[must_use]
     pub fn version(&self, path: &str, request: usize) -> u64 {
-        let changes = self.draw(path, About::Changing, 0) < self.changing;
+        let changes = self.draw(path, RandomStream::Changing, 0) < self.changing;
         u64::from(changes && request > 0)
     }
 
     /// The fault that befalls every request for a file.
     #[must_use]
-    pub fn lasting_fault(&self, path: &str) -> Option<Fault> {
-        pick(&self.lasting, self.draw(path, About::Lasting, 0))
+    pub fn lasting_fault(&self, path: &str) -> Option<FileFault> {
+        pick(&self.lasting, self.draw(path, RandomStream::Lasting, 0))
     }
 
     /// The fault that befalls the n-th request for a file.
     #[must_use]
-    pub fn fault(&self, path: &str, request: usize) -> Option<Fault> {
+    pub fn fault(&self, path: &str, request: usize) -> Option<FileFault> {
         let passing = || {
-            let drawn = self.draw(path, About::Passing, request as u64);
+            let drawn = self.draw(path, RandomStream::Passing, request as u64);
             pick(&self.passing, drawn).filter(|_| request < self.most)
         };
         self.lasting_fault(path).or_else(passing)
     }
 
     /// What a request is answered from.
-    pub(crate) fn resource(&self, asked: &Asked) -> Resource {
+    pub(crate) fn resource(&self, asked: &RecordedRequest) -> OriginResource {
         let path = asked.path();
         let version = self.version(path, asked.number);
-        let tag = self.number(path, About::Tag, version);
-        let resource = Resource::new(self.content(path, version)).etag(&format!("\"{tag:x}\""));
+        let tag = self.number(path, RandomStream::Tag, version);
+        let resource =
+            OriginResource::new(self.content(path, version)).etag(&format!("\"{tag:x}\""));
         match self.fault(path, asked.number) {
-            Some(fault) => resource.rule(When::always(), move |asked, reply| {
+            Some(fault) => resource.rule(RequestMatcher::always(), move |asked, reply| {
                 fault.befall(asked, reply);
             }),
             None => resource,
@@ -135,7 +136,7 @@ impl Shelf {
     }
 
     /// A number that follows from all of these and tells nothing of the others.
-    fn number(&self, path: &str, about: About, index: u64) -> u64 {
+    fn number(&self, path: &str, about: RandomStream, index: u64) -> u64 {
         // FNV-1a spreads names; what follows spreads its weak low bits.
         let name = path.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -144,13 +145,13 @@ impl Shelf {
     }
 
     /// The same, in 0..1.
-    fn draw(&self, path: &str, about: About, index: u64) -> f64 {
+    fn draw(&self, path: &str, about: RandomStream, index: u64) -> f64 {
         (self.number(path, about, index) >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 
 /// Where a draw falls among shares that lie side by side.
-fn pick(shares: &[(Fault, f64)], drawn: f64) -> Option<Fault> {
+fn pick(shares: &[(FileFault, f64)], drawn: f64) -> Option<FileFault> {
     let mut end = 0.0;
     shares.iter().find_map(|(fault, share)| {
         end += share;
@@ -174,19 +175,19 @@ mod tests {
     #[test]
     fn shares_are_what_was_asked_for_and_seeds_tell_shelves_apart() {
         let shelf = |seed| {
-            Shelf::new(seed, 1..1000)
-                .lasting(Fault::Missing, 0.01)
-                .passing(Fault::Reset, 0.02)
-                .passing(Fault::Stall, 0.03)
+            GeneratedFiles::new(seed, 1..1000)
+                .lasting(FileFault::Missing, 0.01)
+                .passing(FileFault::Reset, 0.02)
+                .passing(FileFault::Stall, 0.03)
                 .changing(0.1)
         };
         let one = shelf(1);
         let near = |found: usize, wanted: usize| found.abs_diff(wanted) < wanted / 4;
-        let missing = share(|path| one.fault(path, 0) == Some(Fault::Missing));
+        let missing = share(|path| one.fault(path, 0) == Some(FileFault::Missing));
         assert!(near(missing, 100), "{missing}");
         for request in 0..PASSING {
-            let reset = share(|path| one.fault(path, request) == Some(Fault::Reset));
-            let stalled = share(|path| one.fault(path, request) == Some(Fault::Stall));
+            let reset = share(|path| one.fault(path, request) == Some(FileFault::Reset));
+            let stalled = share(|path| one.fault(path, request) == Some(FileFault::Stall));
             assert!(near(reset, 200) && near(stalled, 300), "{reset} {stalled}");
         }
         assert!(near(share(|path| one.version(path, 1) == 1), 1000));
@@ -200,13 +201,13 @@ mod tests {
 
     #[test]
     fn passing_faults_pass_and_lasting_ones_last() {
-        let shelf = Shelf::new(1, 1..2)
-            .lasting(Fault::Missing, 0.5)
-            .passing(Fault::Reset, 1.0)
+        let shelf = GeneratedFiles::new(1, 1..2)
+            .lasting(FileFault::Missing, 0.5)
+            .passing(FileFault::Reset, 1.0)
             .at_most(2);
         for path in paths() {
             let faults: Vec<_> = (0..4).map(|n| shelf.fault(&path, n)).collect();
-            let (missing, reset) = (Some(Fault::Missing), Some(Fault::Reset));
+            let (missing, reset) = (Some(FileFault::Missing), Some(FileFault::Reset));
             match shelf.lasting_fault(&path) {
                 None => assert_eq!(faults, [reset, reset, None, None]),
                 Some(_) => assert_eq!(faults, [missing; 4]),
@@ -216,7 +217,7 @@ mod tests {
 
     #[test]
     fn files_are_of_all_lengths_and_no_two_versions_are_alike() {
-        let shelf = Shelf::new(1, 1..17).changing(1.0);
+        let shelf = GeneratedFiles::new(1, 1..17).changing(1.0);
         let lengths: std::collections::BTreeSet<u64> = paths()
             .iter()
             .map(|path| shelf.content(path, 0).length())

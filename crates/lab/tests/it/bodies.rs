@@ -2,20 +2,23 @@
 
 use std::io::Read as _;
 
-use haul_lab::{Resource, When, breakage};
+use haul_lab::{OriginResource, RequestMatcher, breakage};
 
-use crate::raw::{End, Raw, content, get, part, serve};
+use crate::raw::{ConnectionEnd, RawConnection, content, get, part, serve};
 
 #[tokio::test]
 async fn a10_bodies_are_cut_by_resets_and_closes_at_the_byte() {
     // The last one is within the first piece, the first before anything.
     for bytes in [0, 1, 1000, 299_999] {
-        let origin =
-            serve(Resource::new(content()).rule(When::nth(0), breakage::close_after(bytes))).await;
+        let origin = serve(
+            OriginResource::new(content())
+                .rule(RequestMatcher::nth(0), breakage::close_after(bytes)),
+        )
+        .await;
         let answer = get(&origin, &[]).await;
         assert_eq!(
             (answer.end, answer.complete),
-            (End::Closed, false),
+            (ConnectionEnd::Closed, false),
             "{bytes}"
         );
         assert!(answer.body == part(0..bytes), "{bytes}");
@@ -24,13 +27,15 @@ async fn a10_bodies_are_cut_by_resets_and_closes_at_the_byte() {
         assert!(get(&origin, &[]).await.complete);
     }
     for bytes in [0, 1000] {
-        let origin =
-            serve(Resource::new(content()).rule(When::always(), breakage::reset_after(bytes)))
-                .await;
+        let origin = serve(
+            OriginResource::new(content())
+                .rule(RequestMatcher::always(), breakage::reset_after(bytes)),
+        )
+        .await;
         let answer = get(&origin, &[]).await;
         assert_eq!(
             (answer.end, answer.complete),
-            (End::Reset, false),
+            (ConnectionEnd::Reset, false),
             "{bytes}"
         );
         // What was on its way is lost with a reset.
@@ -44,60 +49,70 @@ async fn a10_bodies_are_cut_by_resets_and_closes_at_the_byte() {
 
 #[tokio::test]
 async fn a10_lengths_promise_too_much() {
-    let origin = serve(Resource::new(content()).rule(When::always(), breakage::shorter(5))).await;
+    let origin =
+        serve(OriginResource::new(content()).rule(RequestMatcher::always(), breakage::shorter(5)))
+            .await;
     let answer = get(&origin, &[]).await;
     assert_eq!(answer.field("Content-Length"), Some("300006"));
     assert_eq!(
         (answer.end, answer.complete, answer.body.len()),
-        (End::Closed, false, 300_001)
+        (ConnectionEnd::Closed, false, 300_001)
     );
 }
 
 #[tokio::test]
 async fn a10_chunks_end_without_the_last() {
-    let resource = Resource::new(content())
-        .rule(When::always(), breakage::chunked)
-        .rule(When::nth(0), breakage::close_after(1000));
+    let resource = OriginResource::new(content())
+        .rule(RequestMatcher::always(), breakage::chunked)
+        .rule(RequestMatcher::nth(0), breakage::close_after(1000));
     let origin = serve(resource).await;
     let answer = get(&origin, &[]).await;
-    assert_eq!((answer.end, answer.complete), (End::Closed, false));
+    assert_eq!(
+        (answer.end, answer.complete),
+        (ConnectionEnd::Closed, false)
+    );
     assert_eq!(answer.body, part(0..1000));
     assert_eq!(answer.field("Content-Length"), None);
     let answer = get(&origin, &[]).await;
-    assert_eq!((answer.end, answer.complete), (End::Open, true));
+    assert_eq!((answer.end, answer.complete), (ConnectionEnd::Open, true));
     assert!(answer.body == content().to_vec());
 }
 
 #[tokio::test]
 async fn a11_more_comes_than_was_asked_for() {
-    let origin = serve(Resource::new(content()).rule(When::always(), breakage::longer(7))).await;
+    let origin =
+        serve(OriginResource::new(content()).rule(RequestMatcher::always(), breakage::longer(7)))
+            .await;
     let answer = get(&origin, &["Range: bytes=5-9"]).await;
     assert_eq!(answer.field("Content-Range"), Some("bytes 5-9/300001"));
     assert_eq!(answer.field("Content-Length"), Some("12"));
     assert_eq!(answer.body, [part(5..10), vec![0xee; 7]].concat());
 
-    let beyond = |_: &_, reply: &mut haul_lab::Reply| reply.claimed_length = Some(5);
-    let origin = serve(Resource::new(content()).rule(When::always(), beyond)).await;
-    let mut raw = Raw::to(origin.address()).await;
+    let beyond = |_: &_, reply: &mut haul_lab::OriginReply| reply.claimed_length = Some(5);
+    let origin = serve(OriginResource::new(content()).rule(RequestMatcher::always(), beyond)).await;
+    let mut raw = RawConnection::to(origin.address()).await;
     let answer = raw.ask("GET /f.bin", &["Range: bytes=5-99"]).await;
     assert_eq!(answer.body, part(5..10));
-    assert_eq!(raw.rest().await, (part(10..100), End::Closed));
+    assert_eq!(raw.rest().await, (part(10..100), ConnectionEnd::Closed));
 }
 
 #[tokio::test]
 async fn a12_lengths_are_not_told() {
-    let origin = serve(Resource::new(content()).rule(When::always(), breakage::until_close)).await;
+    let origin =
+        serve(OriginResource::new(content()).rule(RequestMatcher::always(), breakage::until_close))
+            .await;
     let answer = get(&origin, &[]).await;
     assert_eq!(
         (answer.field("Content-Length"), answer.field("Connection")),
         (None, Some("close"))
     );
-    assert!(answer.body == content().to_vec() && answer.end == End::Closed);
+    assert!(answer.body == content().to_vec() && answer.end == ConnectionEnd::Closed);
 }
 
 #[tokio::test]
 async fn a13_bodies_are_encoded_although_nobody_asked() {
-    let origin = serve(Resource::new(content()).rule(When::always(), breakage::gzip)).await;
+    let origin =
+        serve(OriginResource::new(content()).rule(RequestMatcher::always(), breakage::gzip)).await;
     for fields in [&[][..], &["Range: bytes=5-9"]] {
         let answer = get(&origin, fields).await;
         assert_eq!(
@@ -110,7 +125,8 @@ async fn a13_bodies_are_encoded_although_nobody_asked() {
         decoder.read_to_end(&mut plain).unwrap();
         assert!(plain == content().to_vec());
     }
-    let labelled = Resource::new(content()).rule(When::ranged(), breakage::encoded("br"));
+    let labelled =
+        OriginResource::new(content()).rule(RequestMatcher::ranged(), breakage::encoded("br"));
     let answer = get(&serve(labelled).await, &["Range: bytes=5-9"]).await;
     assert_eq!(
         (answer.status(), answer.field("Content-Encoding")),
@@ -122,10 +138,12 @@ async fn a13_bodies_are_encoded_although_nobody_asked() {
 #[tokio::test]
 async fn a19_answers_stall_until_the_client_leaves() {
     for bytes in [0, 1000, 300_001] {
-        let origin =
-            serve(Resource::new(content()).rule(When::always(), breakage::stall_after(bytes)))
-                .await;
-        let mut raw = Raw::to(origin.address()).await;
+        let origin = serve(
+            OriginResource::new(content())
+                .rule(RequestMatcher::always(), breakage::stall_after(bytes)),
+        )
+        .await;
+        let mut raw = RawConnection::to(origin.address()).await;
         raw.request("GET /f.bin", &[]).await;
         raw.head().await.unwrap();
         raw.fill(usize::try_from(bytes).unwrap()).await;
@@ -145,9 +163,11 @@ async fn a19_answers_stall_until_the_client_leaves() {
 #[tokio::test]
 async fn a19_answers_that_are_late_are_forgotten_when_the_client_leaves() {
     let hour = std::time::Duration::from_secs(3600);
-    let origin =
-        serve(Resource::new(content()).rule(When::always(), breakage::silent_for(hour))).await;
-    let mut raw = Raw::to(origin.address()).await;
+    let origin = serve(
+        OriginResource::new(content()).rule(RequestMatcher::always(), breakage::silent_for(hour)),
+    )
+    .await;
+    let mut raw = RawConnection::to(origin.address()).await;
     raw.request("GET /f.bin", &[]).await;
     assert!(raw.is_silent().await);
     assert_eq!(origin.open(), 1);

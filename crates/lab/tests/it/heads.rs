@@ -1,14 +1,14 @@
 //! Heads that are odd, and heads that are hostile.
 
-use haul_lab::{Resource, When, breakage};
+use haul_lab::{OriginResource, RequestMatcher, breakage};
 
-use crate::raw::{End, Raw, content, get, part, serve};
+use crate::raw::{ConnectionEnd, RawConnection, content, get, part, serve};
 
 /// A resource whose every answer is changed so.
 async fn broken(
-    change: impl Fn(&haul_lab::Asked, &mut haul_lab::Reply) + Send + Sync + 'static,
+    change: impl Fn(&haul_lab::RecordedRequest, &mut haul_lab::OriginReply) + Send + Sync + 'static,
 ) -> haul_lab::Origin {
-    serve(Resource::new(content()).rule(When::always(), change)).await
+    serve(OriginResource::new(content()).rule(RequestMatcher::always(), change)).await
 }
 
 #[tokio::test]
@@ -20,13 +20,16 @@ async fn a22_old_http_closes() {
         "{}",
         answer.head
     );
-    assert_eq!((answer.body, answer.end), (part(5..10), End::Closed));
+    assert_eq!(
+        (answer.body, answer.end),
+        (part(5..10), ConnectionEnd::Closed)
+    );
 }
 
 #[tokio::test]
 async fn a22_names_are_in_lower_case() {
     let origin = broken(breakage::lower_case).await;
-    let mut raw = Raw::to(origin.address()).await;
+    let mut raw = RawConnection::to(origin.address()).await;
     raw.request("GET /f.bin", &["Range: bytes=5-9"]).await;
     let head = raw.head().await.unwrap();
     let names: Vec<&str> = head
@@ -62,7 +65,7 @@ async fn a22_fields_are_folded() {
 async fn a22_interim_responses_come_first() {
     for status in [100, 103] {
         let origin = broken(breakage::interim(status)).await;
-        let mut raw = Raw::to(origin.address()).await;
+        let mut raw = RawConnection::to(origin.address()).await;
         raw.request("GET /f.bin", &["Range: bytes=5-9"]).await;
         let interim = raw.head().await.unwrap();
         assert!(
@@ -76,16 +79,16 @@ async fn a22_interim_responses_come_first() {
 
 #[tokio::test]
 async fn a23_heads_never_end() {
-    let mut raw = Raw::to(broken(breakage::endless_head).await.address()).await;
+    let mut raw = RawConnection::to(broken(breakage::endless_head).await.address()).await;
     raw.send("GET /f.bin HTTP/1.1\r\n\r\n").await;
     // The origin is gone by now: a temporary.
     let (bytes, _) = raw.rest().await;
     assert!(bytes.is_empty());
 
     let origin = broken(breakage::endless_head).await;
-    let mut raw = Raw::to(origin.address()).await;
+    let mut raw = RawConnection::to(origin.address()).await;
     raw.send("GET /f.bin HTTP/1.1\r\n\r\n").await;
-    assert_eq!(raw.fill(4 << 20).await, End::Open);
+    assert_eq!(raw.fill(4 << 20).await, ConnectionEnd::Open);
     assert!(raw.buffer.starts_with(b"HTTP/1.1 200 OK\r\n"));
     assert!(!raw.buffer.windows(4).any(|four| four == b"\r\n\r\n"));
 }
@@ -107,10 +110,10 @@ async fn a23_heads_are_huge_or_hold_what_they_must_not() {
         "{}",
         answer.head
     );
-    let mut raw = Raw::to(broken(breakage::split_head).await.address()).await;
+    let mut raw = RawConnection::to(broken(breakage::split_head).await.address()).await;
     assert_eq!(raw.rest().await.0, b"");
     let origin = broken(breakage::split_head).await;
-    let mut raw = Raw::to(origin.address()).await;
+    let mut raw = RawConnection::to(origin.address()).await;
     let first = raw.ask("GET /f.bin", &["Range: bytes=5-9"]).await;
     assert_eq!(first.body, b"x");
     assert!(raw.buffer.starts_with(b"\r\nHTTP/1.1 200 OK\r\n"));
@@ -135,7 +138,7 @@ async fn a25_names_are_as_given() {
 #[tokio::test]
 async fn heads_come_in_small_pieces() {
     let origin = broken(breakage::trickled_head(1)).await;
-    let mut raw = Raw::to(origin.address()).await;
+    let mut raw = RawConnection::to(origin.address()).await;
     raw.request("GET /f.bin", &["Range: bytes=5-9"]).await;
     raw.fill(1).await;
     assert!(raw.buffer.len() < 100, "{} bytes at once", raw.buffer.len());

@@ -2,22 +2,25 @@
 
 use std::time::Duration;
 
-use haul_lab::breakage::{self, Login};
-use haul_lab::{Authority, Body, HttpProxy, HttpProxyBuilder, Resource, When, within};
+use haul_lab::breakage::{self, OriginLogin};
+use haul_lab::{
+    CertificateAuthority, HttpProxy, HttpProxyBuilder, OriginResource, ReplyBody, RequestMatcher,
+    within,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::raw::{End, LIMIT, Raw, content, part, serve};
+use crate::raw::{ConnectionEnd, LIMIT, RawConnection, content, part, serve};
 use crate::tls::handshake;
 
 /// A proxy that has `echo.test:7` at a listener of the test's, with a tunnel to it, and the other end.
-async fn tunnel(builder: HttpProxyBuilder) -> (HttpProxy, Raw<TcpStream>, TcpStream) {
+async fn tunnel(builder: HttpProxyBuilder) -> (HttpProxy, RawConnection<TcpStream>, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let proxy = builder
         .route("echo.test:7", listener.local_addr().unwrap())
         .start()
         .await;
-    let mut client = Raw::to(proxy.address()).await;
+    let mut client = RawConnection::to(proxy.address()).await;
     client.request("CONNECT echo.test:7", &[]).await;
     let (server, _) = within(LIMIT, listener.accept()).await.unwrap();
     let head = within(LIMIT, client.head()).await.unwrap();
@@ -34,12 +37,12 @@ async fn tunnel(builder: HttpProxyBuilder) -> (HttpProxy, Raw<TcpStream>, TcpStr
 
 #[tokio::test]
 async fn a_tunnel_carries_http() {
-    let origin = serve(Resource::new(content())).await;
+    let origin = serve(OriginResource::new(content())).await;
     let proxy = HttpProxy::builder()
         .route("files.test:80", origin.address())
         .start()
         .await;
-    let mut client = Raw::to(proxy.address()).await;
+    let mut client = RawConnection::to(proxy.address()).await;
     client
         .request("CONNECT Files.Test:80", &["X-Mine: 1"])
         .await;
@@ -65,7 +68,7 @@ async fn what_is_sent_with_the_request_reaches_the_target() {
         .route("echo.test:7", listener.local_addr().unwrap())
         .start()
         .await;
-    let mut client = Raw::to(proxy.address()).await;
+    let mut client = RawConnection::to(proxy.address()).await;
     client
         .send("CONNECT echo.test:7 HTTP/1.1\r\n\r\nearly")
         .await;
@@ -77,20 +80,20 @@ async fn what_is_sent_with_the_request_reaches_the_target() {
 
 #[tokio::test]
 async fn e1_e2_e3_odd_consents() {
-    let odd = HttpProxy::builder().rule(When::always(), |_, reply| {
+    let odd = HttpProxy::builder().rule(RequestMatcher::always(), |_, reply| {
         reply.version = "HTTP/1.0".into();
         reply.reason = Some("Fine by me".into());
         reply.set("Content-Length", "5");
         reply.prelude = b"HTTP/1.1 103 Early\r\n\r\n".to_vec();
         reply.trickle = Some(1);
-        reply.body = Body::Raw(b"SSH-2.0-lab\r\n".to_vec());
+        reply.body = ReplyBody::Raw(b"SSH-2.0-lab\r\n".to_vec());
     });
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let proxy = odd
         .route("echo.test:7", listener.local_addr().unwrap())
         .start()
         .await;
-    let mut client = Raw::to(proxy.address()).await;
+    let mut client = RawConnection::to(proxy.address()).await;
     client.request("CONNECT echo.test:7", &[]).await;
     assert_eq!(client.head().await.unwrap(), "HTTP/1.1 103 Early\r\n\r\n");
     let head = client.head().await.unwrap();
@@ -106,15 +109,16 @@ async fn e1_e2_e3_odd_consents() {
 
 #[tokio::test]
 async fn e2_a_banner_comes_in_the_same_packet() {
-    let banner =
-        |_: &_, reply: &mut haul_lab::Reply| reply.body = Body::Raw(b"SSH-2.0-lab\r\n".to_vec());
+    let banner = |_: &_, reply: &mut haul_lab::OriginReply| {
+        reply.body = ReplyBody::Raw(b"SSH-2.0-lab\r\n".to_vec())
+    };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let builder = HttpProxy::builder().rule(When::always(), banner);
+    let builder = HttpProxy::builder().rule(RequestMatcher::always(), banner);
     let proxy = builder
         .route("echo.test:7", listener.local_addr().unwrap())
         .start()
         .await;
-    let mut client = Raw::to(proxy.address()).await;
+    let mut client = RawConnection::to(proxy.address()).await;
     client.request("CONNECT echo.test:7", &[]).await;
     client.fill(1).await;
     assert!(
@@ -127,18 +131,18 @@ async fn e2_a_banner_comes_in_the_same_packet() {
 #[tokio::test]
 async fn e4_logins_are_asked_for() {
     for (login, shown) in [
-        (Login::basic("u", "p"), "Basic realm=\"lab\""),
+        (OriginLogin::basic("u", "p"), "Basic realm=\"lab\""),
         (
-            Login::digest("u", "p"),
+            OriginLogin::digest("u", "p"),
             "Digest realm=\"lab\", qop=\"auth\", algorithm=SHA-256, nonce=",
         ),
         (
-            Login::digest_md5("u", "p"),
+            OriginLogin::digest_md5("u", "p"),
             "Digest realm=\"lab\", qop=\"auth\", algorithm=MD5, nonce=",
         ),
     ] {
         let proxy = HttpProxy::builder().login(login).start().await;
-        let answer = Raw::to(proxy.address())
+        let answer = RawConnection::to(proxy.address())
             .await
             .ask("CONNECT echo.test:7", &[])
             .await;
@@ -153,16 +157,16 @@ async fn e4_logins_are_asked_for() {
         );
         // An origin's credentials are not the proxy's.
         let fields = ["Authorization: Basic dTpw"];
-        let answer = Raw::to(proxy.address())
+        let answer = RawConnection::to(proxy.address())
             .await
             .ask("CONNECT echo.test:7", &fields)
             .await;
         assert_eq!(answer.status(), 407);
     }
-    let origin = serve(Resource::new(content())).await;
+    let origin = serve(OriginResource::new(content())).await;
     let builder = HttpProxy::builder().route("files.test:80", origin.address());
-    let proxy = builder.login(Login::basic("u", "p")).start().await;
-    let mut client = Raw::to(proxy.address()).await;
+    let proxy = builder.login(OriginLogin::basic("u", "p")).start().await;
+    let mut client = RawConnection::to(proxy.address()).await;
     assert_eq!(
         client
             .ask("GET http://files.test/f.bin", &[])
@@ -184,10 +188,10 @@ async fn e4_logins_are_asked_for() {
 
 #[tokio::test]
 async fn e5_refusals_are_told() {
-    let closed = When::is(|asked| asked.target == "echo.test:7");
+    let closed = RequestMatcher::is(|asked| asked.target == "echo.test:7");
     let builder = HttpProxy::builder().rule(closed, breakage::status(403));
     let proxy = builder.start().await;
-    let answer = Raw::to(proxy.address())
+    let answer = RawConnection::to(proxy.address())
         .await
         .ask("CONNECT echo.test:7", &[])
         .await;
@@ -199,10 +203,16 @@ async fn e5_refusals_are_told() {
         format!("CONNECT {nobody}"),
         format!("GET http://{nobody}/x"),
     ] {
-        let answer = Raw::to(proxy.address()).await.ask(&line, &[]).await;
+        let answer = RawConnection::to(proxy.address())
+            .await
+            .ask(&line, &[])
+            .await;
         assert_eq!(answer.status(), 502, "{line}");
     }
-    let answer = Raw::to(proxy.address()).await.ask("GET /x", &[]).await;
+    let answer = RawConnection::to(proxy.address())
+        .await
+        .ask("GET /x", &[])
+        .await;
     assert_eq!(answer.status(), 400);
     assert_eq!(
         proxy.asked().iter().map(|a| a.status).collect::<Vec<_>>(),
@@ -213,12 +223,12 @@ async fn e5_refusals_are_told() {
 
 #[tokio::test]
 async fn requests_are_passed_on() {
-    let origin = serve(Resource::new(content())).await;
+    let origin = serve(OriginResource::new(content())).await;
     let proxy = HttpProxy::builder()
         .route("files.test:80", origin.address())
         .start()
         .await;
-    let mut client = Raw::to(proxy.address()).await;
+    let mut client = RawConnection::to(proxy.address()).await;
     let fields = [
         "Range: bytes=5-9",
         "Proxy-Connection: keep-alive",
@@ -230,7 +240,7 @@ async fn requests_are_passed_on() {
         (206, Some("close"))
     );
     assert_eq!(answer.body, part(5..10));
-    assert_eq!(client.rest().await, (vec![], End::Closed));
+    assert_eq!(client.rest().await, (vec![], ConnectionEnd::Closed));
     assert_eq!(proxy.asked()[0].target, "http://files.test/f.bin?q");
     let asked = &origin.asked()[0];
     assert_eq!(
@@ -256,7 +266,10 @@ async fn e7_half_closes_are_passed_on() {
     assert_eq!(heard, "the last words");
     server.write_all(b"an answer").await.unwrap();
     drop(server);
-    assert_eq!(client.rest().await, (b"an answer".to_vec(), End::Closed));
+    assert_eq!(
+        client.rest().await,
+        (b"an answer".to_vec(), ConnectionEnd::Closed)
+    );
 }
 
 #[tokio::test]
@@ -266,13 +279,13 @@ async fn e8_resets_are_passed_on() {
         .set_linger(Some(Duration::ZERO))
         .unwrap();
     drop(server);
-    assert_eq!(client.rest().await.1, End::Reset);
+    assert_eq!(client.rest().await.1, ConnectionEnd::Reset);
 }
 
 #[tokio::test]
 async fn e13_a_proxy_speaks_tls() {
-    let authority = Authority::new();
-    let origin = serve(Resource::new(content())).await;
+    let authority = CertificateAuthority::new();
+    let origin = serve(OriginResource::new(content())).await;
     let proxy = HttpProxy::builder()
         .tls(authority.issue(&["127.0.0.1"]).server(None))
         .route("files.test:80", origin.address())
@@ -280,7 +293,7 @@ async fn e13_a_proxy_speaks_tls() {
         .await;
     assert!(proxy.url().starts_with("https://127.0.0.1:"));
     let stream = handshake(proxy.address(), &authority, None).await.unwrap();
-    let mut client = Raw::over(stream);
+    let mut client = RawConnection::over(stream);
     client.request("CONNECT files.test:80", &[]).await;
     client.head().await.unwrap();
     assert!(client.ask("GET /f.bin", &[]).await.body == content().to_vec());
@@ -289,9 +302,9 @@ async fn e13_a_proxy_speaks_tls() {
 #[tokio::test]
 async fn a_silent_proxy_says_nothing() {
     let hour = Duration::from_secs(3600);
-    let builder = HttpProxy::builder().rule(When::always(), breakage::silent_for(hour));
+    let builder = HttpProxy::builder().rule(RequestMatcher::always(), breakage::silent_for(hour));
     let proxy = builder.start().await;
-    let mut client = Raw::to(proxy.address()).await;
+    let mut client = RawConnection::to(proxy.address()).await;
     client.request("CONNECT echo.test:7", &[]).await;
     assert!(client.is_silent().await);
 }

@@ -3,27 +3,29 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use haul_lab::{Content, Link, Origin, Resource, SlowLink, within};
+use haul_lab::{Origin, OriginResource, ResourceContent, SlowLink, SlowLinkBuilder, within};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
 
-use crate::raw::{End, LIMIT, Raw, content, part, serve};
+use crate::raw::{ConnectionEnd, LIMIT, RawConnection, content, part, serve};
 
 /// A link to a listener of the test's, with both ends of a connection through it.
-async fn ends(link: impl FnOnce(SocketAddr) -> SlowLink) -> (Link, Raw<TcpStream>, TcpStream) {
+async fn ends(
+    link: impl FnOnce(SocketAddr) -> SlowLinkBuilder,
+) -> (SlowLink, RawConnection<TcpStream>, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let link = link(listener.local_addr().unwrap()).start().await;
-    let client = Raw::to(link.address()).await;
+    let client = RawConnection::to(link.address()).await;
     let (server, _) = within(LIMIT, listener.accept()).await.unwrap();
     (link, client, server)
 }
 
 #[tokio::test]
 async fn a_link_that_changes_nothing_changes_nothing() {
-    let origin = serve(Resource::new(content())).await;
-    let link = SlowLink::to(origin.address()).start().await;
-    let mut raw = Raw::to(link.address()).await;
+    let origin = serve(OriginResource::new(content())).await;
+    let link = SlowLinkBuilder::to(origin.address()).start().await;
+    let mut raw = RawConnection::to(link.address()).await;
     for _ in 0..3 {
         assert!(raw.ask("GET /f.bin", &[]).await.body == content().to_vec());
     }
@@ -42,14 +44,17 @@ async fn a_link_that_changes_nothing_changes_nothing() {
 async fn latency_holds_in_each_direction_and_is_no_rate() {
     let latency = Duration::from_millis(40);
     let origin = Origin::builder()
-        .resource("/f.bin", Resource::new(Content::random(1, 8 << 20)))
+        .resource(
+            "/f.bin",
+            OriginResource::new(ResourceContent::random(1, 8 << 20)),
+        )
         .start()
         .await;
-    let link = SlowLink::to(origin.address())
+    let link = SlowLinkBuilder::to(origin.address())
         .latency(latency)
         .start()
         .await;
-    let mut raw = Raw::to(link.address()).await;
+    let mut raw = RawConnection::to(link.address()).await;
     let begun = Instant::now();
     raw.ask("GET /f.bin", &["Range: bytes=0-0"]).await;
     assert!(begun.elapsed() >= 2 * latency, "{:?}", begun.elapsed());
@@ -67,7 +72,7 @@ async fn latency_holds_in_each_direction_and_is_no_rate() {
 #[tokio::test]
 async fn small_pieces_are_delayed_without_being_limited() {
     let latency = Duration::from_millis(50);
-    let (_link, mut client, mut server) = ends(|to| SlowLink::to(to).latency(latency)).await;
+    let (_link, mut client, mut server) = ends(|to| SlowLinkBuilder::to(to).latency(latency)).await;
     let begun = Instant::now();
     let write = async {
         for _ in 0..500 {
@@ -87,15 +92,21 @@ async fn small_pieces_are_delayed_without_being_limited() {
 async fn rates_hold_for_each_connection_and_in_total() {
     let size = 200_000;
     let origin = Origin::builder()
-        .resource("/f.bin", Resource::new(Content::random(1, size)))
+        .resource(
+            "/f.bin",
+            OriginResource::new(ResourceContent::random(1, size)),
+        )
         .start()
         .await;
     for link in [
-        SlowLink::to(origin.address()).rate_per_connection(1_000_000),
-        SlowLink::to(origin.address()).rate_total(2_000_000),
+        SlowLinkBuilder::to(origin.address()).rate_per_connection(1_000_000),
+        SlowLinkBuilder::to(origin.address()).rate_total(2_000_000),
     ] {
         let link = link.start().await;
-        let (mut one, mut two) = (Raw::to(link.address()).await, Raw::to(link.address()).await);
+        let (mut one, mut two) = (
+            RawConnection::to(link.address()).await,
+            RawConnection::to(link.address()).await,
+        );
         let begun = Instant::now();
         let (first, second) = tokio::join!(one.ask("GET /f.bin", &[]), two.ask("GET /f.bin", &[]));
         assert!(first.complete && second.complete);
@@ -111,7 +122,7 @@ async fn rates_hold_for_each_connection_and_in_total() {
 #[tokio::test]
 async fn a_rate_slows_the_origin_too() {
     let (_link, _client, mut server) =
-        ends(|to| SlowLink::to(to).rate_per_connection(100_000)).await;
+        ends(|to| SlowLinkBuilder::to(to).rate_per_connection(100_000)).await;
     let flood = async {
         let mut written = 0;
         while written < 64 << 20 {
@@ -129,8 +140,8 @@ async fn a_rate_slows_the_origin_too() {
 
 #[tokio::test]
 async fn connections_are_cut_at_the_byte() {
-    let origin = serve(Resource::new(content())).await;
-    let head = Raw::to(origin.address())
+    let origin = serve(OriginResource::new(content())).await;
+    let head = RawConnection::to(origin.address())
         .await
         .ask("GET /f.bin", &[])
         .await
@@ -138,19 +149,22 @@ async fn connections_are_cut_at_the_byte() {
         .len() as u64;
     for (link, end) in [
         (
-            SlowLink::to(origin.address()).cut_after(head + 1000),
-            End::Reset,
+            SlowLinkBuilder::to(origin.address()).cut_after(head + 1000),
+            ConnectionEnd::Reset,
         ),
         (
-            SlowLink::to(origin.address()).close_after(head + 1000),
-            End::Closed,
+            SlowLinkBuilder::to(origin.address()).close_after(head + 1000),
+            ConnectionEnd::Closed,
         ),
     ] {
         let link = link.start().await;
-        let answer = Raw::to(link.address()).await.ask("GET /f.bin", &[]).await;
+        let answer = RawConnection::to(link.address())
+            .await
+            .ask("GET /f.bin", &[])
+            .await;
         assert_eq!((answer.end, answer.complete), (end, false));
         assert!(answer.body.len() <= 1000);
-        if end == End::Closed {
+        if end == ConnectionEnd::Closed {
             assert_eq!(answer.body, part(0..1000));
         }
         assert_eq!(link.down(), head + 1000);
@@ -159,12 +173,18 @@ async fn connections_are_cut_at_the_byte() {
 
 #[tokio::test]
 async fn connections_beyond_the_limit_are_reset() {
-    let origin = serve(Resource::new(content())).await;
-    let link = SlowLink::to(origin.address()).limit(2).start().await;
-    let (mut one, mut two) = (Raw::to(link.address()).await, Raw::to(link.address()).await);
+    let origin = serve(OriginResource::new(content())).await;
+    let link = SlowLinkBuilder::to(origin.address()).limit(2).start().await;
+    let (mut one, mut two) = (
+        RawConnection::to(link.address()).await,
+        RawConnection::to(link.address()).await,
+    );
     assert!(one.ask("GET /f.bin", &[]).await.complete);
     assert!(two.ask("GET /f.bin", &[]).await.complete);
-    assert_eq!(Raw::to(link.address()).await.rest().await.1, End::Reset);
+    assert_eq!(
+        RawConnection::to(link.address()).await.rest().await.1,
+        ConnectionEnd::Reset
+    );
     drop(two);
     within(LIMIT, async {
         while link.open() > 1 {
@@ -172,7 +192,7 @@ async fn connections_beyond_the_limit_are_reset() {
         }
     })
     .await;
-    let mut three = Raw::to(link.address()).await;
+    let mut three = RawConnection::to(link.address()).await;
     assert!(three.ask("GET /f.bin", &[]).await.complete);
     assert_eq!((link.connections(), link.refused()), (3, 1));
 }
@@ -180,7 +200,7 @@ async fn connections_beyond_the_limit_are_reset() {
 #[tokio::test]
 async fn half_closes_are_passed_on_and_the_other_direction_goes_on() {
     let latency = Duration::from_millis(20);
-    let (_link, mut client, mut server) = ends(|to| SlowLink::to(to).latency(latency)).await;
+    let (_link, mut client, mut server) = ends(|to| SlowLinkBuilder::to(to).latency(latency)).await;
     client.send("the last words").await;
     client.stream.shutdown().await.unwrap();
     let mut heard = String::new();
@@ -190,24 +210,30 @@ async fn half_closes_are_passed_on_and_the_other_direction_goes_on() {
     assert_eq!(heard, "the last words");
     server.write_all(b"an answer").await.unwrap();
     server.shutdown().await.unwrap();
-    assert_eq!(client.rest().await, (b"an answer".to_vec(), End::Closed));
+    assert_eq!(
+        client.rest().await,
+        (b"an answer".to_vec(), ConnectionEnd::Closed)
+    );
 }
 
 #[tokio::test]
 async fn resets_are_passed_on() {
-    let (_link, mut client, server) = ends(SlowLink::to).await;
+    let (_link, mut client, server) = ends(SlowLinkBuilder::to).await;
     socket2::SockRef::from(&server)
         .set_linger(Some(Duration::ZERO))
         .unwrap();
     drop(server);
-    assert_eq!(client.rest().await.1, End::Reset);
+    assert_eq!(client.rest().await.1, ConnectionEnd::Reset);
 
-    let (_link, client, server) = ends(SlowLink::to).await;
+    let (_link, client, server) = ends(SlowLinkBuilder::to).await;
     socket2::SockRef::from(&client.stream)
         .set_linger(Some(Duration::ZERO))
         .unwrap();
     drop(client);
-    assert_eq!(Raw::over(server).rest().await.1, End::Reset);
+    assert_eq!(
+        RawConnection::over(server).rest().await.1,
+        ConnectionEnd::Reset
+    );
 }
 
 #[tokio::test]
@@ -215,6 +241,9 @@ async fn an_address_where_nobody_listens_is_a_reset() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let link = SlowLink::to(address).start().await;
-    assert_eq!(Raw::to(link.address()).await.rest().await.1, End::Reset);
+    let link = SlowLinkBuilder::to(address).start().await;
+    assert_eq!(
+        RawConnection::to(link.address()).await.rest().await.1,
+        ConnectionEnd::Reset
+    );
 }

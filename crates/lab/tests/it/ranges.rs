@@ -1,14 +1,14 @@
 //! Ranges, preconditions and versions: first as the standard has them, then broken.
 
-use haul_lab::{Content, Resource, When, breakage};
+use haul_lab::{OriginResource, RequestMatcher, ResourceContent, breakage};
 
-use crate::raw::{End, Raw, content, get, part, serve};
+use crate::raw::{ConnectionEnd, RawConnection, content, get, part, serve};
 
 const DATE: &str = "Tue, 02 Jan 2024 03:04:05 GMT";
 
 #[tokio::test]
 async fn single_ranges_are_answered_as_asked() {
-    let origin = serve(Resource::new(content())).await;
+    let origin = serve(OriginResource::new(content())).await;
     for (asked, status, told, body) in [
         ("bytes=0-0", 206, "bytes 0-0/300001", part(0..1)),
         ("bytes=7-99", 206, "bytes 7-99/300001", part(7..100)),
@@ -62,8 +62,8 @@ async fn single_ranges_are_answered_as_asked() {
 #[tokio::test]
 async fn tiny_and_empty_files_are_whole() {
     for length in [0, 1, 2] {
-        let tiny = Content::random(9, length);
-        let origin = serve(Resource::new(tiny.clone())).await;
+        let tiny = ResourceContent::random(9, length);
+        let origin = serve(OriginResource::new(tiny.clone())).await;
         let answer = get(&origin, &[]).await;
         assert_eq!((answer.status(), &answer.body), (200, &tiny.to_vec()));
         let answer = get(&origin, &["Range: bytes=0-9"]).await;
@@ -74,7 +74,7 @@ async fn tiny_and_empty_files_are_whole() {
 
 #[tokio::test]
 async fn preconditions_follow_the_standard() {
-    let origin = serve(Resource::new(content()).last_modified(DATE)).await;
+    let origin = serve(OriginResource::new(content()).last_modified(DATE)).await;
     for (field, status) in [
         ("If-None-Match: \"v1\"", 304),
         ("If-None-Match: \"v0\", W/\"v1\"", 304),
@@ -99,8 +99,8 @@ async fn preconditions_follow_the_standard() {
 
 #[tokio::test]
 async fn if_range_is_compared_strongly() {
-    let strong = serve(Resource::new(content()).last_modified(DATE)).await;
-    let weak = serve(Resource::bare(content()).etag("W/\"v1\"")).await;
+    let strong = serve(OriginResource::new(content()).last_modified(DATE)).await;
+    let weak = serve(OriginResource::bare(content()).etag("W/\"v1\"")).await;
     for (origin, value, status) in [
         (&strong, "\"v1\"", 206),
         (&strong, "\"v2\"", 200),
@@ -115,8 +115,8 @@ async fn if_range_is_compared_strongly() {
 
 #[tokio::test]
 async fn head_has_no_body_and_other_methods_are_refused() {
-    let origin = serve(Resource::new(content())).await;
-    let mut raw = Raw::to(origin.address()).await;
+    let origin = serve(OriginResource::new(content())).await;
+    let mut raw = RawConnection::to(origin.address()).await;
     let answer = raw.ask("HEAD /f.bin", &["Range: bytes=0-4"]).await;
     assert_eq!(
         (answer.status(), answer.field("Content-Length")),
@@ -131,18 +131,18 @@ async fn head_has_no_body_and_other_methods_are_refused() {
 #[tokio::test]
 async fn validators_are_told_or_not() {
     for (resource, etag, date) in [
-        (Resource::new(content()), Some("\"v1\""), None),
+        (OriginResource::new(content()), Some("\"v1\""), None),
         (
-            Resource::bare(content()).etag("W/\"v1\""),
+            OriginResource::bare(content()).etag("W/\"v1\""),
             Some("W/\"v1\""),
             None,
         ),
         (
-            Resource::bare(content()).last_modified(DATE),
+            OriginResource::bare(content()).last_modified(DATE),
             None,
             Some(DATE),
         ),
-        (Resource::bare(content()), None, None),
+        (OriginResource::bare(content()), None, None),
     ] {
         let answer = get(&serve(resource).await, &["Range: bytes=0-4"]).await;
         assert_eq!(
@@ -154,8 +154,10 @@ async fn validators_are_told_or_not() {
 
 #[tokio::test]
 async fn a2_a3_ranges_are_ignored_where_told() {
-    let origin =
-        serve(Resource::new(content()).rule(When::mid_file(), breakage::ignore_range)).await;
+    let origin = serve(
+        OriginResource::new(content()).rule(RequestMatcher::mid_file(), breakage::ignore_range),
+    )
+    .await;
     let answer = get(&origin, &["Range: bytes=0-4"]).await;
     assert_eq!((answer.status(), answer.body.len()), (206, 5));
     let answer = get(&origin, &["Range: bytes=5-9"]).await;
@@ -174,8 +176,10 @@ async fn a2_a3_ranges_are_ignored_where_told() {
 
 #[tokio::test]
 async fn a4_if_range_is_misread() {
-    let origin =
-        serve(Resource::new(content()).rule(When::always(), breakage::misread_if_range)).await;
+    let origin = serve(
+        OriginResource::new(content()).rule(RequestMatcher::always(), breakage::misread_if_range),
+    )
+    .await;
     let answer = get(&origin, &["Range: bytes=5-9", "If-Range: \"v1\""]).await;
     assert_eq!(
         (answer.status(), answer.field("ETag")),
@@ -186,19 +190,20 @@ async fn a4_if_range_is_misread() {
 
 #[tokio::test]
 async fn a5_versions_change_after_requests_after_bytes_and_by_hand() {
-    let newer = || Resource::new(Content::random(4, 300_001)).etag("\"v2\"");
-    let etag = |answer: &crate::raw::Answer| answer.field("ETag").map(ToOwned::to_owned);
-    for when in [When::after(1), When::served(300_001)] {
-        let origin = serve(Resource::new(content()).rule(when, breakage::instead(newer()))).await;
+    let newer = || OriginResource::new(ResourceContent::random(4, 300_001)).etag("\"v2\"");
+    let etag = |answer: &crate::raw::RawResponse| answer.field("ETag").map(ToOwned::to_owned);
+    for when in [RequestMatcher::after(1), RequestMatcher::served(300_001)] {
+        let origin =
+            serve(OriginResource::new(content()).rule(when, breakage::instead(newer()))).await;
         assert_eq!(etag(&get(&origin, &[]).await).as_deref(), Some("\"v1\""));
         let answer = get(&origin, &["Range: bytes=5-9", "If-Range: \"v1\""]).await;
         assert_eq!(
             (answer.status(), etag(&answer).as_deref()),
             (200, Some("\"v2\""))
         );
-        assert!(answer.body == Content::random(4, 300_001).to_vec());
+        assert!(answer.body == ResourceContent::random(4, 300_001).to_vec());
     }
-    let origin = serve(Resource::new(content())).await;
+    let origin = serve(OriginResource::new(content())).await;
     assert_eq!(etag(&get(&origin, &[]).await).as_deref(), Some("\"v1\""));
     origin.swap("/f.bin", newer());
     assert_eq!(etag(&get(&origin, &[]).await).as_deref(), Some("\"v2\""));
@@ -206,13 +211,14 @@ async fn a5_versions_change_after_requests_after_bytes_and_by_hand() {
 
 #[tokio::test]
 async fn a8_content_ranges_lie() {
-    let junk = Resource::new(content()).rule(When::always(), breakage::content_range("junk"));
+    let junk = OriginResource::new(content())
+        .rule(RequestMatcher::always(), breakage::content_range("junk"));
     let answer = get(&serve(junk).await, &["Range: bytes=5-9"]).await;
     assert_eq!(answer.field("Content-Range"), Some("junk"));
     let moved = breakage::content_range_of(|range, total| {
         format!("bytes {}-{}/{}", range.start + 1, range.end, total + 1)
     });
-    let origin = serve(Resource::new(content()).rule(When::always(), moved)).await;
+    let origin = serve(OriginResource::new(content()).rule(RequestMatcher::always(), moved)).await;
     let answer = get(&origin, &["Range: bytes=5-9"]).await;
     assert_eq!(answer.field("Content-Range"), Some("bytes 6-10/300002"));
     assert_eq!(answer.body, part(5..10));
@@ -221,7 +227,8 @@ async fn a8_content_ranges_lie() {
 
 #[tokio::test]
 async fn a9_parts_say_nothing_or_too_much() {
-    let bare = Resource::new(content()).rule(When::ranged(), breakage::no_content_range);
+    let bare =
+        OriginResource::new(content()).rule(RequestMatcher::ranged(), breakage::no_content_range);
     let answer = get(&serve(bare).await, &["Range: bytes=5-9"]).await;
     assert_eq!(
         (answer.status(), answer.field("Content-Range")),
@@ -229,7 +236,9 @@ async fn a9_parts_say_nothing_or_too_much() {
     );
     assert_eq!(answer.body, part(5..10));
 
-    let many = serve(Resource::new(content()).rule(When::ranged(), breakage::multipart)).await;
+    let many =
+        serve(OriginResource::new(content()).rule(RequestMatcher::ranged(), breakage::multipart))
+            .await;
     let answer = get(&many, &["Range: bytes=5-9"]).await;
     assert_eq!(
         answer.field("Content-Type"),
@@ -241,13 +250,16 @@ async fn a9_parts_say_nothing_or_too_much() {
         b"\r\n--LAB--\r\n",
     ];
     assert_eq!(answer.body, expected.concat());
-    assert_eq!((answer.end, answer.complete), (End::Open, true));
+    assert_eq!((answer.end, answer.complete), (ConnectionEnd::Open, true));
 }
 
 #[tokio::test]
 async fn a30_files_grow() {
-    let origin =
-        serve(Resource::bare(content()).rule(When::always(), breakage::growing(3, 100, 10))).await;
+    let origin = serve(
+        OriginResource::bare(content())
+            .rule(RequestMatcher::always(), breakage::growing(3, 100, 10)),
+    )
+    .await;
     for total in [100, 110, 120] {
         let answer = get(&origin, &["Range: bytes=5-9"]).await;
         assert_eq!(

@@ -3,11 +3,13 @@
 
 use std::time::Duration;
 
-use haul_lab::{Content, Origin, OriginBuilder, Resource, When, breakage, within};
+use haul_lab::{
+    Origin, OriginBuilder, OriginResource, RequestMatcher, ResourceContent, breakage, within,
+};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::raw::{LIMIT, Raw};
+use crate::raw::{LIMIT, RawConnection};
 
 /// Bytes of the file.
 const SIZE: u64 = 200_000;
@@ -22,7 +24,10 @@ const TIME: Duration = Duration::from_millis(190);
 const PATIENCE: u32 = 5;
 
 fn origin() -> OriginBuilder {
-    Origin::builder().resource("/f.bin", Resource::new(Content::random(1, SIZE)))
+    Origin::builder().resource(
+        "/f.bin",
+        OriginResource::new(ResourceContent::random(1, SIZE)),
+    )
 }
 
 /// Downloads the file over so many connections at once; tells how long each took.
@@ -31,10 +36,10 @@ async fn times(origin: &Origin, connections: usize) -> Vec<Duration> {
     let mut tasks = JoinSet::new();
     for _ in 0..connections {
         tasks.spawn(async move {
-            let mut raw = Raw::to(address).await;
+            let mut raw = RawConnection::to(address).await;
             let begun = Instant::now();
             let answer = raw.ask("GET /f.bin", &[]).await;
-            assert!(answer.complete && answer.body == Content::random(1, SIZE).to_vec());
+            assert!(answer.complete && answer.body == ResourceContent::random(1, SIZE).to_vec());
             begun.elapsed()
         });
     }
@@ -70,7 +75,7 @@ async fn all_connections_share_a_total() {
 #[tokio::test]
 async fn a_rate_spans_the_requests_of_a_connection() {
     let origin = origin().rate_per_connection(RATE).start().await;
-    let mut raw = Raw::to(origin.address()).await;
+    let mut raw = RawConnection::to(origin.address()).await;
     let begun = Instant::now();
     for start in (0..SIZE).step_by(10_000) {
         let range = format!("Range: bytes={start}-{}", start + 9_999);
@@ -82,7 +87,7 @@ async fn a_rate_spans_the_requests_of_a_connection() {
 #[tokio::test]
 async fn pieces_come_smoothly() {
     let origin = origin().rate_per_connection(RATE).start().await;
-    let mut raw = Raw::to(origin.address()).await;
+    let mut raw = RawConnection::to(origin.address()).await;
     raw.request("GET /f.bin", &[]).await;
     raw.head().await.unwrap();
     let begun = Instant::now();
@@ -101,8 +106,8 @@ async fn pieces_come_smoothly() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a20_one_connection_is_slower_than_the_others() {
-    let slow =
-        Resource::new(Content::random(1, SIZE)).rule(When::connection(0), breakage::drip(RATE));
+    let slow = OriginResource::new(ResourceContent::random(1, SIZE))
+        .rule(RequestMatcher::connection(0), breakage::drip(RATE));
     let origin = Origin::builder().resource("/f.bin", slow).start().await;
     let mut times = times(&origin, 3).await;
     times.sort();
@@ -112,9 +117,10 @@ async fn a20_one_connection_is_slower_than_the_others() {
 
 #[tokio::test]
 async fn a19_a_slow_drip_is_byte_by_byte() {
-    let drip = Resource::new(Content::random(1, SIZE)).rule(When::always(), breakage::drip(20));
+    let drip = OriginResource::new(ResourceContent::random(1, SIZE))
+        .rule(RequestMatcher::always(), breakage::drip(20));
     let origin = Origin::builder().resource("/f.bin", drip).start().await;
-    let mut raw = Raw::to(origin.address()).await;
+    let mut raw = RawConnection::to(origin.address()).await;
     raw.request("GET /f.bin", &[]).await;
     raw.head().await.unwrap();
     let begun = Instant::now();
@@ -126,7 +132,7 @@ async fn a19_a_slow_drip_is_byte_by_byte() {
 async fn answers_come_after_a_latency() {
     let latency = Duration::from_millis(40);
     let origin = origin().latency(latency).start().await;
-    let mut raw = Raw::to(origin.address()).await;
+    let mut raw = RawConnection::to(origin.address()).await;
     for _ in 0..3 {
         let begun = Instant::now();
         assert!(raw.ask("GET /f.bin", &[]).await.complete);
@@ -138,10 +144,13 @@ async fn answers_come_after_a_latency() {
 async fn without_a_limit_nothing_is_waited_for() {
     let size = 64 << 20;
     let origin = Origin::builder()
-        .resource("/f.bin", Resource::new(Content::random(1, size)))
+        .resource(
+            "/f.bin",
+            OriginResource::new(ResourceContent::random(1, size)),
+        )
         .start()
         .await;
-    let mut raw = Raw::to(origin.address()).await;
+    let mut raw = RawConnection::to(origin.address()).await;
     raw.request("GET /f.bin", &[]).await;
     raw.head().await.unwrap();
     let begun = Instant::now();

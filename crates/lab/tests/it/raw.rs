@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use haul_lab::{Content, Origin, Resource, within};
+use haul_lab::{Origin, OriginResource, ResourceContent, within};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -13,7 +13,7 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 
 /// How a connection was left by an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum ConnectionEnd {
     /// The answer is complete and the connection open, as far as can be told.
     Open,
     /// The peer has closed in order.
@@ -24,15 +24,15 @@ pub(crate) enum End {
 
 /// An answer, read as its framing says.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct RawResponse {
     pub(crate) head: String,
     pub(crate) body: Vec<u8>,
     /// The body was as long as its framing says.
     pub(crate) complete: bool,
-    pub(crate) end: End,
+    pub(crate) end: ConnectionEnd,
 }
 
-impl Answer {
+impl RawResponse {
     pub(crate) fn status(&self) -> u16 {
         self.head[9..12].parse().unwrap()
     }
@@ -49,19 +49,19 @@ impl Answer {
 
 /// A connection to a double.
 #[derive(Debug)]
-pub(crate) struct Raw<S> {
+pub(crate) struct RawConnection<S> {
     pub(crate) stream: S,
     /// Read and not yet used.
     pub(crate) buffer: Vec<u8>,
 }
 
-impl Raw<TcpStream> {
+impl RawConnection<TcpStream> {
     pub(crate) async fn to(address: SocketAddr) -> Self {
         Self::over(TcpStream::connect(address).await.unwrap())
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Raw<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> RawConnection<S> {
     pub(crate) fn over(stream: S) -> Self {
         Self {
             stream,
@@ -82,18 +82,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Raw<S> {
     }
 
     /// Sends a request and reads its answer.
-    pub(crate) async fn ask(&mut self, line: &str, fields: &[&str]) -> Answer {
+    pub(crate) async fn ask(&mut self, line: &str, fields: &[&str]) -> RawResponse {
         self.request(line, fields).await;
         within(LIMIT, self.answer(line.starts_with("HEAD"))).await
     }
 
     /// Reads one answer.
-    pub(crate) async fn answer(&mut self, headless: bool) -> Answer {
-        let mut answer = Answer {
+    pub(crate) async fn answer(&mut self, headless: bool) -> RawResponse {
+        let mut answer = RawResponse {
             head: String::new(),
             body: Vec::new(),
             complete: false,
-            end: End::Open,
+            end: ConnectionEnd::Open,
         };
         match self.head_or_end().await {
             Ok(head) => answer.head = head,
@@ -110,11 +110,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Raw<S> {
             let length = length.parse().unwrap();
             answer.end = self.fill(length).await;
             let length = length.min(self.buffer.len());
-            answer.complete = answer.end == End::Open;
+            answer.complete = answer.end == ConnectionEnd::Open;
             answer.body = self.buffer.drain(..length).collect();
         } else {
             (answer.body, answer.end) = self.rest().await;
-            answer.complete = answer.end == End::Closed;
+            answer.complete = answer.end == ConnectionEnd::Closed;
         }
         answer
     }
@@ -124,7 +124,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Raw<S> {
         within(LIMIT, self.head_or_end()).await.ok()
     }
 
-    async fn head_or_end(&mut self) -> Result<String, End> {
+    async fn head_or_end(&mut self) -> Result<String, ConnectionEnd> {
         loop {
             if let Some(end) = self.buffer.windows(4).position(|four| four == b"\r\n\r\n") {
                 let head = self.buffer.drain(..end + 4).collect();
@@ -136,7 +136,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Raw<S> {
         }
     }
 
-    async fn chunks(&mut self, answer: &mut Answer) {
+    async fn chunks(&mut self, answer: &mut RawResponse) {
         loop {
             let line = loop {
                 if let Some(end) = self.buffer.windows(2).position(|two| two == b"\r\n") {
@@ -150,7 +150,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Raw<S> {
             };
             let size = usize::from_str_radix(line.trim(), 16).unwrap();
             answer.end = self.fill(size + 2).await;
-            if answer.end != End::Open {
+            if answer.end != ConnectionEnd::Open {
                 return;
             }
             answer.body.extend(self.buffer.drain(..size));
@@ -163,17 +163,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Raw<S> {
     }
 
     /// Reads until so many bytes are in the buffer, or it ends.
-    pub(crate) async fn fill(&mut self, length: usize) -> End {
+    pub(crate) async fn fill(&mut self, length: usize) -> ConnectionEnd {
         while self.buffer.len() < length {
             if let Some(end) = self.more().await {
                 return end;
             }
         }
-        End::Open
+        ConnectionEnd::Open
     }
 
     /// Everything up to the end of the connection.
-    pub(crate) async fn rest(&mut self) -> (Vec<u8>, End) {
+    pub(crate) async fn rest(&mut self) -> (Vec<u8>, ConnectionEnd) {
         let end = within(LIMIT, async {
             loop {
                 if let Some(end) = self.more().await {
@@ -192,12 +192,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Raw<S> {
     }
 
     /// Reads what there is; how it ended, if it did.
-    async fn more(&mut self) -> Option<End> {
+    async fn more(&mut self) -> Option<ConnectionEnd> {
         self.buffer.reserve(1 << 16);
         match self.stream.read_buf(&mut self.buffer).await {
-            Ok(0) => Some(End::Closed),
+            Ok(0) => Some(ConnectionEnd::Closed),
             Ok(_) => None,
-            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Some(End::Reset),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
+                Some(ConnectionEnd::Reset)
+            }
             Err(error) => panic!("{error}"),
         }
     }
@@ -207,22 +209,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Raw<S> {
 pub(crate) const PATH: &str = "/f.bin";
 
 /// An origin with one resource; another path breaks the test.
-pub(crate) async fn serve(resource: Resource) -> Origin {
+pub(crate) async fn serve(resource: OriginResource) -> Origin {
     let builder = Origin::builder().strict().resource(PATH, resource);
     builder.start().await
 }
 
 /// Asks for the resource over a connection of its own.
-pub(crate) async fn get(origin: &Origin, fields: &[&str]) -> Answer {
-    Raw::to(origin.address())
+pub(crate) async fn get(origin: &Origin, fields: &[&str]) -> RawResponse {
+    RawConnection::to(origin.address())
         .await
         .ask(&format!("GET {PATH}"), fields)
         .await
 }
 
 /// A little more than one piece of the origin's.
-pub(crate) fn content() -> Content {
-    Content::random(3, 300_001)
+pub(crate) fn content() -> ResourceContent {
+    ResourceContent::random(3, 300_001)
 }
 
 /// Part of it.

@@ -2,23 +2,23 @@
 
 use std::panic::AssertUnwindSafe;
 
-use haul_lab::{Content, Origin, Resource, When, within};
+use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, within};
 
-use crate::raw::{End, LIMIT, Raw, content, get, part, serve};
+use crate::raw::{ConnectionEnd, LIMIT, RawConnection, content, get, part, serve};
 
 #[tokio::test]
 async fn requests_are_recorded() {
     let origin = Origin::builder()
-        .resource("/a", Resource::new(content()))
-        .resource("/b", Resource::new(Content::fixed("b")))
+        .resource("/a", OriginResource::new(content()))
+        .resource("/b", OriginResource::new(ResourceContent::fixed("b")))
         .start()
         .await;
-    let mut first = Raw::to(origin.address()).await;
+    let mut first = RawConnection::to(origin.address()).await;
     first
         .ask("GET /a?q=1", &["Range: bytes=5-9", "X-Mixed: Case"])
         .await;
     first.ask("GET /b", &[]).await;
-    let mut second = Raw::to(origin.address()).await;
+    let mut second = RawConnection::to(origin.address()).await;
     second.ask("GET /a", &[]).await;
     second.ask("GET /nowhere", &[]).await;
 
@@ -58,34 +58,35 @@ async fn requests_are_recorded() {
 #[tokio::test]
 async fn rules_find_their_requests() {
     for (when, hits) in [
-        (When::always(), [true, true, true, true]),
-        (When::nth(1), [false, true, false, false]),
-        (When::after(2), [false, false, true, true]),
-        (When::first(2), [true, true, false, false]),
-        (When::ranged(), [false, true, true, false]),
-        (When::mid_file(), [false, false, true, false]),
-        (When::connection(1), [false, false, false, true]),
-        (!When::connection(1), [true, true, true, false]),
+        (RequestMatcher::always(), [true, true, true, true]),
+        (RequestMatcher::nth(1), [false, true, false, false]),
+        (RequestMatcher::after(2), [false, false, true, true]),
+        (RequestMatcher::first(2), [true, true, false, false]),
+        (RequestMatcher::ranged(), [false, true, true, false]),
+        (RequestMatcher::mid_file(), [false, false, true, false]),
+        (RequestMatcher::connection(1), [false, false, false, true]),
+        (!RequestMatcher::connection(1), [true, true, true, false]),
         (
-            When::ranged().and(When::first(2)),
+            RequestMatcher::ranged().and(RequestMatcher::first(2)),
             [false, true, false, false],
         ),
         (
-            When::is(|asked| asked.target.ends_with("?x")),
+            RequestMatcher::is(|asked| asked.target.ends_with("?x")),
             [false, false, false, true],
         ),
-        (When::served(300_006), [false, false, true, true]),
+        (RequestMatcher::served(300_006), [false, false, true, true]),
     ] {
         let said = format!("{when:?} {hits:?}");
-        let resource = Resource::new(content()).rule(when, |_, reply| reply.set("X-Hit", "yes"));
+        let resource =
+            OriginResource::new(content()).rule(when, |_, reply| reply.set("X-Hit", "yes"));
         let origin = serve(resource).await;
-        let mut first = Raw::to(origin.address()).await;
+        let mut first = RawConnection::to(origin.address()).await;
         let mut found = Vec::new();
         for fields in [&[][..], &["Range: bytes=0-4"], &["Range: bytes=5-9"]] {
             found.push(first.ask("GET /f.bin", fields).await);
         }
         found.push(
-            Raw::to(origin.address())
+            RawConnection::to(origin.address())
                 .await
                 .ask("GET /f.bin?x", &[])
                 .await,
@@ -100,41 +101,41 @@ async fn rules_find_their_requests() {
 
 #[tokio::test]
 async fn connections_end_when_clients_ask_for_it() {
-    let origin = serve(Resource::new(content())).await;
+    let origin = serve(OriginResource::new(content())).await;
     for request in [
         "GET /f.bin HTTP/1.1\r\nRange: bytes=5-9\r\nConnection: Close\r\n\r\n",
         "GET /f.bin HTTP/1.0\r\nRange: bytes=5-9\r\n\r\n",
     ] {
-        let mut raw = Raw::to(origin.address()).await;
+        let mut raw = RawConnection::to(origin.address()).await;
         raw.send(request).await;
         let answer = raw.answer(false).await;
         assert_eq!((answer.body, answer.complete), (part(5..10), true));
         assert_eq!(answer.head.matches("Connection: close\r\n").count(), 1);
-        assert_eq!(raw.rest().await, (vec![], End::Closed));
+        assert_eq!(raw.rest().await, (vec![], ConnectionEnd::Closed));
     }
-    let mut raw = Raw::to(origin.address()).await;
+    let mut raw = RawConnection::to(origin.address()).await;
     raw.send("this is no HTTP\r\n\r\n").await;
     let (answer, end) = raw.rest().await;
-    assert!(answer.starts_with(b"HTTP/1.1 400 ") && end == End::Closed);
+    assert!(answer.starts_with(b"HTTP/1.1 400 ") && end == ConnectionEnd::Closed);
     assert_eq!(origin.asked().len(), 2);
 }
 
 #[tokio::test]
 async fn dropping_an_origin_ends_its_connections() {
-    let origin = serve(Resource::new(content())).await;
-    let mut raw = Raw::to(origin.address()).await;
+    let origin = serve(OriginResource::new(content())).await;
+    let mut raw = RawConnection::to(origin.address()).await;
     assert!(raw.ask("GET /f.bin", &[]).await.complete);
     let address = origin.address();
     drop(origin);
-    assert_eq!(raw.rest().await, (vec![], End::Closed));
+    assert_eq!(raw.rest().await, (vec![], ConnectionEnd::Closed));
     assert!(tokio::net::TcpStream::connect(address).await.is_err());
 }
 
 #[tokio::test]
 async fn a_script_that_panics_resets_its_connection_and_panics_in_whoever_drops_the_origin() {
     let broken = |_: &_, _: &mut _| panic!("the script is wrong");
-    let origin = serve(Resource::new(content()).rule(When::nth(0), broken)).await;
-    assert_eq!(get(&origin, &[]).await.end, End::Reset);
+    let origin = serve(OriginResource::new(content()).rule(RequestMatcher::nth(0), broken)).await;
+    assert_eq!(get(&origin, &[]).await.end, ConnectionEnd::Reset);
     // It goes on for others, so that the test ends in its own words.
     assert!(get(&origin, &[]).await.complete);
     let told = std::panic::catch_unwind(AssertUnwindSafe(|| drop(origin))).unwrap_err();
@@ -143,9 +144,12 @@ async fn a_script_that_panics_resets_its_connection_and_panics_in_whoever_drops_
 
 #[tokio::test]
 async fn a_strict_origin_panics_for_what_it_does_not_have() {
-    let origin = serve(Resource::new(content())).await;
-    let answer = Raw::to(origin.address()).await.ask("GET /other", &[]).await;
-    assert_eq!(answer.end, End::Reset);
+    let origin = serve(OriginResource::new(content())).await;
+    let answer = RawConnection::to(origin.address())
+        .await
+        .ask("GET /other", &[])
+        .await;
+    assert_eq!(answer.end, ConnectionEnd::Reset);
     let told = std::panic::catch_unwind(AssertUnwindSafe(|| drop(origin))).unwrap_err();
     let told: &String = told.downcast_ref().unwrap();
     assert!(told.contains("/other"), "{told}");
@@ -168,7 +172,7 @@ async fn a_limit_that_is_kept_says_nothing() {
 
 #[tokio::test]
 async fn other_addresses_can_be_listened_on() {
-    let builder = Origin::builder().resource("/f.bin", Resource::new(content()));
+    let builder = Origin::builder().resource("/f.bin", OriginResource::new(content()));
     let origin = builder
         .listen_on("127.0.0.2".parse().unwrap())
         .start()

@@ -2,25 +2,25 @@
 
 use std::time::Duration;
 
-use haul_lab::{Fault, Origin, Shelf, Silent};
+use haul_lab::{FileFault, GeneratedFiles, Origin, SilentListener};
 use tokio::net::TcpStream;
 
-use crate::raw::{Answer, End, Raw};
+use crate::raw::{ConnectionEnd, RawConnection, RawResponse};
 
 /// One request over a connection of its own; a stall is given up.
-async fn get(origin: &Origin, path: &str) -> Answer {
-    let mut raw = Raw::to(origin.address()).await;
+async fn get(origin: &Origin, path: &str) -> RawResponse {
+    let mut raw = RawConnection::to(origin.address()).await;
     raw.ask(&format!("GET {path}"), &["Range: bytes=0-99999"])
         .await
 }
 
-async fn serve(shelf: &Shelf) -> Origin {
+async fn serve(shelf: &GeneratedFiles) -> Origin {
     Origin::builder().shelf(shelf.clone()).start().await
 }
 
 #[tokio::test]
 async fn files_are_what_the_shelf_says_and_change_once_if_they_do() {
-    let shelf = Shelf::new(5, 1..5000).changing(0.5);
+    let shelf = GeneratedFiles::new(5, 1..5000).changing(0.5);
     let origin = serve(&shelf).await;
     let mut changed = 0;
     for path in (0..20).map(|n| format!("/{n}")) {
@@ -41,11 +41,11 @@ async fn files_are_what_the_shelf_says_and_change_once_if_they_do() {
 
 #[tokio::test]
 async fn each_fault_is_what_it_is_called() {
-    for fault in Fault::ALL {
-        let shelf = Shelf::new(5, 1000..2000).lasting(fault, 1.0);
+    for fault in FileFault::ALL {
+        let shelf = GeneratedFiles::new(5, 1000..2000).lasting(fault, 1.0);
         let origin = serve(&shelf).await;
-        if fault == Fault::Stall {
-            let mut raw = Raw::to(origin.address()).await;
+        if fault == FileFault::Stall {
+            let mut raw = RawConnection::to(origin.address()).await;
             raw.request("GET /f", &[]).await;
             let half = shelf.content("/f", 0).length() / 2;
             raw.head().await.unwrap();
@@ -58,28 +58,28 @@ async fn each_fault_is_what_it_is_called() {
         let whole = answer.complete && answer.body == shelf.content("/f", 0).to_vec();
         assert!(!whole, "{fault:?} breaks nothing");
         let (expected, complete) = match fault {
-            Fault::Reset => (None, false),
-            Fault::Internal => (Some(500), true),
-            Fault::Unavailable => (Some(503), true),
-            Fault::TooMany => (Some(429), true),
-            Fault::Missing => (Some(404), true),
-            Fault::ErrorPage => (Some(200), true),
-            Fault::ShortChunks => (Some(206), true),
+            FileFault::Reset => (None, false),
+            FileFault::Internal => (Some(500), true),
+            FileFault::Unavailable => (Some(503), true),
+            FileFault::TooMany => (Some(429), true),
+            FileFault::Missing => (Some(404), true),
+            FileFault::ErrorPage => (Some(200), true),
+            FileFault::ShortChunks => (Some(206), true),
             _ => (Some(206), false),
         };
         // A reset may overtake the head that was sent before it.
-        if fault != Fault::ResetMidBody {
+        if fault != FileFault::ResetMidBody {
             assert_eq!((status, answer.complete), (expected, complete), "{fault:?}");
         }
-        let reset = matches!(fault, Fault::Reset | Fault::ResetMidBody);
-        assert_eq!(answer.end == End::Reset, reset, "{fault:?}");
+        let reset = matches!(fault, FileFault::Reset | FileFault::ResetMidBody);
+        assert_eq!(answer.end == ConnectionEnd::Reset, reset, "{fault:?}");
     }
 }
 
 #[tokio::test]
 async fn what_has_a_resource_is_not_on_the_shelf() {
-    let own = haul_lab::Resource::new(haul_lab::Content::fixed("own"));
-    let builder = Origin::builder().shelf(Shelf::new(5, 9..10));
+    let own = haul_lab::OriginResource::new(haul_lab::ResourceContent::fixed("own"));
+    let builder = Origin::builder().shelf(GeneratedFiles::new(5, 9..10));
     let origin = builder.resource("/own", own).start().await;
     assert_eq!(get(&origin, "/own").await.body, b"own");
     assert_eq!(get(&origin, "/other").await.body.len(), 9);
@@ -87,7 +87,7 @@ async fn what_has_a_resource_is_not_on_the_shelf() {
 
 #[tokio::test]
 async fn nothing_answers_where_it_is_silent() {
-    let silent = Silent::start().unwrap();
+    let silent = SilentListener::start().unwrap();
     for address in [silent.address(), silent.at([127, 8, 7, 6].into())] {
         let connect = TcpStream::connect(address);
         let waited = tokio::time::timeout(Duration::from_millis(300), connect).await;

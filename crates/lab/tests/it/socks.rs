@@ -1,9 +1,9 @@
 //! The SOCKS5 proxy, byte by byte as RFC 1928 and RFC 1929 have it.
 
-use haul_lab::{Resource, SocksProxy, SocksProxyBuilder, SocksQuirk, SocksTarget};
+use haul_lab::{OriginResource, SocksProxy, SocksProxyBuilder, SocksQuirk, SocksTarget};
 use tokio::net::TcpStream;
 
-use crate::raw::{End, Raw, content, serve};
+use crate::raw::{ConnectionEnd, RawConnection, content, serve};
 
 /// Consent, bound to 127.0.0.1.
 const CONSENT: &[u8] = &[5, 0, 0, 1, 127, 0, 0, 1, 0x12, 0x34];
@@ -11,14 +11,14 @@ const CONSENT: &[u8] = &[5, 0, 0, 1, 127, 0, 0, 1, 0x12, 0x34];
 /// A request for `files.test:80`.
 const REQUEST: &[u8] = b"\x05\x01\x00\x03\x0afiles.test\x00\x50";
 
-async fn client(builder: SocksProxyBuilder) -> (SocksProxy, Raw<TcpStream>) {
+async fn client(builder: SocksProxyBuilder) -> (SocksProxy, RawConnection<TcpStream>) {
     let proxy = builder.start().await;
-    let raw = Raw::to(proxy.address()).await;
+    let raw = RawConnection::to(proxy.address()).await;
     (proxy, raw)
 }
 
 /// Sends, and expects exactly this.
-async fn exchange(raw: &mut Raw<TcpStream>, sent: &[u8], expected: &[u8]) {
+async fn exchange(raw: &mut RawConnection<TcpStream>, sent: &[u8], expected: &[u8]) {
     raw.send(sent).await;
     raw.fill(expected.len()).await;
     let found: Vec<u8> = raw
@@ -30,7 +30,7 @@ async fn exchange(raw: &mut Raw<TcpStream>, sent: &[u8], expected: &[u8]) {
 
 #[tokio::test]
 async fn names_are_left_to_the_proxy() {
-    let origin = serve(Resource::new(content())).await;
+    let origin = serve(OriginResource::new(content())).await;
     let (proxy, mut raw) =
         client(SocksProxy::builder().route("files.test:80", origin.address())).await;
     exchange(&mut raw, &[5, 1, 0], &[5, 0]).await;
@@ -50,7 +50,7 @@ async fn names_are_left_to_the_proxy() {
 
 #[tokio::test]
 async fn addresses_are_taken_as_they_are() {
-    let origin = serve(Resource::new(content())).await;
+    let origin = serve(OriginResource::new(content())).await;
     let port = origin.address().port();
     let (proxy, mut raw) = client(SocksProxy::builder().route("[::7]:80", origin.address())).await;
     exchange(&mut raw, &[5, 2, 0, 2], &[5, 0]).await;
@@ -62,7 +62,7 @@ async fn addresses_are_taken_as_they_are() {
         Some(SocksTarget::Ip("127.0.0.1".parse().unwrap(), port))
     );
 
-    let mut raw = Raw::to(proxy.address()).await;
+    let mut raw = RawConnection::to(proxy.address()).await;
     exchange(&mut raw, &[5, 1, 0], &[5, 0]).await;
     let request = [&[5, 1, 0, 4][..], &[0; 15], &[7, 0, 80]].concat();
     exchange(&mut raw, &request, CONSENT).await;
@@ -74,7 +74,7 @@ async fn addresses_are_taken_as_they_are() {
 
 #[tokio::test]
 async fn logins_are_checked() {
-    let origin = serve(Resource::new(content())).await;
+    let origin = serve(OriginResource::new(content())).await;
     let builder = SocksProxy::builder()
         .login("me", "s3cret")
         .route("files.test:80", origin.address());
@@ -84,13 +84,13 @@ async fn logins_are_checked() {
     exchange(&mut raw, REQUEST, CONSENT).await;
     assert_eq!(proxy.asked()[0].login, Some(("me".into(), "s3cret".into())));
 
-    let mut wrong = Raw::to(proxy.address()).await;
+    let mut wrong = RawConnection::to(proxy.address()).await;
     exchange(&mut wrong, &[5, 1, 2], &[5, 2]).await;
     exchange(&mut wrong, b"\x01\x02me\x05wrong", &[1, 1]).await;
-    assert_eq!(wrong.rest().await, (vec![], End::Closed));
-    let mut without = Raw::to(proxy.address()).await;
+    assert_eq!(wrong.rest().await, (vec![], ConnectionEnd::Closed));
+    let mut without = RawConnection::to(proxy.address()).await;
     exchange(&mut without, &[5, 1, 0], &[5, 0xff]).await;
-    assert_eq!(without.rest().await, (vec![], End::Closed));
+    assert_eq!(without.rest().await, (vec![], ConnectionEnd::Closed));
     assert_eq!(
         proxy
             .asked()
@@ -103,7 +103,7 @@ async fn logins_are_checked() {
 
 #[tokio::test]
 async fn quirks_show() {
-    let origin = serve(Resource::new(content())).await;
+    let origin = serve(OriginResource::new(content())).await;
     let odd = |quirk| {
         SocksProxy::builder()
             .route("files.test:80", origin.address())
@@ -125,7 +125,7 @@ async fn quirks_show() {
         if expected[1] == 0 {
             assert!(raw.ask("GET /f.bin", &[]).await.complete);
         } else {
-            assert_eq!(raw.rest().await, (vec![], End::Closed));
+            assert_eq!(raw.rest().await, (vec![], ConnectionEnd::Closed));
         }
     }
     for (quirk, expected) in [
@@ -138,7 +138,7 @@ async fn quirks_show() {
     let (_proxy, mut raw) = client(odd(SocksQuirk::HangUp)).await;
     exchange(&mut raw, &[5, 1, 0], &[5, 0]).await;
     exchange(&mut raw, REQUEST, &[]).await;
-    assert_eq!(raw.rest().await, (vec![], End::Closed));
+    assert_eq!(raw.rest().await, (vec![], ConnectionEnd::Closed));
     let (_proxy, mut raw) = client(odd(SocksQuirk::Mute)).await;
     raw.send([5, 1, 0]).await;
     assert!(raw.is_silent().await);
@@ -146,7 +146,7 @@ async fn quirks_show() {
 
 #[tokio::test]
 async fn a_banner_comes_with_the_consent_and_dead_targets_are_refused() {
-    let origin = serve(Resource::new(content())).await;
+    let origin = serve(OriginResource::new(content())).await;
     let builder = SocksProxy::builder()
         .route("files.test:80", origin.address())
         .banner(b"SSH-2.0");
@@ -156,7 +156,7 @@ async fn a_banner_comes_with_the_consent_and_dead_targets_are_refused() {
     raw.fill(1).await;
     assert_eq!(raw.buffer, [CONSENT, b"SSH-2.0"].concat());
 
-    let mut dead = Raw::to(proxy.address()).await;
+    let mut dead = RawConnection::to(proxy.address()).await;
     exchange(&mut dead, &[5, 1, 0], &[5, 0]).await;
     exchange(
         &mut dead,

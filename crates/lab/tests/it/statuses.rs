@@ -2,17 +2,21 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use haul_lab::breakage::{DigestField, Login};
-use haul_lab::{Asked, Origin, Reply, Resource, When, breakage, within};
+use haul_lab::breakage::{DigestHeader, OriginLogin};
+use haul_lab::{
+    Origin, OriginReply, OriginResource, RecordedRequest, RequestMatcher, breakage, within,
+};
 use sha2::{Digest as _, Sha256};
 
-use crate::raw::{End, LIMIT, Raw, content, get, part, serve};
+use crate::raw::{ConnectionEnd, LIMIT, RawConnection, content, get, part, serve};
 
 /// What is done to a reply.
-type Rule = fn(&Asked, &mut Reply);
+type TestReplyRule = fn(&RecordedRequest, &mut OriginReply);
 
-async fn broken(change: impl Fn(&Asked, &mut Reply) + Send + Sync + 'static) -> Origin {
-    serve(Resource::new(content()).rule(When::always(), change)).await
+async fn broken(
+    change: impl Fn(&RecordedRequest, &mut OriginReply) + Send + Sync + 'static,
+) -> Origin {
+    serve(OriginResource::new(content()).rule(RequestMatcher::always(), change)).await
 }
 
 #[tokio::test]
@@ -34,7 +38,7 @@ async fn a16_redirects_lead_elsewhere() {
 #[tokio::test]
 async fn a16_tokens_expire_after_their_uses() {
     let origin = broken(breakage::expiring_token(2)).await;
-    let mut raw = Raw::to(origin.address()).await;
+    let mut raw = RawConnection::to(origin.address()).await;
     for (token, status) in [
         (0, 200),
         (0, 200),
@@ -76,7 +80,7 @@ async fn a17_busy_origins_say_when() {
 
 #[tokio::test]
 async fn a18_the_third_connection_is_refused_until_one_leaves() {
-    let refused: [(Rule, _); 2] = [
+    let refused: [(TestReplyRule, _); 2] = [
         (breakage::refuse, None),
         (
             |asked, reply| breakage::status(403)(asked, reply),
@@ -84,14 +88,15 @@ async fn a18_the_third_connection_is_refused_until_one_leaves() {
         ),
     ];
     for (rule, status) in refused {
-        let origin = serve(Resource::new(content()).rule(When::crowded(2), rule)).await;
-        let mut first = Raw::to(origin.address()).await;
-        let mut second = Raw::to(origin.address()).await;
+        let origin =
+            serve(OriginResource::new(content()).rule(RequestMatcher::crowded(2), rule)).await;
+        let mut first = RawConnection::to(origin.address()).await;
+        let mut second = RawConnection::to(origin.address()).await;
         assert!(first.ask("GET /f.bin", &[]).await.complete);
         assert!(second.ask("GET /f.bin", &[]).await.complete);
         let third = get(&origin, &[]).await;
         match status {
-            None => assert_eq!(third.end, End::Reset),
+            None => assert_eq!(third.end, ConnectionEnd::Reset),
             Some(status) => assert_eq!(third.status(), status),
         }
         assert_eq!(origin.asked()[2].open, 3);
@@ -109,7 +114,7 @@ async fn a18_the_third_connection_is_refused_until_one_leaves() {
 
 #[tokio::test]
 async fn a21_basic_and_bearer_are_checked() {
-    let basic = broken(Login::basic("u", "p").realm("vault").rule()).await;
+    let basic = broken(OriginLogin::basic("u", "p").realm("vault").rule()).await;
     let answer = get(&basic, &[]).await;
     assert_eq!(
         (answer.status(), answer.field("WWW-Authenticate")),
@@ -144,7 +149,7 @@ fn hash(text: &str) -> String {
 
 #[tokio::test]
 async fn a21_digest_is_computed() {
-    let origin = broken(Login::digest("u", "p").realm("vault").rule()).await;
+    let origin = broken(OriginLogin::digest("u", "p").realm("vault").rule()).await;
     let challenged = get(&origin, &[]).await;
     assert_eq!(challenged.status(), 401);
     let challenge = challenged.field("WWW-Authenticate").unwrap();
@@ -191,17 +196,17 @@ async fn a26_digests_are_right_or_wrong() {
     let (whole, some) = (base64(&content().to_vec()), base64(&part(5..10)));
     for (field, name, value) in [
         (
-            DigestField::Repr,
+            DigestHeader::Repr,
             "Repr-Digest",
             format!("sha-256=:{whole}:"),
         ),
         (
-            DigestField::Content,
+            DigestHeader::Content,
             "Content-Digest",
             format!("sha-256=:{some}:"),
         ),
-        (DigestField::Obsolete, "Digest", format!("SHA-256={whole}")),
-        (DigestField::Amazon, "x-amz-checksum-sha256", whole.clone()),
+        (DigestHeader::Obsolete, "Digest", format!("SHA-256={whole}")),
+        (DigestHeader::Amazon, "x-amz-checksum-sha256", whole.clone()),
     ] {
         let right = get(
             &broken(breakage::digest(field)).await,
@@ -218,8 +223,11 @@ async fn a26_digests_are_right_or_wrong() {
         assert_eq!(wrong.field(name).map(str::len), Some(value.len()));
         assert_eq!(wrong.body, part(5..10));
     }
-    let abc = Resource::new(haul_lab::Content::fixed("abc"));
-    let abc = abc.rule(When::always(), breakage::digest(DigestField::Md5));
+    let abc = OriginResource::new(haul_lab::ResourceContent::fixed("abc"));
+    let abc = abc.rule(
+        RequestMatcher::always(),
+        breakage::digest(DigestHeader::Md5),
+    );
     // RFC 1321 A.5, in base64.
     assert_eq!(
         get(&serve(abc).await, &[]).await.field("Content-MD5"),

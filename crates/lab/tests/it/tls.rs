@@ -4,7 +4,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use haul_lab::{Authority, Issued, Origin, Resource, When, breakage};
+use haul_lab::{
+    CertificateAuthority, IssuedCertificate, Origin, OriginResource, RequestMatcher, breakage,
+};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
@@ -12,13 +14,13 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::raw::{End, Raw, content, part};
+use crate::raw::{ConnectionEnd, RawConnection, content, part};
 
 /// Connects as `127.0.0.1`, trusting one authority, with a certificate of one's own if there is one.
 pub(crate) async fn handshake(
     address: SocketAddr,
-    authority: &Authority,
-    own: Option<&Issued>,
+    authority: &CertificateAuthority,
+    own: Option<&IssuedCertificate>,
 ) -> io::Result<TlsStream<TcpStream>> {
     let certificate = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
     let mut roots = RootCertStore::empty();
@@ -45,8 +47,9 @@ pub(crate) async fn handshake(
         .await
 }
 
-async fn serve(issued: &Issued, clients: Option<&Authority>) -> Origin {
-    let resource = Resource::new(content()).rule(When::nth(1), breakage::reset_after(100));
+async fn serve(issued: &IssuedCertificate, clients: Option<&CertificateAuthority>) -> Origin {
+    let resource =
+        OriginResource::new(content()).rule(RequestMatcher::nth(1), breakage::reset_after(100));
     Origin::builder()
         .tls(issued.server(clients))
         .resource("/f.bin", resource)
@@ -56,30 +59,36 @@ async fn serve(issued: &Issued, clients: Option<&Authority>) -> Origin {
 
 #[tokio::test]
 async fn a_good_certificate_is_good_and_tls_can_be_reset_beneath() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let origin = serve(&authority.issue(&["127.0.0.1"]), None).await;
     assert!(origin.url("/f.bin").starts_with("https://127.0.0.1:"));
-    let mut raw = Raw::over(handshake(origin.address(), &authority, None).await.unwrap());
+    let mut raw = RawConnection::over(handshake(origin.address(), &authority, None).await.unwrap());
     assert_eq!(
         raw.ask("GET /f.bin", &["Range: bytes=5-9"]).await.body,
         part(5..10)
     );
     let answer = raw.ask("GET /f.bin", &[]).await;
-    assert_eq!((answer.end, answer.complete), (End::Reset, false));
+    assert_eq!((answer.end, answer.complete), (ConnectionEnd::Reset, false));
 }
 
 #[tokio::test]
 async fn a27_bad_certificates_are_bad() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     for (issued, words) in [
         (
             authority.issue_expired(&["127.0.0.1"]),
             "certificate expired",
         ),
         (authority.issue(&["other.test"]), "not valid for name"),
-        (Authority::self_signed(&["127.0.0.1"]), "UnknownIssuer"),
+        (
+            CertificateAuthority::self_signed(&["127.0.0.1"]),
+            "UnknownIssuer",
+        ),
         // Another authority of the same name.
-        (Authority::new().issue(&["127.0.0.1"]), "BadSignature"),
+        (
+            CertificateAuthority::new().issue(&["127.0.0.1"]),
+            "BadSignature",
+        ),
     ] {
         let origin = serve(&issued, None).await;
         let error = handshake(origin.address(), &authority, None)
@@ -92,16 +101,16 @@ async fn a27_bad_certificates_are_bad() {
 
 #[tokio::test]
 async fn client_certificates_are_asked_for() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let origin = serve(&authority.issue(&["127.0.0.1"]), Some(&authority)).await;
     let me = authority.issue(&["me.test"]);
-    let mut raw = Raw::over(
+    let mut raw = RawConnection::over(
         handshake(origin.address(), &authority, Some(&me))
             .await
             .unwrap(),
     );
     assert!(raw.ask("GET /f.bin", &[]).await.complete);
-    for stranger in [None, Some(Authority::new().issue(&["me.test"]))] {
+    for stranger in [None, Some(CertificateAuthority::new().issue(&["me.test"]))] {
         // In TLS 1.3 the client is done before the server has looked.
         let Ok(mut stream) = handshake(origin.address(), &authority, stranger.as_ref()).await
         else {
@@ -116,7 +125,7 @@ async fn client_certificates_are_asked_for() {
 
 #[tokio::test]
 async fn certificates_are_files_as_long_as_somebody_holds_them() {
-    let issued = Authority::new().issue(&["127.0.0.1"]);
+    let issued = CertificateAuthority::new().issue(&["127.0.0.1"]);
     let files = issued.files().unwrap();
     assert_eq!(
         std::fs::read_to_string(&files.certificate).unwrap(),

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use digest_auth::{Algorithm, AuthContext, Charset, HttpMethod, Qop, WwwAuthenticateHeader};
 use http::HeaderValue;
 
-use super::grammar::{self, Written};
+use super::grammar::{self, ParsedChallenge};
 use super::{Login, sensitive};
 
 /// The longest realm that is shown, in characters.
@@ -17,7 +17,7 @@ const NAME: usize = 20;
 
 /// The challenges of one answer.
 #[derive(Debug, Default)]
-pub(crate) struct Challenges {
+pub(crate) struct AuthChallenges {
     /// The first Digest challenge that can be answered: the peer put them in its order of preference (RFC 7616 3.7).
     digest: Option<WwwAuthenticateHeader>,
     /// Whether Basic would do.
@@ -30,7 +30,7 @@ pub(crate) struct Challenges {
 
 /// A peer takes credentials in ways alone that are not known here.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Unspoken {
+pub(crate) enum UnsupportedAuth {
     /// In these.
     #[error("it takes {}, and neither Basic nor a Digest that is known here", .0.join(", "))]
     Others(Vec<String>),
@@ -43,7 +43,7 @@ pub(crate) enum Unspoken {
 
 /// What a peer wants to see: the strongest that we can show.
 #[derive(Debug, Clone)]
-pub(super) enum Wanted {
+pub(super) enum ChosenChallenge {
     /// Name and password.
     Basic,
     /// An answer to this, with the count of its nonce's uses.
@@ -61,7 +61,7 @@ pub struct Authorization {
     pub(super) is_first: bool,
 }
 
-impl Challenges {
+impl AuthChallenges {
     /// The challenges of an answer's header fields.
     pub(crate) fn of<'a>(values: impl IntoIterator<Item = &'a HeaderValue>) -> Self {
         let mut challenges = Self::default();
@@ -90,12 +90,12 @@ impl Challenges {
     }
 
     /// Why none of them can be answered, if that is for want of the ways and not of the right words.
-    pub(crate) fn unspoken(&self) -> Option<Unspoken> {
+    pub(crate) fn unspoken(&self) -> Option<UnsupportedAuth> {
         self.wanted()
             .is_none()
             .then(|| match self.others.as_slice() {
-                [] => Unspoken::Unsaid,
-                others => Unspoken::Others(others.to_vec()),
+                [] => UnsupportedAuth::Unsaid,
+                others => UnsupportedAuth::Others(others.to_vec()),
             })
     }
 
@@ -105,15 +105,15 @@ impl Challenges {
     }
 
     /// The strongest of them that can be answered.
-    pub(super) fn wanted(&self) -> Option<Wanted> {
+    pub(super) fn wanted(&self) -> Option<ChosenChallenge> {
         match &self.digest {
-            Some(digest) => Some(Wanted::Digest(Box::new(digest.clone()))),
-            None => self.basic.then_some(Wanted::Basic),
+            Some(digest) => Some(ChosenChallenge::Digest(Box::new(digest.clone()))),
+            None => self.basic.then_some(ChosenChallenge::Basic),
         }
     }
 }
 
-impl Wanted {
+impl ChosenChallenge {
     /// What its answers are counted for.
     pub(super) fn nonce(&self) -> Option<&str> {
         match self {
@@ -172,7 +172,7 @@ impl Authorization {
 }
 
 /// A challenge as `digest_auth` has it; its own parser is not asked, since it panics at what is not ASCII.
-fn digest(written: &Written) -> Option<WwwAuthenticateHeader> {
+fn digest(written: &ParsedChallenge) -> Option<WwwAuthenticateHeader> {
     // What is there and not understood makes the challenge one that cannot be answered; what is missing has defaults.
     let optional = |name| match written.bytes(name) {
         Some(_) => written.text(name).map(Some),
@@ -248,8 +248,8 @@ mod tests {
         }
     }
 
-    fn wanted(fields: &[&str]) -> Option<Wanted> {
-        let mut challenges = Challenges::default();
+    fn wanted(fields: &[&str]) -> Option<ChosenChallenge> {
+        let mut challenges = AuthChallenges::default();
         fields
             .iter()
             .for_each(|field| challenges.add(field.as_bytes()));
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn what_nobody_speaks_gives_no_answer_but_a_realm() {
-        let mut challenges = Challenges::default();
+        let mut challenges = AuthChallenges::default();
         challenges.add(b"Negotiate realm=\"c\x07orp\"");
         assert_eq!(challenges.realm().as_deref(), Some("corp"));
         assert!(challenges.wanted().is_none());
@@ -328,7 +328,7 @@ mod tests {
         ) {
             let login = login(&user, &password);
             for field in [field.clone(), format!("Digest {field}"), format!("Digest realm=\"{realm}\", nonce=\"{field}\"{qop}")] {
-                let mut challenges = Challenges::default();
+                let mut challenges = AuthChallenges::default();
                 challenges.add(field.as_bytes());
                 let shown = challenges.wanted().and_then(|mut wanted| wanted.answer(&login, "CONNECT", "h:443"));
                 if let Some(shown) = shown {

@@ -9,14 +9,14 @@ const LONGEST: usize = 8 * 1024;
 
 /// One challenge.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Written {
+pub(super) struct ParsedChallenge {
     /// The scheme, in lower case.
     pub(super) scheme: String,
     /// Parameters in order, names in lower case, values without quotes.
     parameters: Vec<(String, Vec<u8>)>,
 }
 
-impl Written {
+impl ParsedChallenge {
     /// A parameter's value, the first of its name.
     pub(super) fn bytes(&self, name: &str) -> Option<&[u8]> {
         let mut named = self.parameters.iter().filter(|(known, _)| known == name);
@@ -30,9 +30,9 @@ impl Written {
 }
 
 /// The challenges of one field, in order.
-pub(super) fn challenges(field: &[u8]) -> Vec<Written> {
-    let mut found: Vec<Written> = Vec::new();
-    let mut at = Cursor(field.get(..LONGEST).unwrap_or(field));
+pub(super) fn challenges(field: &[u8]) -> Vec<ParsedChallenge> {
+    let mut found: Vec<ParsedChallenge> = Vec::new();
+    let mut at = ChallengeCursor(field.get(..LONGEST).unwrap_or(field));
     loop {
         at.skip(|byte| byte == b',' || is_blank(byte));
         if at.0.is_empty() {
@@ -49,18 +49,18 @@ pub(super) fn challenges(field: &[u8]) -> Vec<Written> {
             }
             continue;
         }
-        found.push(Written {
+        found.push(ParsedChallenge {
             scheme: lower(token),
-            ..Written::default()
+            ..ParsedChallenge::default()
         });
         at.skip_token68();
     }
 }
 
 /// What is left to read.
-struct Cursor<'a>(&'a [u8]);
+struct ChallengeCursor<'a>(&'a [u8]);
 
-impl<'a> Cursor<'a> {
+impl<'a> ChallengeCursor<'a> {
     fn take(&mut self, wanted: impl Fn(u8) -> bool) -> &'a [u8] {
         let length = self.0.iter().take_while(|byte| wanted(**byte)).count();
         let (taken, rest) = self.0.split_at(length);
@@ -85,7 +85,7 @@ impl<'a> Cursor<'a> {
 
     /// `= value` if that is what follows; blanks around the sign are bad and common.
     fn value(&mut self) -> Option<Vec<u8>> {
-        let mut ahead = Cursor(self.0);
+        let mut ahead = ChallengeCursor(self.0);
         ahead.skip(is_blank);
         ahead.0 = ahead.0.strip_prefix(b"=")?;
         ahead.skip(is_blank);
@@ -121,7 +121,7 @@ impl<'a> Cursor<'a> {
 
     /// What some schemes have in place of parameters: `Negotiate YII=`. It stands alone up to the comma.
     fn skip_token68(&mut self) {
-        let mut ahead = Cursor(self.0);
+        let mut ahead = ChallengeCursor(self.0);
         ahead.skip(is_blank);
         ahead.skip(|byte| is_token(byte) || byte == b'/');
         ahead.skip(|byte| byte == b'=');
@@ -152,7 +152,7 @@ mod tests {
 
     fn read(field: &str) -> Vec<(String, Vec<(String, String)>)> {
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        let challenge = |found: Written| {
+        let challenge = |found: ParsedChallenge| {
             let parameters = found.parameters.into_iter();
             (
                 found.scheme,

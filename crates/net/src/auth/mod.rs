@@ -11,15 +11,15 @@ use http::HeaderValue;
 use percent_encoding::percent_decode_str;
 use url::Url;
 
+pub(crate) use challenge::AuthChallenges;
 pub use challenge::Authorization;
-pub(crate) use challenge::Challenges;
 pub use netrc::{Netrc, NetrcError};
 pub use sessions::ASKS;
-pub(crate) use sessions::Sessions;
+pub(crate) use sessions::AuthCache;
 
 use crate::request::request_target;
 use crate::secret::Secret;
-use crate::standing::Standing;
+use crate::standing::CredentialScope;
 
 /// A user name and its password.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl Login {
 
 /// What a user gave to authenticate with.
 #[derive(Debug, Clone, Default)]
-pub struct Credentials {
+pub struct UserCredentials {
     /// For the origin of the URL that was given, and no other.
     pub login: Option<Login>,
     /// The same, as a token (RFC 6750).
@@ -55,16 +55,16 @@ pub struct Credentials {
 /// Answers origins' challenges, and remembers them so that the next request need not be challenged.
 #[derive(Debug, Default)]
 pub(crate) struct Authenticator {
-    credentials: Credentials,
+    credentials: UserCredentials,
     /// What each origin last wanted to see.
-    sessions: Sessions,
+    sessions: AuthCache,
 }
 
 impl Authenticator {
-    pub(crate) fn new(credentials: Credentials) -> Self {
+    pub(crate) fn new(credentials: UserCredentials) -> Self {
         Self {
             credentials,
-            sessions: Sessions::default(),
+            sessions: AuthCache::default(),
         }
     }
 
@@ -92,7 +92,7 @@ impl Authenticator {
     pub(crate) fn challenged(
         &self,
         (url, given): (&Url, &Url),
-        challenges: &Challenges,
+        challenges: &AuthChallenges,
         shown: Option<&Authorization>,
     ) -> bool {
         let has_login = self.bearer(url, given).is_none() && self.login(url, given).is_some();
@@ -102,7 +102,7 @@ impl Authenticator {
 
     fn bearer(&self, url: &Url, given: &Url) -> Option<&Secret> {
         let token = self.credentials.bearer.as_ref();
-        token.filter(|_| Standing::of(url, given) == Standing::Named)
+        token.filter(|_| CredentialScope::of(url, given) == CredentialScope::Named)
     }
 
     fn login(&self, url: &Url, given: &Url) -> Option<Login> {
@@ -112,7 +112,7 @@ impl Authenticator {
             user: decode(url.username()),
             password: Secret::new(decode(url.password().unwrap_or_default())),
         };
-        if Standing::of(url, given) == Standing::Other {
+        if CredentialScope::of(url, given) == CredentialScope::Other {
             // Redirects and links are stripped of theirs: what is here stands in a document, for this very host.
             if !url.username().is_empty() {
                 return Some(written(url));

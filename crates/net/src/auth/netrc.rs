@@ -7,12 +7,12 @@ use crate::secret::Secret;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Netrc {
     /// In the file's order: the first that fits is taken.
-    entries: Vec<Entry>,
+    entries: Vec<NetrcEntry>,
 }
 
 /// What follows one `machine` or `default`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Entry {
+struct NetrcEntry {
     /// In lower case; none stands for `default`.
     host: Option<String>,
     /// An entry without one is no login.
@@ -35,15 +35,15 @@ impl Netrc {
     /// # Errors
     /// The line of a word that has no place there.
     pub fn parse(text: &str) -> Result<Self, NetrcError> {
-        let mut words = Words::of(text);
+        let mut words = NetrcTokens::of(text);
         let mut netrc = Self::default();
         while let Some((line, word)) = words.keyword()? {
             match word.to_ascii_lowercase().as_str() {
                 "machine" => {
                     let host = words.value(line)?.to_ascii_lowercase();
-                    netrc.entries.push(Entry::of(Some(host)));
+                    netrc.entries.push(NetrcEntry::of(Some(host)));
                 }
-                "default" => netrc.entries.push(Entry::of(None)),
+                "default" => netrc.entries.push(NetrcEntry::of(None)),
                 "login" => netrc.last(line)?.user = Some(words.value(line)?),
                 "password" => netrc.last(line)?.password = Secret::new(words.value(line)?),
                 "account" => drop(words.value(line)?),
@@ -87,7 +87,7 @@ impl Netrc {
     #[must_use]
     pub fn password(&self, host: &str, user: &str) -> Option<Secret> {
         let host = host.trim_start_matches('[').trim_end_matches(']');
-        let fits = |entry: &&Entry| {
+        let fits = |entry: &&NetrcEntry| {
             let here = entry.host.as_deref();
             here.is_none_or(|known| known.eq_ignore_ascii_case(host))
                 && entry.user.as_deref() == Some(user)
@@ -95,12 +95,12 @@ impl Netrc {
         Some(self.entries.iter().find(fits)?.password.clone())
     }
 
-    fn last(&mut self, line: usize) -> Result<&mut Entry, NetrcError> {
+    fn last(&mut self, line: usize) -> Result<&mut NetrcEntry, NetrcError> {
         self.entries.last_mut().ok_or(NetrcError { line })
     }
 }
 
-impl Entry {
+impl NetrcEntry {
     fn of(host: Option<String>) -> Self {
         Self {
             host,
@@ -113,14 +113,14 @@ impl Entry {
 /// The words of a netrc. Blanks separate; a word that begins with a quote ends with one, and only in it is a backslash
 /// something else than itself. A line whose first sign is `#` is a comment, and so is the rest of one where `#` stands in a
 /// keyword's place (curl reads on there); elsewhere it is part of the word, since passwords have it.
-struct Words<'a> {
+struct NetrcTokens<'a> {
     lines: std::iter::Enumerate<std::str::Lines<'a>>,
     /// What is left of the line.
     rest: &'a str,
     line: usize,
 }
 
-impl<'a> Words<'a> {
+impl<'a> NetrcTokens<'a> {
     fn of(text: &'a str) -> Self {
         Self {
             lines: text.lines().enumerate(),

@@ -4,14 +4,14 @@
 //! request carried: whether a refusal is final is judged by the credentials that the refused request itself had shown.
 //!
 //! A nonce that many requests share is used up, or spoilt by two that arrive in another order than they were counted in: squid takes
-//! 50 answers, and none whose count is less than one it has seen. Who is refused for that is given a nonce of its own ([`Sessions::retried`]),
+//! 50 answers, and none whose count is less than one it has seen. Who is refused for that is given a nonce of its own ([`AuthCache::retried`]),
 //! and the second time keeps it to itself: then nobody else can spoil it, and no more than [`ASKS`] are ever needed.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::Login;
-use super::challenge::{Authorization, Challenges, Wanted};
+use super::challenge::{AuthChallenges, Authorization, ChosenChallenge};
 
 /// How many peers are remembered.
 const PEERS: usize = 1024;
@@ -22,9 +22,9 @@ pub const ASKS: usize = 3;
 
 /// What each peer last wanted to see.
 #[derive(Debug, Default)]
-pub(crate) struct Sessions(Mutex<HashMap<String, Wanted>>);
+pub(crate) struct AuthCache(Mutex<HashMap<String, ChosenChallenge>>);
 
-impl Sessions {
+impl AuthCache {
     /// What to show to a peer; `None` if it has not asked yet.
     pub(crate) fn answer(
         &self,
@@ -39,7 +39,7 @@ impl Sessions {
     pub(crate) fn refused(
         &self,
         peer: &str,
-        challenges: &Challenges,
+        challenges: &AuthChallenges,
         shown: Option<&Authorization>,
     ) -> bool {
         let Some(wanted) = challenges.wanted() else {
@@ -51,7 +51,9 @@ impl Sessions {
         let mut known = self.lock();
         // Another request's answer to this very nonce has counted its uses already.
         let counted = match (known.get(peer), &wanted) {
-            (Some(Wanted::Digest(old)), Wanted::Digest(new)) => old.nonce == new.nonce,
+            (Some(ChosenChallenge::Digest(old)), ChosenChallenge::Digest(new)) => {
+                old.nonce == new.nonce
+            }
             _ => false,
         };
         if !counted {
@@ -65,7 +67,7 @@ impl Sessions {
     pub(crate) fn retried(
         &self,
         peer: &str,
-        (challenges, shown): (&Challenges, Option<&Authorization>),
+        (challenges, shown): (&AuthChallenges, Option<&Authorization>),
         (login, (method, target)): (&Login, (&str, &str)),
     ) -> Option<Authorization> {
         let mut wanted = challenges.wanted()?;
@@ -73,7 +75,7 @@ impl Sessions {
             return None;
         }
         let mut known = self.lock();
-        let remembered = known.get(peer).and_then(Wanted::nonce);
+        let remembered = known.get(peer).and_then(ChosenChallenge::nonce);
         // Once its own nonce was spoilt, because others came to know it, the next one is kept.
         let is_kept = shown.is_some_and(|shown| shown.nonce.is_some() && shown.is_first);
         let is_same = remembered.is_some() && remembered == wanted.nonce();
@@ -93,12 +95,12 @@ impl Sessions {
         known.get_mut(peer)?.answer(login, method, target)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Wanted>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, ChosenChallenge>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn remember(known: &mut HashMap<String, Wanted>, peer: &str, wanted: Wanted) {
+fn remember(known: &mut HashMap<String, ChosenChallenge>, peer: &str, wanted: ChosenChallenge) {
     if known.len() >= PEERS {
         known.clear();
     }
@@ -106,10 +108,10 @@ fn remember(known: &mut HashMap<String, Wanted>, peer: &str, wanted: Wanted) {
 }
 
 /// Whether the same is wanted again: the answer was wrong, and would be so again.
-fn is_final(wanted: &Wanted, shown: Option<&Authorization>) -> bool {
+fn is_final(wanted: &ChosenChallenge, shown: Option<&Authorization>) -> bool {
     match (wanted, shown) {
-        (Wanted::Basic, Some(shown)) => shown.nonce.is_none(),
-        (Wanted::Digest(new), Some(shown)) => {
+        (ChosenChallenge::Basic, Some(shown)) => shown.nonce.is_none(),
+        (ChosenChallenge::Digest(new), Some(shown)) => {
             shown.nonce.as_ref() == Some(&new.nonce) && !new.stale
         }
         (_, None) => false,
@@ -117,9 +119,9 @@ fn is_final(wanted: &Wanted, shown: Option<&Authorization>) -> bool {
 }
 
 /// Whether the first answer to a nonce was refused, and not for the nonce: the password is wrong. Some give a new nonce even so.
-fn is_wrong(wanted: &Wanted, shown: Option<&Authorization>) -> bool {
+fn is_wrong(wanted: &ChosenChallenge, shown: Option<&Authorization>) -> bool {
     let is_first = shown.is_some_and(|shown| shown.nonce.is_some() && shown.is_first);
-    is_first && matches!(wanted, Wanted::Digest(new) if !new.stale)
+    is_first && matches!(wanted, ChosenChallenge::Digest(new) if !new.stale)
 }
 
 #[cfg(test)]
@@ -129,13 +131,13 @@ mod tests {
 
     const WHAT: (&str, &str) = ("GET", "/");
 
-    fn challenges(field: &str) -> Challenges {
-        let mut challenges = Challenges::default();
+    fn challenges(field: &str) -> AuthChallenges {
+        let mut challenges = AuthChallenges::default();
         challenges.add(field.as_bytes());
         challenges
     }
 
-    fn digest(nonce: &str) -> Challenges {
+    fn digest(nonce: &str) -> AuthChallenges {
         challenges(&format!(
             "Digest realm=\"r\", qop=\"auth\", nonce=\"{nonce}\""
         ))
@@ -150,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_nonce_that_another_request_answered_is_no_refusal_of_this_one() {
-        let sessions = Sessions::default();
+        let sessions = AuthCache::default();
         let basic = Authorization::basic(&login());
         // Two requests were under way when the origin asked both for the same.
         assert!(sessions.refused("o", &digest("a"), basic.as_ref()));
@@ -168,13 +170,13 @@ mod tests {
 
     #[test]
     fn who_is_refused_for_a_nonce_that_others_spoilt_keeps_the_next_one() {
-        let (sessions, login) = (Sessions::default(), login());
+        let (sessions, login) = (AuthCache::default(), login());
         let stale = |nonce: &str| {
             challenges(&format!(
                 "Digest realm=\"r\", qop=\"auth\", nonce=\"{nonce}\", stale=true"
             ))
         };
-        let retried = |challenges: &Challenges, shown| {
+        let retried = |challenges: &AuthChallenges, shown| {
             sessions.retried("p", (challenges, shown), (&login, WHAT))
         };
         let is_first_to = |shown: &Option<Authorization>, nonce: &str| {
@@ -198,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_wrong_password_is_shown_once_whatever_nonce_comes_back() {
-        let (sessions, login) = (Sessions::default(), login());
+        let (sessions, login) = (AuthCache::default(), login());
         let retried =
             |challenges, shown| sessions.retried("p", (&challenges, shown), (&login, WHAT));
         let first = retried(digest("a"), None);
@@ -213,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_peer_that_comes_to_want_basic_gets_it_once() {
-        let sessions = Sessions::default();
+        let sessions = AuthCache::default();
         assert!(sessions.answer("p", &login(), WHAT).is_none());
         assert!(!sessions.refused("p", &challenges("Negotiate"), None));
         assert!(sessions.refused("p", &challenges("Basic realm=\"r\""), None));
@@ -224,7 +226,7 @@ mod tests {
 
     #[test]
     fn memory_has_a_bound() {
-        let sessions = Sessions::default();
+        let sessions = AuthCache::default();
         for n in 0..=PEERS * 2 {
             sessions.refused(&n.to_string(), &digest("n"), None);
         }

@@ -3,12 +3,12 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use haul_plan::{Http, RedirectOptions};
+use haul_plan::{HttpVersionChoice, RedirectOptions};
 use http::HeaderName;
 use http::header::HeaderMap;
 use url::Url;
 
-use crate::auth::Credentials;
+use crate::auth::UserCredentials;
 use crate::connector::ConnectorConfig;
 use crate::proxy::ProxyRules;
 use crate::tls::TlsOptions;
@@ -23,13 +23,13 @@ pub struct ClientConfig {
     /// Which proxy for which URL.
     pub proxy: ProxyRules,
     /// Which version of HTTP, for requests that may share a connection. Over plain TCP it is HTTP/1.1 in any case.
-    pub http: Http,
+    pub http: HttpVersionChoice,
     /// Whom to trust.
     pub tls: TlsOptions,
     /// What redirects may do.
     pub redirects: RedirectOptions,
     /// Who we are.
-    pub credentials: Credentials,
+    pub credentials: UserCredentials,
     /// Header fields in place of our own of the same name. To origins that the user did not name go only those that are
     /// about what is wanted, and not about who wants it.
     pub headers: HeaderMap,
@@ -49,10 +49,10 @@ impl Default for ClientConfig {
             // Longer than a TCP retransmission after a lost wireless link, shorter than a user's patience.
             stall_timeout: Duration::from_secs(30),
             proxy: ProxyRules::default(),
-            http: Http::default(),
+            http: HttpVersionChoice::default(),
             tls: TlsOptions::default(),
             redirects: RedirectOptions::default(),
-            credentials: Credentials::default(),
+            credentials: UserCredentials::default(),
             headers: HeaderMap::new(),
             without: Vec::new(),
             idle: 16,
@@ -64,7 +64,7 @@ impl Default for ClientConfig {
 
 /// One request.
 #[derive(Debug)]
-pub struct Fetch<'a> {
+pub struct FetchRequest<'a> {
     /// Where to ask.
     pub url: &'a Url,
     /// The URL that the user gave: credentials that are for no named host go to its origin only.

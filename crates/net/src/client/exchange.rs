@@ -3,44 +3,44 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use haul_plan::Offer;
+use haul_plan::AlpnOffer;
 use http::response::Parts;
 
 use super::Client;
-use super::config::Fetch;
-use crate::answer::{Answer, Timings};
-use crate::body::{Body, Own};
-use crate::broke::Broke;
-use crate::connection::Connection;
-use crate::connector::{Reached, Target};
+use super::config::FetchRequest;
+use crate::answer::{FetchResponse, RequestTimings};
+use crate::body::{Http1Body, ResponseBody};
+use crate::broke::ExchangeError;
+use crate::connection::Http1Connection;
+use crate::connector::{ConnectedStream, Target};
 use crate::error::{Error, Kind};
-use crate::offered::Peer;
-use crate::request::{AllShown, request};
-use crate::route::{Route, Way};
+use crate::offered::TlsPeer;
+use crate::request::{RequestAuthorizations, request};
+use crate::route::{Route, RouteKey};
 use crate::secret::without_credentials;
-use crate::stall::Stall;
+use crate::stall::ReadTimeout;
 
 /// A connection and how it came about.
-pub(super) struct Ready {
-    connection: Connection,
-    route: Arc<Route>,
-    came: Came,
+pub(super) struct ReadyConnection {
+    connection: Http1Connection,
+    route: Arc<RouteKey>,
+    came: ConnectStats,
 }
 
 /// How a connection came about.
 #[derive(Default)]
-pub(super) struct Came {
-    pub(super) timings: Timings,
+pub(super) struct ConnectStats {
+    pub(super) timings: RequestTimings,
     /// The TCP peer, if it is new.
     pub(super) peer: Option<SocketAddr>,
 }
 
-impl Came {
+impl ConnectStats {
     /// It was there.
     pub(super) fn reused() -> Self {
-        let timings = Timings {
+        let timings = RequestTimings {
             reused: true,
-            ..Timings::default()
+            ..RequestTimings::default()
         };
         Self {
             timings,
@@ -49,12 +49,12 @@ impl Came {
     }
 
     /// It is new.
-    pub(super) fn new(reached: &Reached) -> Self {
-        let timings = Timings {
+    pub(super) fn new(reached: &ConnectedStream) -> Self {
+        let timings = RequestTimings {
             dns: reached.dns,
             connect: reached.connect,
             tls: reached.tls,
-            ..Timings::default()
+            ..RequestTimings::default()
         };
         Self {
             timings,
@@ -67,9 +67,9 @@ impl Client {
     /// One request over one connection, shared or not.
     pub(super) async fn exchange(
         &self,
-        way: &Way<'_>,
-        fetch: &Fetch<'_>,
-    ) -> Result<(Answer, AllShown), Error> {
+        way: &Route<'_>,
+        fetch: &FetchRequest<'_>,
+    ) -> Result<(FetchResponse, RequestAuthorizations), Error> {
         let route = way.route(&self.shared.config);
         if way.is_secure() && self.shared.config.http.may_share(fetch.shared) {
             Box::pin(self.share(way, fetch, route)).await
@@ -81,17 +81,17 @@ impl Client {
     /// One request over a connection of its own; a resting one that was closed is replaced once.
     pub(super) async fn ask_alone(
         &self,
-        way: &Way<'_>,
-        fetch: &Fetch<'_>,
-        route: Route,
-    ) -> Result<(Answer, AllShown), Error> {
+        way: &Route<'_>,
+        fetch: &FetchRequest<'_>,
+        route: RouteKey,
+    ) -> Result<(FetchResponse, RequestAuthorizations), Error> {
         let route = match self.shared.pool.take(&route) {
             None => Arc::new(route),
             Some((route, connection)) => {
-                let ready = Ready {
+                let ready = ReadyConnection {
                     connection,
                     route: Arc::clone(&route),
-                    came: Came::reused(),
+                    came: ConnectStats::reused(),
                 };
                 match self.send(way, fetch, ready).await {
                     // Closed before a byte of the answer: the origin gave up the connection while the request was
@@ -111,16 +111,20 @@ impl Client {
         })
     }
 
-    async fn connect(&self, way: &Way<'_>, route: Arc<Route>) -> Result<Ready, Error> {
+    async fn connect(
+        &self,
+        way: &Route<'_>,
+        route: Arc<RouteKey>,
+    ) -> Result<ReadyConnection, Error> {
         let mut reached = self.reach(way).await?;
         if way.is_secure() {
-            reached = self.secure(way, reached, Offer::Http1).await?;
+            reached = self.secure(way, reached, AlpnOffer::Http1).await?;
         }
         self.own(way, reached, route).await
     }
 
     /// A stream on the way, TLS with the origin still to come.
-    pub(super) async fn reach(&self, way: &Way<'_>) -> Result<Reached, Error> {
+    pub(super) async fn reach(&self, way: &Route<'_>) -> Result<ConnectedStream, Error> {
         let (connector, url) = (&self.shared.connector, way.url);
         match way.forwarder() {
             Some(proxy) => connector.connect_to_proxy(proxy, url).await,
@@ -135,12 +139,12 @@ impl Client {
     /// TLS with the origin.
     pub(super) async fn secure(
         &self,
-        way: &Way<'_>,
-        reached: Reached,
-        offer: Offer,
-    ) -> Result<Reached, Error> {
+        way: &Route<'_>,
+        reached: ConnectedStream,
+        offer: AlpnOffer,
+    ) -> Result<ConnectedStream, Error> {
         let target = target(way)?;
-        let peer = Peer {
+        let peer = TlsPeer {
             host: &target.host,
             standing: way.standing,
             offer,
@@ -151,15 +155,16 @@ impl Client {
     /// A connection for one request at a time.
     pub(super) async fn own(
         &self,
-        way: &Way<'_>,
-        reached: Reached,
-        route: Arc<Route>,
-    ) -> Result<Ready, Error> {
-        let came = Came::new(&reached);
-        let stall = Stall::new(self.shared.config.stall_timeout);
-        let connection = Connection::over(reached.stream, stall).await;
-        let connection = connection.map_err(|error| Broke::Http1(error).into_error(way.url))?;
-        Ok(Ready {
+        way: &Route<'_>,
+        reached: ConnectedStream,
+        route: Arc<RouteKey>,
+    ) -> Result<ReadyConnection, Error> {
+        let came = ConnectStats::new(&reached);
+        let stall = ReadTimeout::new(self.shared.config.stall_timeout);
+        let connection = Http1Connection::over(reached.stream, stall).await;
+        let connection =
+            connection.map_err(|error| ExchangeError::Http1(error).into_error(way.url))?;
+        Ok(ReadyConnection {
             connection,
             route,
             came,
@@ -168,11 +173,11 @@ impl Client {
 
     pub(super) async fn send(
         &self,
-        way: &Way<'_>,
-        fetch: &Fetch<'_>,
-        ready: Ready,
-    ) -> Result<(Answer, AllShown), Error> {
-        let Ready {
+        way: &Route<'_>,
+        fetch: &FetchRequest<'_>,
+        ready: ReadyConnection,
+    ) -> Result<(FetchResponse, RequestAuthorizations), Error> {
+        let ReadyConnection {
             mut connection,
             route,
             mut came,
@@ -187,7 +192,7 @@ impl Client {
             .into_parts();
         came.timings.first_byte = begun.elapsed();
         connection.stall.rest();
-        let body = Body::Own(Own {
+        let body = ResponseBody::Own(Http1Body {
             incoming,
             connection,
             route,
@@ -200,12 +205,12 @@ impl Client {
 
 /// An answer, of its parts.
 pub(super) fn answer(
-    way: &Way<'_>,
+    way: &Route<'_>,
     head: Parts,
-    (came, authorized): (Came, bool),
-    body: Body,
-) -> Answer {
-    Answer {
+    (came, authorized): (ConnectStats, bool),
+    body: ResponseBody,
+) -> FetchResponse {
+    FetchResponse {
         status: head.status,
         headers: head.headers,
         url: without_credentials(way.url),
@@ -214,14 +219,14 @@ pub(super) fn answer(
         peer: came.peer,
         timings: came.timings,
         multiplexed: match &body {
-            Body::Own(_) => None,
-            Body::Shared(body) => Some(body.streams()),
+            ResponseBody::Own(_) => None,
+            ResponseBody::Shared(body) => Some(body.streams()),
         },
         body,
     }
 }
 
 /// Where TCP, or a proxy, is to lead.
-fn target(way: &Way<'_>) -> Result<Target, Error> {
+fn target(way: &Route<'_>) -> Result<Target, Error> {
     Target::of(way.url).ok_or_else(|| Error::new(Kind::Request, way.url))
 }

@@ -16,32 +16,32 @@ use http::StatusCode;
 use http::header::{LOCATION, PROXY_AUTHENTICATE, WWW_AUTHENTICATE};
 use url::Url;
 
-use crate::answer::Answer;
-use crate::auth::{Authenticator, Challenges};
+use crate::answer::FetchResponse;
+use crate::auth::{AuthChallenges, Authenticator};
 use crate::connector::Connector;
 use crate::error::{ConfigError, Error, Kind};
-use crate::multiplexed::Hosts;
-use crate::pool::Pool;
+use crate::multiplexed::Http2Pool;
+use crate::pool::ConnectionPool;
 use crate::proxy::Proxy;
 use crate::refusal::is_proxys_own;
-use crate::request::{AllShown, absolute};
-use crate::route::Way;
-pub use config::{ClientConfig, Fetch};
+use crate::request::{RequestAuthorizations, absolute};
+use crate::route::Route;
+pub use config::{ClientConfig, FetchRequest};
 
 /// Makes requests. Cloning is cheap and shares connections, name cache and rate limit.
 #[derive(Debug, Clone)]
 pub struct Client {
-    shared: Arc<Shared>,
+    shared: Arc<ClientState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct ClientState {
     config: ClientConfig,
     connector: Connector,
     authenticator: Authenticator,
-    pool: Arc<Pool>,
+    pool: Arc<ConnectionPool>,
     /// Connections that requests share.
-    hosts: Hosts,
+    hosts: Http2Pool,
 }
 
 impl Client {
@@ -52,10 +52,13 @@ impl Client {
     pub fn new(config: ClientConfig) -> Result<Self, ConfigError> {
         let connector = Connector::new(config.connector.clone(), config.tls.clone())?;
         let authenticator = Authenticator::new(config.credentials.clone());
-        let pool = Arc::new(Pool::new(config.idle, config.idle.max(config.idle_total)));
-        let hosts = Hosts::new(config.idle_total);
+        let pool = Arc::new(ConnectionPool::new(
+            config.idle,
+            config.idle.max(config.idle_total),
+        ));
+        let hosts = Http2Pool::new(config.idle_total);
         Ok(Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(ClientState {
                 config,
                 connector,
                 authenticator,
@@ -81,7 +84,7 @@ impl Client {
     ///
     /// # Errors
     /// Every [`Kind`]; see [`Error::is_transient`].
-    pub async fn fetch(&self, fetch: Fetch<'_>) -> Result<Answer, Error> {
+    pub async fn fetch(&self, fetch: FetchRequest<'_>) -> Result<FetchResponse, Error> {
         let mut url = Cow::Borrowed(fetch.url);
         for hops in 0.. {
             let answer = self
@@ -89,7 +92,7 @@ impl Client {
                 .await
                 .map_err(|e| e.of_range(fetch.range.clone()))?;
             if !is_redirect(answer.status) {
-                return Ok(Answer {
+                return Ok(FetchResponse {
                     redirected: hops > 0,
                     ..answer
                 });
@@ -108,22 +111,26 @@ impl Client {
     }
 
     /// One answer; a 401 and a 407 are answered once each, if there is something to answer with.
-    async fn authorized(&self, url: &Url, fetch: &Fetch<'_>) -> Result<Answer, Error> {
-        let way = Way::to(url, fetch.given, &self.shared.config)?;
+    async fn authorized(
+        &self,
+        url: &Url,
+        fetch: &FetchRequest<'_>,
+    ) -> Result<FetchResponse, Error> {
+        let way = Route::to(url, fetch.given, &self.shared.config)?;
         let (mut origin_asked, mut proxy_asked) = (false, false);
         loop {
             let (answer, shown) = self.exchange(&way, fetch).await?;
             let again = match answer.status {
                 StatusCode::UNAUTHORIZED if !origin_asked => {
                     origin_asked = true;
-                    let challenges = Challenges::of(answer.headers.get_all(WWW_AUTHENTICATE));
+                    let challenges = AuthChallenges::of(answer.headers.get_all(WWW_AUTHENTICATE));
                     let urls = (url, fetch.given);
                     let authenticator = &self.shared.authenticator;
                     authenticator.challenged(urls, &challenges, shown.origin.as_ref())
                 }
                 StatusCode::PROXY_AUTHENTICATION_REQUIRED if !proxy_asked => {
                     proxy_asked = true;
-                    let challenges = Challenges::of(answer.headers.get_all(PROXY_AUTHENTICATE));
+                    let challenges = AuthChallenges::of(answer.headers.get_all(PROXY_AUTHENTICATE));
                     let proxy = way.forwarder().filter(|proxy| proxy.login.is_some());
                     proxy.is_some_and(|proxy| {
                         let proxies = self.shared.connector.proxies();
@@ -140,7 +147,11 @@ impl Client {
     }
 
     /// A proxy's last word that it wants other credentials is no answer of the origin's, and neither is an error of its own.
-    async fn welcome(&self, way: &Way<'_>, answer: Answer) -> Result<Answer, Error> {
+    async fn welcome(
+        &self,
+        way: &Route<'_>,
+        answer: FetchResponse,
+    ) -> Result<FetchResponse, Error> {
         let url = way.url;
         match way.forwarder() {
             Some(proxy) if answer.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
@@ -156,14 +167,14 @@ impl Client {
     }
 
     /// The credentials for one request over the wire: an answer to a Digest counts how often it was given.
-    fn shown(&self, way: &Way<'_>, given: &Url) -> AllShown {
+    fn shown(&self, way: &Route<'_>, given: &Url) -> RequestAuthorizations {
         let to_proxy = |proxy: &Proxy| {
             let login = proxy.login.as_ref()?;
             let target = absolute(way.url);
             let proxies = self.shared.connector.proxies();
             proxies.answer(&proxy.key(), login, ("GET", target.as_str()))
         };
-        AllShown {
+        RequestAuthorizations {
             origin: self.shared.authenticator.authorize(way.url, given),
             proxy: way.forwarder().and_then(to_proxy),
         }

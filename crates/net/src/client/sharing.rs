@@ -2,39 +2,40 @@
 
 use std::sync::Arc;
 
-use haul_plan::{Http, Offer};
+use haul_plan::{AlpnOffer, HttpVersionChoice};
 use http::header::AUTHORIZATION;
 use tokio::time::{Instant, timeout};
 
 use super::Client;
-use super::config::Fetch;
-use super::exchange::{Came, Ready, answer};
-use crate::answer::{Answer, Timings};
-use crate::body::Body;
-use crate::broke::Broke;
-use crate::connector::{Reached, Target};
+use super::config::FetchRequest;
+use super::exchange::{ConnectStats, ReadyConnection, answer};
+use crate::answer::{FetchResponse, RequestTimings};
+use crate::body::ResponseBody;
+use crate::broke::ExchangeError;
+use crate::connector::{ConnectedStream, Target};
 use crate::error::{Error, Kind};
 use crate::multiplexed::{
-    self, Apart, Connection, Host, Opening, Remedy, Slot, Turn, Unanswered, http2,
+    self, ConnectionReservation, Http2Connection, Http2Host, Http2Ineligible, StreamDecision,
+    StreamLease, UnansweredRequest, UnansweredRetry, http2,
 };
-use crate::request::{AllShown, request};
-use crate::route::{Route, Way};
-use crate::stall::Stall;
+use crate::request::{RequestAuthorizations, request};
+use crate::route::{Route, RouteKey};
+use crate::stall::ReadTimeout;
 
 /// What came of making a connection.
-enum Opened {
+enum ConnectOutcome {
     /// Others may use it, too.
-    Shared(Slot, Came),
+    Shared(StreamLease, ConnectStats),
     /// It is for one request at a time.
-    Own(Box<Ready>),
+    Own(Box<ReadyConnection>),
     /// There will be no other besides those that are there.
     Enough,
 }
 
 /// What TLS has agreed on.
-enum Agreed {
-    Http1(Reached),
-    Http2(Connection, Came),
+enum NegotiatedProtocol {
+    Http1(ConnectedStream),
+    Http2(Http2Connection, ConnectStats),
 }
 
 impl Client {
@@ -42,33 +43,41 @@ impl Client {
     /// origin never looked at is sent once more, and over HTTP/1.1 besides if it wants that: none is shared after that word.
     pub(super) async fn share(
         &self,
-        way: &Way<'_>,
-        fetch: &Fetch<'_>,
-        route: Route,
-    ) -> Result<(Answer, AllShown), Error> {
+        way: &Route<'_>,
+        fetch: &FetchRequest<'_>,
+        route: RouteKey,
+    ) -> Result<(FetchResponse, RequestAuthorizations), Error> {
         let host = self.shared.hosts.of(&route);
         let mut again = true;
         loop {
             let (slot, came) = match self.turn(way, &host).await? {
-                Turn::Separate => return self.share_nothing(way, fetch, (route, &host)).await,
-                Turn::Shared(slot) => (slot, Came::reused()),
-                Turn::Open(opening) => {
+                StreamDecision::Separate => {
+                    return self.share_nothing(way, fetch, (route, &host)).await;
+                }
+                StreamDecision::Shared(slot) => (slot, ConnectStats::reused()),
+                StreamDecision::Open(opening) => {
                     match Box::pin(self.open(way, (&route, &host), opening)).await? {
-                        Opened::Shared(slot, came) => (slot, came),
-                        Opened::Own(ready) => {
+                        ConnectOutcome::Shared(slot, came) => (slot, came),
+                        ConnectOutcome::Own(ready) => {
                             let (answer, shown) = self.send(way, fetch, *ready).await?;
                             self.learn(&host, answer.timings);
                             return Ok((answer, shown));
                         }
-                        Opened::Enough => continue,
+                        ConnectOutcome::Enough => continue,
                     }
                 }
             };
             match self.send_shared(way, fetch, (slot, came)).await {
                 Ok(answered) => return Ok(answered),
-                Err(Unanswered { error, remedy }) => match remedy {
-                    Remedy::Again | Remedy::AgainWithFewer if again => again = false,
-                    Remedy::Separately if self.shared.config.http == Http::Auto => host.separate(),
+                Err(UnansweredRequest { error, remedy }) => match remedy {
+                    UnansweredRetry::Again | UnansweredRetry::AgainWithFewer if again => {
+                        again = false
+                    }
+                    UnansweredRetry::Separately
+                        if self.shared.config.http == HttpVersionChoice::Auto =>
+                    {
+                        host.separate()
+                    }
                     _ => return Err(error),
                 },
             }
@@ -78,10 +87,10 @@ impl Client {
     /// One request over a connection of its own, where it might share one if the way were known to be long.
     async fn share_nothing(
         &self,
-        way: &Way<'_>,
-        fetch: &Fetch<'_>,
-        (route, host): (Route, &Host),
-    ) -> Result<(Answer, AllShown), Error> {
+        way: &Route<'_>,
+        fetch: &FetchRequest<'_>,
+        (route, host): (RouteKey, &Http2Host),
+    ) -> Result<(FetchResponse, RequestAuthorizations), Error> {
         let (mut answer, shown) = self.ask_alone(way, fetch, route).await?;
         self.learn(host, answer.timings);
         // Another's request may have brought a connection to share meanwhile: for whoever comes next.
@@ -90,9 +99,9 @@ impl Client {
     }
 
     /// What a connection of its own tells about how long the way is: its handshake, and the wait for its answer.
-    fn learn(&self, host: &Host, timings: Timings) {
+    fn learn(&self, host: &Http2Host, timings: RequestTimings) {
         let http = self.shared.config.http;
-        let is_long = |wait| http.offer(true, wait) != Offer::Http1;
+        let is_long = |wait| http.offer(true, wait) != AlpnOffer::Http1;
         if !timings.reused {
             host.waited(timings.tls, is_long);
         }
@@ -100,7 +109,7 @@ impl Client {
     }
 
     /// Waits for a turn: as long as a connection may take, and then until somebody is stalled who takes up the room.
-    async fn turn(&self, way: &Way<'_>, host: &Arc<Host>) -> Result<Turn, Error> {
+    async fn turn(&self, way: &Route<'_>, host: &Arc<Http2Host>) -> Result<StreamDecision, Error> {
         let config = &self.shared.config;
         let limit = config.connector.connect_timeout + config.stall_timeout;
         if let Ok(turn) = timeout(limit, host.turn()).await {
@@ -119,30 +128,30 @@ impl Client {
     /// Makes the connection that others wait for.
     async fn open(
         &self,
-        way: &Way<'_>,
-        (route, host): (&Route, &Host),
-        opening: Opening,
-    ) -> Result<Opened, Error> {
+        way: &Route<'_>,
+        (route, host): (&RouteKey, &Http2Host),
+        opening: ConnectionReservation,
+    ) -> Result<ConnectOutcome, Error> {
         let reached = match self.reach(way).await {
             Ok(reached) => reached,
             Err(error) => return given_up(opening, error),
         };
         let long = reached.round_trip.max(host.wait());
         let offer = self.shared.config.http.offer(true, long);
-        if offer == Offer::Http1 {
+        if offer == AlpnOffer::Http1 {
             // Known before the handshake: nobody need wait for that.
-            opening.separate(Apart::near());
+            opening.separate(Http2Ineligible::near());
             let reached = self.secure(way, reached, offer).await?;
             return self.apart(way, reached, route).await;
         }
         match self.agree(way, reached, offer).await {
-            Ok(Agreed::Http2(connection, came)) => {
+            Ok(NegotiatedProtocol::Http2(connection, came)) => {
                 let slot = opening.shared(connection);
                 self.shared.hosts.opened();
-                Ok(Opened::Shared(slot, came))
+                Ok(ConnectOutcome::Shared(slot, came))
             }
-            Ok(Agreed::Http1(reached)) => {
-                opening.separate(Apart::Lasting);
+            Ok(NegotiatedProtocol::Http1(reached)) => {
+                opening.separate(Http2Ineligible::Lasting);
                 self.apart(way, reached, route).await
             }
             Err(error) => given_up(opening, error),
@@ -150,51 +159,62 @@ impl Client {
     }
 
     /// TLS, and what it says of the version.
-    async fn agree(&self, way: &Way<'_>, reached: Reached, offer: Offer) -> Result<Agreed, Error> {
+    async fn agree(
+        &self,
+        way: &Route<'_>,
+        reached: ConnectedStream,
+        offer: AlpnOffer,
+    ) -> Result<NegotiatedProtocol, Error> {
         let reached = self.secure(way, reached, offer).await?;
         if !reached.stream.is_http2() {
-            return Ok(Agreed::Http1(reached));
+            return Ok(NegotiatedProtocol::Http1(reached));
         }
-        let came = Came::new(&reached);
-        match Connection::over(reached.stream).await {
-            Ok(connection) => Ok(Agreed::Http2(connection, came)),
-            Err(error) => Err(Broke::Http2(error).into_error(way.url)),
+        let came = ConnectStats::new(&reached);
+        match Http2Connection::over(reached.stream).await {
+            Ok(connection) => Ok(NegotiatedProtocol::Http2(connection, came)),
+            Err(error) => Err(ExchangeError::Http2(error).into_error(way.url)),
         }
     }
 
     /// A connection for one request at a time.
-    async fn apart(&self, way: &Way<'_>, reached: Reached, route: &Route) -> Result<Opened, Error> {
+    async fn apart(
+        &self,
+        way: &Route<'_>,
+        reached: ConnectedStream,
+        route: &RouteKey,
+    ) -> Result<ConnectOutcome, Error> {
         let ready = self.own(way, reached, Arc::new(route.clone())).await?;
-        Ok(Opened::Own(Box::new(ready)))
+        Ok(ConnectOutcome::Own(Box::new(ready)))
     }
 
     async fn send_shared(
         &self,
-        way: &Way<'_>,
-        fetch: &Fetch<'_>,
-        (slot, mut came): (Slot, Came),
-    ) -> Result<(Answer, AllShown), Unanswered> {
+        way: &Route<'_>,
+        fetch: &FetchRequest<'_>,
+        (slot, mut came): (StreamLease, ConnectStats),
+    ) -> Result<(FetchResponse, RequestAuthorizations), UnansweredRequest> {
         let config = &self.shared.config;
         let shown = self.shown(way, fetch.given);
         let request = request(config, way, fetch, &shown)
             .and_then(|request| http2(request, way.url))
-            .map_err(Unanswered::lasting)?;
+            .map_err(UnansweredRequest::lasting)?;
         let authorized = request.headers().contains_key(AUTHORIZATION);
         let begun = Instant::now();
-        let sent = multiplexed::Body::of(slot, request, Stall::new(config.stall_timeout)).await;
+        let sent =
+            multiplexed::Http2Body::of(slot, request, ReadTimeout::new(config.stall_timeout)).await;
         let (head, body) = sent
-            .map_err(|broke| Unanswered::new(broke, came.timings.reused, way.url))?
+            .map_err(|broke| UnansweredRequest::new(broke, came.timings.reused, way.url))?
             .into_parts();
         came.timings.first_byte = begun.elapsed();
-        let answer = answer(way, head, (came, authorized), Body::Shared(body));
+        let answer = answer(way, head, (came, authorized), ResponseBody::Shared(body));
         Ok((answer, shown))
     }
 }
 
 /// A connection could not be made: those that are there must do, or it is an error.
-fn given_up(opening: Opening, error: Error) -> Result<Opened, Error> {
+fn given_up(opening: ConnectionReservation, error: Error) -> Result<ConnectOutcome, Error> {
     if opening.failed(&error) {
-        Ok(Opened::Enough)
+        Ok(ConnectOutcome::Enough)
     } else {
         Err(error)
     }

@@ -9,17 +9,17 @@ use futures_util::stream::FuturesUnordered;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-use super::Family;
+use super::AddressFamily;
 
 /// How long the next address waits for the one before (RFC 8305 section 5).
 const STAGGER: Duration = Duration::from_millis(250);
 
 /// The addresses that may be used, families taking turns, the first one's first.
-pub(super) fn ordered(addresses: &[IpAddr], family: Family) -> Vec<IpAddr> {
+pub(super) fn ordered(addresses: &[IpAddr], family: AddressFamily) -> Vec<IpAddr> {
     let wanted = |address: &&IpAddr| match family {
-        Family::Any => true,
-        Family::V4 => address.is_ipv4(),
-        Family::V6 => address.is_ipv6(),
+        AddressFamily::Any => true,
+        AddressFamily::V4 => address.is_ipv4(),
+        AddressFamily::V6 => address.is_ipv6(),
     };
     let (first, second): (Vec<IpAddr>, Vec<IpAddr>) = {
         let usable: Vec<IpAddr> = addresses.iter().filter(wanted).copied().collect();
@@ -50,7 +50,7 @@ pub(super) struct SocketOptions {
 
 /// A connection.
 #[derive(Debug)]
-pub(super) struct Met {
+pub(super) struct ConnectedSocket {
     pub(super) stream: TcpStream,
     /// The address that took it.
     pub(super) address: SocketAddr,
@@ -64,7 +64,7 @@ pub(super) async fn connect(
     addresses: &[IpAddr],
     port: u16,
     options: SocketOptions,
-) -> io::Result<Met> {
+) -> io::Result<ConnectedSocket> {
     if let [address] = addresses {
         // Nobody to race with, nor to wait for.
         return prepared(dial(SocketAddr::new(*address, port)).await?, options);
@@ -75,9 +75,9 @@ pub(super) async fn connect(
     prepared(Box::pin(race(addresses, dial)).await?, options)
 }
 
-async fn dial(address: SocketAddr) -> io::Result<Met> {
+async fn dial(address: SocketAddr) -> io::Result<ConnectedSocket> {
     let begun = Instant::now();
-    Ok(Met {
+    Ok(ConnectedSocket {
         stream: TcpStream::connect(address).await?,
         address,
         took: begun.elapsed(),
@@ -114,7 +114,7 @@ where
 }
 
 /// Small writes go out at once, and the rest is as it is wanted.
-fn prepared(met: Met, options: SocketOptions) -> io::Result<Met> {
+fn prepared(met: ConnectedSocket, options: SocketOptions) -> io::Result<ConnectedSocket> {
     met.stream.set_nodelay(true)?;
     let socket = socket2::SockRef::from(&met.stream);
     // A system that knows no keep-alive or wants another size is no reason to fail.
@@ -138,7 +138,7 @@ mod tests {
 
     /// What becomes of an attempt to reach an address.
     #[derive(Debug, Clone, Copy)]
-    enum Fate {
+    enum AttemptScript {
         /// Neither an answer nor an error ever comes.
         Silent,
         /// An error comes at once.
@@ -148,7 +148,7 @@ mod tests {
     }
 
     /// Races addresses with these fates: the one that won, or nobody; when each was begun; and when it was over.
-    async fn raced(fates: &[Fate]) -> (Option<usize>, Vec<Duration>, Duration) {
+    async fn raced(fates: &[AttemptScript]) -> (Option<usize>, Vec<Duration>, Duration) {
         let (epoch, begun) = (Instant::now(), Mutex::new(Vec::new()));
         // An address's port is its place in the list.
         let address = |at| SocketAddr::from(([127, 0, 0, 1], u16::try_from(at).unwrap()));
@@ -157,9 +157,9 @@ mod tests {
             let at = usize::from(address.port());
             async move {
                 match fates[at] {
-                    Fate::Silent => std::future::pending().await,
-                    Fate::Refused => Err(io::ErrorKind::ConnectionRefused.into()),
-                    Fate::Reached(after) => {
+                    AttemptScript::Silent => std::future::pending().await,
+                    AttemptScript::Refused => Err(io::ErrorKind::ConnectionRefused.into()),
+                    AttemptScript::Reached(after) => {
                         sleep(after).await;
                         Ok(at)
                     }
@@ -184,7 +184,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a28_a_silent_address_costs_a_quarter_of_a_second_each() {
-        use Fate::{Reached, Silent};
+        use AttemptScript::{Reached, Silent};
         let (won, begun, over) = raced(&[Silent, Reached(Duration::ZERO)]).await;
         assert_eq!(won, Some(1));
         assert_near(&begun, &[0, 250]);
@@ -196,7 +196,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a28_a_refusal_brings_the_next_address_at_once() {
-        use Fate::{Reached, Refused};
+        use AttemptScript::{Reached, Refused};
         let (won, begun, _) = raced(&[Refused, Refused, Reached(Duration::ZERO)]).await;
         assert_eq!(won, Some(2));
         assert_near(&begun, &[0, 0, 0]);
@@ -206,7 +206,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a28_a_slow_address_may_still_win_and_a_quick_one_is_the_only_one_asked() {
-        use Fate::{Reached, Silent};
+        use AttemptScript::{Reached, Silent};
         let after = |ms| Reached(Duration::from_millis(ms));
         let (won, begun, over) = raced(&[after(300), Silent, after(0)]).await;
         assert_eq!(won, Some(0));
@@ -228,10 +228,10 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         assert_eq!(
-            text(Family::Any),
+            text(AddressFamily::Any),
             ["::1", "1.1.1.1", "::2", "2.2.2.2", "3.3.3.3"]
         );
-        assert_eq!(text(Family::V4), ["1.1.1.1", "2.2.2.2", "3.3.3.3"]);
-        assert_eq!(text(Family::V6), ["::1", "::2"]);
+        assert_eq!(text(AddressFamily::V4), ["1.1.1.1", "2.2.2.2", "3.3.3.3"]);
+        assert_eq!(text(AddressFamily::V6), ["::1", "::2"]);
     }
 }

@@ -9,8 +9,8 @@ use http::StatusCode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use url::Url;
 
-use super::{Stream, Target};
-use crate::auth::{ASKS, Authorization, Challenges, Sessions};
+use super::{Target, TransportStream};
+use crate::auth::{ASKS, AuthCache, AuthChallenges, Authorization};
 use crate::error::{Error, Kind, TlsProblem};
 use crate::proxy::Proxy;
 use crate::tls::refused_certificate;
@@ -25,39 +25,39 @@ const SAID: usize = 120;
 const INTERIM: usize = 16;
 
 /// The head of a proxy's answer.
-struct Head {
+struct ProxyResponseHead {
     status: StatusCode,
-    challenges: Challenges,
+    challenges: AuthChallenges,
     /// Whether the connection can carry another request: nothing is left of this answer.
     reusable: bool,
     /// What followed the head in the same read.
     early: Bytes,
     /// What the proxy says besides the status.
-    said: Option<Said>,
+    said: Option<ProxyReason>,
 }
 
 /// The words of a proxy that refuses: those of its status line, if they are its own, or squid's name for the reason.
 #[derive(Debug, thiserror::Error)]
 #[error("it says {0:?}")]
-struct Said(String);
+struct ProxyReason(String);
 
 /// What it asks for was not shown.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "it asked when the request had been sent, which cannot be sent twice; the next one will show them"
 )]
-struct Late;
+struct ProxyTimeout;
 
 /// Asks a proxy to connect to a target; answers a 407, and one that says that its nonce was used up, with the proxy's login, on a new
 /// connection if need be. Nothing of the login is shown before the proxy has said how it wants to see it, so that one with Digest never
 /// gets the password; `sessions` remembers that for later tunnels.
 pub(super) async fn tunnel<F>(
-    mut stream: Stream,
-    (target, proxy, sessions): (&Target, &Proxy, &Sessions),
+    mut stream: TransportStream,
+    (target, proxy, sessions): (&Target, &Proxy, &AuthCache),
     (url, again): (&Url, impl Fn() -> F),
-) -> Result<Stream, Error>
+) -> Result<TransportStream, Error>
 where
-    F: Future<Output = Result<Stream, Error>>,
+    F: Future<Output = Result<TransportStream, Error>>,
 {
     let shown = (proxy.login.as_ref()).and_then(|login| {
         let what = ("CONNECT", &*target.to_string());
@@ -78,12 +78,12 @@ where
 
 /// Shows a proxy that answered 407 what it asks for, as often as that is worth a try.
 async fn asked_again<F>(
-    (mut stream, mut head, mut shown): (Stream, Head, Option<Authorization>),
-    (target, proxy, sessions): (&Target, &Proxy, &Sessions),
+    (mut stream, mut head, mut shown): (TransportStream, ProxyResponseHead, Option<Authorization>),
+    (target, proxy, sessions): (&Target, &Proxy, &AuthCache),
     (url, again): (&Url, impl Fn() -> F),
-) -> Result<Stream, Error>
+) -> Result<TransportStream, Error>
 where
-    F: Future<Output = Result<Stream, Error>>,
+    F: Future<Output = Result<TransportStream, Error>>,
 {
     let (peer, target_text) = (proxy.key(), target.to_string());
     let what = ("CONNECT", &*target_text);
@@ -113,10 +113,14 @@ where
 }
 
 /// What a proxy's last answer comes to.
-fn settled(stream: Stream, head: Head, url: &Url) -> Result<Stream, Error> {
+fn settled(
+    stream: TransportStream,
+    head: ProxyResponseHead,
+    url: &Url,
+) -> Result<TransportStream, Error> {
     match head.status {
         status if status.is_success() && head.early.is_empty() => Ok(stream),
-        status if status.is_success() => Ok(Stream::Rewound(head.early, Box::new(stream))),
+        status if status.is_success() => Ok(TransportStream::Rewound(head.early, Box::new(stream))),
         StatusCode::PROXY_AUTHENTICATION_REQUIRED => Err(unwelcome(&head.challenges, false, url)),
         status => {
             let error = Error::new(Kind::ProxyRefused(Some(status)), url);
@@ -129,21 +133,21 @@ fn settled(stream: Stream, head: Head, url: &Url) -> Result<Stream, Error> {
 }
 
 /// The proxy wants to see credentials, or others; or has asked too late.
-pub(super) fn unwelcome(challenges: &Challenges, is_late: bool, url: &Url) -> Error {
+pub(super) fn unwelcome(challenges: &AuthChallenges, is_late: bool, url: &Url) -> Error {
     let error = Error::new(Kind::ProxyAuth(challenges.realm()), url);
     match challenges.unspoken() {
         Some(ways) => error.because(ways),
-        None if is_late => error.because(Late),
+        None if is_late => error.because(ProxyTimeout),
         None => error,
     }
 }
 
 async fn ask(
-    stream: &mut Stream,
+    stream: &mut TransportStream,
     (target, proxy): (&Target, &Proxy),
     shown: Option<&Authorization>,
     url: &Url,
-) -> Result<Head, Error> {
+) -> Result<ProxyResponseHead, Error> {
     let closed = |e: std::io::Error| {
         // In TLS 1.3 that is said when the handshake is over on our side.
         let kind = match refused_certificate(&e) {
@@ -183,7 +187,7 @@ async fn ask(
         let head = buffer.split_to(length);
         let head = parse(&head).ok_or_else(|| Error::new(Kind::Protocol, url))?;
         if !head.status.is_informational() {
-            return Ok(Head {
+            return Ok(ProxyResponseHead {
                 early: buffer.freeze(),
                 ..head
             });
@@ -209,7 +213,7 @@ fn end_of_head(buffer: &[u8]) -> Option<usize> {
 }
 
 /// Bytes, not text: a realm may be in any charset.
-fn parse(head: &[u8]) -> Option<Head> {
+fn parse(head: &[u8]) -> Option<ProxyResponseHead> {
     let mut lines = head.split(|byte| *byte == b'\n');
     let first = String::from_utf8_lossy(lines.next()?);
     let mut words = first.split_ascii_whitespace();
@@ -219,7 +223,7 @@ fn parse(head: &[u8]) -> Option<Head> {
     let status = StatusCode::from_bytes(words.next()?.as_bytes()).ok()?;
     let reason = words.collect::<Vec<_>>().join(" ");
     let (mut challenges, mut length, mut close, mut chunked) =
-        (Challenges::default(), None, false, false);
+        (AuthChallenges::default(), None, false, false);
     let mut said = Some(reason).filter(|reason| {
         !reason.is_empty()
             && !status
@@ -240,13 +244,13 @@ fn parse(head: &[u8]) -> Option<Head> {
             _ => {}
         }
     }
-    Some(Head {
+    Some(ProxyResponseHead {
         status,
         challenges,
         // What speaks 1.0 closes.
         reusable: !close && !chunked && length == Some(0) && version != "HTTP/1.0",
         early: Bytes::new(),
-        said: said.map(|said| Said(said.chars().take(SAID).collect())),
+        said: said.map(|said| ProxyReason(said.chars().take(SAID).collect())),
     })
 }
 

@@ -25,31 +25,31 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use http::HeaderMap;
 use http::header::PROXY_AUTHENTICATE;
-use through::Errand;
+use through::ProxyHandshake;
 use tokio::time::{Instant, timeout};
 use url::Url;
 
-use dns::Dns;
-pub use dns::{Pin, Resolver};
-pub use stream::Stream;
+use dns::DnsResolver;
+pub use dns::{PinnedAddress, ResolverChoice};
+pub use stream::TransportStream;
 pub use sys::set_low_water;
-pub use target::{ConnectorConfig, Family, Target, TargetError};
+pub use target::{AddressFamily, ConnectorConfig, Target, TargetError};
 pub(crate) use target::{named, port_number};
-pub use tcp::{Gauge, Tcp};
+pub use tcp::{ReadGauge, TcpTransport};
 
-use crate::auth::{Authorization, Challenges, Sessions};
+use crate::auth::{AuthCache, AuthChallenges, Authorization};
 use crate::error::{ConfigError, Error, Kind};
-use crate::limit::Limit;
-use crate::offered::Peer;
+use crate::limit::RateLimit;
+use crate::offered::TlsPeer;
 use crate::proxy::Proxy;
-use crate::tls::{Tls, TlsOptions};
+use crate::tls::{TlsClient, TlsOptions};
 use eyeballs::SocketOptions;
 
 /// A stream that was made, and how long its steps took.
 #[derive(Debug)]
-pub struct Reached {
+pub struct ConnectedStream {
     /// The stream.
-    pub stream: Stream,
+    pub stream: TransportStream,
     /// The peer of the TCP connection: the target, or the proxy.
     pub peer: SocketAddr,
     /// Looking up the name.
@@ -65,17 +65,17 @@ pub struct Reached {
 /// Makes streams. Cloning is cheap and shares the name cache.
 #[derive(Debug, Clone)]
 pub struct Connector {
-    shared: Arc<Shared>,
+    shared: Arc<ConnectorState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct ConnectorState {
     config: ConnectorConfig,
-    dns: Dns,
-    tls: Tls,
-    limit: Option<Limit>,
+    dns: DnsResolver,
+    tls: TlsClient,
+    limit: Option<RateLimit>,
     /// What each HTTP proxy wants to see.
-    proxies: Sessions,
+    proxies: AuthCache,
 }
 
 impl Connector {
@@ -84,18 +84,18 @@ impl Connector {
     /// # Errors
     /// Certificates or keys that cannot be used.
     pub fn new(config: ConnectorConfig, tls: TlsOptions) -> Result<Self, ConfigError> {
-        let dns = Dns::new(
+        let dns = DnsResolver::new(
             config.pins.clone(),
             (config.resolver, config.dns_servers.clone()),
             config.connect_timeout,
         );
-        let limit = config.limit_rate.map(Limit::new);
-        let shared = Shared {
+        let limit = config.limit_rate.map(RateLimit::new);
+        let shared = ConnectorState {
             config,
             dns,
-            tls: Tls::new(tls)?,
+            tls: TlsClient::new(tls)?,
             limit,
-            proxies: Sessions::default(),
+            proxies: AuthCache::default(),
         };
         Ok(Self {
             shared: Arc::new(shared),
@@ -109,7 +109,7 @@ impl Connector {
     }
 
     /// What HTTP proxies want to see: learnt on CONNECT and on requests in absolute-form alike.
-    pub(crate) fn proxies(&self) -> &Sessions {
+    pub(crate) fn proxies(&self) -> &AuthCache {
         &self.shared.proxies
     }
 
@@ -129,7 +129,7 @@ impl Connector {
         shown: Option<&Authorization>,
         request: (&str, &str),
     ) -> Option<Authorization> {
-        let challenges = Challenges::of(fields.get_all(PROXY_AUTHENTICATE));
+        let challenges = AuthChallenges::of(fields.get_all(PROXY_AUTHENTICATE));
         let login = proxy.login.as_ref()?;
         self.proxies()
             .retried(&proxy.key(), (&challenges, shown), (login, request))
@@ -139,7 +139,7 @@ impl Connector {
     /// there is one; a request that cannot be sent twice may be asked too late.
     #[must_use]
     pub fn unwelcome((proxy, fields): (&Proxy, &HeaderMap), is_shown: bool, url: &Url) -> Error {
-        let challenges = Challenges::of(fields.get_all(PROXY_AUTHENTICATE));
+        let challenges = AuthChallenges::of(fields.get_all(PROXY_AUTHENTICATE));
         let is_late = proxy.login.is_some() && !is_shown;
         http_proxy::unwelcome(&challenges, is_late, url).through(proxy)
     }
@@ -163,7 +163,7 @@ impl Connector {
         target: &Target,
         proxies: &[&Proxy],
         url: &Url,
-    ) -> Result<Reached, Error> {
+    ) -> Result<ConnectedStream, Error> {
         match proxies.first() {
             Some(proxy) => self.turn(&proxys(proxy)).await,
             None => self.turn(target).await,
@@ -182,9 +182,9 @@ impl Connector {
         limit: Duration,
         target: &Target,
         (proxies, url): (&[&Proxy], &Url),
-    ) -> Result<Reached, Error> {
+    ) -> Result<ConnectedStream, Error> {
         let first = proxies.first().copied();
-        let errand = Errand::new(url);
+        let errand = ProxyHandshake::new(url);
         let late = || match first {
             // Told apart from a target that is slow: then it is not the proxy that is at fault.
             Some(proxy) if !errand.is_past_first() => timed_out(&proxys(proxy), first, url),
@@ -197,7 +197,11 @@ impl Connector {
     ///
     /// # Errors
     /// As [`Connector::connect`].
-    pub async fn connect_to_proxy(&self, proxy: &Proxy, url: &Url) -> Result<Reached, Error> {
+    pub async fn connect_to_proxy(
+        &self,
+        proxy: &Proxy,
+        url: &Url,
+    ) -> Result<ConnectedStream, Error> {
         self.turn(&proxys(proxy)).await;
         let limit = self.shared.config.connect_timeout;
         self.connect_to_last_within(limit, &[proxy], url).await
@@ -213,11 +217,11 @@ impl Connector {
         limit: Duration,
         proxies: &[&Proxy],
         url: &Url,
-    ) -> Result<Reached, Error> {
+    ) -> Result<ConnectedStream, Error> {
         let (Some((last, before)), Some(first)) = (proxies.split_last(), proxies.first()) else {
             return Err(Error::new(Kind::Request, url));
         };
-        let errand = Errand::new(url);
+        let errand = ProxyHandshake::new(url);
         let late = || match errand.is_past_first() {
             true => timed_out(&proxys(last), Some(first), url),
             false => timed_out(&proxys(first), Some(first), url),
@@ -231,10 +235,10 @@ impl Connector {
     /// [`Kind::Tls`] with what is wrong, [`Kind::Closed`], [`Kind::ConnectTimeout`].
     pub async fn secure(
         &self,
-        reached: Reached,
-        peer: Peer<'_>,
+        reached: ConnectedStream,
+        peer: TlsPeer<'_>,
         url: &Url,
-    ) -> Result<Reached, Error> {
+    ) -> Result<ConnectedStream, Error> {
         let spent = reached.dns + reached.connect;
         let left = self.shared.config.connect_timeout.saturating_sub(spent);
         self.secure_within(left, reached, (peer, url)).await
@@ -247,9 +251,9 @@ impl Connector {
     pub async fn secure_within(
         &self,
         limit: Duration,
-        reached: Reached,
-        (peer, url): (Peer<'_>, &Url),
-    ) -> Result<Reached, Error> {
+        reached: ConnectedStream,
+        (peer, url): (TlsPeer<'_>, &Url),
+    ) -> Result<ConnectedStream, Error> {
         // The peer of the stream may be a proxy.
         let target = Target::of(url).unwrap_or_else(|| Target {
             host: peer.host.to_owned(),
@@ -258,7 +262,7 @@ impl Connector {
         let way = async {
             let begun = Instant::now();
             let stream = self.shared.tls.connect(reached.stream, peer, url).await?;
-            Ok(Reached {
+            Ok(ConnectedStream {
                 stream,
                 tls: begun.elapsed(),
                 ..reached
@@ -289,7 +293,7 @@ impl Connector {
         let addresses = eyeballs::ordered(&addresses, self.shared.config.family);
         if addresses.is_empty() {
             let kind = match self.shared.config.family {
-                Family::Any => Kind::NoSuchHost(target.host.clone()),
+                AddressFamily::Any => Kind::NoSuchHost(target.host.clone()),
                 only => Kind::NoAddress(target.host.clone(), only),
             };
             return Err(Error::new(kind, url));
@@ -297,19 +301,19 @@ impl Connector {
         Ok((addresses, begun.elapsed()))
     }
 
-    async fn tcp(&self, target: &Target, url: &Url) -> Result<Reached, Error> {
+    async fn tcp(&self, target: &Target, url: &Url) -> Result<ConnectedStream, Error> {
         let (addresses, dns) = self.resolve(target, url).await?;
         let begun = Instant::now();
         let limit = self.shared.limit.as_ref();
         let options = SocketOptions {
             keepalive: self.shared.config.keepalive,
-            buffer: limit.map(Limit::buffer),
+            buffer: limit.map(RateLimit::buffer),
         };
         let connected = eyeballs::connect(&addresses, target.port, options).await;
         let met =
             connected.map_err(|e| Error::new(Kind::Connect(target.to_string()), url).because(e))?;
-        Ok(Reached {
-            stream: Stream::Tcp(Tcp::new(met.stream, limit.cloned())),
+        Ok(ConnectedStream {
+            stream: TransportStream::Tcp(TcpTransport::new(met.stream, limit.cloned())),
             peer: met.address,
             dns,
             connect: begun.elapsed(),

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use url::Url;
 
-use super::{Stream, Target};
+use super::{Target, TransportStream};
 use crate::error::{Error, Kind};
 use crate::proxy::Proxy;
 use crate::refusal::of_reply;
@@ -17,28 +17,28 @@ const PASSWORD: u8 = 2;
 
 /// Asks a proxy to connect to a target.
 pub(super) async fn tunnel(
-    mut stream: Stream,
+    mut stream: TransportStream,
     target: &Target,
     proxy: &Proxy,
     url: &Url,
-) -> Result<Stream, Error> {
+) -> Result<TransportStream, Error> {
     let done = handshake(&mut stream, target, proxy).await;
     match done {
         Ok(()) => Ok(stream),
-        Err(Refusal::Auth) => Err(Error::new(Kind::ProxyAuth(None), url)),
-        Err(Refusal::Code(code)) => {
+        Err(SocksError::Auth) => Err(Error::new(Kind::ProxyAuth(None), url)),
+        Err(SocksError::Code(code)) => {
             Err(Error::new(Kind::ProxyRefused(None), url).because(of_reply(code)))
         }
         // Its text would say no more.
-        Err(Refusal::Io(error)) if error.kind() == io::ErrorKind::InvalidData => {
+        Err(SocksError::Io(error)) if error.kind() == io::ErrorKind::InvalidData => {
             Err(Error::new(Kind::NotSocks, url))
         }
-        Err(Refusal::Io(error)) => Err(Error::new(Kind::Closed, url).because(error)),
+        Err(SocksError::Io(error)) => Err(Error::new(Kind::Closed, url).because(error)),
     }
 }
 
 /// Why a proxy did not connect us.
-enum Refusal {
+enum SocksError {
     /// It wants credentials, or others.
     Auth,
     /// Its reply's code.
@@ -47,13 +47,17 @@ enum Refusal {
     Io(io::Error),
 }
 
-impl From<io::Error> for Refusal {
+impl From<io::Error> for SocksError {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
 }
 
-async fn handshake(stream: &mut Stream, target: &Target, proxy: &Proxy) -> Result<(), Refusal> {
+async fn handshake(
+    stream: &mut TransportStream,
+    target: &Target,
+    proxy: &Proxy,
+) -> Result<(), SocksError> {
     let methods: &[u8] = if proxy.login.is_some() {
         &[VERSION, 2, NO_AUTH, PASSWORD]
     } else {
@@ -74,16 +78,16 @@ async fn handshake(stream: &mut Stream, target: &Target, proxy: &Proxy) -> Resul
             let mut answer = [0; 2];
             stream.read_exact(&mut answer).await?;
             if answer[1] != 0 {
-                return Err(Refusal::Auth);
+                return Err(SocksError::Auth);
             }
         }
-        ([VERSION, _], _) => return Err(Refusal::Auth),
+        ([VERSION, _], _) => return Err(SocksError::Auth),
         _ => return Err(io::Error::from(io::ErrorKind::InvalidData).into()),
     }
     connect(stream, target).await
 }
 
-async fn connect(stream: &mut Stream, target: &Target) -> Result<(), Refusal> {
+async fn connect(stream: &mut TransportStream, target: &Target) -> Result<(), SocksError> {
     let mut request = vec![VERSION, 1, 0];
     match target.host.parse() {
         Ok(IpAddr::V4(address)) => {
@@ -108,7 +112,7 @@ async fn connect(stream: &mut Stream, target: &Target) -> Result<(), Refusal> {
         return Err(io::Error::from(io::ErrorKind::InvalidData).into());
     }
     if reply[1] != 0 {
-        return Err(Refusal::Code(reply[1]));
+        return Err(SocksError::Code(reply[1]));
     }
     // The address it is bound to, of no use here, must be read to its last byte: what follows is the target's.
     let length = match reply[3] {

@@ -9,26 +9,26 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-use super::tcp::{Gauge, Tcp};
-use crate::records::Records;
+use super::tcp::{ReadGauge, TcpTransport};
+use crate::records::TlsReadBuffer;
 use crate::tls::refused_certificate;
 use crate::tls_words::reworded;
 
 /// A stream to a peer.
 #[derive(Debug)]
-pub enum Stream {
+pub enum TransportStream {
     /// Plain TCP.
-    Tcp(Tcp),
+    Tcp(TcpTransport),
     /// TLS over any stream, a proxy's tunnel among them.
-    Tls(Box<TlsStream<Records<Self>>>),
+    Tls(Box<TlsStream<TlsReadBuffer<Self>>>),
     /// A stream of which some bytes were read already, with a proxy's answer: they come first.
     Rewound(Bytes, Box<Self>),
 }
 
-impl Stream {
+impl TransportStream {
     /// The gauge of the TCP stream at the bottom.
     #[must_use]
-    pub fn gauge(&self) -> Gauge {
+    pub fn gauge(&self) -> ReadGauge {
         match self {
             Self::Tcp(stream) => stream.gauge(),
             Self::Tls(stream) => stream.get_ref().0.stream().gauge(),
@@ -76,7 +76,7 @@ impl Stream {
     }
 }
 
-impl AsyncRead for Stream {
+impl AsyncRead for TransportStream {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -111,15 +111,15 @@ impl AsyncRead for Stream {
 macro_rules! carried {
     ($self:ident, $stream:ident => $call:expr) => {
         match $self.get_mut() {
-            Stream::Tcp(stream) => {
+            TransportStream::Tcp(stream) => {
                 let $stream = Pin::new(stream);
                 $call
             }
-            Stream::Tls(stream) => {
+            TransportStream::Tls(stream) => {
                 let $stream = Pin::new(stream.as_mut());
                 $call
             }
-            Stream::Rewound(_, stream) => {
+            TransportStream::Rewound(_, stream) => {
                 let $stream = Pin::new(stream.as_mut());
                 $call
             }
@@ -127,7 +127,7 @@ macro_rules! carried {
     };
 }
 
-impl AsyncWrite for Stream {
+impl AsyncWrite for TransportStream {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use url::Url;
 
-use super::{Pin, Resolver};
+use super::{PinnedAddress, ResolverChoice};
 
 /// Which addresses may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Family {
+pub enum AddressFamily {
     /// All, IPv6 first, both raced (RFC 8305).
     #[default]
     Any,
@@ -20,7 +20,7 @@ pub enum Family {
     V6,
 }
 
-impl std::fmt::Display for Family {
+impl std::fmt::Display for AddressFamily {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Any => "IP",
@@ -141,11 +141,11 @@ pub struct ConnectorConfig {
     /// The longest that the whole way may take: name, TCP, proxy and TLS.
     pub connect_timeout: Duration,
     /// Which addresses may be used.
-    pub family: Family,
+    pub family: AddressFamily,
     /// Addresses told beforehand (`--resolve`): these names are not looked up.
-    pub pins: Vec<Pin>,
+    pub pins: Vec<PinnedAddress>,
     /// Who looks up the others.
-    pub resolver: Resolver,
+    pub resolver: ResolverChoice,
     /// Name servers to ask in place of the system's, by our own resolver and with nobody asked instead of them. Names that mean
     /// something on this machine alone are still the system's.
     pub dns_servers: Vec<SocketAddr>,
@@ -160,9 +160,9 @@ impl Default for ConnectorConfig {
         // A lost SYN is sent again after 1, 3 and 7 seconds; by 15 a host that lives has answered.
         Self {
             connect_timeout: Duration::from_secs(15),
-            family: Family::default(),
+            family: AddressFamily::default(),
             pins: Vec::new(),
-            resolver: Resolver::default(),
+            resolver: ResolverChoice::default(),
             dns_servers: Vec::new(),
             limit_rate: None,
             keepalive: Some(Duration::from_secs(60)),

@@ -18,14 +18,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::limit::Limit;
+use crate::limit::RateLimit;
 
 /// What a stream at the bottom and the reader at the top tell each other past everything between. Clones are one gauge.
 #[derive(Debug, Clone, Default)]
-pub struct Gauge(Arc<Readings>);
+pub struct ReadGauge(Arc<GaugeReadings>);
 
 #[derive(Debug, Default)]
-struct Readings {
+struct GaugeReadings {
     /// How many bytes are worth being woken for; 0 is as good as 1. Set above, obeyed below at the next read.
     low_water: AtomicU32,
     /// Bytes that were read from the socket. Set below.
@@ -34,7 +34,7 @@ struct Readings {
     refused: AtomicBool,
 }
 
-impl Gauge {
+impl ReadGauge {
     /// Moves the low-water mark; 1 is to be woken for every byte.
     pub fn set_low_water(&self, bytes: u32) {
         self.0.low_water.store(bytes, Ordering::Relaxed);
@@ -63,33 +63,33 @@ impl Gauge {
     }
 }
 
-/// TCP with a [`Gauge`], and with a rate limit if there is one.
+/// TCP with a [`ReadGauge`], and with a rate limit if there is one.
 #[derive(Debug)]
-pub struct Tcp {
+pub struct TcpTransport {
     stream: TcpStream,
-    gauge: Gauge,
+    gauge: ReadGauge,
     /// Where the kernel has the low-water mark.
     mark: u32,
     /// The limit, and when the next byte may be read.
-    pace: Option<Pace>,
+    pace: Option<ReadRateLimit>,
 }
 
 #[derive(Debug)]
-struct Pace {
-    limit: Limit,
+struct ReadRateLimit {
+    limit: RateLimit,
     /// Boxed once for the stream's life; only moved later.
     due: Pin<Box<Sleep>>,
 }
 
-impl Tcp {
-    pub(super) fn new(stream: TcpStream, limit: Option<Limit>) -> Self {
-        let pace = limit.map(|limit| Pace {
+impl TcpTransport {
+    pub(super) fn new(stream: TcpStream, limit: Option<RateLimit>) -> Self {
+        let pace = limit.map(|limit| ReadRateLimit {
             limit,
             due: Box::pin(sleep_until(Instant::now())),
         });
         Self {
             stream,
-            gauge: Gauge::default(),
+            gauge: ReadGauge::default(),
             mark: 1,
             pace,
         }
@@ -108,7 +108,7 @@ impl Tcp {
         &self.stream
     }
 
-    pub(super) fn gauge(&self) -> Gauge {
+    pub(super) fn gauge(&self) -> ReadGauge {
         self.gauge.clone()
     }
 
@@ -128,7 +128,7 @@ impl Tcp {
     }
 }
 
-impl AsyncRead for Tcp {
+impl AsyncRead for TcpTransport {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -150,7 +150,7 @@ impl AsyncRead for Tcp {
     }
 }
 
-impl Pace {
+impl ReadRateLimit {
     /// Reads when it is time, and no more than a turn's worth.
     fn poll_read(
         &mut self,
@@ -169,7 +169,7 @@ impl Pace {
     }
 }
 
-impl AsyncWrite for Tcp {
+impl AsyncWrite for TcpTransport {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

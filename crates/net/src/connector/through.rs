@@ -5,25 +5,25 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use haul_plan::Offer;
+use haul_plan::AlpnOffer;
 use tokio::time::Instant;
 use url::Url;
 
-use super::{Connector, Reached, Stream, Target, http_proxy, proxys, socks5};
+use super::{ConnectedStream, Connector, Target, TransportStream, http_proxy, proxys, socks5};
 use crate::error::{Error, Kind};
-use crate::offered::Peer;
+use crate::offered::TlsPeer;
 use crate::proxy::{Proxy, ProxyScheme};
-use crate::standing::Standing;
+use crate::standing::CredentialScope;
 
 /// What errors speak of, and how far a connection has come.
 #[derive(Debug)]
-pub(super) struct Errand<'a> {
+pub(super) struct ProxyHandshake<'a> {
     url: &'a Url,
     /// Whether the first proxy was reached: what takes too long after that is not for want of it.
     is_past_first: AtomicBool,
 }
 
-impl<'a> Errand<'a> {
+impl<'a> ProxyHandshake<'a> {
     pub(super) fn new(url: &'a Url) -> Self {
         Self {
             url,
@@ -42,8 +42,8 @@ impl Connector {
         &self,
         target: &Target,
         proxies: &[&Proxy],
-        errand: &Errand<'_>,
-    ) -> Result<Reached, Error> {
+        errand: &ProxyHandshake<'_>,
+    ) -> Result<ConnectedStream, Error> {
         let url = errand.url;
         let Some((last, before)) = proxies.split_last() else {
             return self.tcp(target, url).await;
@@ -64,7 +64,7 @@ impl Connector {
             ProxyScheme::Socks5h => socks5::tunnel(reached.stream, target, last, url).await,
         };
         let connect = reached.connect + begun.elapsed();
-        Ok(Reached {
+        Ok(ConnectedStream {
             stream: through.map_err(|error| error.through(last))?,
             connect,
             round_trip: connect,
@@ -77,8 +77,8 @@ impl Connector {
         &self,
         proxy: &Proxy,
         before: &[&Proxy],
-        errand: &Errand<'_>,
-    ) -> Result<Reached, Error> {
+        errand: &ProxyHandshake<'_>,
+    ) -> Result<ConnectedStream, Error> {
         let (target, url) = (proxys(proxy), errand.url);
         let reached = if before.is_empty() {
             let reached = self.tcp(&target, url).await;
@@ -96,10 +96,10 @@ impl Connector {
     /// TLS with a proxy that wants it.
     async fn encrypted(
         &self,
-        mut reached: Reached,
+        mut reached: ConnectedStream,
         proxy: &Proxy,
         url: &Url,
-    ) -> Result<Reached, Error> {
+    ) -> Result<ConnectedStream, Error> {
         if proxy.scheme != ProxyScheme::Https {
             return Ok(reached);
         }
@@ -107,10 +107,10 @@ impl Connector {
         reached.stream = match &proxy.tls {
             Some(own) => Box::pin(own.connect(reached.stream, &proxy.host, url)).await?,
             None => {
-                let peer = Peer {
+                let peer = TlsPeer {
                     host: &proxy.host,
-                    standing: Standing::Other,
-                    offer: Offer::Http1,
+                    standing: CredentialScope::Other,
+                    offer: AlpnOffer::Http1,
                 };
                 Box::pin(self.shared.tls.connect(reached.stream, peer, url)).await?
             }
@@ -122,12 +122,12 @@ impl Connector {
     /// Through a SOCKS5 proxy to the first of a target's addresses that it reaches, over a new connection for each.
     async fn to_any_address<F>(
         &self,
-        mut stream: Stream,
+        mut stream: TransportStream,
         (target, proxy): (&Target, &Proxy),
         (url, again): (&Url, impl Fn() -> F),
-    ) -> Result<Stream, Error>
+    ) -> Result<TransportStream, Error>
     where
-        F: Future<Output = Result<Stream, Error>>,
+        F: Future<Output = Result<TransportStream, Error>>,
     {
         let (addresses, _) = self.resolve(target, url).await?;
         let mut addresses = addresses.into_iter().peekable();

@@ -11,24 +11,24 @@ const ENOUGH: usize = 8;
 
 /// Why a connection is for one request at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Apart {
+pub(crate) enum Http2Ineligible {
     /// The way is a short one, as far as is known.
-    Near(Waits),
+    Near(RouteLatency),
     /// The origin has nothing else, or wants nothing else.
     Lasting,
 }
 
 /// How long a route took to answer: in handshakes, and from requests to heads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Waits {
+pub(crate) struct RouteLatency {
     least: Duration,
     count: usize,
 }
 
-impl Apart {
+impl Http2Ineligible {
     pub(crate) fn near() -> Self {
         let least = Duration::MAX;
-        Self::Near(Waits { least, count: 0 })
+        Self::Near(RouteLatency { least, count: 0 })
     }
 
     /// A handshake or an answer took so long. Tells the least that any has taken, if the way may be judged by that.
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn the_quickest_of_enough_answers_tells_how_long_the_way_is() {
-        let mut apart = Apart::near();
+        let mut apart = Http2Ineligible::near();
         for _ in 1..ENOUGH {
             assert_eq!(apart.waited(LONG), None);
         }
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn what_is_lasting_is_judged_by_nothing() {
-        let mut apart = Apart::Lasting;
+        let mut apart = Http2Ineligible::Lasting;
         assert!((0..ENOUGH * 2).all(|_| apart.waited(LONG).is_none()));
     }
 }

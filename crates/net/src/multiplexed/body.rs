@@ -9,17 +9,17 @@ use h2::RecvStream;
 use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, Request, Response};
 
-use super::slot::Slot;
-use crate::broke::Broke;
-use crate::stall::Stall;
+use super::slot::StreamLease;
+use crate::broke::ExchangeError;
+use crate::stall::ReadTimeout;
 
 /// A body on its way. Dropped before its end, it tells the peer to send no more of it; the connection goes on.
 #[derive(Debug)]
-pub(crate) struct Body {
+pub(crate) struct Http2Body {
     // The order matters: what is dropped first frees what the slot then gives to another.
     incoming: RecvStream,
-    slot: Slot,
-    stall: Stall,
+    slot: StreamLease,
+    stall: ReadTimeout,
     /// Bytes still to come, if the head told.
     remaining: Option<u64>,
     /// Heads and pieces that had come over the whole connection when the last of this was read.
@@ -28,22 +28,22 @@ pub(crate) struct Body {
     ended: bool,
 }
 
-impl Body {
+impl Http2Body {
     /// Sends a request and waits for its head; one limit for the whole of it.
     pub(crate) async fn of(
-        slot: Slot,
+        slot: StreamLease,
         request: Request<()>,
-        mut stall: Stall,
-    ) -> Result<Response<Self>, (Broke, Slot)> {
+        mut stall: ReadTimeout,
+    ) -> Result<Response<Self>, (ExchangeError, StreamLease)> {
         let mut answer = match slot.connection().send(request) {
             Ok(answer) => answer,
-            Err(error) => return Err((Broke::Http2(error), slot)),
+            Err(error) => return Err((ExchangeError::Http2(error), slot)),
         };
         stall.begin();
         let heard = slot.connection().heard();
         let head = poll_fn(|cx| match Pin::new(&mut answer).poll(cx) {
-            Poll::Ready(head) => Poll::Ready(head.map_err(Broke::Http2)),
-            Poll::Pending => stall.poll_limit(cx).map(|()| Err(Broke::Stalled)),
+            Poll::Ready(head) => Poll::Ready(head.map_err(ExchangeError::Http2)),
+            Poll::Pending => stall.poll_limit(cx).map(|()| Err(ExchangeError::Stalled)),
         });
         match head.await {
             Ok(head) => {
@@ -51,7 +51,7 @@ impl Body {
                 Ok(Self::new(head, slot, stall))
             }
             Err(broke) => {
-                if matches!(broke, Broke::Stalled) {
+                if matches!(broke, ExchangeError::Stalled) {
                     slot.stood_still(heard);
                 }
                 Err((broke, slot))
@@ -59,7 +59,7 @@ impl Body {
         }
     }
 
-    fn new(answer: Response<RecvStream>, slot: Slot, stall: Stall) -> Response<Self> {
+    fn new(answer: Response<RecvStream>, slot: StreamLease, stall: ReadTimeout) -> Response<Self> {
         let (head, incoming) = answer.into_parts();
         let remaining = if incoming.is_end_stream() {
             Some(0)
@@ -86,25 +86,28 @@ impl Body {
     pub(crate) fn poll_piece(
         &mut self,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Option<Bytes>, Broke>> {
+    ) -> Poll<Result<Option<Bytes>, ExchangeError>> {
         if let Poll::Ready(piece) = self.poll_now(cx) {
             return Poll::Ready(piece);
         }
         std::task::ready!(self.stall.poll_silence(0, cx));
         self.slot.stood_still(self.heard);
-        Poll::Ready(Err(Broke::Stalled))
+        Poll::Ready(Err(ExchangeError::Stalled))
     }
 
     /// The next piece of data; trailers are passed over. A body whose length is not what its head said is an error, which h2
     /// sees to; so is one that was reset for no reason at all, which is how a peer says that it is not whole.
-    pub(crate) fn poll_now(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Broke>> {
+    pub(crate) fn poll_now(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, ExchangeError>> {
         loop {
             match std::task::ready!(self.incoming.poll_data(cx)) {
                 None => {
                     self.ended = true;
                     return Poll::Ready(Ok(None));
                 }
-                Some(Err(error)) => return Poll::Ready(Err(Broke::Http2(error))),
+                Some(Err(error)) => return Poll::Ready(Err(ExchangeError::Http2(error))),
                 Some(Ok(data)) => {
                     // Whoever holds the piece keeps it alive, but the next may come. That fails for a stream that is no more.
                     let _ = self.incoming.flow_control().release_capacity(data.len());

@@ -8,7 +8,7 @@ use h2::client::{Builder, ResponseFuture, SendRequest};
 use http::Request;
 use tokio::task::JoinSet;
 
-use crate::connector::{Gauge, Stream};
+use crate::connector::{ReadGauge, TransportStream};
 
 /// What a peer may send of one body before it is read, in bytes: a small file comes in one go, on any way.
 const STREAM_WINDOW: u32 = 1024 * 1024;
@@ -34,10 +34,10 @@ const GIVEN_UP: usize = 1_000;
 
 /// An HTTP/2 connection. Dropped, it closes, whoever still waits for something.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub(crate) struct Http2Connection {
     sender: SendRequest<Bytes>,
     /// How TLS ended.
-    pub(crate) gauge: Gauge,
+    pub(crate) gauge: ReadGauge,
     /// Whether no further request should go over it, though it is not closed.
     condemned: AtomicBool,
     /// Heads and pieces of bodies that came, of any request. Bytes would not tell: a peer that answers pings may do nothing else.
@@ -46,9 +46,9 @@ pub(crate) struct Connection {
     _driver: JoinSet<()>,
 }
 
-impl Connection {
+impl Http2Connection {
     /// Makes a stream an HTTP/2 connection. The peer need not have said a word yet.
-    pub(crate) async fn over(stream: Stream) -> Result<Self, h2::Error> {
+    pub(crate) async fn over(stream: TransportStream) -> Result<Self, h2::Error> {
         let gauge = stream.gauge();
         let (sender, driver) = Builder::new()
             .enable_push(false)

@@ -12,9 +12,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::Connection;
-use super::apart::Apart;
-use super::slot::{Opening, Slot};
+use super::Http2Connection;
+use super::apart::Http2Ineligible;
+use super::slot::{ConnectionReservation, StreamLease};
 use crate::error::Error;
 use crate::pool::REST;
 
@@ -27,19 +27,19 @@ const PATIENCE: usize = 64;
 
 /// One route.
 #[derive(Debug)]
-pub(crate) struct Host {
-    state: Mutex<State>,
+pub(crate) struct Http2Host {
+    state: Mutex<Http2HostState>,
     /// There is room, or a connection was made, or could not be.
     pub(super) changed: Notify,
 }
 
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct Http2HostState {
     /// Whether each request goes over a connection of its own, and why.
-    pub(super) separate: Option<Apart>,
+    pub(super) separate: Option<Http2Ineligible>,
     /// The least that an answer has taken, where that showed that the way is longer than connecting told.
     pub(super) wait: Option<Duration>,
-    pub(super) lanes: Vec<Lane>,
+    pub(super) lanes: Vec<PooledHttp2Connection>,
     /// How many lanes there may be; fewer for a peer that would not have another.
     pub(super) most: usize,
     /// How many requests the peer was seen to take on a connection, if that is fewer than it says.
@@ -47,16 +47,16 @@ pub(super) struct State {
     /// Requests that were not refused since the limit was last moved.
     pub(super) welcome: usize,
     /// A connection that is being made.
-    pub(super) flight: Option<Arc<Flight>>,
+    pub(super) flight: Option<Arc<PendingConnection>>,
     /// What the next lane is called.
     pub(super) next: u64,
 }
 
 /// A connection and who is on it.
 #[derive(Debug)]
-pub(super) struct Lane {
+pub(super) struct PooledHttp2Connection {
     pub(super) name: u64,
-    pub(super) connection: Arc<Connection>,
+    pub(super) connection: Arc<Http2Connection>,
     /// Requests that are on it.
     pub(super) busy: usize,
     /// When the last request left it.
@@ -65,29 +65,29 @@ pub(super) struct Lane {
 
 /// A connection that is being made, as those see it who wait for it.
 #[derive(Debug, Default)]
-pub(super) struct Flight {
+pub(super) struct PendingConnection {
     pub(super) failure: OnceLock<Error>,
 }
 
 /// What a request for a route is to do.
 #[derive(Debug)]
-pub(crate) enum Turn {
+pub(crate) enum StreamDecision {
     /// Go over a shared connection that is there.
-    Shared(Slot),
+    Shared(StreamLease),
     /// Make one.
-    Open(Opening),
+    Open(ConnectionReservation),
     /// Go over a connection of its own.
     Separate,
 }
 
-enum Attempt {
-    Turn(Turn),
-    Wait(Option<Arc<Flight>>),
+enum LeaseAttempt {
+    Turn(StreamDecision),
+    Wait(Option<Arc<PendingConnection>>),
 }
 
-impl Host {
+impl Http2Host {
     pub(super) fn new() -> Self {
-        let state = State {
+        let state = Http2HostState {
             separate: None,
             wait: None,
             lanes: Vec::new(),
@@ -104,14 +104,14 @@ impl Host {
     }
 
     /// Waits for a turn, or for the failure of whoever made a connection for all. Cancel safe.
-    pub(crate) async fn turn(self: &Arc<Self>) -> Result<Turn, Error> {
+    pub(crate) async fn turn(self: &Arc<Self>) -> Result<StreamDecision, Error> {
         loop {
             let mut changed = pin!(self.changed.notified());
             // From now on, so that what changes after the attempt is not missed.
             changed.as_mut().enable();
             let flight = match self.attempt() {
-                Attempt::Turn(turn) => return Ok(turn),
-                Attempt::Wait(flight) => flight,
+                LeaseAttempt::Turn(turn) => return Ok(turn),
+                LeaseAttempt::Wait(flight) => flight,
             };
             changed.await;
             if let Some(failure) = flight.as_ref().and_then(|flight| flight.failure.get()) {
@@ -120,11 +120,11 @@ impl Host {
         }
     }
 
-    fn attempt(self: &Arc<Self>) -> Attempt {
+    fn attempt(self: &Arc<Self>) -> LeaseAttempt {
         let mut closed = Vec::new();
         let mut state = self.lock();
         if state.separate.is_some() {
-            return Attempt::Turn(Turn::Separate);
+            return LeaseAttempt::Turn(StreamDecision::Separate);
         }
         state.clear(&mut closed);
         if let Some((lane, connection)) = state.board() {
@@ -132,26 +132,33 @@ impl Host {
                 // One was told that there is room, and there is more.
                 self.changed.notify_one();
             }
-            return Attempt::Turn(Turn::Shared(self.slot(lane, connection)));
+            return LeaseAttempt::Turn(StreamDecision::Shared(self.slot(lane, connection)));
         }
         if state.flight.is_none() && state.lanes.len() < state.most {
-            let flight = Arc::new(Flight::default());
+            let flight = Arc::new(PendingConnection::default());
             state.flight = Some(Arc::clone(&flight));
-            return Attempt::Turn(Turn::Open(Opening::new(Arc::clone(self), flight)));
+            return LeaseAttempt::Turn(StreamDecision::Open(ConnectionReservation::new(
+                Arc::clone(self),
+                flight,
+            )));
         }
         if state.is_served_apart() {
-            return Attempt::Turn(Turn::Separate);
+            return LeaseAttempt::Turn(StreamDecision::Separate);
         }
-        Attempt::Wait(state.flight.clone())
+        LeaseAttempt::Wait(state.flight.clone())
     }
 
-    pub(super) fn slot(self: &Arc<Self>, lane: u64, connection: Arc<Connection>) -> Slot {
-        Slot::new(Arc::clone(self), lane, connection)
+    pub(super) fn slot(
+        self: &Arc<Self>,
+        lane: u64,
+        connection: Arc<Http2Connection>,
+    ) -> StreamLease {
+        StreamLease::new(Arc::clone(self), lane, connection)
     }
 
     /// From now on each request goes over a connection of its own.
     pub(crate) fn separate(&self) {
-        self.lock().separate = Some(Apart::Lasting);
+        self.lock().separate = Some(Http2Ineligible::Lasting);
         self.changed.notify_waiters();
     }
 
@@ -210,15 +217,15 @@ impl Host {
         state.lanes.is_empty() && state.flight.is_none()
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Http2HostState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl Http2HostState {
     /// Takes out lanes that are closed, or have rested for too long; what is on them still goes on.
-    fn clear(&mut self, closed: &mut Vec<Lane>) {
-        let is_over = |lane: &mut Lane| {
+    fn clear(&mut self, closed: &mut Vec<PooledHttp2Connection>) {
+        let is_over = |lane: &mut PooledHttp2Connection| {
             !lane.connection.is_open() || lane.busy == 0 && lane.since.elapsed() >= REST
         };
         closed.extend(self.lanes.extract_if(.., is_over));
@@ -230,7 +237,7 @@ impl State {
     }
 
     /// Lets a request on, where there is room.
-    fn board(&mut self) -> Option<(u64, Arc<Connection>)> {
+    fn board(&mut self) -> Option<(u64, Arc<Http2Connection>)> {
         let limit = self.limit;
         let lane = self.lanes.iter_mut().find(|lane| lane.has_room(limit))?;
         lane.busy += 1;
@@ -250,7 +257,7 @@ impl State {
     }
 }
 
-impl Lane {
+impl PooledHttp2Connection {
     fn has_room(&self, limit: usize) -> bool {
         self.busy < limit.min(self.connection.streams())
     }

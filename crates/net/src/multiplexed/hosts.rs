@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::host::Host;
-use crate::route::Route;
+use super::host::Http2Host;
+use crate::route::RouteKey;
 
 /// How many hosts are remembered. Most are those that have HTTP/1.1 alone, of which only that is known.
 const CAPACITY: usize = 10_000;
@@ -14,20 +14,20 @@ const SHARE: usize = 4;
 
 /// Hosts by route.
 #[derive(Debug)]
-pub(crate) struct Hosts {
-    table: Mutex<Table>,
+pub(crate) struct Http2Pool {
+    table: Mutex<Http2PoolState>,
     /// How many connections may rest in all; a quarter more may do so for a while.
     total: usize,
 }
 
 #[derive(Debug, Default)]
-struct Table {
-    hosts: HashMap<Route, Arc<Host>>,
+struct Http2PoolState {
+    hosts: HashMap<RouteKey, Arc<Http2Host>>,
     /// Connections that were made since it was last seen to what rests.
     opened: usize,
 }
 
-impl Hosts {
+impl Http2Pool {
     pub(crate) fn new(total: usize) -> Self {
         Self {
             table: Mutex::default(),
@@ -36,7 +36,7 @@ impl Hosts {
     }
 
     /// The host of a route.
-    pub(crate) fn of(&self, route: &Route) -> Arc<Host> {
+    pub(crate) fn of(&self, route: &RouteKey) -> Arc<Http2Host> {
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(host) = table.hosts.get(route) {
             return Arc::clone(host);
@@ -45,7 +45,7 @@ impl Hosts {
             // Whoever holds one of them goes on with it.
             table.hosts.retain(|_, host| !host.is_empty());
         }
-        let host = Arc::new(Host::new());
+        let host = Arc::new(Http2Host::new());
         table.hosts.insert(route.clone(), Arc::clone(&host));
         host
     }
@@ -58,7 +58,7 @@ impl Hosts {
             return;
         }
         table.opened = 0;
-        let hosts: Vec<Arc<Host>> = table.hosts.values().map(Arc::clone).collect();
+        let hosts: Vec<Arc<Http2Host>> = table.hosts.values().map(Arc::clone).collect();
         drop(table);
         let mut resting: Vec<_> = hosts
             .iter()
@@ -76,8 +76,8 @@ impl Hosts {
 mod tests {
     use super::*;
 
-    fn route(host: usize) -> Route {
-        Route {
+    fn route(host: usize) -> RouteKey {
+        RouteKey {
             secure: true,
             host: host.to_string().into(),
             port: 443,
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_route_has_one_host_and_hosts_have_a_bound() {
-        let hosts = Hosts::new(128);
+        let hosts = Http2Pool::new(128);
         let one = hosts.of(&route(0));
         assert!(Arc::ptr_eq(&one, &hosts.of(&route(0))));
         assert!(!Arc::ptr_eq(&one, &hosts.of(&route(1))));

@@ -4,25 +4,25 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::Connection;
-use super::apart::Apart;
-use super::host::{Flight, Host, Lane};
+use super::Http2Connection;
+use super::apart::Http2Ineligible;
+use super::host::{Http2Host, PendingConnection, PooledHttp2Connection};
 use crate::error::Error;
 
 /// The duty to make a connection, while others wait. Dropped, it is another's.
 #[derive(Debug)]
-pub(crate) struct Opening {
-    host: Arc<Host>,
-    flight: Arc<Flight>,
+pub(crate) struct ConnectionReservation {
+    host: Arc<Http2Host>,
+    flight: Arc<PendingConnection>,
 }
 
-impl Opening {
-    pub(super) fn new(host: Arc<Host>, flight: Arc<Flight>) -> Self {
+impl ConnectionReservation {
+    pub(super) fn new(host: Arc<Http2Host>, flight: Arc<PendingConnection>) -> Self {
         Self { host, flight }
     }
 
     /// What is being made is no shared connection. Where there is none, each request is to have its own.
-    pub(crate) fn separate(self, why: Apart) {
+    pub(crate) fn separate(self, why: Http2Ineligible) {
         let mut state = self.host.lock();
         if state.lanes.is_empty() {
             state.separate = Some(why);
@@ -32,12 +32,12 @@ impl Opening {
     }
 
     /// It is there: others may come along. The place of whoever made it is taken.
-    pub(crate) fn shared(self, connection: Connection) -> Slot {
+    pub(crate) fn shared(self, connection: Http2Connection) -> StreamLease {
         let connection = Arc::new(connection);
         let mut state = self.host.lock();
         let name = state.next;
         state.next += 1;
-        state.lanes.push(Lane {
+        state.lanes.push(PooledHttp2Connection {
             name,
             connection: Arc::clone(&connection),
             busy: 1,
@@ -52,7 +52,7 @@ impl Opening {
     pub(crate) fn failed(self, error: &Error) -> bool {
         let mut state = self.host.lock();
         if state.is_served_apart() {
-            state.separate = Some(Apart::Lasting);
+            state.separate = Some(Http2Ineligible::Lasting);
             return true;
         }
         if state.lanes.is_empty() {
@@ -64,7 +64,7 @@ impl Opening {
     }
 }
 
-impl Drop for Opening {
+impl Drop for ConnectionReservation {
     fn drop(&mut self) {
         self.host.lock().flight = None;
         self.host.changed.notify_waiters();
@@ -73,16 +73,16 @@ impl Drop for Opening {
 
 /// A place on a shared connection, for one request and its answer.
 #[derive(Debug)]
-pub(crate) struct Slot {
-    host: Arc<Host>,
+pub(crate) struct StreamLease {
+    host: Arc<Http2Host>,
     lane: u64,
-    connection: Arc<Connection>,
+    connection: Arc<Http2Connection>,
     /// Whether the peer refused the request.
     refused: bool,
 }
 
-impl Slot {
-    pub(super) fn new(host: Arc<Host>, lane: u64, connection: Arc<Connection>) -> Self {
+impl StreamLease {
+    pub(super) fn new(host: Arc<Http2Host>, lane: u64, connection: Arc<Http2Connection>) -> Self {
         Self {
             host,
             lane,
@@ -91,7 +91,7 @@ impl Slot {
         }
     }
 
-    pub(crate) fn connection(&self) -> &Connection {
+    pub(crate) fn connection(&self) -> &Http2Connection {
         &self.connection
     }
 
@@ -120,7 +120,7 @@ impl Slot {
     }
 }
 
-impl Drop for Slot {
+impl Drop for StreamLease {
     fn drop(&mut self) {
         let mut state = self.host.lock();
         if let Some(lane) = state.lanes.iter_mut().find(|lane| lane.name == self.lane) {

@@ -3,22 +3,22 @@
 use h2::Reason;
 use url::Url;
 
-use super::slot::Slot;
-use crate::broke::Broke;
+use super::slot::StreamLease;
+use crate::broke::ExchangeError;
 use crate::error::{Error, Kind, TlsProblem};
 
 /// A request that brought no head.
 #[derive(Debug)]
-pub(crate) struct Unanswered {
+pub(crate) struct UnansweredRequest {
     /// As its caller is told.
     pub(crate) error: Error,
     /// What may be done about it here.
-    pub(crate) remedy: Remedy,
+    pub(crate) remedy: UnansweredRetry,
 }
 
 /// What may be done about a request that brought no head, once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Remedy {
+pub(crate) enum UnansweredRetry {
     /// Nothing here.
     None,
     /// It may be sent again: the peer says that it never looked at it, or had closed a connection that was used before.
@@ -29,14 +29,18 @@ pub(crate) enum Remedy {
     Separately,
 }
 
-impl Unanswered {
+impl UnansweredRequest {
     /// What a broken exchange comes to. `reused` tells whether the connection had been used before.
-    pub(crate) fn new((broke, mut slot): (Broke, Slot), reused: bool, url: &Url) -> Self {
+    pub(crate) fn new(
+        (broke, mut slot): (ExchangeError, StreamLease),
+        reused: bool,
+        url: &Url,
+    ) -> Self {
         let remedy = match &broke {
-            Broke::Http2(error) => remedy(error, reused),
-            _ => Remedy::None,
+            ExchangeError::Http2(error) => remedy(error, reused),
+            _ => UnansweredRetry::None,
         };
-        if remedy == Remedy::AgainWithFewer {
+        if remedy == UnansweredRetry::AgainWithFewer {
             slot.refuse();
         }
         let error = broke.into_error(url);
@@ -52,7 +56,7 @@ impl Unanswered {
     pub(crate) fn lasting(error: Error) -> Self {
         Self {
             error,
-            remedy: Remedy::None,
+            remedy: UnansweredRetry::None,
         }
     }
 }
@@ -74,17 +78,17 @@ pub(crate) fn h2_kind(error: &h2::Error) -> Kind {
     }
 }
 
-fn remedy(error: &h2::Error, reused: bool) -> Remedy {
+fn remedy(error: &h2::Error, reused: bool) -> UnansweredRetry {
     match error.reason() {
-        Some(Reason::HTTP_1_1_REQUIRED) if error.is_remote() => Remedy::Separately,
+        Some(Reason::HTTP_1_1_REQUIRED) if error.is_remote() => UnansweredRetry::Separately,
         Some(Reason::REFUSED_STREAM) if error.is_remote() && error.is_reset() => {
-            Remedy::AgainWithFewer
+            UnansweredRetry::AgainWithFewer
         }
         // Only requests beyond the last that the peer looked at end so (RFC 9113 6.8).
-        _ if error.is_remote() && error.is_go_away() => Remedy::Again,
+        _ if error.is_remote() && error.is_go_away() => UnansweredRetry::Again,
         // As with HTTP/1.1: the peer closed while the request was on its way. It is a GET, so nothing can have happened twice.
-        _ if error.is_io() && reused => Remedy::Again,
-        _ => Remedy::None,
+        _ if error.is_io() && reused => UnansweredRetry::Again,
+        _ => UnansweredRetry::None,
     }
 }
 
@@ -97,6 +101,6 @@ mod tests {
         // h2's other errors cannot be made here; the tests with an origin see them.
         let error = h2::Error::from(Reason::INTERNAL_ERROR);
         assert_eq!(h2_kind(&error), Kind::Closed);
-        assert_eq!(remedy(&error, true), Remedy::None);
+        assert_eq!(remedy(&error, true), UnansweredRetry::None);
     }
 }

@@ -5,9 +5,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use haul_lab::http2::frames::{data, frame, go_away, head, padded, reset, setting};
-use haul_lab::http2::{Act, FrameOrigin, Heard, Http2Origin, Http2Settings, speaking};
-use haul_lab::{Authority, Content, within};
-use haul_net::{Client, ClientConfig, ConnectorConfig, Http, Kind, TlsProblem};
+use haul_lab::http2::{
+    FrameRequest, Http2FrameOrigin, Http2Origin, Http2Settings, StreamAction, speaking,
+};
+use haul_lab::{CertificateAuthority, ResourceContent, within};
+use haul_net::{Client, ClientConfig, ConnectorConfig, HttpVersionChoice, Kind, TlsProblem};
 
 use crate::sharing::{BOTH, config, far, fetched, file, get, origin};
 use crate::{LIMIT, body, client};
@@ -24,27 +26,27 @@ const HTTP_1_1_REQUIRED: u32 = 13;
 const SILENCE: Duration = Duration::from_millis(300);
 
 async fn framing(
-    script: impl Fn(Heard) -> Option<Vec<u8>> + Send + Sync + 'static,
-) -> (FrameOrigin, Client) {
-    let authority = Authority::new();
+    script: impl Fn(FrameRequest) -> Option<Vec<u8>> + Send + Sync + 'static,
+) -> (Http2FrameOrigin, Client) {
+    let authority = CertificateAuthority::new();
     let tls = speaking(&authority.issue(&["127.0.0.1"]), None, &["h2"]);
-    let origin = FrameOrigin::start(tls, script).await;
+    let origin = Http2FrameOrigin::start(tls, script).await;
     let client = client(ClientConfig {
         stall_timeout: SILENCE,
-        ..config(&authority, Http::Http2)
+        ..config(&authority, HttpVersionChoice::Http2)
     });
     (origin, client)
 }
 
 async fn scripted(
     settings: Http2Settings,
-    script: impl Fn(&haul_lab::http2::Http2Asked) -> Act + Send + Sync + 'static,
+    script: impl Fn(&haul_lab::http2::Http2Request) -> StreamAction + Send + Sync + 'static,
 ) -> (Http2Origin, Client) {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let origin = origin(&authority, BOTH, settings, script).await;
     let client = client(ClientConfig {
         stall_timeout: SILENCE,
-        ..config(&authority, Http::Http2)
+        ..config(&authority, HttpVersionChoice::Http2)
     });
     (origin, client)
 }
@@ -57,9 +59,9 @@ fn whole(stream: u32) -> Vec<u8> {
 async fn a29_a_peer_that_goes_away_mid_batch_is_asked_for_nothing_twice() {
     let (origin, client) = scripted(Http2Settings::default(), |asked| {
         if asked.number % 10 == 9 {
-            Act::GoAway(file(&asked.path))
+            StreamAction::GoAway(file(&asked.path))
         } else {
-            Act::Serve(file(&asked.path))
+            StreamAction::Serve(file(&asked.path))
         }
     })
     .await;
@@ -102,9 +104,9 @@ async fn a29_what_runs_when_a_peer_goes_away_is_finished_and_the_rest_goes_elsew
 async fn a29_refused_requests_are_sent_again_as_many_at_once_as_are_taken() {
     let (origin, client) = scripted(Http2Settings::default(), |asked| {
         if asked.among > 4 {
-            Act::Reset(REFUSED_STREAM)
+            StreamAction::Reset(REFUSED_STREAM)
         } else {
-            Act::Later(Duration::from_millis(10), file(&asked.path))
+            StreamAction::Later(Duration::from_millis(10), file(&asked.path))
         }
     })
     .await;
@@ -117,7 +119,10 @@ async fn a29_refused_requests_are_sent_again_as_many_at_once_as_are_taken() {
 
 #[tokio::test]
 async fn a29_one_who_refuses_everything_is_asked_twice() {
-    let (origin, client) = scripted(Http2Settings::default(), |_| Act::Reset(REFUSED_STREAM)).await;
+    let (origin, client) = scripted(Http2Settings::default(), |_| {
+        StreamAction::Reset(REFUSED_STREAM)
+    })
+    .await;
     let error = get(&client, &origin.url("/f")).await.unwrap_err();
     assert!(*error.kind() == Kind::Closed && error.is_transient());
     assert_eq!(origin.asked().len(), 2);
@@ -128,9 +133,9 @@ async fn a29_other_resets_end_one_request_and_are_not_answered_by_another() {
     for reason in [INTERNAL_ERROR, ENHANCE_YOUR_CALM, CANCEL] {
         let (origin, client) = scripted(Http2Settings::default(), move |asked| {
             if asked.number == 0 {
-                Act::Reset(reason)
+                StreamAction::Reset(reason)
             } else {
-                Act::Serve(file(&asked.path))
+                StreamAction::Serve(file(&asked.path))
             }
         })
         .await;
@@ -218,7 +223,7 @@ async fn a29_tiny_windows_and_frames_and_bodies_beyond_our_window() {
         pieces: 7,
         ..Http2Settings::default()
     };
-    let (origin, client) = scripted(settings, |asked| Act::Serve(file(&asked.path))).await;
+    let (origin, client) = scripted(settings, |asked| StreamAction::Serve(file(&asked.path))).await;
     let one = async |n: usize| {
         let path = format!("/{n}");
         assert_eq!(
@@ -228,10 +233,10 @@ async fn a29_tiny_windows_and_frames_and_bodies_beyond_our_window() {
     };
     join_all((0..8).map(one)).await;
     // More at once than all of them may send before they are read.
-    let large = Bytes::from(Content::random(9, 5_000_000).to_vec());
+    let large = Bytes::from(ResourceContent::random(9, 5_000_000).to_vec());
     let served = large.clone();
     let (origin, client) = scripted(Http2Settings::default(), move |_| {
-        Act::Serve(served.clone())
+        StreamAction::Serve(served.clone())
     })
     .await;
     let url = origin.url("/f");
@@ -245,8 +250,8 @@ async fn a29_one_body_that_stands_still_is_a_stall_and_the_others_go_on() {
     let (origin, client) = scripted(Http2Settings::default(), |asked| {
         let body = file(&asked.path);
         match asked.path.as_str() {
-            "/hangs" => Act::Hang(1_000, body),
-            _ => Act::Later(SILENCE / 10, body),
+            "/hangs" => StreamAction::Hang(1_000, body),
+            _ => StreamAction::Later(SILENCE / 10, body),
         }
     })
     .await;
@@ -278,9 +283,9 @@ async fn a29_a_connection_on_which_nothing_comes_is_not_asked_again() {
     for sent in [0, 1_000] {
         let (origin, client) = scripted(Http2Settings::default(), move |asked| {
             match asked.connection {
-                0 if sent == 0 => Act::Hang(0, Bytes::new()),
-                0 => Act::Hang(sent, file(&asked.path)),
-                _ => Act::Serve(file(&asked.path)),
+                0 if sent == 0 => StreamAction::Hang(0, Bytes::new()),
+                0 => StreamAction::Hang(sent, file(&asked.path)),
+                _ => StreamAction::Serve(file(&asked.path)),
             }
         })
         .await;
@@ -295,8 +300,8 @@ async fn a29_a_connection_on_which_nothing_comes_is_not_asked_again() {
 async fn a29_an_answer_that_is_dropped_is_given_up_and_its_connection_is_not() {
     let (origin, client) = scripted(Http2Settings::default(), |asked| {
         match asked.path.as_str() {
-            "/f" => Act::Serve(file("/f")),
-            _ => Act::Hang(1_000, file(&asked.path)),
+            "/f" => StreamAction::Serve(file("/f")),
+            _ => StreamAction::Hang(1_000, file(&asked.path)),
         }
     })
     .await;
@@ -326,8 +331,8 @@ async fn a29_an_answer_that_is_dropped_is_given_up_and_its_connection_is_not() {
 #[tokio::test]
 async fn a29_a_connection_that_is_lost_is_replaced_once_if_it_was_used_before() {
     let (origin, client) = scripted(Http2Settings::default(), |asked| match asked.number {
-        1 | 3 | 4 => Act::Close,
-        _ => Act::Serve(file(&asked.path)),
+        1 | 3 | 4 => StreamAction::Close,
+        _ => StreamAction::Serve(file(&asked.path)),
     })
     .await;
     let url = origin.url("/f");
@@ -342,19 +347,19 @@ async fn a29_a_connection_that_is_lost_is_replaced_once_if_it_was_used_before() 
 
 #[tokio::test]
 async fn a29_a_peer_that_wants_http_1_gets_it() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let origin = origin(&authority, BOTH, Http2Settings::default(), |asked| {
         if asked.http2 {
-            Act::Reset(HTTP_1_1_REQUIRED)
+            StreamAction::Reset(HTTP_1_1_REQUIRED)
         } else {
-            Act::Serve(file(&asked.path))
+            StreamAction::Serve(file(&asked.path))
         }
     })
     .await;
-    let forced = client(config(&authority, Http::Http2));
+    let forced = client(config(&authority, HttpVersionChoice::Http2));
     let error = get(&forced, &origin.url("/f")).await.unwrap_err();
     assert_eq!(*error.kind(), Kind::Tls(TlsProblem::NoHttp2));
-    let (_proxy, client) = far(config(&authority, Http::Auto)).await;
+    let (_proxy, client) = far(config(&authority, HttpVersionChoice::Auto)).await;
     for _ in 0..3 {
         assert_eq!(
             fetched(&client, &origin.url("/f")).await.unwrap(),
@@ -367,16 +372,16 @@ async fn a29_a_peer_that_wants_http_1_gets_it() {
 
 #[tokio::test]
 async fn a29_a_refusal_before_it_does_not_stand_in_the_way_of_http_1() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let origin = origin(&authority, BOTH, Http2Settings::default(), |asked| {
         match (asked.http2, asked.number) {
-            (true, 0) => Act::Reset(REFUSED_STREAM),
-            (true, _) => Act::Reset(HTTP_1_1_REQUIRED),
-            (false, _) => Act::Serve(file(&asked.path)),
+            (true, 0) => StreamAction::Reset(REFUSED_STREAM),
+            (true, _) => StreamAction::Reset(HTTP_1_1_REQUIRED),
+            (false, _) => StreamAction::Serve(file(&asked.path)),
         }
     })
     .await;
-    let (_proxy, client) = far(config(&authority, Http::Auto)).await;
+    let (_proxy, client) = far(config(&authority, HttpVersionChoice::Auto)).await;
     let url = origin.url("/f");
     assert_eq!(fetched(&client, &url).await.unwrap(), file("/f"));
     let asked: Vec<bool> = origin.asked().iter().map(|asked| asked.http2).collect();
@@ -385,15 +390,15 @@ async fn a29_a_refusal_before_it_does_not_stand_in_the_way_of_http_1() {
 
 #[tokio::test]
 async fn a29_connections_that_work_and_are_full_are_not_told_as_none() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let settings = Http2Settings {
         streams: Some(1),
         ..Http2Settings::default()
     };
     let origin = origin(&authority, BOTH, settings, |asked| {
         match asked.path.as_str() {
-            "/f" => Act::Serve(file("/f")),
-            _ => Act::Hang(1_000, file(&asked.path)),
+            "/f" => StreamAction::Serve(file("/f")),
+            _ => StreamAction::Hang(1_000, file(&asked.path)),
         }
     })
     .await;
@@ -403,7 +408,7 @@ async fn a29_connections_that_work_and_are_full_are_not_told_as_none() {
             connect_timeout: SILENCE * 2,
             ..ConnectorConfig::default()
         },
-        ..config(&authority, Http::Http2)
+        ..config(&authority, HttpVersionChoice::Http2)
     });
     // By now it is known how many are taken at once. Bodies that nobody reads take up the room.
     fetched(&client, &origin.url("/f")).await.unwrap();
@@ -423,7 +428,7 @@ async fn a29_a23_heads_without_end_and_floods_end_with_an_error() {
     // A literal field of sixteen thousand bytes, over and over.
     let mut field = vec![0x00, 1, b'x', 0x7f, 0x81, 0x7c];
     field.resize(field.len() + 16_000, b'y');
-    let endless = move |heard: Heard| {
+    let endless = move |heard: FrameRequest| {
         let mut frames = frame(1, 0, heard.stream, &[0x88]);
         for _ in 0..200 {
             frames.extend(frame(9, 0, heard.stream, &field));
@@ -447,7 +452,7 @@ async fn a29_a23_heads_without_end_and_floods_end_with_an_error() {
 #[tokio::test]
 async fn a29_an_answer_outlives_its_client() {
     let (origin, client) = scripted(Http2Settings::default(), |_| {
-        Act::Serve(Bytes::from(Content::random(1, 3_000_000).to_vec()))
+        StreamAction::Serve(Bytes::from(ResourceContent::random(1, 3_000_000).to_vec()))
     })
     .await;
     let answer = get(&client, &origin.url("/f")).await.unwrap();

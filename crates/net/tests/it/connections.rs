@@ -2,21 +2,23 @@
 
 use std::time::Duration;
 
-use haul_lab::{Body, Content, HttpProxy, Origin, Resource, When, breakage, within};
+use haul_lab::{
+    HttpProxy, Origin, OriginResource, ReplyBody, RequestMatcher, ResourceContent, breakage, within,
+};
 use haul_net::{ClientConfig, ConnectorConfig, Kind, ProxyRules};
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 
 use crate::{LIMIT, body, client, get};
 
-fn content() -> Content {
-    Content::random(1, 300_000)
+fn content() -> ResourceContent {
+    ResourceContent::random(1, 300_000)
 }
 
 #[tokio::test]
 async fn requests_in_a_row_share_a_connection() {
     let origin = Origin::builder()
-        .resource("/f", Resource::new(content()))
+        .resource("/f", OriginResource::new(content()))
         .start()
         .await;
     let client = client(ClientConfig::default());
@@ -30,7 +32,7 @@ async fn requests_in_a_row_share_a_connection() {
 #[tokio::test]
 async fn a_body_that_was_not_read_takes_its_connection_with_it_unless_it_is_short() {
     let origin = Origin::builder()
-        .resource("/f", Resource::new(content()))
+        .resource("/f", OriginResource::new(content()))
         .start()
         .await;
     let client = client(ClientConfig::default());
@@ -57,8 +59,8 @@ async fn a_body_that_was_not_read_takes_its_connection_with_it_unless_it_is_shor
 #[tokio::test]
 async fn a_resting_connection_that_the_origin_closed_is_replaced_without_a_word() {
     // Each answer says nothing of a close, and then the connection is reset in place of the second one.
-    let second = When::is(|asked| asked.number == 1);
-    let resource = Resource::new(content()).rule(second, breakage::refuse);
+    let second = RequestMatcher::is(|asked| asked.number == 1);
+    let resource = OriginResource::new(content()).rule(second, breakage::refuse);
     let origin = Origin::builder().resource("/f", resource).start().await;
     let client = client(ClientConfig::default());
     for _ in 0..2 {
@@ -70,7 +72,8 @@ async fn a_resting_connection_that_the_origin_closed_is_replaced_without_a_word(
 
 #[tokio::test]
 async fn a19_silence_in_a_body_is_a_stall_and_time_spent_elsewhere_is_not() {
-    let resource = Resource::new(content()).rule(When::always(), breakage::stall_after(200_000));
+    let resource = OriginResource::new(content())
+        .rule(RequestMatcher::always(), breakage::stall_after(200_000));
     let origin = Origin::builder().resource("/f", resource).start().await;
     let stall_timeout = Duration::from_millis(200);
     let client = client(ClientConfig {
@@ -95,7 +98,8 @@ async fn a19_silence_in_a_body_is_a_stall_and_time_spent_elsewhere_is_not() {
 
 #[tokio::test]
 async fn a10_a_short_body_is_closed_and_not_ended() {
-    let resource = Resource::new(content()).rule(When::always(), breakage::close_after(1000));
+    let resource =
+        OriginResource::new(content()).rule(RequestMatcher::always(), breakage::close_after(1000));
     let origin = Origin::builder().resource("/f", resource).start().await;
     let answer = get(&client(ClientConfig::default()), &origin.url("/f"))
         .await
@@ -106,7 +110,7 @@ async fn a10_a_short_body_is_closed_and_not_ended() {
 #[tokio::test]
 async fn own_headers_replace_and_remove_ours() {
     let origin = Origin::builder()
-        .resource("/f", Resource::new(content()))
+        .resource("/f", OriginResource::new(content()))
         .start()
         .await;
     let config = ClientConfig {
@@ -127,7 +131,7 @@ async fn own_headers_replace_and_remove_ours() {
 #[tokio::test]
 async fn credentials_in_a_url_are_sent_and_never_shown() {
     let origin = Origin::builder()
-        .resource("/f", Resource::new(content()))
+        .resource("/f", OriginResource::new(content()))
         .start()
         .await;
     let url = origin.url("/f").replace("://", "://user:hidden@");
@@ -146,15 +150,16 @@ async fn credentials_in_a_url_are_sent_and_never_shown() {
 #[tokio::test]
 async fn a_redirects_body_that_drips_holds_nobody_up() {
     let far = Origin::builder()
-        .resource("/f", Resource::new(content()))
+        .resource("/f", OriginResource::new(content()))
         .start()
         .await;
     let to = far.url("/f");
-    let redirect = Resource::new(content()).rule(When::always(), move |asked, reply| {
-        breakage::status_with(302, "Location", to.clone())(asked, reply);
-        reply.body = Body::Raw(vec![b'x'; 60_000]);
-        reply.rate = Some(500);
-    });
+    let redirect =
+        OriginResource::new(content()).rule(RequestMatcher::always(), move |asked, reply| {
+            breakage::status_with(302, "Location", to.clone())(asked, reply);
+            reply.body = ReplyBody::Raw(vec![b'x'; 60_000]);
+            reply.rate = Some(500);
+        });
     let near = Origin::builder().resource("/f", redirect).start().await;
     let client = client(ClientConfig::default());
     let begun = Instant::now();
@@ -168,7 +173,7 @@ async fn the_connect_timeout_spans_the_whole_way() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let to = silent.local_addr().unwrap();
     let proxy = HttpProxy::builder()
-        .rule(When::always(), |_, reply| {
+        .rule(RequestMatcher::always(), |_, reply| {
             reply.delay = Duration::from_millis(600);
         })
         .start()

@@ -4,17 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use haul_lab::breakage::{self, Login as Asks};
-use haul_lab::{Authority, Content, HttpProxy, Origin, Resource, When};
+use haul_lab::breakage::{self, OriginLogin as Asks};
+use haul_lab::{
+    CertificateAuthority, HttpProxy, Origin, OriginResource, RequestMatcher, ResourceContent,
+};
 use haul_net::{
-    ClientConfig, Credentials, Identity, Kind, Login, Netrc, ProxyRules, Secret, TlsOptions,
-    TlsProblem,
+    ClientCertificate, ClientConfig, Kind, Login, Netrc, ProxyRules, Secret, TlsOptions,
+    TlsProblem, UserCredentials,
 };
 
 use crate::{body, client, get};
 
-fn content() -> Content {
-    Content::random(1, 100_000)
+fn content() -> ResourceContent {
+    ResourceContent::random(1, 100_000)
 }
 
 fn login(user: &str, password: &str) -> Option<Login> {
@@ -24,7 +26,7 @@ fn login(user: &str, password: &str) -> Option<Login> {
     })
 }
 
-async fn origin(resource: Resource) -> Origin {
+async fn origin(resource: OriginResource) -> Origin {
     Origin::builder().resource("/f", resource).start().await
 }
 
@@ -32,12 +34,12 @@ async fn origin(resource: Resource) -> Origin {
 async fn leading_to(url: &str) -> Origin {
     let to = url.replace("127.0.0.1", "localhost");
     let redirect = breakage::status_with(302, "Location", to);
-    origin(Resource::new(content()).rule(When::always(), redirect)).await
+    origin(OriginResource::new(content()).rule(RequestMatcher::always(), redirect)).await
 }
 
 #[tokio::test]
 async fn a_netrcs_default_stays_with_the_origin_that_was_named() {
-    let far = origin(Resource::new(content())).await;
+    let far = origin(OriginResource::new(content())).await;
     let near = leading_to(&far.url("/f")).await;
     for (netrc, at_near, at_far) in [
         ("default login u password p", true, false),
@@ -50,9 +52,9 @@ async fn a_netrcs_default_stays_with_the_origin_that_was_named() {
         ),
     ] {
         let client = client(ClientConfig {
-            credentials: Credentials {
+            credentials: UserCredentials {
                 netrc: Some(Netrc::parse(netrc).unwrap()),
-                ..Credentials::default()
+                ..UserCredentials::default()
             },
             ..ClientConfig::default()
         });
@@ -68,7 +70,7 @@ async fn a_netrcs_default_stays_with_the_origin_that_was_named() {
 #[tokio::test]
 async fn a21_requests_at_once_may_answer_one_nonce() {
     for asks in [Asks::digest("u", "p"), Asks::digest_md5("u", "p")] {
-        let resource = Resource::new(content()).rule(When::always(), asks.rule());
+        let resource = OriginResource::new(content()).rule(RequestMatcher::always(), asks.rule());
         // Long enough that all are refused before any has learnt the nonce.
         let origin = Origin::builder()
             .resource("/f", resource)
@@ -76,9 +78,9 @@ async fn a21_requests_at_once_may_answer_one_nonce() {
             .start()
             .await;
         let config = |password| ClientConfig {
-            credentials: Credentials {
+            credentials: UserCredentials {
                 login: login("u", password),
-                ..Credentials::default()
+                ..UserCredentials::default()
             },
             ..ClientConfig::default()
         };
@@ -101,12 +103,12 @@ async fn a21_requests_at_once_may_answer_one_nonce() {
 
 #[tokio::test]
 async fn a21_a_proxy_with_digest_never_gets_the_password() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     for (tls, asks) in [false, true].into_iter().flat_map(|tls| {
         [Asks::digest("me", "secret"), Asks::basic("me", "secret")].map(|asks| (tls, asks))
     }) {
         let basic = format!("{asks:?}").contains("Basic");
-        let mut builder = Origin::builder().resource("/f", Resource::new(content()));
+        let mut builder = Origin::builder().resource("/f", OriginResource::new(content()));
         if tls {
             builder = builder.tls(authority.issue(&["far.test"]).server(None));
         }
@@ -141,16 +143,17 @@ async fn a21_a_proxy_with_digest_never_gets_the_password() {
 #[tokio::test]
 async fn a21_a_proxy_and_the_origin_behind_it_may_both_ask_for_digest() {
     let asks = Asks::digest("you", "hidden").realm("origin");
-    let origin = origin(Resource::new(content()).rule(When::always(), asks.rule())).await;
+    let origin =
+        origin(OriginResource::new(content()).rule(RequestMatcher::always(), asks.rule())).await;
     let proxy = HttpProxy::builder()
         .login(Asks::digest("me", "secret"))
         .start()
         .await;
     let client = client(ClientConfig {
         proxy: ProxyRules::all(proxy.url_for("me", "secret").parse().unwrap()),
-        credentials: Credentials {
+        credentials: UserCredentials {
             login: login("you", "hidden"),
-            ..Credentials::default()
+            ..UserCredentials::default()
         },
         ..ClientConfig::default()
     });
@@ -163,9 +166,9 @@ async fn a21_a_proxy_and_the_origin_behind_it_may_both_ask_for_digest() {
 
 #[tokio::test]
 async fn a_challenge_in_utf8_is_answered_and_not_stumbled_over() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let origin = Origin::builder()
-        .resource("/f", Resource::new(content()))
+        .resource("/f", OriginResource::new(content()))
         .tls(authority.issue(&["127.0.0.1"]).server(None))
         .start()
         .await;
@@ -188,7 +191,7 @@ async fn a_challenge_in_utf8_is_answered_and_not_stumbled_over() {
     assert_eq!(get(&known, &origin.url("/f")).await.unwrap().status, 200);
 }
 
-fn trusting(authority: &Authority) -> TlsOptions {
+fn trusting(authority: &CertificateAuthority) -> TlsOptions {
     TlsOptions {
         cacert: Some(authority.pem().into_bytes()),
         ..TlsOptions::default()
@@ -196,11 +199,11 @@ fn trusting(authority: &Authority) -> TlsOptions {
 }
 
 /// A client with a certificate, an origin that wants one and has a file, and one that wants one and redirects there.
-async fn certified(authority: &Authority) -> (ClientConfig, Origin, Origin) {
+async fn certified(authority: &CertificateAuthority) -> (ClientConfig, Origin, Origin) {
     let issued = authority.issue(&["me"]);
     let config = ClientConfig {
         tls: TlsOptions {
-            identity: Some(Identity {
+            identity: Some(ClientCertificate {
                 certificates: issued.certificate.into_bytes(),
                 key: issued.key.into_bytes(),
             }),
@@ -216,7 +219,7 @@ async fn certified(authority: &Authority) -> (ClientConfig, Origin, Origin) {
         )
     };
     let far = Origin::builder()
-        .resource("/f", Resource::new(content()))
+        .resource("/f", OriginResource::new(content()))
         .tls(wanting())
         .start()
         .await;
@@ -225,7 +228,7 @@ async fn certified(authority: &Authority) -> (ClientConfig, Origin, Origin) {
     let near = Origin::builder()
         .resource(
             "/f",
-            Resource::new(content()).rule(When::always(), redirect),
+            OriginResource::new(content()).rule(RequestMatcher::always(), redirect),
         )
         .tls(wanting())
         .start()
@@ -235,7 +238,7 @@ async fn certified(authority: &Authority) -> (ClientConfig, Origin, Origin) {
 
 #[tokio::test]
 async fn a_client_certificate_is_shown_to_the_origin_that_was_named_alone() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let (config, near, far) = certified(&authority).await;
     let client = client(config);
     let named = far.url("/f").replace("127.0.0.1", "localhost");
@@ -255,7 +258,7 @@ async fn a_client_certificate_is_shown_to_the_origin_that_was_named_alone() {
 
 #[tokio::test]
 async fn a_proxy_is_shown_no_client_certificate() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let (config, _, far) = certified(&authority).await;
     let tls = authority.issue(&["127.0.0.1"]).server(Some(&authority));
     let proxy = HttpProxy::builder().tls(tls).start().await;

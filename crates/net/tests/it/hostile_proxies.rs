@@ -23,12 +23,12 @@ const LIMIT: Duration = Duration::from_secs(10);
 const CASES: u32 = 96;
 
 /// A client, and what runs it and the proxies.
-struct Bench {
+struct ProxyBench {
     runtime: Runtime,
     client: Client,
 }
 
-impl Bench {
+impl ProxyBench {
     fn new() -> Self {
         let mut builder = tokio::runtime::Builder::new_current_thread();
         Self {
@@ -128,7 +128,7 @@ fn after_socks_consent(said: &[u8]) -> Option<&[u8]> {
 
 #[test]
 fn e2_socks_replies_are_read_to_their_last_byte_and_no_further() {
-    let bench = Bench::new();
+    let bench = ProxyBench::new();
     bench.check(&(any_socks_reply(), 1usize..80), |(said, piece)| {
         let found = bench.through("socks5h", (&said, piece));
         let expected = after_socks_consent(&said);
@@ -139,7 +139,7 @@ fn e2_socks_replies_are_read_to_their_last_byte_and_no_further() {
 
 #[test]
 fn e3_socks_replies_that_end_early_are_refused() {
-    let bench = Bench::new();
+    let bench = ProxyBench::new();
     let whole = [&[5, 0, 5, 0, 0, 3, 4][..], b"host", &[0, 80]].concat();
     for end in 0..whole.len() {
         assert!(bench.through("socks5h", (&whole[..end], 80)).is_err());
@@ -149,7 +149,7 @@ fn e3_socks_replies_that_end_early_are_refused() {
 
 /// An answer to CONNECT.
 #[derive(Debug, Clone)]
-struct Answer {
+struct ConnectResult {
     /// Heads below 200 before it.
     interim: Vec<u16>,
     /// Its status.
@@ -162,7 +162,7 @@ struct Answer {
     early: Vec<u8>,
 }
 
-impl Answer {
+impl ConnectResult {
     fn written(&self) -> Vec<u8> {
         let Self { eol, status, .. } = self;
         let interim = self.interim.iter();
@@ -186,25 +186,27 @@ const LINES: &[&str] = &[
     "Proxy-Agent: é",
 ];
 
-fn any_answer() -> impl Strategy<Value = Answer> {
+fn any_answer() -> impl Strategy<Value = ConnectResult> {
     let eol = prop_oneof![3 => Just("\r\n"), 1 => Just("\n")];
     let interim = prop::collection::vec(100u16..200, 0..20);
     let interim = prop_oneof![3 => Just(Vec::new()), 1 => interim];
     let status = prop_oneof![2 => 200u16..300, 1 => 300u16..600];
     let lines = prop::collection::vec(prop::sample::select(LINES).prop_map(str::to_owned), 1..6);
     let early = prop::collection::vec(any::<u8>(), 0..64);
-    (interim, status, lines, eol, early).prop_map(|(interim, status, lines, eol, early)| Answer {
-        interim,
-        status,
-        lines,
-        eol,
-        early,
+    (interim, status, lines, eol, early).prop_map(|(interim, status, lines, eol, early)| {
+        ConnectResult {
+            interim,
+            status,
+            lines,
+            eol,
+            early,
+        }
     })
 }
 
 #[test]
 fn e1_e2_e3_answers_to_connect_are_taken_by_their_status_and_lose_no_byte() {
-    let bench = Bench::new();
+    let bench = ProxyBench::new();
     bench.check(&(any_answer(), 1usize..200), |(answer, piece)| {
         let found = bench.through("http", (&answer.written(), piece));
         // Sixteen heads below 200 are more than anyone has a reason for.
@@ -255,7 +257,7 @@ const JUNK: &[&str] = &[
 
 #[test]
 fn e3_whatever_a_proxy_says_ends_and_invents_nothing() {
-    let bench = Bench::new();
+    let bench = ProxyBench::new();
     let junk = prop::collection::vec(prop::sample::select(JUNK), 0..16);
     bench.check(&(junk, 1usize..40), |(pieces, piece)| {
         let said = pieces.concat();
@@ -272,7 +274,7 @@ fn e3_whatever_a_proxy_says_ends_and_invents_nothing() {
 
 #[test]
 fn e3_a_head_without_end_is_refused_within_a_bound() {
-    let bench = Bench::new();
+    let bench = ProxyBench::new();
     let said = "HTTP/1.1 200 OK\r\n".to_owned() + &"X: y\r\n".repeat(20_000);
     let error = bench.through("http", (said.as_bytes(), 4096)).unwrap_err();
     assert_eq!(*error.kind(), Kind::Protocol);

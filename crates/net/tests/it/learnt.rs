@@ -4,25 +4,28 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use haul_lab::http2::{Http2Origin, Http2Settings};
-use haul_lab::{Authority, Link, SlowLink};
-use haul_net::{Client, Http};
+use haul_lab::{CertificateAuthority, SlowLink, SlowLinkBuilder};
+use haul_net::{Client, HttpVersionChoice};
 use url::Url;
 
 use crate::client;
 use crate::sharing::{BOTH, config, fetched, file, origin, serve};
 
 /// A way that is long for all but the handshake of TCP, and a client that may find out.
-async fn through_relay(authority: &Authority, origin: &Http2Origin) -> (Link, Client, Url) {
-    let link = SlowLink::to(origin.address()).latency(Duration::from_millis(10));
+async fn through_relay(
+    authority: &CertificateAuthority,
+    origin: &Http2Origin,
+) -> (SlowLink, Client, Url) {
+    let link = SlowLinkBuilder::to(origin.address()).latency(Duration::from_millis(10));
     let link = link.start().await;
     let url = format!("https://{}/", link.address());
-    let client = client(config(authority, Http::Auto));
+    let client = client(config(authority, HttpVersionChoice::Auto));
     (link, client, url.parse().unwrap())
 }
 
 #[tokio::test]
 async fn a_long_way_behind_a_relay_is_found_out_by_its_answers() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let origin = origin(&authority, BOTH, Http2Settings::default(), serve).await;
     let (_link, client, url) = through_relay(&authority, &origin).await;
     for n in 0..6 {
@@ -50,9 +53,9 @@ async fn a_long_way_behind_a_relay_is_found_out_by_its_answers() {
 
 #[tokio::test]
 async fn a_short_way_stays_one_however_many_answers_come() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let origin = origin(&authority, BOTH, Http2Settings::default(), serve).await;
-    let client = client(config(&authority, Http::Auto));
+    let client = client(config(&authority, HttpVersionChoice::Auto));
     for _ in 0..100 {
         fetched(&client, &origin.url("/f")).await.unwrap();
     }
@@ -62,12 +65,12 @@ async fn a_short_way_stays_one_however_many_answers_come() {
 
 #[tokio::test]
 async fn where_no_further_connection_is_to_be_had_those_that_are_there_go_on() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let origin = origin(&authority, BOTH, Http2Settings::default(), serve).await;
-    let link = SlowLink::to(origin.address()).latency(Duration::from_millis(10));
+    let link = SlowLinkBuilder::to(origin.address()).latency(Duration::from_millis(10));
     let link = link.limit(1).start().await;
     let url = format!("https://{}/f", link.address());
-    let client = client(config(&authority, Http::Auto));
+    let client = client(config(&authority, HttpVersionChoice::Auto));
     for _ in 0..40 {
         assert_eq!(fetched(&client, &url).await.unwrap(), file("/f"));
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use haul_lab::within;
-use haul_net::{Answer, ClientConfig};
+use haul_net::{ClientConfig, FetchResponse};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use crate::{LIMIT, client, get};
 
 /// An origin whose bytes are written by the test, and an answer whose body of 100,000 bytes has not begun.
-async fn begun() -> (TcpStream, Answer) {
+async fn begun() -> (TcpStream, FetchResponse) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/f", listener.local_addr().unwrap());
     let client = client(ClientConfig::default());

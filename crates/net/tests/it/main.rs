@@ -20,7 +20,7 @@ mod trust;
 use std::time::Duration;
 
 use haul_lab::within;
-use haul_net::{Answer, Client, ClientConfig, Error, Fetch};
+use haul_net::{Client, ClientConfig, Error, FetchRequest, FetchResponse};
 use url::Url;
 
 /// No test takes longer.
@@ -31,9 +31,9 @@ fn client(config: ClientConfig) -> Client {
 }
 
 /// A GET of everything.
-async fn get(client: &Client, url: &str) -> Result<Answer, Error> {
+async fn get(client: &Client, url: &str) -> Result<FetchResponse, Error> {
     let url: Url = url.parse().unwrap();
-    let fetch = Fetch {
+    let fetch = FetchRequest {
         own: None,
         url: &url,
         given: &url,
@@ -45,7 +45,7 @@ async fn get(client: &Client, url: &str) -> Result<Answer, Error> {
 }
 
 /// The whole body; its connection is given back.
-async fn body(mut answer: Answer) -> Result<Vec<u8>, Error> {
+async fn body(mut answer: FetchResponse) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
     while let Some(piece) = within(LIMIT, answer.chunk()).await? {
         bytes.extend_from_slice(&piece);

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use haul_lab::{Content, NameReply, NameServer, Origin, Resource};
+use haul_lab::{DnsReply, DnsServer, Origin, OriginResource, ResourceContent};
 use haul_net::{Client, ClientConfig, ConnectorConfig, Kind};
 
 use crate::{body, client, get};
 
 /// A name server and a client that asks it.
-async fn asking(script: impl Fn(&str) -> NameReply + Send + 'static) -> (NameServer, Client) {
-    let server = NameServer::start(script).await;
+async fn asking(script: impl Fn(&str) -> DnsReply + Send + 'static) -> (DnsServer, Client) {
+    let server = DnsServer::start(script).await;
     let connector = ConnectorConfig {
         connect_timeout: Duration::from_secs(1),
         dns_servers: vec![server.address()],
@@ -23,14 +23,14 @@ async fn asking(script: impl Fn(&str) -> NameReply + Send + 'static) -> (NameSer
     (server, client)
 }
 
-fn here(_: &str) -> NameReply {
-    NameReply::Addresses(vec![[127, 0, 0, 1].into()], 60)
+fn here(_: &str) -> DnsReply {
+    DnsReply::Addresses(vec![[127, 0, 0, 1].into()], 60)
 }
 
 /// An origin, and its URL by another name.
 async fn origin() -> (Origin, impl Fn(&str) -> String) {
     let origin = Origin::builder()
-        .resource("/f", Resource::new(Content::random(1, 1_000)))
+        .resource("/f", OriginResource::new(ResourceContent::random(1, 1_000)))
         .start()
         .await;
     let port = origin.address().port();
@@ -58,7 +58,7 @@ async fn each_name_is_looked_up_once_and_many_at_a_time() {
 async fn both_families_are_asked_for_and_one_that_is_dead_is_passed_over() {
     let (_server, client) = asking(|_| {
         let nowhere = "fd00::dead".parse().unwrap();
-        NameReply::Addresses(vec![nowhere, [127, 0, 0, 1].into()], 60)
+        DnsReply::Addresses(vec![nowhere, [127, 0, 0, 1].into()], 60)
     })
     .await;
     let (_origin, url) = origin().await;
@@ -69,9 +69,9 @@ async fn both_families_are_asked_for_and_one_that_is_dead_is_passed_over() {
 #[tokio::test]
 async fn b8_no_such_name_is_final_and_remembered_and_trouble_may_heal() {
     let (server, client) = asking(|name| match name {
-        "none.test" => NameReply::NoSuchName,
-        "empty.test" => NameReply::Addresses(Vec::new(), 60),
-        _ => NameReply::Failure,
+        "none.test" => DnsReply::NoSuchName,
+        "empty.test" => DnsReply::Addresses(Vec::new(), 60),
+        _ => DnsReply::Failure,
     })
     .await;
     for (name, transient) in [
@@ -100,7 +100,7 @@ async fn b8_no_such_name_is_final_and_remembered_and_trouble_may_heal() {
 #[tokio::test]
 async fn b8_a_silent_name_server_takes_no_longer_than_a_connection_may() {
     let (_server, client) = asking(|name| match name {
-        "silent.test" => NameReply::Silence,
+        "silent.test" => DnsReply::Silence,
         _ => here(name),
     })
     .await;
@@ -119,7 +119,7 @@ async fn b8_a_silent_name_server_takes_no_longer_than_a_connection_may() {
 async fn b8_names_that_hang_cost_those_behind_them_no_time_of_their_own() {
     let (_server, client) = asking(|name| match name {
         "good.test" => here(name),
-        _ => NameReply::Silence,
+        _ => DnsReply::Silence,
     })
     .await;
     let (_origin, url) = origin().await;
@@ -137,7 +137,7 @@ async fn b8_names_that_hang_cost_those_behind_them_no_time_of_their_own() {
 
 #[tokio::test]
 async fn names_that_mean_something_here_alone_are_not_asked_of_anybody() {
-    let (server, client) = asking(|_| NameReply::NoSuchName).await;
+    let (server, client) = asking(|_| DnsReply::NoSuchName).await;
     let (_origin, url) = origin().await;
     assert_eq!(get(&client, &url("localhost")).await.unwrap().status, 200);
     assert!(server.asked().is_empty());

@@ -2,12 +2,12 @@
 
 use std::net::SocketAddr;
 
-use haul_lab::breakage::{self, Login};
+use haul_lab::breakage::{self, OriginLogin};
 use haul_lab::{
-    Authority, Content, HttpProxy, Origin, Resource, SocksProxy, SocksQuirk, SocksTarget, When,
-    within,
+    CertificateAuthority, HttpProxy, Origin, OriginResource, RequestMatcher, ResourceContent,
+    SocksProxy, SocksQuirk, SocksTarget, within,
 };
-use haul_net::connector::Pin;
+use haul_net::connector::PinnedAddress;
 use haul_net::{
     Client, ClientConfig, ConnectorConfig, Error, Kind, ProxyRules, Target, TlsOptions,
 };
@@ -16,13 +16,13 @@ use url::Url;
 
 use crate::{LIMIT, body, client, get};
 
-fn content() -> Content {
-    Content::random(1, 300_000)
+fn content() -> ResourceContent {
+    ResourceContent::random(1, 300_000)
 }
 
 /// An origin that is reached by a name only the proxy knows.
-async fn far(authority: Option<&Authority>) -> (Origin, String) {
-    let mut builder = Origin::builder().resource("/f", Resource::new(content()));
+async fn far(authority: Option<&CertificateAuthority>) -> (Origin, String) {
+    let mut builder = Origin::builder().resource("/f", OriginResource::new(content()));
     if let Some(authority) = authority {
         builder = builder.tls(authority.issue(&["far.test"]).server(None));
     }
@@ -32,7 +32,7 @@ async fn far(authority: Option<&Authority>) -> (Origin, String) {
     (origin, url)
 }
 
-fn through(proxy: &str, authority: Option<&Authority>) -> Client {
+fn through(proxy: &str, authority: Option<&CertificateAuthority>) -> Client {
     let cacert = authority.map(|authority| authority.pem().into_bytes());
     client(ClientConfig {
         proxy: ProxyRules::all(proxy.parse().unwrap()),
@@ -54,7 +54,7 @@ fn target(origin: &Origin) -> String {
 
 #[tokio::test]
 async fn http_goes_in_absolute_form_and_https_by_connect() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     for authority in [None, Some(&authority)] {
         let (origin, url) = far(authority).await;
         let proxy = HttpProxy::builder()
@@ -83,12 +83,12 @@ async fn http_goes_in_absolute_form_and_https_by_connect() {
 
 #[tokio::test]
 async fn a21_proxy_logins_by_basic_and_digest_on_both_roads() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     for authority in [None, Some(&authority)] {
-        let logins: [fn() -> Login; 3] = [
-            || Login::basic("me", "secret"),
-            || Login::digest("me", "secret"),
-            || Login::digest_md5("me", "secret"),
+        let logins: [fn() -> OriginLogin; 3] = [
+            || OriginLogin::basic("me", "secret"),
+            || OriginLogin::digest("me", "secret"),
+            || OriginLogin::digest_md5("me", "secret"),
         ];
         for login in logins {
             let (origin, url) = far(authority).await;
@@ -119,7 +119,7 @@ async fn a21_proxy_logins_by_basic_and_digest_on_both_roads() {
 
 #[tokio::test]
 async fn a_proxy_over_tls_is_checked_like_an_origin() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let (origin, url) = far(Some(&authority)).await;
     let tls = authority.issue(&["127.0.0.1"]).server(None);
     let proxy = HttpProxy::builder()
@@ -133,7 +133,7 @@ async fn a_proxy_over_tls_is_checked_like_an_origin() {
             .unwrap(),
         content().to_vec()
     );
-    let stranger = Authority::new();
+    let stranger = CertificateAuthority::new();
     let error = get(&through(&proxy.url(), Some(&stranger)), &url)
         .await
         .unwrap_err();
@@ -142,11 +142,11 @@ async fn a_proxy_over_tls_is_checked_like_an_origin() {
 
 #[tokio::test]
 async fn a_proxy_that_refuses_is_told_with_its_status() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let (_origin, url) = far(Some(&authority)).await;
     for (status, transient) in [(403, false), (502, true)] {
         let proxy = HttpProxy::builder()
-            .rule(When::always(), breakage::status(status))
+            .rule(RequestMatcher::always(), breakage::status(status))
             .start()
             .await;
         let error = get(&through(&proxy.url(), Some(&authority)), &url)
@@ -186,8 +186,8 @@ async fn e2_bytes_that_come_with_the_proxys_consent_are_not_lost() {
     let route = target(&origin);
     let proxy = HttpProxy::builder()
         .route(&route, origin.address())
-        .rule(When::always(), |_, reply| {
-            reply.body = haul_lab::Body::Raw(b"SSH-2.0-lab\n".to_vec());
+        .rule(RequestMatcher::always(), |_, reply| {
+            reply.body = haul_lab::ReplyBody::Raw(b"SSH-2.0-lab\n".to_vec());
         })
         .start()
         .await;
@@ -289,7 +289,7 @@ async fn a28_socks5_with_names_resolved_here_tries_the_next_address() {
     let client = client(ClientConfig {
         proxy: ProxyRules::all(proxy.url("socks5").parse().unwrap()),
         connector: ConnectorConfig {
-            pins: vec![Pin {
+            pins: vec![PinnedAddress {
                 host: "far.test".into(),
                 port,
                 // Nobody listens at the first.

@@ -7,11 +7,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
-use haul_lab::http2::{Act, Http2Asked, Http2Origin, Http2Settings, speaking};
-use haul_lab::{Authority, Content, HttpProxy, Origin, Resource, When, breakage, within};
+use haul_lab::http2::{Http2Origin, Http2Request, Http2Settings, StreamAction, speaking};
+use haul_lab::{
+    CertificateAuthority, HttpProxy, Origin, OriginResource, RequestMatcher, ResourceContent,
+    breakage, within,
+};
 use haul_net::{
-    Answer, Client, ClientConfig, Credentials, Error, Fetch, Http, Identity, Kind, Login,
-    ProxyRules, Secret, TlsOptions, TlsProblem,
+    Client, ClientCertificate, ClientConfig, Error, FetchRequest, FetchResponse, HttpVersionChoice,
+    Kind, Login, ProxyRules, Secret, TlsOptions, TlsProblem, UserCredentials,
 };
 use url::Url;
 
@@ -21,9 +24,9 @@ const HERE: &[&str] = &["127.0.0.1", "localhost"];
 pub(crate) const BOTH: &[&str] = &["h2", "http/1.1"];
 
 /// A GET that may share its connection.
-pub(crate) async fn get(client: &Client, url: &str) -> Result<Answer, Error> {
+pub(crate) async fn get(client: &Client, url: &str) -> Result<FetchResponse, Error> {
     let url: Url = url.parse().unwrap();
-    let fetch = Fetch {
+    let fetch = FetchRequest {
         own: None,
         url: &url,
         given: &url,
@@ -39,14 +42,14 @@ pub(crate) async fn fetched(client: &Client, url: &str) -> Result<Vec<u8>, Error
     body(get(client, url).await?).await
 }
 
-pub(crate) fn trusting(authority: &Authority) -> TlsOptions {
+pub(crate) fn trusting(authority: &CertificateAuthority) -> TlsOptions {
     TlsOptions {
         cacert: Some(authority.pem().into_bytes()),
         ..TlsOptions::default()
     }
 }
 
-pub(crate) fn config(authority: &Authority, http: Http) -> ClientConfig {
+pub(crate) fn config(authority: &CertificateAuthority, http: HttpVersionChoice) -> ClientConfig {
     ClientConfig {
         http,
         tls: trusting(authority),
@@ -56,10 +59,10 @@ pub(crate) fn config(authority: &Authority, http: Http) -> ClientConfig {
 
 /// An origin for these protocols.
 pub(crate) async fn origin(
-    authority: &Authority,
+    authority: &CertificateAuthority,
     protocols: &[&str],
     settings: Http2Settings,
-    script: impl Fn(&Http2Asked) -> Act + Send + Sync + 'static,
+    script: impl Fn(&Http2Request) -> StreamAction + Send + Sync + 'static,
 ) -> Http2Origin {
     let tls = speaking(&authority.issue(HERE), None, protocols);
     Http2Origin::start(tls, settings, script).await
@@ -68,17 +71,17 @@ pub(crate) async fn origin(
 /// A body that is another for each path.
 pub(crate) fn file(path: &str) -> Bytes {
     let seed = path.bytes().map(u64::from).sum();
-    Bytes::from(Content::random(seed, 3_000).to_vec())
+    Bytes::from(ResourceContent::random(seed, 3_000).to_vec())
 }
 
-pub(crate) fn serve(asked: &Http2Asked) -> Act {
-    Act::Serve(file(&asked.path))
+pub(crate) fn serve(asked: &Http2Request) -> StreamAction {
+    StreamAction::Serve(file(&asked.path))
 }
 
 /// A proxy that takes its time, so that the way is a long one.
 pub(crate) async fn far(config: ClientConfig) -> (HttpProxy, Client) {
     let proxy = HttpProxy::builder()
-        .rule(When::always(), |_, reply| {
+        .rule(RequestMatcher::always(), |_, reply| {
             reply.delay = Duration::from_millis(30);
         })
         .start()
@@ -103,9 +106,9 @@ async fn at_once(client: &Client, origin: &Http2Origin, count: usize) -> Vec<Res
 
 #[tokio::test]
 async fn requests_at_once_wait_for_one_connection_and_share_it() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let origin = origin(&authority, BOTH, Http2Settings::default(), serve).await;
-    let client = client(config(&authority, Http::Http2));
+    let client = client(config(&authority, HttpVersionChoice::Http2));
     for came in at_once(&client, &origin, 64).await {
         came.unwrap();
     }
@@ -121,9 +124,9 @@ async fn requests_at_once_wait_for_one_connection_and_share_it() {
 
 #[tokio::test]
 async fn a_long_way_is_shared_and_whoever_may_not_share_goes_alone() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let origin = origin(&authority, BOTH, Http2Settings::default(), serve).await;
-    let (proxy, client) = far(config(&authority, Http::Auto)).await;
+    let (proxy, client) = far(config(&authority, HttpVersionChoice::Auto)).await;
     for came in at_once(&client, &origin, 16).await {
         came.unwrap();
     }
@@ -132,18 +135,18 @@ async fn a_long_way_is_shared_and_whoever_may_not_share_goes_alone() {
     let alone = crate::get(&client, &origin.url("/1")).await.unwrap();
     assert_eq!(alone.multiplexed, None);
     assert!(!origin.asked()[16].http2);
-    let (_proxy, never) = far(config(&authority, Http::Http1)).await;
+    let (_proxy, never) = far(config(&authority, HttpVersionChoice::Http1)).await;
     fetched(&never, &origin.url("/2")).await.unwrap();
     assert!(!origin.asked()[17].http2);
 }
 
 #[tokio::test]
 async fn an_origin_with_http_1_alone_is_asked_over_connections_of_ones_own_at_once() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     // The first of all requests is never answered, and the others do not wait for that.
-    let first = When::is(|asked| asked.number == 0);
-    let content = Content::random(1, 1_000);
-    let resource = Resource::new(content.clone()).rule(first, breakage::stall_after(0));
+    let first = RequestMatcher::is(|asked| asked.number == 0);
+    let content = ResourceContent::random(1, 1_000);
+    let resource = OriginResource::new(content.clone()).rule(first, breakage::stall_after(0));
     let origin = Origin::builder()
         .resource("/f", resource)
         .tls(authority.issue(HERE).server(None))
@@ -151,7 +154,7 @@ async fn an_origin_with_http_1_alone_is_asked_over_connections_of_ones_own_at_on
         .await;
     let (_proxy, client) = far(ClientConfig {
         stall_timeout: Duration::from_secs(1),
-        ..config(&authority, Http::Auto)
+        ..config(&authority, HttpVersionChoice::Auto)
     })
     .await;
     let url = origin.url("/f");
@@ -169,11 +172,11 @@ async fn an_origin_with_http_1_alone_is_asked_over_connections_of_ones_own_at_on
 
 #[tokio::test]
 async fn http2_alone_at_an_origin_without_it_says_which_flag_helps() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let issued = authority.issue(HERE);
     for tls in [issued.server(None), speaking(&issued, None, &["http/1.1"])] {
         let origin = Origin::builder().tls(tls).start().await;
-        let client = client(config(&authority, Http::Http2));
+        let client = client(config(&authority, HttpVersionChoice::Http2));
         let url = origin.url("/f");
         for error in join_all([get(&client, &url), get(&client, &url)]).await {
             let error = error.unwrap_err();
@@ -185,16 +188,16 @@ async fn http2_alone_at_an_origin_without_it_says_which_flag_helps() {
 
 #[tokio::test]
 async fn no_more_are_on_a_connection_than_the_peer_takes() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let settings = Http2Settings {
         streams: Some(3),
         ..Http2Settings::default()
     };
     let origin = origin(&authority, BOTH, settings, |asked| {
-        Act::Later(Duration::from_millis(5), file(&asked.path))
+        StreamAction::Later(Duration::from_millis(5), file(&asked.path))
     })
     .await;
-    let client = client(config(&authority, Http::Http2));
+    let client = client(config(&authority, HttpVersionChoice::Http2));
     // By now the limit is known.
     assert!(get(&client, &origin.url("/x")).await.is_ok());
     for came in at_once(&client, &origin, 40).await {
@@ -209,20 +212,20 @@ async fn no_more_are_on_a_connection_than_the_peer_takes() {
 
 #[tokio::test]
 async fn a_failure_to_connect_is_that_of_all_who_wait() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let asked = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&asked);
     let proxy = HttpProxy::builder()
-        .rule(When::always(), move |_, reply| {
+        .rule(RequestMatcher::always(), move |_, reply| {
             count.fetch_add(1, Ordering::Relaxed);
-            *reply = haul_lab::Reply::empty(503);
+            *reply = haul_lab::OriginReply::empty(503);
             reply.delay = Duration::from_millis(200);
         })
         .start()
         .await;
     let client = client(ClientConfig {
         proxy: ProxyRules::all(proxy.url().parse().unwrap()),
-        ..config(&authority, Http::Auto)
+        ..config(&authority, HttpVersionChoice::Auto)
     });
     let urls: Vec<String> = (0..8).map(|n| format!("https://far.test/{n}")).collect();
     let came = join_all(urls.iter().map(|url| get(&client, url))).await;
@@ -239,9 +242,9 @@ async fn a_failure_to_connect_is_that_of_all_who_wait() {
 
 #[tokio::test]
 async fn whoever_made_the_connection_may_give_up_and_another_goes_on() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let origin = origin(&authority, BOTH, Http2Settings::default(), serve).await;
-    let (_proxy, client) = far(config(&authority, Http::Auto)).await;
+    let (_proxy, client) = far(config(&authority, HttpVersionChoice::Auto)).await;
     let url = origin.url("/1");
     let mut first = Box::pin(get(&client, &url));
     let second = get(&client, &url);
@@ -255,17 +258,17 @@ async fn whoever_made_the_connection_may_give_up_and_another_goes_on() {
 
 #[tokio::test]
 async fn a21_challenges_and_redirects_over_a_shared_connection() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let other = Arc::new(origin(&authority, BOTH, Http2Settings::default(), serve).await);
     let to = other.url("/1").replace("127.0.0.1", "localhost");
     let near = origin(&authority, BOTH, Http2Settings::default(), move |asked| {
         let known = asked.headers.get("authorization").map(String::as_str);
         match (known, asked.path.as_str()) {
             (Some("Basic dTpw"), "/away") => {
-                Act::Answer(302, vec![("location", to.clone())], Bytes::new())
+                StreamAction::Answer(302, vec![("location", to.clone())], Bytes::new())
             }
-            (Some("Basic dTpw"), path) => Act::Serve(file(path)),
-            _ => Act::Answer(
+            (Some("Basic dTpw"), path) => StreamAction::Serve(file(path)),
+            _ => StreamAction::Answer(
                 401,
                 vec![("www-authenticate", "Basic realm=\"r\"".into())],
                 Bytes::from_static(b"who?"),
@@ -274,14 +277,14 @@ async fn a21_challenges_and_redirects_over_a_shared_connection() {
     })
     .await;
     let login = |password: &str| ClientConfig {
-        credentials: Credentials {
+        credentials: UserCredentials {
             login: Some(Login {
                 user: "u".into(),
                 password: Secret::new(password.into()),
             }),
-            ..Credentials::default()
+            ..UserCredentials::default()
         },
-        ..config(&authority, Http::Http2)
+        ..config(&authority, HttpVersionChoice::Http2)
     };
     let right = client(login("p"));
     let answer = get(&right, &near.url("/a")).await.unwrap();
@@ -298,18 +301,18 @@ async fn a21_challenges_and_redirects_over_a_shared_connection() {
 
 #[tokio::test]
 async fn a_client_certificate_is_shown_to_the_origin_that_was_named_alone() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let tls = speaking(&authority.issue(HERE), Some(&authority), BOTH);
     let far = Http2Origin::start(tls, Http2Settings::default(), serve).await;
     let named = far.url("/1").replace("127.0.0.1", "localhost");
     let to = named.clone();
     let near = origin(&authority, BOTH, Http2Settings::default(), move |_| {
-        Act::Answer(302, vec![("location", to.clone())], Bytes::new())
+        StreamAction::Answer(302, vec![("location", to.clone())], Bytes::new())
     })
     .await;
     let issued = authority.issue(&["me"]);
-    let mut config = config(&authority, Http::Http2);
-    config.tls.identity = Some(Identity {
+    let mut config = config(&authority, HttpVersionChoice::Http2);
+    config.tls.identity = Some(ClientCertificate {
         certificates: issued.certificate.into_bytes(),
         key: issued.key.into_bytes(),
     });
@@ -325,14 +328,14 @@ async fn a_client_certificate_is_shown_to_the_origin_that_was_named_alone() {
 
 #[tokio::test]
 async fn what_rests_has_a_bound_and_the_oldest_goes() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let mut origins = Vec::new();
     for _ in 0..8 {
         origins.push(origin(&authority, BOTH, Http2Settings::default(), serve).await);
     }
     let client = client(ClientConfig {
         idle_total: 4,
-        ..config(&authority, Http::Http2)
+        ..config(&authority, HttpVersionChoice::Http2)
     });
     for origin in &origins {
         fetched(&client, &origin.url("/1")).await.unwrap();

@@ -2,23 +2,23 @@
 
 use std::path::PathBuf;
 
-use haul_lab::{Authority, Content, Issued, Origin, Resource};
+use haul_lab::{CertificateAuthority, IssuedCertificate, Origin, OriginResource, ResourceContent};
 use haul_net::{ClientConfig, Kind, TlsOptions, TlsProblem, TrustedFiles};
 
 use crate::{client, get};
 
 const HERE: &[&str] = &["127.0.0.1"];
 
-async fn serving(issued: &Issued) -> Origin {
+async fn serving(issued: &IssuedCertificate) -> Origin {
     Origin::builder()
         .tls(issued.server(None))
-        .resource("/f", Resource::new(Content::random(1, 10)))
+        .resource("/f", OriginResource::new(ResourceContent::random(1, 10)))
         .start()
         .await
 }
 
 /// What comes of a request to a server with this certificate, by one who trusts that PEM in either way.
-async fn trusting(pem: &str, server: &Issued) -> Vec<Option<Kind>> {
+async fn trusting(pem: &str, server: &IssuedCertificate) -> Vec<Option<Kind>> {
     let origin = serving(server).await;
     let dir = tempfile::tempdir().unwrap();
     let file: PathBuf = dir.path().join("trusted.pem");
@@ -52,8 +52,8 @@ fn refused(problem: TlsProblem) -> Vec<Option<Kind>> {
 
 #[tokio::test]
 async fn a27_a_self_made_certificate_is_trusted_when_it_is_named_and_right() {
-    let server = Authority::self_made(HERE, false);
-    let others = Authority::self_made(HERE, false);
+    let server = CertificateAuthority::self_made(HERE, false);
+    let others = CertificateAuthority::self_made(HERE, false);
     let pem = &server.certificate;
     assert_eq!(trusting(pem, &server).await, [None, None]);
     let among = format!("{}{pem}", others.certificate);
@@ -62,19 +62,19 @@ async fn a27_a_self_made_certificate_is_trusted_when_it_is_named_and_right() {
 
 #[tokio::test]
 async fn a27_and_never_otherwise() {
-    let server = Authority::self_made(HERE, false);
-    let other = Authority::self_made(HERE, false);
+    let server = CertificateAuthority::self_made(HERE, false);
+    let other = CertificateAuthority::self_made(HERE, false);
     // Of the same name, with another key.
     assert_eq!(
         trusting(&other.certificate, &server).await,
         refused(TlsProblem::UnknownIssuer)
     );
-    let elsewhere = Authority::self_made(&["other.test"], false);
+    let elsewhere = CertificateAuthority::self_made(&["other.test"], false);
     assert_eq!(
         trusting(&elsewhere.certificate, &elsewhere).await,
         refused(TlsProblem::WrongHost)
     );
-    let expired = Authority::self_made(HERE, true);
+    let expired = CertificateAuthority::self_made(HERE, true);
     assert_eq!(
         trusting(&expired.certificate, &expired).await,
         refused(TlsProblem::Expired)
@@ -83,7 +83,7 @@ async fn a27_and_never_otherwise() {
 
 #[tokio::test]
 async fn a27_authorities_in_files_are_trusted_too() {
-    let (ours, theirs) = (Authority::new(), Authority::new());
+    let (ours, theirs) = (CertificateAuthority::new(), CertificateAuthority::new());
     let server = ours.issue(HERE);
     assert_eq!(trusting(&ours.pem(), &server).await, [None, None]);
     assert_eq!(

@@ -2,7 +2,7 @@
 //!
 //! [`judge`] is asked before a byte of the body is read. It is strict where a mistake would splice two files into one, and
 //! lenient where an origin is merely odd. It knows one request and one answer; what follows from a verdict over a job's whole
-//! history is the [`Course`](crate::Course)'s to say.
+//! history is the [`FailurePolicy`](crate::FailurePolicy)'s to say.
 
 mod verdict;
 
@@ -16,26 +16,26 @@ use http::header::{
 
 use crate::content_range::ContentRange;
 use crate::retry::parse_retry_after;
-use crate::validator::{Sameness, Version};
-pub use verdict::{Asked, ContentCoding, Refusal, Verdict};
+use crate::validator::{ResourceVersion, VersionMatch};
+pub use verdict::{ContentCoding, RequestedContent, ResponseRejection, ResponseVerdict};
 
 /// Judges the head of an answer. `now` is the wall clock, for a Retry-After that is a date.
 #[must_use]
 pub fn judge(
-    asked: &Asked<'_>,
+    asked: &RequestedContent<'_>,
     status: StatusCode,
     headers: &HeaderMap,
     now: SystemTime,
-) -> Verdict {
+) -> ResponseVerdict {
     match status.as_u16() {
-        206 => part(asked, headers).unwrap_or_else(|why| Verdict::Refuse { why }),
+        206 => part(asked, headers).unwrap_or_else(|why| ResponseVerdict::Refuse { why }),
         200 => whole(asked, headers),
-        304 if asked.conditional => Verdict::NotModified,
-        304 => Verdict::Refuse {
-            why: Refusal::UnaskedNotModified,
+        304 if asked.conditional => ResponseVerdict::NotModified,
+        304 => ResponseVerdict::Refuse {
+            why: ResponseRejection::UnaskedNotModified,
         },
         416 if asked.range.is_some() => past_end(asked, headers),
-        401 | 407 => Verdict::Unauthorized {
+        401 | 407 => ResponseVerdict::Unauthorized {
             status,
             realm: realm(status, headers),
         },
@@ -43,95 +43,98 @@ pub fn judge(
             let retry_after = headers
                 .get(RETRY_AFTER)
                 .and_then(|value| parse_retry_after(value, now));
-            Verdict::Busy {
+            ResponseVerdict::Busy {
                 status,
                 retry_after,
             }
         }
-        _ => Verdict::Denied { status },
+        _ => ResponseVerdict::Denied { status },
     }
 }
 
-fn part(asked: &Asked<'_>, headers: &HeaderMap) -> Result<Verdict, Refusal> {
-    let wanted = asked.range.clone().ok_or(Refusal::Unasked)?;
+fn part(
+    asked: &RequestedContent<'_>,
+    headers: &HeaderMap,
+) -> Result<ResponseVerdict, ResponseRejection> {
+    let wanted = asked.range.clone().ok_or(ResponseRejection::Unasked)?;
     let value = headers
         .get(CONTENT_RANGE)
         .ok_or_else(|| no_content_range(headers))?;
     let said = ContentRange::parse(value.as_bytes())?;
-    let range = said.range.ok_or(Refusal::OtherRange)?;
-    let total = said.total.ok_or(Refusal::NoTotal)?;
-    let version = Version::from_headers(Some(total), headers);
+    let range = said.range.ok_or(ResponseRejection::OtherRange)?;
+    let total = said.total.ok_or(ResponseRejection::NoTotal)?;
+    let version = ResourceVersion::from_headers(Some(total), headers);
     // Another version first: its ranges may well be other ranges.
     if let Some(pinned) = asked.pinned {
         match pinned.compare(&version) {
-            Sameness::Same => {}
-            Sameness::Different => return Ok(Verdict::Changed { found: version }),
-            Sameness::Unproven => return Err(Refusal::Unproven),
+            VersionMatch::Same => {}
+            VersionMatch::Different => return Ok(ResponseVerdict::Changed { found: version }),
+            VersionMatch::Unproven => return Err(ResponseRejection::Unproven),
         }
     }
     if range.start != wanted.start || range.end > wanted.end {
-        return Err(Refusal::OtherRange);
+        return Err(ResponseRejection::OtherRange);
     }
     if let Some(coding) = coding(headers) {
-        return Err(Refusal::Encoded(coding));
+        return Err(ResponseRejection::Encoded(coding));
     }
     if content_length(headers).is_some_and(|length| length != range.end - range.start) {
-        return Err(Refusal::Length);
+        return Err(ResponseRejection::Length);
     }
-    Ok(Verdict::Part {
+    Ok(ResponseVerdict::Part {
         range,
         total,
         version,
     })
 }
 
-fn no_content_range(headers: &HeaderMap) -> Refusal {
+fn no_content_range(headers: &HeaderMap) -> ResponseRejection {
     let multipart = headers
         .get(CONTENT_TYPE)
         .and_then(|value| value.as_bytes().get(..10))
         .is_some_and(|kind| kind.eq_ignore_ascii_case(b"multipart/"));
     if multipart {
-        Refusal::Multipart
+        ResponseRejection::Multipart
     } else {
-        Refusal::NoContentRange
+        ResponseRejection::NoContentRange
     }
 }
 
-fn whole(asked: &Asked<'_>, headers: &HeaderMap) -> Verdict {
+fn whole(asked: &RequestedContent<'_>, headers: &HeaderMap) -> ResponseVerdict {
     let encoding = coding(headers);
     // The length of an encoded body is not the file's; it says nothing about the version either.
     let said = content_length(headers);
     let length = if encoding.is_some() { None } else { said };
-    let version = Version::from_headers(length, headers);
+    let version = ResourceVersion::from_headers(length, headers);
     if let Some(pinned) = asked.pinned {
         match pinned.compare(&version) {
-            Sameness::Different => return Verdict::Changed { found: version },
-            Sameness::Unproven => {
-                return Verdict::Refuse {
-                    why: Refusal::Unproven,
+            VersionMatch::Different => return ResponseVerdict::Changed { found: version },
+            VersionMatch::Unproven => {
+                return ResponseVerdict::Refuse {
+                    why: ResponseRejection::Unproven,
                 };
             }
-            Sameness::Same => {}
+            VersionMatch::Same => {}
         }
         if asked.range.is_some() {
             return if asked.if_range_sent {
-                Verdict::DropIfRange
+                ResponseVerdict::DropIfRange
             } else {
-                Verdict::RangeIgnored
+                ResponseVerdict::RangeIgnored
             };
         }
     }
     if asked.range.as_ref().is_some_and(|range| range.start > 0) {
-        return Verdict::RangeIgnored;
+        return ResponseVerdict::RangeIgnored;
     }
-    Verdict::Whole {
+    ResponseVerdict::Whole {
         length: said,
         version,
         encoding,
     }
 }
 
-fn past_end(asked: &Asked<'_>, headers: &HeaderMap) -> Verdict {
+fn past_end(asked: &RequestedContent<'_>, headers: &HeaderMap) -> ResponseVerdict {
     let total = headers
         .get(CONTENT_RANGE)
         .and_then(|value| ContentRange::parse(value.as_bytes()).ok())
@@ -140,13 +143,13 @@ fn past_end(asked: &Asked<'_>, headers: &HeaderMap) -> Verdict {
         asked.pinned.is_none() && asked.range.as_ref().is_some_and(|range| range.start == 0);
     match total {
         // Only an empty resource has no first byte.
-        Some(0) if first => Verdict::Empty {
-            version: Version::from_headers(Some(0), headers),
+        Some(0) if first => ResponseVerdict::Empty {
+            version: ResourceVersion::from_headers(Some(0), headers),
         },
-        None if first => Verdict::Refuse {
-            why: Refusal::NoContentRange,
+        None if first => ResponseVerdict::Refuse {
+            why: ResponseRejection::NoContentRange,
         },
-        _ => Verdict::PastEnd { total },
+        _ => ResponseVerdict::PastEnd { total },
     }
 }
 

@@ -17,28 +17,32 @@ fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
         .collect()
 }
 
-fn pinned() -> Version {
-    Version::from_headers(Some(1000), &headers(&[("etag", "\"v1\"")]))
+fn pinned() -> ResourceVersion {
+    ResourceVersion::from_headers(Some(1000), &headers(&[("etag", "\"v1\"")]))
 }
 
 /// A request for the middle of a pinned file.
-fn middle(version: &Version) -> Asked<'_> {
-    Asked {
+fn middle(version: &ResourceVersion) -> RequestedContent<'_> {
+    RequestedContent {
         range: Some(100..200),
         pinned: Some(version),
-        ..Asked::default()
+        ..RequestedContent::default()
     }
 }
 
 /// A job's first request.
-fn first() -> Asked<'static> {
-    Asked {
+fn first() -> RequestedContent<'static> {
+    RequestedContent {
         range: Some(0..100),
-        ..Asked::default()
+        ..RequestedContent::default()
     }
 }
 
-fn verdict(asked: &Asked<'_>, status: u16, pairs: &[(&'static str, &str)]) -> Verdict {
+fn verdict(
+    asked: &RequestedContent<'_>,
+    status: u16,
+    pairs: &[(&'static str, &str)],
+) -> ResponseVerdict {
     judge(
         asked,
         StatusCode::from_u16(status).unwrap(),
@@ -47,9 +51,13 @@ fn verdict(asked: &Asked<'_>, status: u16, pairs: &[(&'static str, &str)]) -> Ve
     )
 }
 
-fn refused(asked: &Asked<'_>, status: u16, pairs: &[(&'static str, &str)]) -> Refusal {
+fn refused(
+    asked: &RequestedContent<'_>,
+    status: u16,
+    pairs: &[(&'static str, &str)],
+) -> ResponseRejection {
     match verdict(asked, status, pairs) {
-        Verdict::Refuse { why } => why,
+        ResponseVerdict::Refuse { why } => why,
         other => panic!("not refused: {other:?}"),
     }
 }
@@ -68,13 +76,15 @@ fn a1_the_range_asked_for_of_the_same_version_is_taken() {
             TAG,
         ],
     );
-    assert!(matches!(found, Verdict::Part { range, total: 1000, .. } if range == (100..200)));
+    assert!(
+        matches!(found, ResponseVerdict::Part { range, total: 1000, .. } if range == (100..200))
+    );
     let shorter = verdict(
         &middle(&version),
         206,
         &[("content-range", "bytes 100-149/1000"), TAG],
     );
-    assert!(matches!(shorter, Verdict::Part { range, .. } if range == (100..150)));
+    assert!(matches!(shorter, ResponseVerdict::Part { range, .. } if range == (100..150)));
 }
 
 #[test]
@@ -82,7 +92,7 @@ fn a2_everything_to_the_first_request_is_the_whole_file() {
     let found = verdict(&first(), 200, &[("content-length", "1000"), TAG]);
     assert!(matches!(
         found,
-        Verdict::Whole {
+        ResponseVerdict::Whole {
             length: Some(1000),
             encoding: None,
             ..
@@ -95,20 +105,20 @@ fn a3_everything_to_a_part_in_the_middle_is_an_ignored_range() {
     let version = pinned();
     assert_eq!(
         verdict(&middle(&version), 200, &[("content-length", "1000"), TAG]),
-        Verdict::RangeIgnored
+        ResponseVerdict::RangeIgnored
     );
 }
 
 #[test]
 fn a4_everything_to_if_range_with_the_same_tag_drops_if_range() {
     let version = pinned();
-    let asked = Asked {
+    let asked = RequestedContent {
         if_range_sent: true,
         ..middle(&version)
     };
     assert_eq!(
         verdict(&asked, 200, &[("content-length", "1000"), TAG]),
-        Verdict::DropIfRange
+        ResponseVerdict::DropIfRange
     );
     assert!(matches!(
         verdict(
@@ -116,7 +126,7 @@ fn a4_everything_to_if_range_with_the_same_tag_drops_if_range() {
             200,
             &[("content-length", "1000"), ("etag", "\"v2\"")]
         ),
-        Verdict::Changed { .. }
+        ResponseVerdict::Changed { .. }
     ));
 }
 
@@ -137,7 +147,7 @@ fn a5_another_tag_or_total_is_a_change_whatever_the_status() {
         assert!(
             matches!(
                 verdict(&middle(&version), status, &pairs),
-                Verdict::Changed { .. }
+                ResponseVerdict::Changed { .. }
             ),
             "{status} {pairs:?}"
         );
@@ -153,21 +163,24 @@ fn a6_a_part_without_the_validator_that_pinned_is_refused() {
             206,
             &[("content-range", "bytes 100-199/1000")]
         ),
-        Refusal::Unproven
+        ResponseRejection::Unproven
     );
 }
 
 #[test]
 fn a7_without_validators_length_and_range_decide() {
-    let version = Version {
+    let version = ResourceVersion {
         length: Some(1000),
-        ..Version::default()
+        ..ResourceVersion::default()
     };
     let part = |value| verdict(&middle(&version), 206, &[("content-range", value)]);
-    assert!(matches!(part("bytes 100-199/1000"), Verdict::Part { .. }));
+    assert!(matches!(
+        part("bytes 100-199/1000"),
+        ResponseVerdict::Part { .. }
+    ));
     assert!(matches!(
         part("bytes 100-199/2000"),
-        Verdict::Changed { .. }
+        ResponseVerdict::Changed { .. }
     ));
 }
 
@@ -176,41 +189,51 @@ fn a8_other_bytes_no_total_and_contradictions_are_refused() {
     let version = pinned();
     let why =
         |range: &'static str| refused(&middle(&version), 206, &[("content-range", range), TAG]);
-    assert_eq!(why("bytes 0-99/1000"), Refusal::OtherRange);
-    assert_eq!(why("bytes 101-199/1000"), Refusal::OtherRange);
-    assert_eq!(why("bytes 100-200/1000"), Refusal::OtherRange);
-    assert_eq!(why("bytes */1000"), Refusal::OtherRange);
-    assert_eq!(why("bytes 100-199/*"), Refusal::NoTotal);
+    assert_eq!(why("bytes 0-99/1000"), ResponseRejection::OtherRange);
+    assert_eq!(why("bytes 101-199/1000"), ResponseRejection::OtherRange);
+    assert_eq!(why("bytes 100-200/1000"), ResponseRejection::OtherRange);
+    assert_eq!(why("bytes */1000"), ResponseRejection::OtherRange);
+    assert_eq!(why("bytes 100-199/*"), ResponseRejection::NoTotal);
     assert!(matches!(
         why("bytes 199-100/1000"),
-        Refusal::ContentRange(ContentRangeError::Reversed)
+        ResponseRejection::ContentRange(ContentRangeError::Reversed)
     ));
     assert!(matches!(
         why("rubbish"),
-        Refusal::ContentRange(ContentRangeError::Malformed)
+        ResponseRejection::ContentRange(ContentRangeError::Malformed)
     ));
     let longer = [
         ("content-range", "bytes 100-199/1000"),
         ("content-length", "101"),
         TAG,
     ];
-    assert_eq!(refused(&middle(&version), 206, &longer), Refusal::Length);
     assert_eq!(
-        refused(&Asked::default(), 206, &[("content-range", "bytes 0-9/10")]),
-        Refusal::Unasked
+        refused(&middle(&version), 206, &longer),
+        ResponseRejection::Length
+    );
+    assert_eq!(
+        refused(
+            &RequestedContent::default(),
+            206,
+            &[("content-range", "bytes 0-9/10")]
+        ),
+        ResponseRejection::Unasked
     );
 }
 
 #[test]
 fn a9_parts_without_content_range_and_multipart_are_refused() {
-    assert_eq!(refused(&first(), 206, &[TAG]), Refusal::NoContentRange);
+    assert_eq!(
+        refused(&first(), 206, &[TAG]),
+        ResponseRejection::NoContentRange
+    );
     assert_eq!(
         refused(
             &first(),
             206,
             &[("content-type", "multipart/byteranges; boundary=x")]
         ),
-        Refusal::Multipart
+        ResponseRejection::Multipart
     );
 }
 
@@ -223,10 +246,10 @@ fn a13_a_coding_on_a_part_is_refused_and_on_a_whole_told() {
     ];
     assert_eq!(
         refused(&first(), 206, &coded),
-        Refusal::Encoded(ContentCoding::Gzip)
+        ResponseRejection::Encoded(ContentCoding::Gzip)
     );
     let whole = |coding: &str| match verdict(&first(), 200, &[("content-encoding", coding)]) {
-        Verdict::Whole { encoding, .. } => encoding,
+        ResponseVerdict::Whole { encoding, .. } => encoding,
         other => panic!("{other:?}"),
     };
     assert_eq!(whole("identity"), None);
@@ -242,7 +265,7 @@ fn a13_a_coding_on_a_part_is_refused_and_on_a_whole_told() {
 fn a14_an_empty_resource_has_no_first_byte() {
     assert!(matches!(
         verdict(&first(), 416, &[("content-range", "bytes */0")]),
-        Verdict::Empty { .. }
+        ResponseVerdict::Empty { .. }
     ));
 }
 
@@ -250,10 +273,10 @@ fn a14_an_empty_resource_has_no_first_byte() {
 fn a15_a_range_past_the_end_tells_the_length() {
     let version = pinned();
     let found = verdict(&middle(&version), 416, &[("content-range", "bytes */50")]);
-    assert_eq!(found, Verdict::PastEnd { total: Some(50) });
+    assert_eq!(found, ResponseVerdict::PastEnd { total: Some(50) });
     assert_eq!(
         verdict(&middle(&version), 416, &[]),
-        Verdict::PastEnd { total: None }
+        ResponseVerdict::PastEnd { total: None }
     );
 }
 
@@ -262,7 +285,7 @@ fn a17_busy_statuses_heal_and_carry_retry_after() {
     for status in [408, 429, 500, 502, 503, 504] {
         let found = verdict(&first(), status, &[("retry-after", "7")]);
         assert!(
-            matches!(found, Verdict::Busy { retry_after: Some(wait), .. } if wait.as_secs() == 7),
+            matches!(found, ResponseVerdict::Busy { retry_after: Some(wait), .. } if wait.as_secs() == 7),
             "{status}"
         );
     }
@@ -272,7 +295,10 @@ fn a17_busy_statuses_heal_and_carry_retry_after() {
 fn a18_other_refusals_are_final_here_and_for_the_course_to_weigh() {
     for status in [400, 403, 404, 410, 418, 451] {
         assert!(
-            matches!(verdict(&first(), status, &[]), Verdict::Denied { .. }),
+            matches!(
+                verdict(&first(), status, &[]),
+                ResponseVerdict::Denied { .. }
+            ),
             "{status}"
         );
     }
@@ -289,20 +315,26 @@ fn a21_the_realm_is_told_without_control_characters() {
         )],
     );
     assert!(
-        matches!(found, Verdict::Unauthorized { realm: Some(realm), .. } if realm == "the vault")
+        matches!(found, ResponseVerdict::Unauthorized { realm: Some(realm), .. } if realm == "the vault")
     );
     let found = verdict(&first(), 407, &[("proxy-authenticate", "Negotiate")]);
-    assert!(matches!(found, Verdict::Unauthorized { realm: None, .. }));
+    assert!(matches!(
+        found,
+        ResponseVerdict::Unauthorized { realm: None, .. }
+    ));
 }
 
 #[test]
 fn b6_not_modified_counts_only_when_it_was_asked() {
-    let asked = Asked {
+    let asked = RequestedContent {
         conditional: true,
         ..first()
     };
-    assert_eq!(verdict(&asked, 304, &[]), Verdict::NotModified);
-    assert_eq!(refused(&first(), 304, &[]), Refusal::UnaskedNotModified);
+    assert_eq!(verdict(&asked, 304, &[]), ResponseVerdict::NotModified);
+    assert_eq!(
+        refused(&first(), 304, &[]),
+        ResponseRejection::UnaskedNotModified
+    );
 }
 
 fn any_value() -> impl Strategy<Value = String> {
@@ -324,7 +356,7 @@ proptest! {
         pin: bool, sent_if_range: bool,
     ) {
         let version = pinned();
-        let asked = Asked {
+        let asked = RequestedContent {
             range: Some(100..200),
             pinned: pin.then_some(&version),
             if_range_sent: sent_if_range,
@@ -333,11 +365,11 @@ proptest! {
         let pairs = [("content-range", range), ("etag", tag), ("content-length", length), ("content-encoding", coding)];
         let pairs: Vec<(&'static str, &str)> = pairs.iter().map(|(name, value)| (*name, value.as_str())).collect();
         match verdict(&asked, status, &pairs) {
-            Verdict::Part { range, total, version: found } => {
+            ResponseVerdict::Part { range, total, version: found } => {
                 prop_assert!(range.start == 100 && range.end <= 200 && !range.is_empty() && range.end <= total);
                 prop_assert!(!pin || version.same(&found));
             }
-            Verdict::Whole { .. } => prop_assert!(false, "everything was taken for a part"),
+            ResponseVerdict::Whole { .. } => prop_assert!(false, "everything was taken for a part"),
             _ => {}
         }
     }

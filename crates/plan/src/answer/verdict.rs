@@ -7,15 +7,15 @@ use std::time::Duration;
 use http::StatusCode;
 
 use crate::content_range::ContentRangeError;
-use crate::validator::Version;
+use crate::validator::ResourceVersion;
 
 /// What a request had asked for.
 #[derive(Debug, Clone, Default)]
-pub struct Asked<'a> {
+pub struct RequestedContent<'a> {
     /// The Range that was sent; an end of `u64::MAX` stands for an open one. `None`: no Range was sent.
     pub range: Option<Range<u64>>,
     /// The version that bytes on disk are of.
-    pub pinned: Option<&'a Version>,
+    pub pinned: Option<&'a ResourceVersion>,
     /// Whether If-Range was sent.
     pub if_range_sent: bool,
     /// Whether If-None-Match or If-Modified-Since was sent.
@@ -24,7 +24,7 @@ pub struct Asked<'a> {
 
 /// What an answer means.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ResponseVerdict {
     /// These bytes of the version wanted follow.
     Part {
         /// Begins where it was asked to, ends there or sooner.
@@ -32,21 +32,21 @@ pub enum Verdict {
         /// Bytes in the whole.
         total: u64,
         /// Of which version.
-        version: Version,
+        version: ResourceVersion,
     },
     /// Everything follows, and may be taken as the whole file.
     Whole {
         /// Bytes, if that is said.
         length: Option<u64>,
         /// Of which version.
-        version: Version,
+        version: ResourceVersion,
         /// A coding that was applied although identity was asked for.
         encoding: Option<ContentCoding>,
     },
     /// The resource has no bytes.
     Empty {
         /// Of which version.
-        version: Version,
+        version: ResourceVersion,
     },
     /// The range begins past the end (416).
     PastEnd {
@@ -58,7 +58,7 @@ pub enum Verdict {
     /// Another version than the pinned one.
     Changed {
         /// Which.
-        found: Version,
+        found: ResourceVersion,
     },
     /// Everything follows because of If-Range, though the tag is the same: this origin misreads it (row A4).
     DropIfRange,
@@ -67,7 +67,7 @@ pub enum Verdict {
     /// No byte of it may be used.
     Refuse {
         /// Why.
-        why: Refusal,
+        why: ResponseRejection,
     },
     /// Asked too much or at a bad time: 408, 429, 5xx.
     Busy {
@@ -92,7 +92,7 @@ pub enum Verdict {
 
 /// Why no byte of an answer may be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum ResponseRejection {
     /// 206 without Content-Range, and not multipart either.
     #[error("a partial answer without Content-Range")]
     NoContentRange,

@@ -18,7 +18,7 @@ const SOON: Duration = Duration::from_secs(1);
 
 /// What was asked for and refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Refused {
+pub struct RefusedConnections {
     /// When the refusal came.
     pub now: Duration,
     /// When that was asked for which was refused.
@@ -31,7 +31,7 @@ pub struct Refused {
 
 /// No more connections than this, learned from refusals.
 #[derive(Debug)]
-pub(super) struct Ceiling {
+pub(super) struct ConnectionCeiling {
     /// What the settings allow.
     max: usize,
     /// What is allowed now.
@@ -46,7 +46,7 @@ pub(super) struct Ceiling {
     stands: Duration,
 }
 
-impl Ceiling {
+impl ConnectionCeiling {
     pub(super) fn new(max: usize) -> Self {
         Self {
             max,
@@ -68,8 +68,8 @@ impl Ceiling {
     }
 
     /// One more than `open` was refused.
-    pub(super) fn lower(&mut self, refused: Refused) {
-        let Refused { now, open, .. } = refused;
+    pub(super) fn lower(&mut self, refused: RefusedConnections) {
+        let RefusedConnections { now, open, .. } = refused;
         match self.known {
             // Of the same burst: it counts once, but shows how far down the limit is.
             Some((_, lowered)) if refused.asked < lowered => self.set(open, lowered),
@@ -85,8 +85,8 @@ impl Ceiling {
     }
 
     /// A number within the known limit was refused.
-    fn doubt(&mut self, refused: Refused) {
-        let Refused { now, open, .. } = refused;
+    fn doubt(&mut self, refused: RefusedConnections) {
+        let RefusedConnections { now, open, .. } = refused;
         let again = self
             .doubted
             .is_some_and(|then| now.saturating_sub(then) < STANDS.0);

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::level::{Level, REMEMBERED, SURE};
-use super::probing::Probing;
-use super::{ConnectionControl, Phase, Sample};
+use super::level::{REMEMBERED, RateSamples, SURE};
+use super::probing::ProbeSchedule;
+use super::{ConnectionControl, ControlPhase, ProgressSample};
 
 /// A step up is kept if the rate rises by this, a step down if it does not fall by it: less is not worth a connection, and
 /// tells nothing about a link that scatters at all.
@@ -33,12 +33,12 @@ const DRAINING: f64 = 2.0;
 
 impl ConnectionControl {
     /// Looks whether the link has changed, or whether it is time to try another number.
-    pub(super) fn hold(&mut self, sample: Sample) {
+    pub(super) fn hold(&mut self, sample: ProgressSample) {
         if self.level.shifted(SHIFT.0, SHIFT.1) {
             // The link is another one than before: what was learned is of no use.
-            self.level = Level::new(self.target);
-            self.phase = Phase::Ramp { below: None };
-            self.probing = Probing::default();
+            self.level = RateSamples::new(self.target);
+            self.phase = ControlPhase::Ramp { below: None };
+            self.probing = ProbeSchedule::default();
             return;
         }
         if !self.probing.is_due(sample.now) || self.level.windows() < BASE_WINDOWS {
@@ -50,9 +50,9 @@ impl ConnectionControl {
             .doubts(&self.level, self.ceiling.now(), sample.now)
             .filter(|fewer| *fewer >= self.options.min)
         {
-            self.probe(Level::lower(fewer));
+            self.probe(RateSamples::lower(fewer));
         } else if up > self.target {
-            self.probe(Level::new(up));
+            self.probe(RateSamples::new(up));
         }
     }
 
@@ -64,21 +64,21 @@ impl ConnectionControl {
         visible.unwrap_or(self.target).max(self.target / 4)
     }
 
-    fn probe(&mut self, level: Level) {
+    fn probe(&mut self, level: RateSamples) {
         self.target = level.connections();
         let base = std::mem::replace(&mut self.level, level);
-        self.phase = Phase::Probe { base };
+        self.phase = ControlPhase::Probe { base };
     }
 
     /// Decides about the number that is tried, as soon as that can be done.
     pub(super) fn judge_probe(&mut self, now: Duration) {
-        let Phase::Probe { base } = &self.phase else {
+        let ControlPhase::Probe { base } = &self.phase else {
             return;
         };
         let before = base.mean();
         let (least, error) = (base.connections(), SURE * self.level.error(base));
         let change = self.level.mean() - before;
-        let trial = Trial {
+        let trial = ConnectionTrial {
             change: change / before.max(1.0),
             error: error / before.max(1.0),
             hoped: self.target as f64 / least as f64 - 1.0,
@@ -95,7 +95,7 @@ impl ConnectionControl {
         }
     }
 
-    fn judge_higher(&mut self, trial: Trial, base: usize, now: Duration) {
+    fn judge_higher(&mut self, trial: ConnectionTrial, base: usize, now: Duration) {
         let Some(paid) = trial.pays() else {
             return;
         };
@@ -113,7 +113,7 @@ impl ConnectionControl {
         self.settle(keep, now);
     }
 
-    fn judge_lower(&mut self, trial: Trial, base: usize, now: Duration) {
+    fn judge_lower(&mut self, trial: ConnectionTrial, base: usize, now: Duration) {
         let Some(costs) = trial.costs() else {
             return;
         };
@@ -130,7 +130,7 @@ impl ConnectionControl {
 
 /// How another number compares, in shares of what the number before brought.
 #[derive(Debug, Clone, Copy)]
-struct Trial {
+struct ConnectionTrial {
     /// How much more it brings; negative for less.
     change: f64,
     /// How far off that may well be.
@@ -141,7 +141,7 @@ struct Trial {
     windows: usize,
 }
 
-impl Trial {
+impl ConnectionTrial {
     /// Whether more connections pay; `None` if it is too early to tell.
     fn pays(&self) -> Option<bool> {
         if self.change + self.error < -STEP_GAIN {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Sample;
+use super::ProgressSample;
 
 /// Windows that are remembered: eight halve the error of two, and older ones say nothing about now.
 pub(super) const REMEMBERED: usize = 8;
@@ -16,7 +16,7 @@ pub(super) const SURE: f64 = 1.5;
 
 /// The rates that one number of connections brought, window by window.
 #[derive(Debug, Clone)]
-pub(super) struct Level {
+pub(super) struct RateSamples {
     /// The number.
     connections: usize,
     /// Whether more connections were flowing before: then those too many are waited for, not those missing.
@@ -35,7 +35,7 @@ pub(super) struct Level {
     first: Option<f64>,
 }
 
-impl Level {
+impl RateSamples {
     pub(super) fn new(connections: usize) -> Self {
         Self {
             connections,
@@ -63,7 +63,7 @@ impl Level {
 
     /// Takes a look; the rate of the window that it ends. `None` while connections are still being made, for at most
     /// `settle`. While surplus connections end, only the latest window is kept.
-    pub(super) fn take(&mut self, sample: Sample, settle: Duration) -> Option<f64> {
+    pub(super) fn take(&mut self, sample: ProgressSample, settle: Duration) -> Option<f64> {
         let begun = *self.begun.get_or_insert(sample.now);
         let (then, bytes) = self.mark.unwrap_or((sample.now, sample.bytes));
         if !self.settled {

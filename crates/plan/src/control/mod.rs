@@ -25,11 +25,11 @@ mod probing;
 
 use std::time::Duration;
 
-pub use ceiling::Refused;
+pub use ceiling::RefusedConnections;
 
-use ceiling::Ceiling;
-use level::{Level, REMEMBERED, SCATTER_FROM, SURE};
-use probing::{LONGEST, Probing};
+use ceiling::ConnectionCeiling;
+use level::{REMEMBERED, RateSamples, SCATTER_FROM, SURE};
+use probing::{LONGEST, ProbeSchedule};
 
 /// The share that the total rate must rise by for the next doubling in a ramp, once the scatter can be told. Doubling what
 /// helps gives much more than this, and noise between windows of a steady link stays below it.
@@ -55,7 +55,7 @@ const SETTLING: Duration = Duration::from_millis(10);
 
 /// Settings of a [`ConnectionControl`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ControlOptions {
+pub struct ConnectionControlOptions {
     /// Never more than this.
     pub max: usize,
     /// No fewer than this, unless refusals say so: one for each source of the file.
@@ -66,7 +66,7 @@ pub struct ControlOptions {
     pub window: Duration,
 }
 
-impl Default for ControlOptions {
+impl Default for ConnectionControlOptions {
     fn default() -> Self {
         Self {
             max: 16,
@@ -80,7 +80,7 @@ impl Default for ControlOptions {
 
 /// A look at a running job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sample {
+pub struct ProgressSample {
     /// Since the job began.
     pub now: Duration,
     /// Bytes since the job began.
@@ -95,30 +95,30 @@ pub struct Sample {
 
 /// What the control is doing.
 #[derive(Debug)]
-enum Phase {
+enum ControlPhase {
     /// Doubling; holds what the level below brought.
-    Ramp { below: Option<Level> },
+    Ramp { below: Option<RateSamples> },
     /// Keeping the number.
     Hold,
     /// Trying another number; holds what the one before brought.
-    Probe { base: Level },
+    Probe { base: RateSamples },
 }
 
 /// Decides the number of connections of one job.
 #[derive(Debug)]
 pub struct ConnectionControl {
-    options: ControlOptions,
-    phase: Phase,
+    options: ConnectionControlOptions,
+    phase: ControlPhase,
     /// Connections wanted.
     target: usize,
     /// What the present number brings.
-    level: Level,
+    level: RateSamples,
     /// What refusals allow.
-    ceiling: Ceiling,
+    ceiling: ConnectionCeiling,
     /// The number that was wanted before a refusal which may be an accident.
     taken: Option<usize>,
     /// When to try another number, and what is known of smaller ones.
-    probing: Probing,
+    probing: ProbeSchedule,
     /// From a request to its answer, as the last sample has it.
     latency: Duration,
     /// A window while holding, by what is still to come.
@@ -130,7 +130,7 @@ pub struct ConnectionControl {
 impl ConnectionControl {
     /// A control at the start of a job.
     #[must_use]
-    pub fn new(options: ControlOptions) -> Self {
+    pub fn new(options: ConnectionControlOptions) -> Self {
         let max = options.max.max(1);
         let target = if options.fixed {
             max
@@ -139,12 +139,12 @@ impl ConnectionControl {
         };
         Self {
             options,
-            phase: Phase::Ramp { below: None },
+            phase: ControlPhase::Ramp { below: None },
             target,
-            level: Level::new(target),
-            ceiling: Ceiling::new(max),
+            level: RateSamples::new(target),
+            ceiling: ConnectionCeiling::new(max),
             taken: None,
-            probing: Probing::default(),
+            probing: ProbeSchedule::default(),
             latency: Duration::ZERO,
             watch: LONGEST,
             next: options.window,
@@ -161,7 +161,7 @@ impl ConnectionControl {
     #[must_use]
     pub fn settled(&self) -> usize {
         match &self.phase {
-            Phase::Probe { base } => base.connections().min(self.ceiling.now()),
+            ControlPhase::Probe { base } => base.connections().min(self.ceiling.now()),
             _ => self.target,
         }
     }
@@ -178,7 +178,7 @@ impl ConnectionControl {
     }
 
     /// A connection, or a request on one, was refused: no more than the others, or fewer where the origin is overloaded.
-    pub fn on_refused(&mut self, refused: Refused) {
+    pub fn on_refused(&mut self, refused: RefusedConnections) {
         self.ceiling.lower(refused);
         if !self.ceiling.is_doubted() {
             self.taken = None;
@@ -192,7 +192,7 @@ impl ConnectionControl {
     }
 
     /// Takes a look and returns the target.
-    pub fn on_sample(&mut self, sample: Sample) -> usize {
+    pub fn on_sample(&mut self, sample: ProgressSample) -> usize {
         if self.ceiling.lift(sample.now) {
             self.give_back(sample.now);
         }
@@ -206,9 +206,9 @@ impl ConnectionControl {
             self.watch =
                 probing::window(sample.remaining, self.level.mean()).max(self.options.window);
             match self.phase {
-                Phase::Ramp { .. } => self.ramp(rate, sample.now),
-                Phase::Hold => self.hold(sample),
-                Phase::Probe { .. } => self.judge_probe(sample.now),
+                ControlPhase::Ramp { .. } => self.ramp(rate, sample.now),
+                ControlPhase::Hold => self.hold(sample),
+                ControlPhase::Probe { .. } => self.judge_probe(sample.now),
             }
         }
         self.next = sample.now.saturating_add(self.pause());
@@ -246,7 +246,7 @@ impl ConnectionControl {
 
     /// How long to watch before the next sample.
     fn window(&self) -> Duration {
-        if matches!(self.phase, Phase::Ramp { .. }) {
+        if matches!(self.phase, ControlPhase::Ramp { .. }) {
             self.options.window.max(self.latency / 2).min(LONGEST)
         } else {
             self.watch
@@ -254,7 +254,7 @@ impl ConnectionControl {
     }
 
     fn ramp(&mut self, rate: f64, now: Duration) {
-        let Phase::Ramp { below: Some(below) } = &self.phase else {
+        let ControlPhase::Ramp { below: Some(below) } = &self.phase else {
             return self.climb(now);
         };
         let (smaller, before) = (below.connections(), below.mean());
@@ -284,23 +284,23 @@ impl ConnectionControl {
             self.settle(next, now);
             return;
         }
-        let below = std::mem::replace(&mut self.level, Level::new(next));
-        self.phase = Phase::Ramp { below: Some(below) };
+        let below = std::mem::replace(&mut self.level, RateSamples::new(next));
+        self.phase = ControlPhase::Ramp { below: Some(below) };
         self.target = next;
     }
 
     /// Holds a number.
     fn settle(&mut self, connections: usize, now: Duration) {
-        let tried = matches!(self.phase, Phase::Probe { .. });
+        let tried = matches!(self.phase, ControlPhase::Probe { .. });
         let before = self.target;
         self.target = connections.max(self.options.min).min(self.ceiling.now());
         if self.target < before {
-            self.level = Level::lower(self.target);
+            self.level = RateSamples::lower(self.target);
         } else if !tried || self.level.connections() != self.target {
             // What a ramp's short windows showed is no measure for those of a hold; what a trial's showed is.
-            self.level = Level::new(self.target);
+            self.level = RateSamples::new(self.target);
         }
-        self.phase = Phase::Hold;
+        self.phase = ControlPhase::Hold;
         self.probing.wait(now, self.watch);
     }
 }

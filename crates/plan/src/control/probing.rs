@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::level::Level;
+use super::level::RateSamples;
 
 /// A window while holding, at most: long enough to average bursts of half a second.
 pub(super) const LONGEST: Duration = Duration::from_secs(1);
@@ -38,7 +38,7 @@ pub(super) fn window(remaining: u64, rate: f64) -> Duration {
 
 /// When the next trial is due, and what is known of smaller numbers.
 #[derive(Debug)]
-pub(super) struct Probing {
+pub(super) struct ProbeSchedule {
     /// When the next trial is due.
     due: Duration,
     /// How many windows after a settling that is.
@@ -49,7 +49,7 @@ pub(super) struct Probing {
     single: f64,
 }
 
-impl Default for Probing {
+impl Default for ProbeSchedule {
     fn default() -> Self {
         Self {
             due: Duration::MAX,
@@ -60,9 +60,9 @@ impl Default for Probing {
     }
 }
 
-impl Probing {
+impl ProbeSchedule {
     /// The ramp left a level behind.
-    pub(super) fn climbed_from(&mut self, level: &Level) {
+    pub(super) fn climbed_from(&mut self, level: &RateSamples) {
         if level.connections() == 1 {
             self.single = level.mean();
         }
@@ -98,7 +98,12 @@ impl Probing {
     }
 
     /// A number below a level's that might bring as much: half, or at first what would be enough if nothing were shared.
-    pub(super) fn doubts(&self, level: &Level, ceiling: usize, now: Duration) -> Option<usize> {
+    pub(super) fn doubts(
+        &self,
+        level: &RateSamples,
+        ceiling: usize,
+        now: Duration,
+    ) -> Option<usize> {
         let half = level.connections() / 2;
         let (few, until) = self.too_few;
         let few = if now < until { few } else { 0 };

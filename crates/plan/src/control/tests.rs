@@ -18,7 +18,7 @@ fn drive(
         bytes += rate(control.target()) * u64::try_from((next - now).as_millis()).unwrap() / 1000;
         now = next;
         let flowing = control.target();
-        control.on_sample(Sample {
+        control.on_sample(ProgressSample {
             now,
             bytes,
             flowing,
@@ -30,7 +30,7 @@ fn drive(
 
 #[test]
 fn a_rate_that_rises_with_every_connection_ends_at_the_limit_within_a_third_of_a_second() {
-    let mut control = ConnectionControl::new(ControlOptions::default());
+    let mut control = ConnectionControl::new(ConnectionControlOptions::default());
     drive(
         &mut control,
         Duration::ZERO,
@@ -42,7 +42,7 @@ fn a_rate_that_rises_with_every_connection_ends_at_the_limit_within_a_third_of_a
 
 #[test]
 fn a_rate_that_one_connection_reaches_stays_with_one() {
-    let mut control = ConnectionControl::new(ControlOptions::default());
+    let mut control = ConnectionControl::new(ConnectionControlOptions::default());
     drive(&mut control, Duration::ZERO, Duration::from_secs(3), |_| {
         50 * MIB
     });
@@ -51,7 +51,7 @@ fn a_rate_that_one_connection_reaches_stays_with_one() {
 
 #[test]
 fn a_hold_notices_that_the_link_has_changed() {
-    let mut control = ConnectionControl::new(ControlOptions::default());
+    let mut control = ConnectionControl::new(ConnectionControlOptions::default());
     drive(
         &mut control,
         Duration::ZERO,
@@ -70,10 +70,10 @@ fn a_hold_notices_that_the_link_has_changed() {
 
 #[test]
 fn a_fixed_number_is_obeyed_until_it_is_refused() {
-    let mut control = ConnectionControl::new(ControlOptions {
+    let mut control = ConnectionControl::new(ConnectionControlOptions {
         max: 7,
         fixed: true,
-        ..ControlOptions::default()
+        ..ConnectionControlOptions::default()
     });
     assert_eq!(control.target(), 7);
     drive(&mut control, Duration::ZERO, Duration::from_secs(5), |_| {
@@ -91,8 +91,8 @@ fn a_fixed_number_is_obeyed_until_it_is_refused() {
     assert_eq!(control.target(), 4);
 }
 
-fn refused(now: Duration, open: usize, busy: bool) -> Refused {
-    Refused {
+fn refused(now: Duration, open: usize, busy: bool) -> RefusedConnections {
+    RefusedConnections {
         now,
         asked: now,
         open,
@@ -101,10 +101,10 @@ fn refused(now: Duration, open: usize, busy: bool) -> Refused {
 }
 
 fn of_eight() -> ConnectionControl {
-    ConnectionControl::new(ControlOptions {
+    ConnectionControl::new(ConnectionControlOptions {
         max: 8,
         fixed: true,
-        ..ControlOptions::default()
+        ..ConnectionControlOptions::default()
     })
 }
 
@@ -126,7 +126,7 @@ fn a17_refusals_of_one_moment_leave_those_that_were_not_refused() {
     for busy in [false, true] {
         let mut control = of_eight();
         for open in [7, 6, 5] {
-            control.on_refused(Refused {
+            control.on_refused(RefusedConnections {
                 now: Duration::from_millis(1010 + open as u64),
                 asked: Duration::from_secs(1),
                 open,
@@ -143,7 +143,7 @@ fn a17_what_was_refused_by_accident_is_given_back_soon() {
     control.on_refused(refused(Duration::from_secs(1), 5, true));
     control.on_refused(refused(Duration::from_secs(3), 4, true));
     // Of the same moment.
-    control.on_refused(Refused {
+    control.on_refused(RefusedConnections {
         asked: Duration::from_millis(2900),
         ..refused(Duration::from_millis(3001), 3, true)
     });
@@ -160,7 +160,7 @@ fn a18_one_more_than_the_limit_is_tried_now_and_then_and_costs_nothing() {
     for (from, lifted) in [(1, 11), (11, 31)] {
         let (from, lifted) = (Duration::from_secs(from), Duration::from_secs(lifted));
         drive(&mut control, from, lifted, |_| MIB);
-        control.on_sample(Sample {
+        control.on_sample(ProgressSample {
             now: lifted,
             bytes: 1 << 40,
             flowing: 5,
@@ -174,7 +174,7 @@ fn a18_one_more_than_the_limit_is_tried_now_and_then_and_costs_nothing() {
 }
 
 #[derive(Debug, Clone)]
-enum Step {
+enum ControlStep {
     Sample {
         after: u64,
         bytes: u64,
@@ -187,10 +187,10 @@ enum Step {
     },
 }
 
-fn any_step() -> impl Strategy<Value = Step> {
+fn any_step() -> impl Strategy<Value = ControlStep> {
     prop_oneof![
-        4 => (0u64..3_000, 0u64..1 << 40, 0usize..40).prop_map(|(after, bytes, flowing)| Step::Sample { after, bytes, flowing }),
-        2 => (0u64..3_000, 0usize..40, any::<bool>()).prop_map(|(ago, open, busy)| Step::Refused { ago, open, busy }),
+        4 => (0u64..3_000, 0u64..1 << 40, 0usize..40).prop_map(|(after, bytes, flowing)| ControlStep::Sample { after, bytes, flowing }),
+        2 => (0u64..3_000, 0usize..40, any::<bool>()).prop_map(|(ago, open, busy)| ControlStep::Refused { ago, open, busy }),
     ]
 }
 
@@ -199,19 +199,19 @@ proptest! {
     fn the_target_stays_within_its_limits_whatever_happens(
         max in 0usize..40, fixed: bool, steps in prop::collection::vec(any_step(), 0..80),
     ) {
-        let mut control = ConnectionControl::new(ControlOptions { max, fixed, ..ControlOptions::default() });
+        let mut control = ConnectionControl::new(ConnectionControlOptions { max, fixed, ..ConnectionControlOptions::default() });
         let (mut now, mut total) = (Duration::ZERO, 0u64);
         for step in steps {
             let before = control.target();
             match step {
-                Step::Sample { after, bytes, flowing } => {
+                ControlStep::Sample { after, bytes, flowing } => {
                     now += Duration::from_millis(after);
                     total += bytes;
-                    control.on_sample(Sample { now, bytes: total, flowing, remaining: 1, latency: Duration::from_millis(after) });
+                    control.on_sample(ProgressSample { now, bytes: total, flowing, remaining: 1, latency: Duration::from_millis(after) });
                 }
-                Step::Refused { ago, open, busy } => {
+                ControlStep::Refused { ago, open, busy } => {
                     let asked = now.saturating_sub(Duration::from_millis(ago));
-                    control.on_refused(Refused { now, asked, open, busy });
+                    control.on_refused(RefusedConnections { now, asked, open, busy });
                     prop_assert!(control.target() <= open.max(1) && control.target() <= before);
                 }
             }

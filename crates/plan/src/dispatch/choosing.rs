@@ -2,28 +2,28 @@
 
 use std::time::Duration;
 
-use super::Dispatch;
-use super::host::Listed;
-use super::job::Stage;
-use super::options::{GivenUp, Next, Ticket};
-use super::slab::{Id, List};
+use super::JobDispatcher;
+use super::host::HostList;
+use super::job::QueuedJobStage;
+use super::options::{DispatchDecision, JobTicket, UnreachableHost};
+use super::slab::{SlabKey, SlabList};
 
-impl<T> Dispatch<T> {
+impl<T> JobDispatcher<T> {
     /// What to do now. A job that is given out runs until [`Self::ended`] or [`Self::again`] is called with its ticket.
-    pub fn next(&mut self, now: Duration) -> Next<T> {
+    pub fn next(&mut self, now: Duration) -> DispatchDecision<T> {
         self.wake(now);
         if let Some((job, why)) = self.refuse(now) {
-            return Next::Refuse(job, why);
+            return DispatchDecision::Refuse(job, why);
         }
         if let Some((host, stage)) = self.choose(now)
             && let Some((ticket, job)) = self.start(host, stage, now)
         {
-            return Next::Run(ticket, job);
+            return DispatchDecision::Run(ticket, job);
         }
         if self.closed && self.jobs.len() == 0 {
-            return Next::Done;
+            return DispatchDecision::Done;
         }
-        Next::Wait(self.until())
+        DispatchDecision::Wait(self.until())
     }
 
     /// What waited for a time that has come, waits no longer.
@@ -48,16 +48,16 @@ impl<T> Dispatch<T> {
     }
 
     /// A job is due to be tried again.
-    pub(super) fn queue_again(&mut self, id: Id) {
+    pub(super) fn queue_again(&mut self, id: SlabKey) {
         let host = self.jobs[id].host;
-        self.jobs[id].stage = Stage::Due;
+        self.jobs[id].stage = QueuedJobStage::Due;
         self.hosts[host].due.push_back(&mut self.jobs, id);
     }
 
     /// A job of a host that was given up.
-    fn refuse(&mut self, now: Duration) -> Option<(T, GivenUp)> {
+    fn refuse(&mut self, now: Duration) -> Option<(T, UnreachableHost)> {
         let host = self.dead.front()?;
-        let why = GivenUp {
+        let why = UnreachableHost {
             failures: self.hosts[host].standing.strikes(),
             until: self.hosts[host].standing.until(),
         };
@@ -68,7 +68,7 @@ impl<T> Dispatch<T> {
     }
 
     /// Whose turn it is, and where its job begins.
-    fn choose(&mut self, now: Duration) -> Option<(Id, Stage)> {
+    fn choose(&mut self, now: Duration) -> Option<(SlabKey, QueuedJobStage)> {
         if let Some(host) = self.suspect.front() {
             let alone = self.ready.is_empty() && self.unknown.is_empty();
             if let Some(stage) = self.places.for_probe(&mut self.jobs, alone, now) {
@@ -89,11 +89,11 @@ impl<T> Dispatch<T> {
         })?;
         let host = self.of(known).front()?;
         self.unknown_next = known;
-        Some((host, Stage::Connecting))
+        Some((host, QueuedJobStage::Connecting))
     }
 
     /// Hosts of which a job may run: those that have answered, or the others.
-    fn of(&self, known: bool) -> &List {
+    fn of(&self, known: bool) -> &SlabList {
         if known { &self.ready } else { &self.unknown }
     }
 
@@ -110,7 +110,12 @@ impl<T> Dispatch<T> {
     }
 
     /// Begins the next job of a host.
-    fn start(&mut self, host: Id, stage: Stage, now: Duration) -> Option<(Ticket, T)> {
+    fn start(
+        &mut self,
+        host: SlabKey,
+        stage: QueuedJobStage,
+        now: Duration,
+    ) -> Option<(JobTicket, T)> {
         let id = self.take(host)?;
         self.runs += 1;
         let known = &mut self.hosts[host];
@@ -119,7 +124,7 @@ impl<T> Dispatch<T> {
         job.at = now;
         job.run = self.runs;
         job.cold = known.heard.is_none();
-        job.probe = known.listed == Some(Listed::Suspect);
+        job.probe = known.listed == Some(HostList::Suspect);
         let load = job.load.take()?;
         known.begins(now);
         let used = known.used();
@@ -129,7 +134,7 @@ impl<T> Dispatch<T> {
         self.places.begin(&mut self.jobs, id);
         self.unlist(host);
         self.file(host, true, now);
-        let ticket = Ticket {
+        let ticket = JobTicket {
             slot: id,
             run: self.runs,
         };
@@ -137,7 +142,7 @@ impl<T> Dispatch<T> {
     }
 
     /// Takes the next job out of a host's queues.
-    fn take(&mut self, host: Id) -> Option<Id> {
+    fn take(&mut self, host: SlabKey) -> Option<SlabKey> {
         let host = &mut self.hosts[host];
         let due = host.due.pop_front(&mut self.jobs);
         due.or_else(|| host.fresh.pop_front(&mut self.jobs))

@@ -12,8 +12,8 @@
 
 use std::time::Duration;
 
-use super::refusals::Refusals;
-use super::window::{Length, Window};
+use super::refusals::HostRefusals;
+use super::window::{RateWindow, WindowLength};
 
 /// What every host gets before anything is known: no more than a browser takes.
 pub(super) const START: usize = 4;
@@ -51,12 +51,12 @@ const REMEMBERED: f64 = 8.0;
 
 /// The mean rate of some windows.
 #[derive(Debug, Clone, Copy, Default)]
-struct Mean {
+struct MeanRate {
     rate: f64,
     windows: u32,
 }
 
-impl Mean {
+impl MeanRate {
     fn add(&mut self, rate: f64) {
         self.windows = self.windows.saturating_add(1);
         self.rate += (rate - self.rate) / f64::from(self.windows).min(REMEMBERED);
@@ -65,7 +65,7 @@ impl Mean {
 
 /// What the control is doing.
 #[derive(Debug, Clone, Copy)]
-enum Phase {
+enum HostControlPhase {
     /// Climbing; a number below, and what it brought.
     Climb(Option<(usize, f64)>),
     /// Keeping the number.
@@ -83,17 +83,17 @@ pub(super) struct HostControl {
     fixed: bool,
     /// The number without what refusals take.
     wanted: usize,
-    phase: Phase,
-    window: Window,
+    phase: HostControlPhase,
+    window: RateWindow,
     /// What the present number brings.
-    level: Mean,
+    level: MeanRate,
     /// What each place brought on the lowest level; 0 while that is unknown.
     single: f64,
     /// Windows until the next trial.
     pause: u32,
     /// Whether the next trial is of more.
     upward: bool,
-    refusals: Refusals,
+    refusals: HostRefusals,
     /// When a job last ended, or the number was last raised because none did.
     ended: Duration,
 }
@@ -105,13 +105,13 @@ impl HostControl {
             max,
             fixed,
             wanted: if fixed { max } else { max.min(START) },
-            phase: Phase::Climb(None),
-            window: Window::new(now),
-            level: Mean::default(),
+            phase: HostControlPhase::Climb(None),
+            window: RateWindow::new(now),
+            level: MeanRate::default(),
             single: 0.0,
             pause: PAUSE.0,
             upward: true,
-            refusals: Refusals::new(),
+            refusals: HostRefusals::new(),
             ended: now,
         }
     }
@@ -132,13 +132,13 @@ impl HostControl {
         if self.fixed || max == self.max {
             return;
         }
-        let held = matches!(self.phase, Phase::Hold) && self.wanted == self.max;
+        let held = matches!(self.phase, HostControlPhase::Hold) && self.wanted == self.max;
         self.max = max;
         if self.wanted > max {
             self.hold(max, now);
         } else if held {
             // It was the old limit that ended the climb.
-            self.phase = Phase::Climb(None);
+            self.phase = HostControlPhase::Climb(None);
         }
     }
 
@@ -153,7 +153,7 @@ impl HostControl {
     pub(super) fn restart(&mut self, now: Duration) {
         if !self.fixed {
             self.wanted = self.max.min(START);
-            self.phase = Phase::Climb(None);
+            self.phase = HostControlPhase::Climb(None);
             self.moved(now);
         }
     }
@@ -195,7 +195,7 @@ impl HostControl {
         }
         self.ended = now;
         self.wanted = (self.wanted * 2).min(self.max);
-        self.phase = Phase::Climb(None);
+        self.phase = HostControlPhase::Climb(None);
         self.moved(now);
         true
     }
@@ -205,7 +205,7 @@ impl HostControl {
         let target = self.target();
         if self.refusals.refused((asked, now), open, target) {
             // What a higher number brought is of no use; where refusals end, the climb goes on from.
-            self.phase = Phase::Hold;
+            self.phase = HostControlPhase::Hold;
             self.moved(now);
         }
     }
@@ -217,18 +217,18 @@ impl HostControl {
 
     /// How long the next window is: short in a climb, where an error costs little, and in a trial, which may be a loss; long where
     /// nothing is urgent.
-    fn length(&self) -> Length {
+    fn length(&self) -> WindowLength {
         let target = self.target() as u64;
         match self.phase {
-            Phase::Climb(_) => Length {
+            HostControlPhase::Climb(_) => WindowLength {
                 answers: target.max(4),
                 least: Duration::from_millis(2),
             },
-            Phase::Hold => Length {
+            HostControlPhase::Hold => WindowLength {
                 answers: (4 * target).max(16),
                 least: Duration::from_millis(20),
             },
-            Phase::Trial(..) => Length {
+            HostControlPhase::Trial(..) => WindowLength {
                 answers: (4 * target).max(16),
                 least: Duration::from_millis(5),
             },
@@ -241,10 +241,10 @@ impl HostControl {
             self.single = rate / self.target() as f64;
         }
         match self.phase {
-            Phase::Climb(None) => self.climb(now),
-            Phase::Climb(Some(below)) => self.judge_step(below, now),
-            Phase::Hold => self.consider(now),
-            Phase::Trial(before, brought) => self.judge_trial(before, brought, now),
+            HostControlPhase::Climb(None) => self.climb(now),
+            HostControlPhase::Climb(Some(below)) => self.judge_step(below, now),
+            HostControlPhase::Hold => self.consider(now),
+            HostControlPhase::Trial(before, brought) => self.judge_trial(before, brought, now),
         }
     }
 
@@ -263,7 +263,7 @@ impl HostControl {
     fn climb(&mut self, now: Duration) {
         let target = self.target();
         let next = target.saturating_mul(STEP).min(self.max);
-        self.phase = Phase::Climb(Some((target, self.level.rate)));
+        self.phase = HostControlPhase::Climb(Some((target, self.level.rate)));
         self.wanted = next;
         if self.target() <= target {
             self.hold(target, now);
@@ -274,7 +274,7 @@ impl HostControl {
 
     /// Keeps a number.
     fn hold(&mut self, number: usize, now: Duration) {
-        self.phase = Phase::Hold;
+        self.phase = HostControlPhase::Hold;
         self.wanted = number;
         // What the short windows of a climb showed is no measure for those of a hold.
         self.moved(now);
@@ -282,7 +282,7 @@ impl HostControl {
 
     /// The number changed: what it brings is seen from now on.
     fn moved(&mut self, now: Duration) {
-        self.level = Mean::default();
+        self.level = MeanRate::default();
         self.window = self.window.renewed(now);
     }
 
@@ -301,7 +301,7 @@ impl HostControl {
             (true, false, _) | (false, false, 0) => more,
             (false, ..) | (true, true, _) => fewer,
         };
-        self.phase = Phase::Trial(target, self.level.rate);
+        self.phase = HostControlPhase::Trial(target, self.level.rate);
         self.wanted = other;
         self.moved(now);
     }

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::control::{HostControl, START};
-use super::memory::Remembered;
-use super::options::{DispatchOptions, Limit};
-use super::slab::{Linked, Links, List};
-use super::standing::Standing;
+use super::memory::IdleHost;
+use super::options::{HostConnectionLimit, JobDispatcherOptions};
+use super::slab::{ListLinks, ListNode, SlabList};
+use super::standing::HostHealth;
 
 /// Jobs in a row that a host keeps its places for before others' turn comes: its connections are warm, and making one costs about
 /// as much as three small files.
@@ -22,7 +22,7 @@ const SHARE: u32 = 4;
 
 /// The list that a host stands in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Listed {
+pub(super) enum HostList {
     /// One of its jobs may run, and it has answered.
     Ready,
     /// One of its jobs may run, and nobody has heard of it.
@@ -35,19 +35,19 @@ pub(super) enum Listed {
 
 /// What is known of a host with jobs.
 #[derive(Debug)]
-pub(super) struct Host {
+pub(super) struct HostQueue {
     /// What the driver calls it.
     pub(super) name: Arc<str>,
     /// Its neighbours in the list that it stands in.
-    links: Links,
+    links: ListLinks,
     /// Which list that is.
-    pub(super) listed: Option<Listed>,
+    pub(super) listed: Option<HostList>,
     /// Jobs that were never tried.
-    pub(super) fresh: List,
+    pub(super) fresh: SlabList,
     /// Jobs that are due to be tried again.
-    pub(super) due: List,
+    pub(super) due: SlabList,
     /// Jobs that will be.
-    pub(super) later: List,
+    pub(super) later: SlabList,
     /// Jobs in all, running or not.
     pub(super) held: u32,
     /// Jobs under way.
@@ -63,7 +63,7 @@ pub(super) struct Host {
     /// Whether it has never answered, and is longer about it than usual.
     pub(super) silent: bool,
     /// Whether it can be reached.
-    pub(super) standing: Standing,
+    pub(super) standing: HostHealth,
     /// Until when nothing should be asked; zero if anything may.
     pub(super) rest: Duration,
     /// How many at once; none while that is the same as for everybody.
@@ -74,21 +74,21 @@ pub(super) struct Host {
     warm: u16,
 }
 
-impl Linked for Host {
-    fn links(&mut self) -> &mut Links {
+impl ListNode for HostQueue {
+    fn links(&mut self) -> &mut ListLinks {
         &mut self.links
     }
 }
 
-impl Host {
-    pub(super) fn new(name: Arc<str>, known: Remembered) -> Self {
+impl HostQueue {
+    pub(super) fn new(name: Arc<str>, known: IdleHost) -> Self {
         Self {
             name,
-            links: Links::default(),
+            links: ListLinks::default(),
             listed: None,
-            fresh: List::default(),
-            due: List::default(),
-            later: List::default(),
+            fresh: SlabList::default(),
+            due: SlabList::default(),
+            later: SlabList::default(),
             held: 0,
             running: 0,
             large: 0,
@@ -105,9 +105,9 @@ impl Host {
     }
 
     /// What outlasts its last job, if anything does.
-    pub(super) fn remembered(&mut self, now: Duration) -> Option<Remembered> {
+    pub(super) fn remembered(&mut self, now: Duration) -> Option<IdleHost> {
         let control = self.control.take();
-        let known = Remembered {
+        let known = IdleHost {
             standing: self.standing,
             control: control.filter(|control| control.is_worth_keeping()),
             rest: if self.rest > now {
@@ -121,18 +121,18 @@ impl Host {
     }
 
     /// Requests that it may have at once.
-    pub(super) fn limit(&self, options: &DispatchOptions) -> usize {
+    pub(super) fn limit(&self, options: &JobDispatcherOptions) -> usize {
         match (&self.control, options.per_host) {
             (Some(control), _) => control.target(),
-            (None, Limit::Fixed(number)) => number.max(1),
-            (None, Limit::Auto { .. }) => self.most(options).min(START),
+            (None, HostConnectionLimit::Fixed(number)) => number.max(1),
+            (None, HostConnectionLimit::Auto { .. }) => self.most(options).min(START),
         }
     }
 
     /// The most that this can become.
-    fn most(&self, options: &DispatchOptions) -> usize {
+    fn most(&self, options: &JobDispatcherOptions) -> usize {
         match options.per_host {
-            Limit::Auto { .. } if self.streams > 0 => {
+            HostConnectionLimit::Auto { .. } if self.streams > 0 => {
                 options.multiplexed.min(self.streams as usize).max(1)
             }
             limit => limit.most(),
@@ -151,19 +151,19 @@ impl Host {
     }
 
     /// Which list it should stand in.
-    pub(super) fn wants(&self, options: &DispatchOptions, now: Duration) -> Option<Listed> {
+    pub(super) fn wants(&self, options: &JobDispatcherOptions, now: Duration) -> Option<HostList> {
         if self.silent || (self.fresh.is_empty() && self.due.is_empty()) {
             None
         } else if self.standing.is_dead() {
-            Some(Listed::Dead)
+            Some(HostList::Dead)
         } else if self.rest > now {
             None
         } else if self.standing.is_suspect() {
-            (self.running == 0).then_some(Listed::Suspect)
+            (self.running == 0).then_some(HostList::Suspect)
         } else {
             let ready = match self.heard {
-                Some(_) => Listed::Ready,
-                None => Listed::Unknown,
+                Some(_) => HostList::Ready,
+                None => HostList::Unknown,
             };
             (self.used() < self.limit(options)).then_some(ready)
         }
@@ -177,11 +177,11 @@ impl Host {
     /// The control, made when it is first of use.
     pub(super) fn controlled(
         &mut self,
-        options: &DispatchOptions,
+        options: &JobDispatcherOptions,
         now: Duration,
     ) -> &mut HostControl {
         let most = self.most(options);
-        let fixed = matches!(options.per_host, Limit::Fixed(_));
+        let fixed = matches!(options.per_host, HostConnectionLimit::Fixed(_));
         let multiplexes = self.streams > 0;
         self.control.get_or_insert_with(|| {
             let mut control = HostControl::new(most, fixed, now);
@@ -193,8 +193,8 @@ impl Host {
     }
 
     /// More jobs wait than a host gets places unasked: what it can do is worth finding out.
-    pub(super) fn is_worth_controlling(&self, options: &DispatchOptions) -> bool {
-        matches!(options.per_host, Limit::Auto { .. })
+    pub(super) fn is_worth_controlling(&self, options: &JobDispatcherOptions) -> bool {
+        matches!(options.per_host, HostConnectionLimit::Auto { .. })
             && self.control.is_none()
             && self.held as usize > START
             && self.standing.is_good()
@@ -204,7 +204,7 @@ impl Host {
     pub(super) fn set_streams(
         &mut self,
         streams: Option<usize>,
-        options: &DispatchOptions,
+        options: &JobDispatcherOptions,
         now: Duration,
     ) {
         let streams = streams.map_or(0, |streams| {
@@ -264,8 +264,8 @@ impl Host {
 mod tests {
     use super::*;
 
-    fn host(running: u32, large: u32) -> Host {
-        let mut host = Host::new("http://a.test:80".into(), Remembered::default());
+    fn host(running: u32, large: u32) -> HostQueue {
+        let mut host = HostQueue::new("http://a.test:80".into(), IdleHost::default());
         (host.running, host.large) = (running, large);
         host
     }
@@ -282,12 +282,12 @@ mod tests {
 
     #[test]
     fn a_host_that_is_merely_queued_is_small() {
-        assert!(size_of::<Host>() < 200, "{}", size_of::<Host>());
+        assert!(size_of::<HostQueue>() < 200, "{}", size_of::<HostQueue>());
     }
 
     #[test]
     fn the_limit_is_what_the_protocol_allows_and_a_number_of_the_user_stays() {
-        let options = DispatchOptions::default();
+        let options = JobDispatcherOptions::default();
         let mut host = host(0, 0);
         assert_eq!((host.limit(&options), host.most(&options)), (4, 128));
         host.set_streams(Some(30), &options, Duration::ZERO);
@@ -296,8 +296,8 @@ mod tests {
         assert_eq!(host.most(&options), 256);
         host.set_streams(Some(0), &options, Duration::ZERO);
         assert_eq!((host.limit(&options), host.most(&options)), (1, 1));
-        let fixed = DispatchOptions {
-            per_host: Limit::Fixed(7),
+        let fixed = JobDispatcherOptions {
+            per_host: HostConnectionLimit::Fixed(7),
             ..options
         };
         assert_eq!((host.limit(&fixed), host.most(&fixed)), (7, 7));

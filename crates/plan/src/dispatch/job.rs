@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::slab::{Id, Linked, Links};
+use super::slab::{ListLinks, ListNode, SlabKey};
 
 /// Where a job is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum QueuedJobStage {
     /// Queued, never tried.
     Fresh,
     /// Queued, to be tried again.
@@ -23,7 +23,7 @@ pub(super) enum Stage {
     Large,
 }
 
-impl Stage {
+impl QueuedJobStage {
     pub(super) fn is_running(self) -> bool {
         !matches!(self, Self::Fresh | Self::Due | Self::Later)
     }
@@ -31,14 +31,14 @@ impl Stage {
 
 /// A job.
 #[derive(Debug)]
-pub(super) struct Job<T> {
+pub(super) struct QueuedJob<T> {
     /// Its neighbours in the list that it is in.
-    pub(super) links: Links,
+    pub(super) links: ListLinks,
     /// What the driver knows of it; not here while it runs.
     pub(super) load: Option<T>,
     /// Its host.
-    pub(super) host: Id,
-    pub(super) stage: Stage,
+    pub(super) host: SlabKey,
+    pub(super) stage: QueuedJobStage,
     /// When it began to run, or is due.
     pub(super) at: Duration,
     /// Its present run.
@@ -49,19 +49,19 @@ pub(super) struct Job<T> {
     pub(super) probe: bool,
 }
 
-impl<T> Linked for Job<T> {
-    fn links(&mut self) -> &mut Links {
+impl<T> ListNode for QueuedJob<T> {
+    fn links(&mut self) -> &mut ListLinks {
         &mut self.links
     }
 }
 
-impl<T> Job<T> {
-    pub(super) fn new(host: Id, load: T) -> Self {
+impl<T> QueuedJob<T> {
+    pub(super) fn new(host: SlabKey, load: T) -> Self {
         Self {
-            links: Links::default(),
+            links: ListLinks::default(),
             load: Some(load),
             host,
-            stage: Stage::Fresh,
+            stage: QueuedJobStage::Fresh,
             at: Duration::ZERO,
             run: 0,
             cold: false,

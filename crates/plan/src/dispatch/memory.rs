@@ -8,16 +8,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::control::HostControl;
-use super::standing::Standing;
+use super::standing::HostHealth;
 
 /// Hosts at most: some 10 MB of them.
 const MOST: usize = 65_536;
 
 /// What there is to know of a host.
 #[derive(Debug, Default)]
-pub(super) struct Remembered {
+pub(super) struct IdleHost {
     /// Whether it can be reached.
-    pub(super) standing: Standing,
+    pub(super) standing: HostHealth,
     /// What it refuses.
     pub(super) control: Option<Box<HostControl>>,
     /// Until when nothing should be asked.
@@ -26,20 +26,20 @@ pub(super) struct Remembered {
 
 /// Hosts without jobs.
 #[derive(Debug, Default)]
-pub(super) struct Memory {
-    hosts: HashMap<Arc<str>, (u64, Remembered)>,
+pub(super) struct IdleHosts {
+    hosts: HashMap<Arc<str>, (u64, IdleHost)>,
     /// In the order they were remembered, with the number of the time; those that were recalled since are still in it.
     order: VecDeque<(u64, Arc<str>)>,
     /// The next time's number.
     next: u64,
 }
 
-impl Memory {
+impl IdleHosts {
     pub(super) fn len(&self) -> usize {
         self.hosts.len()
     }
 
-    pub(super) fn remember(&mut self, name: Arc<str>, what: Remembered) {
+    pub(super) fn remember(&mut self, name: Arc<str>, what: IdleHost) {
         self.next += 1;
         self.order.push_back((self.next, Arc::clone(&name)));
         self.hosts.insert(name, (self.next, what));
@@ -64,9 +64,9 @@ impl Memory {
     }
 
     /// What is known of a host that has a job again.
-    pub(super) fn recall(&mut self, name: &str) -> Remembered {
+    pub(super) fn recall(&mut self, name: &str) -> IdleHost {
         if self.hosts.is_empty() {
-            return Remembered::default();
+            return IdleHost::default();
         }
         self.hosts
             .remove(name)
@@ -79,16 +79,16 @@ impl Memory {
 mod tests {
     use super::*;
 
-    fn rest(seconds: u64) -> Remembered {
-        Remembered {
+    fn rest(seconds: u64) -> IdleHost {
+        IdleHost {
             rest: Duration::from_secs(seconds),
-            ..Remembered::default()
+            ..IdleHost::default()
         }
     }
 
     #[test]
     fn the_oldest_go_and_one_that_was_remembered_again_is_not_old() {
-        let mut memory = Memory::default();
+        let mut memory = IdleHosts::default();
         for n in 0..MOST {
             memory.remember(n.to_string().into(), rest(1));
         }
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn hosts_that_come_and_go_leave_nothing() {
-        let mut memory = Memory::default();
+        let mut memory = IdleHosts::default();
         for _ in 0..10_000 {
             memory.remember("x".into(), rest(1));
             memory.recall("x");

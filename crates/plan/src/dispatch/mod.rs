@@ -1,6 +1,6 @@
 //! Which job of a batch runs next.
 //!
-//! A [`Dispatch`] holds a window of a list that may be endless: jobs that are queued, that wait to be tried again, and that
+//! A [`JobDispatcher`] holds a window of a list that may be endless: jobs that are queued, that wait to be tried again, and that
 //! run. It says which one is next, so that
 //!
 //! - hosts take turns: neither a list sorted by host nor one huge host keeps others from theirs. A turn is some jobs long, and a
@@ -11,7 +11,7 @@
 //! - a host that cannot be reached is asked one job at a time, then given up: its jobs come out refused (`standing.rs`);
 //! - what waits for long for a connection takes no place of those that could be answered (`places.rs`);
 //! - a host that is merely slow fills its own places and no others. In the window it could fill all, so the feeder asks
-//!   [`Dispatch::would_crowd`].
+//!   [`JobDispatcher::would_crowd`].
 //!
 //! Nothing is found by searching: hosts stand in the list of those whose turn may come, or in none; jobs stand in their
 //! host's queues. Every call costs the same whatever is held, but for the logarithm of what waits for a time. Of a host without
@@ -19,19 +19,19 @@
 //!
 //! # Order of calls
 //!
-//! The *feeder*: while [`Dispatch::has_room`], [`Dispatch::add`]; at the list's end [`Dispatch::close`]. Before it adds, it may
-//! ask [`Dispatch::would_crowd`]. If so, then it
+//! The *feeder*: while [`JobDispatcher::has_room`], [`JobDispatcher::add`]; at the list's end [`JobDispatcher::close`]. Before it adds, it may
+//! ask [`JobDispatcher::would_crowd`]. If so, then it
 //!
-//! - asks [`Dispatch::may_put_aside`]. If not, what is held keeps the places busy, or enough was read ahead: it waits until something has
+//! - asks [`JobDispatcher::may_put_aside`]. If not, what is held keeps the places busy, or enough was read ahead: it waits until something has
 //!   ended, or some milliseconds;
 //! - else puts the job aside, with all later ones of that host, behind each other (a temporary file, in which each record of a host
 //!   leads to the next, needs memory for the host's first and last only), and reads on;
 //! - when something has ended, offers what lies aside first: for each host that has something aside and would no longer crowd,
 //!   in turn, as long as there is room. At the list's end it goes on with that until nothing lies aside, and only then closes.
 //!
-//! The *driver*: after every call that changes anything, and when the time has come that it named, [`Dispatch::next`] until that
-//! says to wait. For each job that runs: [`Dispatch::delivering`] when the head of an answer came, [`Dispatch::large`] if it goes
-//! on over connections of its own, and then either [`Dispatch::ended`] or [`Dispatch::again`]. A ticket that is no longer good is
+//! The *driver*: after every call that changes anything, and when the time has come that it named, [`JobDispatcher::next`] until that
+//! says to wait. For each job that runs: [`JobDispatcher::delivering`] when the head of an answer came, [`JobDispatcher::large`] if it goes
+//! on over connections of its own, and then either [`JobDispatcher::ended`] or [`JobDispatcher::again`]. A ticket that is no longer good is
 //! ignored.
 
 mod choosing;
@@ -51,14 +51,17 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use options::{DispatchOptions, Ended, GivenUp, How, Limit, Next, Ticket};
+pub use options::{
+    DispatchDecision, HostConnectionLimit, JobDispatcherOptions, JobRunReport, JobRunResult,
+    JobTicket, UnreachableHost,
+};
 
-use crate::bucket::Bucket;
-use host::{Host, Listed};
-use job::Job;
-use memory::Memory;
-use places::Places;
-use slab::{Id, List, Slab};
+use crate::bucket::TokenBucket;
+use host::{HostList, HostQueue};
+use job::QueuedJob;
+use memory::IdleHosts;
+use places::RequestSlots;
+use slab::{Slab, SlabKey, SlabList};
 
 /// How many times the window may be read in a second, if not all of it is for hosts that have room: past a slow host's million jobs
 /// within a minute.
@@ -69,34 +72,34 @@ const DEBT: Duration = Duration::from_secs(1);
 
 /// Holds jobs and says which one is next. `T` is what the driver knows of a job.
 #[derive(Debug)]
-pub struct Dispatch<T> {
-    options: DispatchOptions,
+pub struct JobDispatcher<T> {
+    options: JobDispatcherOptions,
     /// All jobs that are held.
-    jobs: Slab<Job<T>>,
+    jobs: Slab<QueuedJob<T>>,
     /// All hosts that have jobs.
-    hosts: Slab<Host>,
+    hosts: Slab<HostQueue>,
     /// Them by name.
-    names: HashMap<Arc<str>, Id>,
+    names: HashMap<Arc<str>, SlabKey>,
     /// Hosts without jobs that are worth it.
-    memory: Memory,
+    memory: IdleHosts,
     /// Hosts of which a job may run, in the order of their turns: those that have answered.
-    ready: List,
+    ready: SlabList,
     /// And those of which nobody has heard.
-    unknown: List,
+    unknown: SlabList,
     /// Whether it is their turn, where both may.
     unknown_next: bool,
     /// Hosts of which a job may try whether they can be reached.
-    suspect: List,
+    suspect: SlabList,
     /// Hosts whose jobs are refused.
-    dead: List,
+    dead: SlabList,
     /// Jobs to be tried again, by when.
-    later: BTreeSet<(Duration, Id)>,
+    later: BTreeSet<(Duration, SlabKey)>,
     /// Hosts of which nothing should be asked, by until when.
-    resting: BTreeSet<(Duration, Id)>,
+    resting: BTreeSet<(Duration, SlabKey)>,
     /// How many run.
-    places: Places,
+    places: RequestSlots,
     /// How fast is read past hosts that crowd: where those that do not take as much, others are found soon enough.
-    ahead: Bucket,
+    ahead: TokenBucket,
     /// Jobs of suspect hosts that have never answered.
     doubtful: usize,
     /// Runs so far.
@@ -105,25 +108,25 @@ pub struct Dispatch<T> {
     closed: bool,
 }
 
-impl<T> Dispatch<T> {
+impl<T> JobDispatcher<T> {
     /// Nothing is held yet.
     #[must_use]
-    pub fn new(options: DispatchOptions) -> Self {
+    pub fn new(options: JobDispatcherOptions) -> Self {
         let window = options.window.max(1) as u64;
         Self {
-            ahead: Bucket::new(window.saturating_mul(AHEAD), window),
+            ahead: TokenBucket::new(window.saturating_mul(AHEAD), window),
             jobs: Slab::new(),
             hosts: Slab::new(),
             names: HashMap::new(),
-            memory: Memory::default(),
-            ready: List::default(),
-            unknown: List::default(),
+            memory: IdleHosts::default(),
+            ready: SlabList::default(),
+            unknown: SlabList::default(),
             unknown_next: false,
-            suspect: List::default(),
-            dead: List::default(),
+            suspect: SlabList::default(),
+            dead: SlabList::default(),
             later: BTreeSet::new(),
             resting: BTreeSet::new(),
-            places: Places::new(&options),
+            places: RequestSlots::new(&options),
             doubtful: 0,
             runs: 0,
             closed: false,
@@ -164,7 +167,7 @@ impl<T> Dispatch<T> {
     /// Looks at the hosts of which nothing has been heard for a while, though all their places are taken and more jobs wait. To be
     /// called now and then: without it a host whose first jobs stand still would get no more.
     pub fn look(&mut self, now: Duration) {
-        let ids: Vec<Id> = self.names.values().copied().collect();
+        let ids: Vec<SlabKey> = self.names.values().copied().collect();
         for id in ids {
             let host = &mut self.hosts[id];
             let waits = host.wants(&self.options, now).is_none()
@@ -186,7 +189,7 @@ impl<T> Dispatch<T> {
             Some(id) => *id,
             None => self.meet(host, now),
         };
-        let id = self.jobs.insert(Job::new(host, job));
+        let id = self.jobs.insert(QueuedJob::new(host, job));
         let known = &mut self.hosts[host];
         known.fresh.push_back(&mut self.jobs, id);
         known.held += 1;
@@ -242,11 +245,11 @@ impl<T> Dispatch<T> {
     }
 
     /// A host has its first job here.
-    fn meet(&mut self, name: &str, now: Duration) -> Id {
+    fn meet(&mut self, name: &str, now: Duration) -> SlabKey {
         let known = self.memory.recall(name);
         let name: Arc<str> = name.into();
         let rest = known.rest;
-        let id = self.hosts.insert(Host::new(Arc::clone(&name), known));
+        let id = self.hosts.insert(HostQueue::new(Arc::clone(&name), known));
         self.names.insert(name, id);
         if rest > now {
             self.resting.insert((rest, id));
@@ -257,7 +260,7 @@ impl<T> Dispatch<T> {
     }
 
     /// A job is no longer held.
-    fn drop_job(&mut self, id: Id, now: Duration) -> Option<Job<T>> {
+    fn drop_job(&mut self, id: SlabKey, now: Duration) -> Option<QueuedJob<T>> {
         let job = self.jobs.remove(id)?;
         let host = &mut self.hosts[job.host];
         host.held -= 1;
@@ -272,7 +275,7 @@ impl<T> Dispatch<T> {
     }
 
     /// A host's last job has gone.
-    fn forget(&mut self, id: Id, now: Duration) {
+    fn forget(&mut self, id: SlabKey, now: Duration) {
         self.unlist(id);
         let Some(mut host) = self.hosts.remove(id) else {
             return;
@@ -285,7 +288,7 @@ impl<T> Dispatch<T> {
     }
 
     /// Puts a host into the list that it belongs to now; in front, if it goes on with a place that it has just left.
-    fn file(&mut self, id: Id, goes_on: bool, now: Duration) {
+    fn file(&mut self, id: SlabKey, goes_on: bool, now: Duration) {
         let host = &mut self.hosts[id];
         if host.is_worth_controlling(&self.options) {
             host.controlled(&self.options, now);
@@ -301,10 +304,10 @@ impl<T> Dispatch<T> {
             return;
         };
         let list = match wanted {
-            Listed::Ready => &mut self.ready,
-            Listed::Unknown => &mut self.unknown,
-            Listed::Suspect => &mut self.suspect,
-            Listed::Dead => &mut self.dead,
+            HostList::Ready => &mut self.ready,
+            HostList::Unknown => &mut self.unknown,
+            HostList::Suspect => &mut self.suspect,
+            HostList::Dead => &mut self.dead,
         };
         if front {
             list.push_front(&mut self.hosts, id);
@@ -314,12 +317,12 @@ impl<T> Dispatch<T> {
     }
 
     /// Takes a host out of the list that it stands in.
-    fn unlist(&mut self, id: Id) {
+    fn unlist(&mut self, id: SlabKey) {
         let list = match self.hosts[id].listed.take() {
-            Some(Listed::Ready) => &mut self.ready,
-            Some(Listed::Unknown) => &mut self.unknown,
-            Some(Listed::Suspect) => &mut self.suspect,
-            Some(Listed::Dead) => &mut self.dead,
+            Some(HostList::Ready) => &mut self.ready,
+            Some(HostList::Unknown) => &mut self.unknown,
+            Some(HostList::Suspect) => &mut self.suspect,
+            Some(HostList::Dead) => &mut self.dead,
             None => return,
         };
         list.remove(&mut self.hosts, id);

@@ -1,10 +1,10 @@
-//! What a [`Dispatch`](super::Dispatch) is told, and what it answers.
+//! What a [`JobDispatcher`](super::JobDispatcher) is told, and what it answers.
 
 use std::time::Duration;
 
 /// How many requests one origin gets at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Limit {
+pub enum HostConnectionLimit {
     /// Found by watching what they bring.
     Auto {
         /// Never more than this, unless the origin multiplexes.
@@ -14,7 +14,7 @@ pub enum Limit {
     Fixed(usize),
 }
 
-impl Limit {
+impl HostConnectionLimit {
     /// The most that an origin gets that does not multiplex.
     #[must_use]
     pub fn most(self) -> usize {
@@ -24,14 +24,14 @@ impl Limit {
     }
 }
 
-/// Limits of a [`Dispatch`](super::Dispatch).
+/// Limits of a [`JobDispatcher`](super::JobDispatcher).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DispatchOptions {
+pub struct JobDispatcherOptions {
     /// The user's number of files at once. It is never exceeded, so with it dead hosts take places like others. `None`: as many as
     /// the hosts' own numbers come to, up to [`total`](Self::total).
     pub jobs: Option<usize>,
     /// Requests at once to one origin.
-    pub per_host: Limit,
+    pub per_host: HostConnectionLimit,
     /// The same where the origin multiplexes (HTTP/2), if it allows as many streams: they cost it little, so none are counted first.
     pub multiplexed: usize,
     /// Jobs at once that are answered, or may be soon.
@@ -46,13 +46,13 @@ pub struct DispatchOptions {
     pub limbo: usize,
 }
 
-impl Default for DispatchOptions {
+impl Default for JobDispatcherOptions {
     fn default() -> Self {
         Self {
             jobs: None,
             // Small files wait for round trips, each connection for one at a time: over an ocean sixteen bring two hundred files a
             // second. Whoever is near, or busy, shows it on the way up.
-            per_host: Limit::Auto { max: 128 },
+            per_host: HostConnectionLimit::Auto { max: 128 },
             // Twice what most servers allow on a connection.
             multiplexed: 256,
             // Two hosts far away, or 256 slow ones: more cost memory and bring little.
@@ -68,7 +68,7 @@ impl Default for DispatchOptions {
 
 /// A job that runs. It is good for one run: a job that is tried again gets another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Ticket {
+pub struct JobTicket {
     /// Its slot.
     pub(super) slot: u32,
     /// Which run of all.
@@ -77,7 +77,7 @@ pub struct Ticket {
 
 /// What a run of a job says about its host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum How {
+pub enum JobRunResult {
     /// The job is done, as far as the host is concerned: it answered as asked.
     Done,
     /// It answered something else (404, 500), or broke off, or was too slow.
@@ -95,16 +95,16 @@ pub enum How {
 
 /// The end of a job's run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ended {
+pub struct JobRunReport {
     /// Bytes of its answer.
     pub bytes: u64,
     /// What came of it.
-    pub how: How,
+    pub how: JobRunResult,
 }
 
 /// Why a job is refused: nobody can connect to its host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GivenUp {
+pub struct UnreachableHost {
     /// How many times in a row that was tried, at different moments.
     pub failures: u32,
     /// When it will be tried again.
@@ -113,11 +113,11 @@ pub struct GivenUp {
 
 /// What to do now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Next<T> {
+pub enum DispatchDecision<T> {
     /// Run this job.
-    Run(Ticket, T),
+    Run(JobTicket, T),
     /// This job has failed without being tried: its host was given up. It is no longer held.
-    Refuse(T, GivenUp),
+    Refuse(T, UnreachableHost),
     /// Nothing until something is told; or until this moment, since the run began, if there is one.
     Wait(Option<Duration>),
     /// All jobs have ended, and no more will come.

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::Dispatch;
-use super::job::Stage;
-use super::options::{Ended, How, Ticket};
-use super::slab::Id;
-use super::standing::Strike;
+use super::JobDispatcher;
+use super::job::QueuedJobStage;
+use super::options::{JobRunReport, JobRunResult, JobTicket};
+use super::slab::SlabKey;
+use super::standing::HostFailureEffect;
 
 /// The share of the window that jobs of hosts which nobody has reached may take, before another such host gets fewer tries: they
 /// wait for seconds each, and the living need the rest.
@@ -14,8 +14,8 @@ const DOUBTFUL: usize = 4;
 
 /// A run that has ended.
 #[derive(Debug, Clone, Copy)]
-struct Run {
-    host: Id,
+struct FinishedRun {
+    host: SlabKey,
     /// Which one, and when it began.
     run: u64,
     at: Duration,
@@ -25,15 +25,15 @@ struct Run {
     bytes: u64,
 }
 
-impl<T> Dispatch<T> {
+impl<T> JobDispatcher<T> {
     /// The head of an answer came that says that the host is well. `multiplexed`: how many streams it allows on the connection, if it
     /// multiplexes.
-    pub fn delivering(&mut self, ticket: Ticket, multiplexed: Option<usize>, now: Duration) {
+    pub fn delivering(&mut self, ticket: JobTicket, multiplexed: Option<usize>, now: Duration) {
         let Some(host) = self.host_of(ticket) else {
             return;
         };
         let stage = self.jobs[ticket.slot].stage;
-        if matches!(stage, Stage::Connecting | Stage::Limbo) {
+        if matches!(stage, QueuedJobStage::Connecting | QueuedJobStage::Limbo) {
             self.places.answer(&mut self.jobs, ticket.slot, now);
         }
         self.reached(host, now);
@@ -46,15 +46,15 @@ impl<T> Dispatch<T> {
 
     /// The job's file is large: it goes on over connections of its own, and small jobs of its host go on beside it. Several large
     /// ones share one place of their host; in the total each counts as one.
-    pub fn large(&mut self, ticket: Ticket, now: Duration) {
+    pub fn large(&mut self, ticket: JobTicket, now: Duration) {
         self.delivering_if_silent(ticket, now);
         let Some(host) = self.host_of(ticket) else {
             return;
         };
-        if self.jobs[ticket.slot].stage == Stage::Large {
+        if self.jobs[ticket.slot].stage == QueuedJobStage::Large {
             return;
         }
-        self.jobs[ticket.slot].stage = Stage::Large;
+        self.jobs[ticket.slot].stage = QueuedJobStage::Large;
         let known = &mut self.hosts[host];
         known.large += 1;
         let used = known.used();
@@ -65,7 +65,7 @@ impl<T> Dispatch<T> {
     }
 
     /// The job has ended for good.
-    pub fn ended(&mut self, ticket: Ticket, ended: Ended, now: Duration) {
+    pub fn ended(&mut self, ticket: JobTicket, ended: JobRunReport, now: Duration) {
         let Some(run) = self.leave(ticket, ended.bytes) else {
             return;
         };
@@ -79,7 +79,14 @@ impl<T> Dispatch<T> {
         clippy::too_many_arguments,
         reason = "which, what, when and why: a struct would only be taken apart"
     )]
-    pub fn again(&mut self, ticket: Ticket, job: T, wait: Duration, how: How, now: Duration) {
+    pub fn again(
+        &mut self,
+        ticket: JobTicket,
+        job: T,
+        wait: Duration,
+        how: JobRunResult,
+        now: Duration,
+    ) {
         let Some(run) = self.leave(ticket, 0) else {
             return;
         };
@@ -89,7 +96,7 @@ impl<T> Dispatch<T> {
         if wait.is_zero() {
             self.queue_again(id);
         } else {
-            self.jobs[id].stage = Stage::Later;
+            self.jobs[id].stage = QueuedJobStage::Later;
             self.jobs[id].at = due;
             self.later.insert((due, id));
             self.hosts[run.host].later.push_back(&mut self.jobs, id);
@@ -102,17 +109,17 @@ impl<T> Dispatch<T> {
     }
 
     /// The host of a job that runs.
-    fn host_of(&self, ticket: Ticket) -> Option<Id> {
+    fn host_of(&self, ticket: JobTicket) -> Option<SlabKey> {
         let job = self.jobs.get(ticket.slot)?;
         (job.run == ticket.run && job.stage.is_running()).then_some(job.host)
     }
 
     /// A job of which no head was told has one if it is large.
-    fn delivering_if_silent(&mut self, ticket: Ticket, now: Duration) {
+    fn delivering_if_silent(&mut self, ticket: JobTicket, now: Duration) {
         if let Some(host) = self.host_of(ticket)
             && matches!(
                 self.jobs[ticket.slot].stage,
-                Stage::Connecting | Stage::Limbo
+                QueuedJobStage::Connecting | QueuedJobStage::Limbo
             )
         {
             let streams = self.hosts[host].streams;
@@ -122,14 +129,14 @@ impl<T> Dispatch<T> {
     }
 
     /// A job leaves its place.
-    fn leave(&mut self, ticket: Ticket, bytes: u64) -> Option<Run> {
+    fn leave(&mut self, ticket: JobTicket, bytes: u64) -> Option<FinishedRun> {
         let host = self.host_of(ticket)?;
         self.places.leave(&mut self.jobs, ticket.slot);
         let job = &self.jobs[ticket.slot];
-        let large = job.stage == Stage::Large;
+        let large = job.stage == QueuedJobStage::Large;
         self.hosts[host].leaves();
         self.hosts[host].large -= u32::from(large);
-        Some(Run {
+        Some(FinishedRun {
             host,
             run: job.run,
             at: job.at,
@@ -139,28 +146,29 @@ impl<T> Dispatch<T> {
     }
 
     /// What a run says about its host.
-    fn learn(&mut self, run: Run, how: How, now: Duration) {
+    fn learn(&mut self, run: FinishedRun, how: JobRunResult, now: Duration) {
         let known = &mut self.hosts[run.host];
         let vouched = known.heard.is_some_and(|heard| heard > run.at);
-        let answered = matches!(how, How::Done | How::Failed).then_some(run.bytes);
+        let answered =
+            matches!(how, JobRunResult::Done | JobRunResult::Failed).then_some(run.bytes);
         let used = known.used();
         if let Some(control) = known.control.as_mut().filter(|_| !run.large) {
             control.ended(run.run, answered, used, now);
         }
         match how {
-            How::Done | How::Failed => self.reached(run.host, now),
-            How::Refused { wait, .. } => {
+            JobRunResult::Done | JobRunResult::Failed => self.reached(run.host, now),
+            JobRunResult::Refused { wait, .. } => {
                 self.reached(run.host, now);
                 self.refused(run, wait, now);
             }
             // Others were answered meanwhile: it is the host's limit that this one met. It vouches for nobody itself.
-            How::Unreachable if vouched => self.refused(run, None, now),
-            How::Unreachable => self.strike(run, now),
+            JobRunResult::Unreachable if vouched => self.refused(run, None, now),
+            JobRunResult::Unreachable => self.strike(run, now),
         }
     }
 
     /// A host was heard of.
-    fn reached(&mut self, id: Id, now: Duration) {
+    fn reached(&mut self, id: SlabKey, now: Duration) {
         let host = &mut self.hosts[id];
         if host.is_doubtful() {
             self.doubtful -= host.held as usize;
@@ -174,7 +182,7 @@ impl<T> Dispatch<T> {
         self.rest(id, Duration::ZERO);
     }
 
-    fn refused(&mut self, run: Run, wait: Option<Duration>, now: Duration) {
+    fn refused(&mut self, run: FinishedRun, wait: Option<Duration>, now: Duration) {
         let options = self.options;
         let host = &mut self.hosts[run.host];
         // What a host refuses that was asked for one thing at a time says nothing about a number, but a rest may help.
@@ -186,7 +194,7 @@ impl<T> Dispatch<T> {
         }
     }
 
-    fn strike(&mut self, run: Run, now: Duration) {
+    fn strike(&mut self, run: FinishedRun, now: Duration) {
         let host = &mut self.hosts[run.host];
         let held = host.held as usize;
         let counted = if host.is_doubtful() { held } else { 0 };
@@ -196,9 +204,9 @@ impl<T> Dispatch<T> {
         let strike = host.standing.strike((run.at, now), answered, pressed);
         self.doubtful = others + if host.is_doubtful() { held } else { 0 };
         match strike {
-            Strike::Known => {}
-            Strike::Rest(rest) => self.rest(run.host, now.saturating_add(rest)),
-            Strike::GivenUp => {
+            HostFailureEffect::Known => {}
+            HostFailureEffect::Rest(rest) => self.rest(run.host, now.saturating_add(rest)),
+            HostFailureEffect::GivenUp => {
                 self.rest(run.host, Duration::ZERO);
                 self.bring_forward(run.host);
             }
@@ -206,7 +214,7 @@ impl<T> Dispatch<T> {
     }
 
     /// Asks nothing of a host until then; zero ends a rest.
-    fn rest(&mut self, id: Id, until: Duration) {
+    fn rest(&mut self, id: SlabKey, until: Duration) {
         let before = std::mem::replace(&mut self.hosts[id].rest, until);
         self.resting.remove(&(before, id));
         if !until.is_zero() {
@@ -215,7 +223,7 @@ impl<T> Dispatch<T> {
     }
 
     /// What a host that was given up would try again later is refused now.
-    fn bring_forward(&mut self, id: Id) {
+    fn bring_forward(&mut self, id: SlabKey) {
         while let Some(job) = self.hosts[id].later.pop_front(&mut self.jobs) {
             self.later.remove(&(self.jobs[job].at, job));
             self.queue_again(job);

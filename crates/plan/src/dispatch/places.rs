@@ -10,9 +10,9 @@
 
 use std::time::Duration;
 
-use super::job::{Job, Stage};
-use super::options::DispatchOptions;
-use super::slab::{Id, List, Slab};
+use super::job::{QueuedJob, QueuedJobStage};
+use super::options::JobDispatcherOptions;
+use super::slab::{Slab, SlabKey, SlabList};
 
 /// How long a job may be without an answer and keep its place: at least, for a busy moment on either side is nothing; and at most.
 const PATIENCE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
@@ -25,7 +25,7 @@ const WEIGHT: f64 = 1.0 / 16.0;
 
 /// The places.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct RequestSlots {
     /// Jobs that are answered, or may be soon.
     total: usize,
     /// Jobs in all, if the user said so.
@@ -41,16 +41,16 @@ pub(super) struct Places {
     /// Jobs that try whether a suspect host can be reached.
     probes: usize,
     /// Jobs with a place whose host has never answered, the oldest first; and how many.
-    cold: List,
+    cold: SlabList,
     strangers: usize,
     /// Those whose host has.
-    warm: List,
+    warm: SlabList,
     /// Seconds that unknown hosts take to answer.
     usual: Option<f64>,
 }
 
-impl Places {
-    pub(super) fn new(options: &DispatchOptions) -> Self {
+impl RequestSlots {
+    pub(super) fn new(options: &JobDispatcherOptions) -> Self {
         Self {
             total: options.total.max(1),
             jobs: options.jobs.map(|jobs| jobs.max(1)),
@@ -59,9 +59,9 @@ impl Places {
             placed: 0,
             waiting: 0,
             probes: 0,
-            cold: List::default(),
+            cold: SlabList::default(),
             strangers: 0,
-            warm: List::default(),
+            warm: SlabList::default(),
             usual: None,
         }
     }
@@ -78,7 +78,7 @@ impl Places {
     /// waited for long leaves its own.
     pub(super) fn has_room<T>(
         &mut self,
-        jobs: &mut Slab<Job<T>>,
+        jobs: &mut Slab<QueuedJob<T>>,
         known: bool,
         now: Duration,
     ) -> bool {
@@ -102,40 +102,40 @@ impl Places {
     /// there to run.
     pub(super) fn for_probe<T>(
         &mut self,
-        jobs: &mut Slab<Job<T>>,
+        jobs: &mut Slab<QueuedJob<T>>,
         alone: bool,
         now: Duration,
-    ) -> Option<Stage> {
+    ) -> Option<QueuedJobStage> {
         if self.jobs.is_none() && self.limbo > 0 {
             let own = self.probes < self.limbo.div_ceil(8) || self.waiting < self.limbo / 2;
             let fits = self.waiting < self.limbo && self.running() < self.total + self.limbo;
-            return (own && fits).then_some(Stage::Limbo);
+            return (own && fits).then_some(QueuedJobStage::Limbo);
         }
         let most = self.jobs.unwrap_or(usize::MAX).min(self.total);
         let share = if alone { most / 2 } else { most / 8 };
         let fits = self.probes < share.max(1) && self.has_room(jobs, true, now);
-        fits.then_some(Stage::Connecting)
+        fits.then_some(QueuedJobStage::Connecting)
     }
 
     /// Lets the job that has waited longest for its answer part with its place, if it has waited for long.
-    fn part<T>(&mut self, jobs: &mut Slab<Job<T>>, now: Duration) -> bool {
+    fn part<T>(&mut self, jobs: &mut Slab<QueuedJob<T>>, now: Duration) -> bool {
         let Some((_, id)) = self.overdue(jobs).filter(|(due, _)| *due <= now) else {
             return false;
         };
         self.unlist(jobs, id);
-        jobs[id].stage = Stage::Limbo;
+        jobs[id].stage = QueuedJobStage::Limbo;
         self.placed -= 1;
         self.waiting += 1;
         true
     }
 
     /// The job that is next to go into limbo, and when.
-    fn overdue<T>(&self, jobs: &Slab<Job<T>>) -> Option<(Duration, Id)> {
+    fn overdue<T>(&self, jobs: &Slab<QueuedJob<T>>) -> Option<(Duration, SlabKey)> {
         // The rest is for jobs that try suspect hosts.
         if self.waiting >= self.limbo - self.limbo / 8 {
             return None;
         }
-        let due = |list: &List, patience| {
+        let due = |list: &SlabList, patience| {
             let id = list.front()?;
             Some((jobs[id].at.saturating_add(patience), id))
         };
@@ -145,7 +145,7 @@ impl Places {
     }
 
     /// When a place comes free by itself for a job whose host is `known`, or is not.
-    pub(super) fn next_room<T>(&self, jobs: &Slab<Job<T>>, known: bool) -> Option<Duration> {
+    pub(super) fn next_room<T>(&self, jobs: &Slab<QueuedJob<T>>, known: bool) -> Option<Duration> {
         let full = self.is_allowed_one_more() && self.is_full(known);
         self.overdue(jobs).filter(|_| full).map(|(due, _)| due)
     }
@@ -159,10 +159,10 @@ impl Places {
     }
 
     /// A job begins.
-    pub(super) fn begin<T>(&mut self, jobs: &mut Slab<Job<T>>, id: Id) {
+    pub(super) fn begin<T>(&mut self, jobs: &mut Slab<QueuedJob<T>>, id: SlabKey) {
         let job = &jobs[id];
         self.probes += usize::from(job.probe);
-        if job.stage == Stage::Limbo {
+        if job.stage == QueuedJobStage::Limbo {
             self.waiting += 1;
             return;
         }
@@ -177,7 +177,7 @@ impl Places {
     }
 
     /// A job is answered.
-    pub(super) fn answer<T>(&mut self, jobs: &mut Slab<Job<T>>, id: Id, now: Duration) {
+    pub(super) fn answer<T>(&mut self, jobs: &mut Slab<QueuedJob<T>>, id: SlabKey, now: Duration) {
         if jobs[id].cold {
             let took = now.saturating_sub(jobs[id].at).as_secs_f64();
             let took = took.min(PATIENCE.1.as_secs_f64());
@@ -186,17 +186,17 @@ impl Places {
         }
         self.leave(jobs, id);
         self.placed += 1;
-        jobs[id].stage = Stage::Answered;
+        jobs[id].stage = QueuedJobStage::Answered;
     }
 
     /// A job ends.
-    pub(super) fn leave<T>(&mut self, jobs: &mut Slab<Job<T>>, id: Id) {
+    pub(super) fn leave<T>(&mut self, jobs: &mut Slab<QueuedJob<T>>, id: SlabKey) {
         if std::mem::take(&mut jobs[id].probe) {
             self.probes -= 1;
         }
         match jobs[id].stage {
-            Stage::Limbo => self.waiting -= 1,
-            Stage::Connecting => {
+            QueuedJobStage::Limbo => self.waiting -= 1,
+            QueuedJobStage::Connecting => {
                 self.unlist(jobs, id);
                 self.placed -= 1;
             }
@@ -205,7 +205,7 @@ impl Places {
     }
 
     /// Takes a connecting job out of its list.
-    fn unlist<T>(&mut self, jobs: &mut Slab<Job<T>>, id: Id) {
+    fn unlist<T>(&mut self, jobs: &mut Slab<QueuedJob<T>>, id: SlabKey) {
         let list = if jobs[id].cold {
             self.strangers -= 1;
             &mut self.cold

@@ -28,7 +28,7 @@ const REST: (Duration, Duration) = (Duration::from_millis(200), Duration::from_s
 
 /// What one host has refused.
 #[derive(Debug, Clone)]
-pub(super) struct Refusals {
+pub(super) struct HostRefusals {
     /// No more than this at once; none while nothing was refused.
     limit: Option<usize>,
     /// Refusals that were not forgiven yet.
@@ -46,7 +46,7 @@ pub(super) struct Refusals {
     step: usize,
 }
 
-impl Refusals {
+impl HostRefusals {
     pub(super) fn new() -> Self {
         Self {
             limit: None,
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn refusals_of_one_moment_leave_those_that_were_not_refused() {
-        let mut refusals = Refusals::new();
+        let mut refusals = HostRefusals::new();
         for open in [7, 6, 5] {
             assert!(!refusals.refused((ms(0), ms(50)), open, 8));
         }
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn one_answer_in_a_hundred_may_be_refused() {
-        let mut refusals = Refusals::new();
+        let mut refusals = HostRefusals::new();
         for n in 0..10_000 {
             refusals.answered();
             if n % 100 == 50 {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     /// Lowers to four at so many milliseconds.
-    fn to_four(refusals: &mut Refusals, at: u64) {
+    fn to_four(refusals: &mut HostRefusals, at: u64) {
         for _ in 0..4 {
             refusals.refused((ms(at), ms(at)), 4, 5);
         }
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_limit_that_stays_is_asked_ever_more_seldom() {
-        let mut refusals = Refusals::new();
+        let mut refusals = HostRefusals::new();
         to_four(&mut refusals, 0);
         for (before, at) in [(999, 1000), (2999, 3000), (6999, 7000)] {
             assert!(!refusals.lift(ms(before), 16));
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn a_limit_that_has_gone_is_forgotten_soon() {
-        let mut refusals = Refusals::new();
+        let mut refusals = HostRefusals::new();
         to_four(&mut refusals, 0);
         assert!(refusals.lift(ms(1000), 16));
         assert_eq!(refusals.limit(), Some(5));
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_host_that_refuses_everything_is_left_alone_for_longer_and_longer() {
-        let mut refusals = Refusals::new();
+        let mut refusals = HostRefusals::new();
         refusals.refused((ms(0), ms(0)), 0, 1);
         assert_eq!(refusals.rest(0, Some(ms(5000))), None);
         refusals.refused((ms(1), ms(1)), 0, 1);

@@ -7,19 +7,19 @@
 use std::ops::{Index, IndexMut};
 
 /// A slot's number. It is used again when the slot is.
-pub(super) type Id = u32;
+pub(super) type SlabKey = u32;
 
 /// No slot.
-const NOBODY: Id = Id::MAX;
+const NOBODY: SlabKey = SlabKey::MAX;
 
 /// Who stands before and after in a list.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Links {
-    before: Id,
-    after: Id,
+pub(super) struct ListLinks {
+    before: SlabKey,
+    after: SlabKey,
 }
 
-impl Default for Links {
+impl Default for ListLinks {
     fn default() -> Self {
         Self {
             before: NOBODY,
@@ -29,16 +29,16 @@ impl Default for Links {
 }
 
 /// What can stand in a list.
-pub(super) trait Linked {
+pub(super) trait ListNode {
     /// Its place in the one list that it is in.
-    fn links(&mut self) -> &mut Links;
+    fn links(&mut self) -> &mut ListLinks;
 }
 
 /// Things by number.
 #[derive(Debug)]
 pub(super) struct Slab<E> {
     slots: Vec<Option<E>>,
-    free: Vec<Id>,
+    free: Vec<SlabKey>,
 }
 
 impl<E> Slab<E> {
@@ -54,37 +54,38 @@ impl<E> Slab<E> {
         self.slots.len() - self.free.len()
     }
 
-    pub(super) fn insert(&mut self, thing: E) -> Id {
+    pub(super) fn insert(&mut self, thing: E) -> SlabKey {
         if let Some(id) = self.free.pop() {
             self.slots[id as usize] = Some(thing);
             return id;
         }
-        let id = Id::try_from(self.slots.len()).expect("so many slots do not fit into any memory");
+        let id =
+            SlabKey::try_from(self.slots.len()).expect("so many slots do not fit into any memory");
         self.slots.push(Some(thing));
         id
     }
 
-    pub(super) fn remove(&mut self, id: Id) -> Option<E> {
+    pub(super) fn remove(&mut self, id: SlabKey) -> Option<E> {
         let thing = self.slots.get_mut(id as usize)?.take()?;
         self.free.push(id);
         Some(thing)
     }
 
-    pub(super) fn get(&self, id: Id) -> Option<&E> {
+    pub(super) fn get(&self, id: SlabKey) -> Option<&E> {
         self.slots.get(id as usize)?.as_ref()
     }
 }
 
-impl<E> Index<Id> for Slab<E> {
+impl<E> Index<SlabKey> for Slab<E> {
     type Output = E;
 
-    fn index(&self, id: Id) -> &E {
+    fn index(&self, id: SlabKey) -> &E {
         self.get(id).expect("a number of our own names a thing")
     }
 }
 
-impl<E> IndexMut<Id> for Slab<E> {
-    fn index_mut(&mut self, id: Id) -> &mut E {
+impl<E> IndexMut<SlabKey> for Slab<E> {
+    fn index_mut(&mut self, id: SlabKey) -> &mut E {
         let slot = self.slots.get_mut(id as usize).and_then(Option::as_mut);
         slot.expect("a number of our own names a thing")
     }
@@ -92,12 +93,12 @@ impl<E> IndexMut<Id> for Slab<E> {
 
 /// A list through a [`Slab`]. Whoever holds it knows who is in it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct List {
-    head: Id,
-    tail: Id,
+pub(super) struct SlabList {
+    head: SlabKey,
+    tail: SlabKey,
 }
 
-impl Default for List {
+impl Default for SlabList {
     fn default() -> Self {
         Self {
             head: NOBODY,
@@ -106,17 +107,17 @@ impl Default for List {
     }
 }
 
-impl List {
+impl SlabList {
     pub(super) fn is_empty(&self) -> bool {
         self.head == NOBODY
     }
 
-    pub(super) fn front(&self) -> Option<Id> {
+    pub(super) fn front(&self) -> Option<SlabKey> {
         (self.head != NOBODY).then_some(self.head)
     }
 
-    pub(super) fn push_back<E: Linked>(&mut self, slab: &mut Slab<E>, id: Id) {
-        *slab[id].links() = Links {
+    pub(super) fn push_back<E: ListNode>(&mut self, slab: &mut Slab<E>, id: SlabKey) {
+        *slab[id].links() = ListLinks {
             before: self.tail,
             after: NOBODY,
         };
@@ -127,8 +128,8 @@ impl List {
         self.tail = id;
     }
 
-    pub(super) fn push_front<E: Linked>(&mut self, slab: &mut Slab<E>, id: Id) {
-        *slab[id].links() = Links {
+    pub(super) fn push_front<E: ListNode>(&mut self, slab: &mut Slab<E>, id: SlabKey) {
+        *slab[id].links() = ListLinks {
             before: NOBODY,
             after: self.head,
         };
@@ -140,8 +141,8 @@ impl List {
     }
 
     /// Takes out one that is in this list.
-    pub(super) fn remove<E: Linked>(&mut self, slab: &mut Slab<E>, id: Id) {
-        let Links { before, after } = std::mem::take(slab[id].links());
+    pub(super) fn remove<E: ListNode>(&mut self, slab: &mut Slab<E>, id: SlabKey) {
+        let ListLinks { before, after } = std::mem::take(slab[id].links());
         match before {
             NOBODY => self.head = after,
             before => slab[before].links().after = after,
@@ -152,7 +153,7 @@ impl List {
         }
     }
 
-    pub(super) fn pop_front<E: Linked>(&mut self, slab: &mut Slab<E>) -> Option<Id> {
+    pub(super) fn pop_front<E: ListNode>(&mut self, slab: &mut Slab<E>) -> Option<SlabKey> {
         let id = self.front()?;
         self.remove(slab, id);
         Some(id)
@@ -166,10 +167,10 @@ mod tests {
     use std::collections::VecDeque;
 
     #[derive(Default)]
-    struct Thing(Links);
+    struct Thing(ListLinks);
 
-    impl Linked for Thing {
-        fn links(&mut self) -> &mut Links {
+    impl ListNode for Thing {
+        fn links(&mut self) -> &mut ListLinks {
             &mut self.0
         }
     }
@@ -178,7 +179,7 @@ mod tests {
         /// A list does what a deque does that is searched.
         #[test]
         fn a_list_keeps_its_order(steps in prop::collection::vec((0u8..4, any::<prop::sample::Index>()), 0..60)) {
-            let (mut slab, mut list, mut model) = (Slab::new(), List::default(), VecDeque::new());
+            let (mut slab, mut list, mut model) = (Slab::new(), SlabList::default(), VecDeque::new());
             for (step, which) in steps {
                 match step {
                     0 => {

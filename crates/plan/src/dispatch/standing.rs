@@ -25,7 +25,7 @@ const GIVEN_UP: (Duration, Duration) = (Duration::from_secs(30), Duration::from_
 
 /// What is known about reaching a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Standing {
+pub(super) struct HostHealth {
     /// Failures in a row, those of one moment counted once.
     strikes: u8,
     /// How many times it was given up since it last answered.
@@ -38,7 +38,7 @@ pub(super) struct Standing {
 
 /// What a failure led to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Strike {
+pub(super) enum HostFailureEffect {
     /// It is of the same moment as the one before.
     Known,
     /// The host rests for so long.
@@ -47,7 +47,7 @@ pub(super) enum Strike {
     GivenUp,
 }
 
-impl Standing {
+impl HostHealth {
     /// Nothing speaks against the host.
     pub(super) fn is_good(&self) -> bool {
         self.strikes == 0
@@ -83,9 +83,9 @@ impl Standing {
         (started, now): (Duration, Duration),
         answered: bool,
         pressed: bool,
-    ) -> Strike {
+    ) -> HostFailureEffect {
         if self.dead || (self.strikes > 0 && started <= self.when) {
-            return Strike::Known;
+            return HostFailureEffect::Known;
         }
         let tries = match (answered, pressed) {
             (true, _) => HAS_ANSWERED,
@@ -98,9 +98,9 @@ impl Standing {
             self.dead = true;
             self.when = now.saturating_add(doubled(GIVEN_UP, self.deaths));
             self.deaths = self.deaths.saturating_add(1);
-            return Strike::GivenUp;
+            return HostFailureEffect::GivenUp;
         }
-        Strike::Rest(doubled(REST, self.strikes - 1))
+        HostFailureEffect::Rest(doubled(REST, self.strikes - 1))
     }
 
     /// Lets one job through when the pause is over. True if it has just ended.
@@ -131,18 +131,18 @@ mod tests {
 
     #[test]
     fn the_third_failure_in_a_row_is_the_last_and_the_pauses_double() {
-        let mut standing = Standing::default();
-        let tries: Vec<Strike> = (0..3)
+        let mut standing = HostHealth::default();
+        let tries: Vec<HostFailureEffect> = (0..3)
             .map(|n| standing.strike((at(n * 10 + 1), at(n * 10 + 10)), false, false))
             .collect();
-        let rests = [200, 400].map(|ms| Strike::Rest(Duration::from_millis(ms)));
-        assert_eq!(tries, [rests[0], rests[1], Strike::GivenUp]);
+        let rests = [200, 400].map(|ms| HostFailureEffect::Rest(Duration::from_millis(ms)));
+        assert_eq!(tries, [rests[0], rests[1], HostFailureEffect::GivenUp]);
         assert_eq!(standing.until(), at(60));
         assert!(!standing.try_again(at(59)) && standing.is_dead());
         assert!(standing.try_again(at(60)) && standing.is_suspect());
         assert_eq!(
             standing.strike((at(60), at(70)), false, false),
-            Strike::GivenUp
+            HostFailureEffect::GivenUp
         );
         assert_eq!(standing.until(), at(130));
         assert!(standing.try_again(at(200)));
@@ -150,18 +150,18 @@ mod tests {
         assert!(standing.is_good());
         assert!(matches!(
             standing.strike((at(200), at(201)), false, false),
-            Strike::Rest(_)
+            HostFailureEffect::Rest(_)
         ));
     }
 
     #[test]
     fn failures_of_one_moment_count_once() {
-        let mut standing = Standing::default();
+        let mut standing = HostHealth::default();
         standing.strike((at(0), at(10)), false, false);
         for _ in 0..15 {
             assert_eq!(
                 standing.strike((at(10), at(11)), false, false),
-                Strike::Known
+                HostFailureEffect::Known
             );
         }
         assert_eq!(standing.strikes(), 1);
@@ -169,13 +169,13 @@ mod tests {
 
     #[test]
     fn one_that_has_answered_gets_two_minutes_and_under_pressure_each_gets_less() {
-        let mut standing = Standing::default();
+        let mut standing = HostHealth::default();
         let mut now = Duration::ZERO;
-        while let Strike::Rest(rest) = standing.strike((now, now), true, false) {
+        while let HostFailureEffect::Rest(rest) = standing.strike((now, now), true, false) {
             now += rest + Duration::from_nanos(1);
         }
         assert!((at(90)..at(180)).contains(&now), "{now:?}");
-        let pressed = Standing::default().strike((at(0), at(1)), false, true);
-        assert_eq!(pressed, Strike::GivenUp);
+        let pressed = HostHealth::default().strike((at(0), at(1)), false, true);
+        assert_eq!(pressed, HostFailureEffect::GivenUp);
     }
 }

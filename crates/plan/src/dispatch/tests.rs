@@ -6,18 +6,18 @@ const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-const DONE: Ended = Ended {
+const DONE: JobRunReport = JobRunReport {
     bytes: 1,
-    how: How::Done,
+    how: JobRunResult::Done,
 };
 
-const UNREACHABLE: Ended = Ended {
+const UNREACHABLE: JobRunReport = JobRunReport {
     bytes: 0,
-    how: How::Unreachable,
+    how: JobRunResult::Unreachable,
 };
 
-fn of(options: DispatchOptions, jobs: &[(&str, u32)]) -> Dispatch<u32> {
-    let mut dispatch = Dispatch::new(options);
+fn of(options: JobDispatcherOptions, jobs: &[(&str, u32)]) -> JobDispatcher<u32> {
+    let mut dispatch = JobDispatcher::new(options);
     for (host, job) in jobs {
         dispatch.add(host, *job, Duration::ZERO);
     }
@@ -26,22 +26,22 @@ fn of(options: DispatchOptions, jobs: &[(&str, u32)]) -> Dispatch<u32> {
 
 /// All that may run now.
 #[track_caller]
-fn all(dispatch: &mut Dispatch<u32>, now: Duration) -> Vec<(u32, Ticket)> {
+fn all(dispatch: &mut JobDispatcher<u32>, now: Duration) -> Vec<(u32, JobTicket)> {
     let mut jobs = Vec::new();
-    while let Next::Run(ticket, job) = dispatch.next(now) {
+    while let DispatchDecision::Run(ticket, job) = dispatch.next(now) {
         jobs.push((job, ticket));
     }
     jobs
 }
 
-fn numbers(jobs: &[(u32, Ticket)]) -> Vec<u32> {
+fn numbers(jobs: &[(u32, JobTicket)]) -> Vec<u32> {
     jobs.iter().map(|(job, _)| *job).collect()
 }
 
-fn total(total: usize) -> DispatchOptions {
-    DispatchOptions {
+fn total(total: usize) -> JobDispatcherOptions {
+    JobDispatcherOptions {
         total,
-        ..DispatchOptions::default()
+        ..JobDispatcherOptions::default()
     }
 }
 
@@ -64,7 +64,7 @@ fn a_turn_ends() {
     let mut dispatch = of(total(1), &list);
     let mut order = Vec::new();
     dispatch.close();
-    while let Next::Run(ticket, job) = dispatch.next(ms(0)) {
+    while let DispatchDecision::Run(ticket, job) = dispatch.next(ms(0)) {
         order.push(job);
         dispatch.ended(ticket, DONE, ms(0));
     }
@@ -103,10 +103,10 @@ fn a_host_that_no_longer_multiplexes_begins_again_with_few() {
 fn what_is_tried_again_comes_when_it_is_due_and_before_what_is_new() {
     let mut dispatch = of(total(1), &[("a", 1), ("a", 2), ("a", 3)]);
     let one = all(&mut dispatch, ms(0))[0].1;
-    dispatch.again(one, 1, ms(100), How::Failed, ms(0));
+    dispatch.again(one, 1, ms(100), JobRunResult::Failed, ms(0));
     let two = all(&mut dispatch, ms(0));
     assert_eq!(numbers(&two), [2]);
-    assert_eq!(dispatch.next(ms(99)), Next::Wait(Some(ms(100))));
+    assert_eq!(dispatch.next(ms(99)), DispatchDecision::Wait(Some(ms(100))));
     dispatch.ended(two[0].1, DONE, ms(100));
     let again = all(&mut dispatch, ms(100));
     assert_eq!(numbers(&again), [1]);
@@ -117,7 +117,7 @@ fn what_is_tried_again_comes_when_it_is_due_and_before_what_is_new() {
 
 #[test]
 fn who_waits_for_long_gives_up_its_place_and_takes_one_when_it_is_answered() {
-    let options = DispatchOptions {
+    let options = JobDispatcherOptions {
         limbo: 1,
         ..total(1)
     };
@@ -125,11 +125,14 @@ fn who_waits_for_long_gives_up_its_place_and_takes_one_when_it_is_answered() {
     let list: Vec<(&str, u32)> = list.iter().map(|(host, n)| (host.as_str(), *n)).collect();
     let mut dispatch = of(options, &list);
     let first = all(&mut dispatch, ms(0));
-    assert_eq!(dispatch.next(ms(999)), Next::Wait(Some(ms(1000))));
+    assert_eq!(
+        dispatch.next(ms(999)),
+        DispatchDecision::Wait(Some(ms(1000)))
+    );
     let second = all(&mut dispatch, ms(1000));
     assert_eq!(numbers(&second), [1]);
     // There is no more limbo.
-    assert_eq!(dispatch.next(ms(5000)), Next::Wait(None));
+    assert_eq!(dispatch.next(ms(5000)), DispatchDecision::Wait(None));
     dispatch.delivering(first[0].1, None, ms(5000));
     assert_eq!(dispatch.running(), 2);
     dispatch.ended(second[0].1, DONE, ms(5001));
@@ -142,7 +145,7 @@ fn who_waits_for_long_gives_up_its_place_and_takes_one_when_it_is_answered() {
 #[test]
 fn who_is_unknown_is_waited_for_a_little_longer_than_the_others_took() {
     let list: Vec<String> = (0..100).map(|n| n.to_string()).collect();
-    let mut dispatch = Dispatch::new(total(1));
+    let mut dispatch = JobDispatcher::new(total(1));
     let mut now = ms(0);
     for (n, host) in (0..).zip(&list) {
         dispatch.add(host, n, now);
@@ -154,16 +157,19 @@ fn who_is_unknown_is_waited_for_a_little_longer_than_the_others_took() {
         dispatch.ended(ticket, DONE, now);
     }
     assert_eq!(all(&mut dispatch, now).len(), 1);
-    assert_eq!(dispatch.next(now), Next::Wait(Some(now + ms(100))));
+    assert_eq!(
+        dispatch.next(now),
+        DispatchDecision::Wait(Some(now + ms(100)))
+    );
 }
 
 /// Lets the jobs of a host fail until it is given up; returns when.
-fn given_up(dispatch: &mut Dispatch<u32>) -> Duration {
+fn given_up(dispatch: &mut JobDispatcher<u32>) -> Duration {
     let mut now = ms(0);
     for _ in 0..3 {
         let jobs = all(dispatch, now);
         for (job, ticket) in jobs {
-            dispatch.again(ticket, job, ms(100), How::Unreachable, now);
+            dispatch.again(ticket, job, ms(100), JobRunResult::Unreachable, now);
         }
         now += ms(1000);
     }
@@ -179,7 +185,7 @@ fn c3_a_host_that_cannot_be_reached_is_asked_once_at_a_time_and_then_given_up() 
     for (_, ticket) in first {
         dispatch.ended(ticket, UNREACHABLE, ms(10));
     }
-    assert_eq!(dispatch.next(ms(10)), Next::Wait(Some(ms(210))));
+    assert_eq!(dispatch.next(ms(10)), DispatchDecision::Wait(Some(ms(210))));
     dispatch.add("a", 6, ms(10));
     let fifth = all(&mut dispatch, ms(210));
     assert_eq!(numbers(&fifth), [5]);
@@ -196,13 +202,16 @@ fn c3_a_host_that_was_given_up_refuses_at_once_until_one_may_try_again() {
     for _ in 0..2 {
         assert!(matches!(
             dispatch.next(gone),
-            Next::Refuse(_, GivenUp { failures: 3, until: then }) if then == until
+            DispatchDecision::Refuse(_, UnreachableHost { failures: 3, until: then }) if then == until
         ));
     }
     assert_eq!((dispatch.held(), dispatch.hosts()), (0, 0));
     assert_eq!(dispatch.remembered(), 1);
     dispatch.add("a", 3, until - ms(1));
-    assert!(matches!(dispatch.next(until - ms(1)), Next::Refuse(3, _)));
+    assert!(matches!(
+        dispatch.next(until - ms(1)),
+        DispatchDecision::Refuse(3, _)
+    ));
     for job in 4..8 {
         dispatch.add("a", job, until);
     }
@@ -211,14 +220,14 @@ fn c3_a_host_that_was_given_up_refuses_at_once_until_one_may_try_again() {
     dispatch.ended(probe[0].1, UNREACHABLE, until);
     assert!(matches!(
         dispatch.next(until),
-        Next::Refuse(5, GivenUp { until: then, .. }) if then == until + ms(60_000)
+        DispatchDecision::Refuse(5, UnreachableHost { until: then, .. }) if then == until + ms(60_000)
     ));
 }
 
 #[test]
 fn a18_a_connection_refused_while_others_answer_is_a_limit_and_no_death() {
-    let options = DispatchOptions {
-        per_host: Limit::Fixed(8),
+    let options = JobDispatcherOptions {
+        per_host: HostConnectionLimit::Fixed(8),
         ..total(8)
     };
     let list: Vec<(&str, u32)> = (0..20).map(|n| ("a", n)).collect();
@@ -227,7 +236,7 @@ fn a18_a_connection_refused_while_others_answer_is_a_limit_and_no_death() {
     assert_eq!(jobs.len(), 8);
     dispatch.delivering(jobs[0].1, None, ms(5));
     for (job, ticket) in &jobs[4..] {
-        dispatch.again(*ticket, *job, ms(200), How::Unreachable, ms(10));
+        dispatch.again(*ticket, *job, ms(200), JobRunResult::Unreachable, ms(10));
     }
     assert_eq!(dispatch.limit_of("a"), Some(4));
     assert!(all(&mut dispatch, ms(10)).is_empty());
@@ -252,11 +261,11 @@ fn the_protocol_says_how_many() {
 
 #[test]
 fn nobody_fills_more_of_the_window_than_is_free() {
-    let options = DispatchOptions {
+    let options = JobDispatcherOptions {
         window: 12,
-        ..DispatchOptions::default()
+        ..JobDispatcherOptions::default()
     };
-    let mut dispatch = Dispatch::new(options);
+    let mut dispatch = JobDispatcher::new(options);
     let mut fill = |host: &str| {
         let mut added = 0;
         while dispatch.has_room() && !dispatch.would_crowd(host) {
@@ -271,7 +280,7 @@ fn nobody_fills_more_of_the_window_than_is_free() {
 
 #[test]
 fn what_crowds_is_put_aside_while_places_are_free_and_at_a_measured_pace() {
-    let options = DispatchOptions {
+    let options = JobDispatcherOptions {
         window: 8,
         ..total(2)
     };
@@ -281,14 +290,14 @@ fn what_crowds_is_put_aside_while_places_are_free_and_at_a_measured_pace() {
     assert!(!dispatch.may_put_aside(ms(0)));
     let jobs = all(&mut dispatch, ms(0));
     assert!(!dispatch.may_put_aside(ms(0)), "no place is free");
-    dispatch.again(jobs[0].1, 0, ms(5000), How::Failed, ms(0));
+    dispatch.again(jobs[0].1, 0, ms(5000), JobRunResult::Failed, ms(0));
     for (_, ticket) in all(&mut dispatch, ms(0)) {
-        dispatch.again(ticket, 2, ms(5000), How::Failed, ms(0));
+        dispatch.again(ticket, 2, ms(5000), JobRunResult::Failed, ms(0));
     }
     for (_, ticket) in all(&mut dispatch, ms(0)) {
-        dispatch.again(ticket, 3, ms(5000), How::Failed, ms(0));
+        dispatch.again(ticket, 3, ms(5000), JobRunResult::Failed, ms(0));
     }
-    let at = |dispatch: &mut Dispatch<u32>, now| {
+    let at = |dispatch: &mut JobDispatcher<u32>, now| {
         (0..100).filter(|_| dispatch.may_put_aside(now)).count()
     };
     let burst = at(&mut dispatch, ms(10_000 - 9_000));
@@ -299,22 +308,22 @@ fn what_crowds_is_put_aside_while_places_are_free_and_at_a_measured_pace() {
 
 #[test]
 fn a_number_of_jobs_holds_for_those_that_wait_for_long_too() {
-    let options = DispatchOptions {
+    let options = JobDispatcherOptions {
         jobs: Some(2),
-        ..DispatchOptions::default()
+        ..JobDispatcherOptions::default()
     };
     let mut dispatch = of(options, &[("a", 1), ("b", 2), ("c", 3)]);
     assert_eq!(all(&mut dispatch, ms(0)).len(), 2);
-    assert_eq!(dispatch.next(ms(60_000)), Next::Wait(None));
+    assert_eq!(dispatch.next(ms(60_000)), DispatchDecision::Wait(None));
 }
 
 #[test]
 fn an_empty_list_is_done_when_it_is_closed() {
-    let mut dispatch: Dispatch<u32> = Dispatch::new(DispatchOptions::default());
-    assert_eq!(dispatch.next(ms(0)), Next::Wait(None));
+    let mut dispatch: JobDispatcher<u32> = JobDispatcher::new(JobDispatcherOptions::default());
+    assert_eq!(dispatch.next(ms(0)), DispatchDecision::Wait(None));
     dispatch.close();
     assert!(dispatch.is_closed());
-    assert_eq!(dispatch.next(ms(0)), Next::Done);
+    assert_eq!(dispatch.next(ms(0)), DispatchDecision::Done);
 }
 
 #[test]
@@ -337,7 +346,7 @@ fn c3_a_host_that_is_slow_to_answer_for_the_first_time_gets_no_more_until_it_has
 
 #[test]
 fn hosts_that_nobody_knows_leave_places_to_those_that_answer() {
-    let options = DispatchOptions {
+    let options = JobDispatcherOptions {
         unknown: 2,
         ..total(8)
     };

@@ -20,7 +20,7 @@ const LATE: u64 = 4;
 
 /// Where a number stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum WindowStage {
     /// There are fewer jobs than that, or more.
     Moving,
     /// This job was the one that reached it.
@@ -31,7 +31,7 @@ enum Stage {
 
 /// How long a window is.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Length {
+pub(super) struct WindowLength {
     /// In answers.
     pub(super) answers: u64,
     /// And in time: in less than this a machine's own scheduling is what is measured.
@@ -40,8 +40,8 @@ pub(super) struct Length {
 
 /// The window in progress.
 #[derive(Debug, Clone)]
-pub(super) struct Window {
-    stage: Stage,
+pub(super) struct RateWindow {
+    stage: WindowStage,
     /// When it began, or the number was last changed.
     begun: Duration,
     /// When a job last began or ended.
@@ -59,11 +59,11 @@ pub(super) struct Window {
     latest: u64,
 }
 
-impl Window {
+impl RateWindow {
     /// A number of places was chosen.
     pub(super) fn new(now: Duration) -> Self {
         Self {
-            stage: Stage::Moving,
+            stage: WindowStage::Moving,
             begun: now,
             last: now,
             used: 0.0,
@@ -88,14 +88,14 @@ impl Window {
     pub(super) fn started(&mut self, job: u64, (running, target): (usize, usize), now: Duration) {
         self.pass(running.saturating_sub(1), now);
         self.latest = job;
-        if self.stage == Stage::Moving && running == target {
-            self.stage = Stage::Awaits(job);
+        if self.stage == WindowStage::Moving && running == target {
+            self.stage = WindowStage::Awaits(job);
         }
     }
 
     /// The head of a job's answer came.
     pub(super) fn headed(&mut self, job: u64, now: Duration) {
-        if self.stage == Stage::Awaits(job) {
+        if self.stage == WindowStage::Awaits(job) {
             self.open(now);
         }
     }
@@ -106,7 +106,7 @@ impl Window {
         &mut self,
         (job, bytes): (u64, Option<u64>),
         (running, target): (usize, usize),
-        length: Length,
+        length: WindowLength,
         now: Duration,
     ) -> Option<f64> {
         self.pass(running + 1, now);
@@ -114,11 +114,11 @@ impl Window {
             self.answers += 1;
             self.work = self.work.saturating_add(bytes.saturating_add(ANSWER));
         }
-        if self.stage != Stage::Open {
+        if self.stage != WindowStage::Open {
             let late = self.answers >= LATE * target as u64;
             // An end that leaves just the number leaves it from above.
-            let drained = self.stage == Stage::Moving && running == target;
-            if late || drained || self.stage == Stage::Awaits(job) {
+            let drained = self.stage == WindowStage::Moving && running == target;
+            if late || drained || self.stage == WindowStage::Awaits(job) {
                 self.open(now);
             }
             return None;
@@ -137,7 +137,7 @@ impl Window {
     /// A window begins.
     fn open(&mut self, now: Duration) {
         *self = Self {
-            stage: Stage::Open,
+            stage: WindowStage::Open,
             ..self.renewed(now)
         };
     }

@@ -14,25 +14,25 @@ pub use error::{GlobError, GlobProblem};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Glob {
     /// Fixed text and what varies, from left to right.
-    pieces: Vec<Piece>,
+    pieces: Vec<GlobPiece>,
     /// How many URLs; never zero.
     len: u64,
 }
 
 /// A piece of a glob.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Piece {
+enum GlobPiece {
     /// The same in each URL; escapes are undone.
     Fixed(String),
     /// One of these; never empty.
     Set(Vec<String>),
     /// One of a progression.
-    Range(Range),
+    Range(GlobRange),
 }
 
 /// `[001-100:10]` or `[a-z:2]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Range {
+struct GlobRange {
     /// Where it begins: a number, or a letter's code.
     first: u64,
     /// From one to the next.
@@ -40,12 +40,12 @@ struct Range {
     /// How many there are; never zero.
     count: u64,
     /// How they are written.
-    form: Form,
+    form: GlobMemberFormat,
 }
 
 /// How the members of a range are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum GlobMemberFormat {
     /// As an ASCII letter.
     Letter,
     /// As a number with zeros in front, up to this many digits.
@@ -69,7 +69,7 @@ impl Glob {
     /// What is wrong, and at which character. No part of the text is repeated: it may hold a password.
     pub fn parse(text: &str) -> Result<Self, GlobError> {
         let pieces = parse::pieces(text)?;
-        let mut counts = pieces.iter().map(Piece::count);
+        let mut counts = pieces.iter().map(GlobPiece::count);
         let len = counts.try_fold(1_u64, u64::checked_mul);
         let len = len.ok_or(GlobError {
             at: 1,
@@ -93,7 +93,7 @@ impl Glob {
     pub fn is_plain(&self) -> bool {
         self.pieces
             .iter()
-            .all(|piece| matches!(piece, Piece::Fixed(_)))
+            .all(|piece| matches!(piece, GlobPiece::Fixed(_)))
     }
 
     /// The URL of a number below [`len`](Self::len), counted from zero.
@@ -125,19 +125,19 @@ impl Glob {
         };
         for (piece, wheel) in self.pieces.iter().zip(wheels.into_iter().rev()) {
             match piece {
-                Piece::Fixed(text) => item.url.push_str(text),
-                Piece::Set(members) => {
+                GlobPiece::Fixed(text) => item.url.push_str(text),
+                GlobPiece::Set(members) => {
                     let member = usize::try_from(wheel).ok().and_then(|at| members.get(at));
                     item.vary(member.cloned().unwrap_or_default());
                 }
-                Piece::Range(range) => item.vary(range.member(wheel)),
+                GlobPiece::Range(range) => item.vary(range.member(wheel)),
             }
         }
         item
     }
 }
 
-impl Piece {
+impl GlobPiece {
     /// How many texts it stands for.
     fn count(&self) -> u64 {
         match self {
@@ -148,16 +148,16 @@ impl Piece {
     }
 }
 
-impl Range {
+impl GlobRange {
     /// A member by its number, which is below the count: so nothing here overflows.
     fn member(&self, number: u64) -> String {
         let value = self.first + number * self.step;
         match self.form {
-            Form::Letter => u8::try_from(value)
+            GlobMemberFormat::Letter => u8::try_from(value)
                 .map(char::from)
                 .unwrap_or_default()
                 .into(),
-            Form::Number(width) => format!("{value:0width$}"),
+            GlobMemberFormat::Number(width) => format!("{value:0width$}"),
         }
     }
 }

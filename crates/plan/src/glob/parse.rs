@@ -2,13 +2,13 @@
 
 use std::net::Ipv6Addr;
 
-use super::{Form, GlobError, GlobProblem, Piece, Range};
+use super::{GlobError, GlobMemberFormat, GlobPiece, GlobProblem, GlobRange};
 
 /// The most digits of a number: what fits 64 bits. It bounds the padding as well.
 const MOST_DIGITS: usize = 20;
 
 /// A place in the text.
-struct Cursor<'a> {
+struct GlobCursor<'a> {
     /// What has not been read.
     rest: &'a str,
     /// The next character's number, from one.
@@ -16,8 +16,8 @@ struct Cursor<'a> {
 }
 
 /// All pieces of a text, neighbouring fixed ones joined.
-pub(super) fn pieces(text: &str) -> Result<Vec<Piece>, GlobError> {
-    let mut cursor = Cursor { rest: text, at: 1 };
+pub(super) fn pieces(text: &str) -> Result<Vec<GlobPiece>, GlobError> {
+    let mut cursor = GlobCursor { rest: text, at: 1 };
     let (mut pieces, mut fixed) = (Vec::new(), String::new());
     while let Some(c) = cursor.peek() {
         let piece = match c {
@@ -36,17 +36,17 @@ pub(super) fn pieces(text: &str) -> Result<Vec<Piece>, GlobError> {
             }
         };
         if !fixed.is_empty() {
-            pieces.push(Piece::Fixed(std::mem::take(&mut fixed)));
+            pieces.push(GlobPiece::Fixed(std::mem::take(&mut fixed)));
         }
         pieces.push(piece);
     }
     if !fixed.is_empty() {
-        pieces.push(Piece::Fixed(fixed));
+        pieces.push(GlobPiece::Fixed(fixed));
     }
     Ok(pieces)
 }
 
-impl Cursor<'_> {
+impl GlobCursor<'_> {
     fn peek(&self) -> Option<char> {
         self.rest.chars().next()
     }
@@ -105,7 +105,7 @@ impl Cursor<'_> {
     }
 
     /// `{one,two}`; here commas and backslashes can be escaped, too.
-    fn set(&mut self) -> Result<Piece, GlobError> {
+    fn set(&mut self) -> Result<GlobPiece, GlobError> {
         let open = self.wrong(GlobProblem::OpenSet);
         self.skip();
         if self.peek() == Some('}') {
@@ -124,7 +124,7 @@ impl Cursor<'_> {
                     self.skip();
                     members.push(std::mem::take(&mut member));
                     if c == '}' {
-                        return Ok(Piece::Set(members));
+                        return Ok(GlobPiece::Set(members));
                     }
                 }
                 Some(_) => member.push(self.character("[]{},\\")),
@@ -133,7 +133,7 @@ impl Cursor<'_> {
     }
 
     /// `[first-last]` or `[first-last:step]`.
-    fn range(&mut self) -> Result<Piece, GlobError> {
+    fn range(&mut self) -> Result<GlobPiece, GlobError> {
         let open = self.wrong(GlobProblem::OpenRange);
         self.skip();
         if !self.rest.contains(']') {
@@ -146,8 +146,10 @@ impl Cursor<'_> {
         }
         let (last, other) = self.end_of_range()?;
         let goes_up = match (form, other) {
-            (Form::Letter, Form::Letter) => first <= last && (last < 97 || first >= 97),
-            (Form::Number(_), Form::Number(_)) => first <= last,
+            (GlobMemberFormat::Letter, GlobMemberFormat::Letter) => {
+                first <= last && (last < 97 || first >= 97)
+            }
+            (GlobMemberFormat::Number(_), GlobMemberFormat::Number(_)) => first <= last,
             _ => false,
         };
         if !goes_up {
@@ -162,7 +164,7 @@ impl Cursor<'_> {
         }
         // The whole of 64 bits is one more than can be counted.
         let count = ((last - first) / step).checked_add(1);
-        Ok(Piece::Range(Range {
+        Ok(GlobPiece::Range(GlobRange {
             first,
             step,
             count: count.ok_or(GlobError {
@@ -174,14 +176,17 @@ impl Cursor<'_> {
     }
 
     /// A letter or a number. A zero in front of a number says that all are as long as this one.
-    fn end_of_range(&mut self) -> Result<(u64, Form), GlobError> {
+    fn end_of_range(&mut self) -> Result<(u64, GlobMemberFormat), GlobError> {
         if let Some(letter) = self.peek().filter(char::is_ascii_alphabetic) {
             self.skip();
-            return Ok((u64::from(u32::from(letter)), Form::Letter));
+            return Ok((u64::from(u32::from(letter)), GlobMemberFormat::Letter));
         }
         let padded = self.peek() == Some('0');
         let (value, digits) = self.number()?;
-        Ok((value, Form::Number(if padded { digits } else { 0 })))
+        Ok((
+            value,
+            GlobMemberFormat::Number(if padded { digits } else { 0 }),
+        ))
     }
 
     /// What follows a colon, or one.

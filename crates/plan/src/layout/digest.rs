@@ -4,10 +4,10 @@ use sha2::{Digest, Sha256};
 use url::{Position, Url};
 
 /// A SHA-256.
-pub(super) type Sum = [u8; 32];
+pub(super) type PathDigest = [u8; 32];
 
 /// Of a URL as a server sees it: without login and fragment.
-pub(super) fn of_url(url: &Url) -> Sum {
+pub(super) fn of_url(url: &Url) -> PathDigest {
     let mut hasher = Sha256::new();
     hasher.update(&url[..Position::BeforeUsername]);
     hasher.update(&url[Position::BeforeHost..Position::AfterQuery]);
@@ -15,7 +15,7 @@ pub(super) fn of_url(url: &Url) -> Sum {
 }
 
 /// Of a text. Texts of different kinds (a first byte each) never have the same.
-pub(super) fn of_text(kind: u8, text: &str) -> Sum {
+pub(super) fn of_text(kind: u8, text: &str) -> PathDigest {
     let mut hasher = Sha256::new();
     hasher.update([kind]);
     hasher.update(text);
@@ -23,7 +23,7 @@ pub(super) fn of_text(kind: u8, text: &str) -> Sum {
 }
 
 /// In hexadecimal.
-pub(super) fn hex(sum: &Sum) -> String {
+pub(super) fn hex(sum: &PathDigest) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble)]);
     sum.iter()

@@ -1,7 +1,7 @@
 //! Where the files of a batch go under their directory, as paths: nothing here looks at a disk.
 //!
-//! A [`Layout`] gives each URL the path that is wanted for it, whatever the URL says always a path inside the directory. What
-//! two URLs want, one gets: [`Taken`] remembers what was given out and finds the other a name of its own, the same one on every
+//! A [`PathLayout`] gives each URL the path that is wanted for it, whatever the URL says always a path inside the directory. What
+//! two URLs want, one gets: [`AssignedPaths`] remembers what was given out and finds the other a name of its own, the same one on every
 //! run of the same list. A path that a list names itself is [`relative_path`]'s to judge.
 
 mod digest;
@@ -15,16 +15,16 @@ use std::path::PathBuf;
 
 use url::Url;
 
-pub use relative::{PathProblem, relative_path};
+pub use relative::{RelativePathError, relative_path};
 pub use resource::ResourceId;
-pub use taken::{Candidate, Placed, Taken};
-pub use template::{Template, TemplateError, TemplateProblem};
+pub use taken::{AssignedPaths, PathAssignment, PathCandidate};
+pub use template::{PathTemplate, PathTemplateError, PathTemplateProblem};
 
 use crate::filename;
 
 /// How paths are made of URLs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Layout {
+pub enum PathLayout {
     /// The base name, all in one directory.
     #[default]
     Name,
@@ -33,12 +33,12 @@ pub enum Layout {
     /// `ab/cd/` and the SHA-256 of the URL in hexadecimal, without credentials and fragment.
     Hash,
     /// As the user wrote it.
-    Template(Template),
+    Template(PathTemplate),
 }
 
 /// What a path may be made of.
 #[derive(Debug, Clone, Copy)]
-pub struct Subject<'a> {
+pub struct PathLayoutInput<'a> {
     /// The URL.
     pub url: &'a Url,
     /// Which job of the batch it is.
@@ -47,10 +47,10 @@ pub struct Subject<'a> {
     pub line: u64,
 }
 
-impl Layout {
+impl PathLayout {
     /// The path that is wanted for a URL: relative, of plain components, the last of them a file's name.
     #[must_use]
-    pub fn path(&self, subject: Subject<'_>) -> PathBuf {
+    pub fn path(&self, subject: PathLayoutInput<'_>) -> PathBuf {
         let url = subject.url;
         match self {
             Self::Name => filename::from_url(url).into(),

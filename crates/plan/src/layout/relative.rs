@@ -12,7 +12,7 @@ const LONGEST: usize = 3072;
 
 /// Why a path is not one for a batch's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum PathProblem {
+pub enum RelativePathError {
     /// Nothing, or nothing but dots and separators.
     #[error("the path is empty")]
     Empty,
@@ -43,35 +43,37 @@ pub enum PathProblem {
 ///
 /// # Errors
 /// The path leads out of the directory, or cannot be a file's.
-pub fn relative_path(text: &str) -> Result<PathBuf, PathProblem> {
+pub fn relative_path(text: &str) -> Result<PathBuf, RelativePathError> {
     if text.contains('\0') {
-        return Err(PathProblem::Nul);
+        return Err(RelativePathError::Nul);
     }
     if text.contains(char::is_control) {
-        return Err(PathProblem::Control);
+        return Err(RelativePathError::Control);
     }
     if text.len() > LONGEST {
-        return Err(PathProblem::Long);
+        return Err(RelativePathError::Long);
     }
     let mut path = PathBuf::new();
     for component in Path::new(text).components() {
         match component {
-            Component::Prefix(_) | Component::RootDir => return Err(PathProblem::Absolute),
-            Component::ParentDir => return Err(PathProblem::Parent),
+            Component::Prefix(_) | Component::RootDir => return Err(RelativePathError::Absolute),
+            Component::ParentDir => return Err(RelativePathError::Parent),
             Component::CurDir => {}
-            Component::Normal(name) if name.len() > LONGEST_NAME => return Err(PathProblem::Long),
+            Component::Normal(name) if name.len() > LONGEST_NAME => {
+                return Err(RelativePathError::Long);
+            }
             Component::Normal(name) if is_companion(&name.to_string_lossy()) => {
-                return Err(PathProblem::Companion);
+                return Err(RelativePathError::Companion);
             }
             Component::Normal(name) => path.push(name),
         }
     }
     if path.as_os_str().is_empty() {
-        return Err(PathProblem::Empty);
+        return Err(RelativePathError::Empty);
     }
     // `a/.` is a directory as much as `a/` is.
     if text.ends_with(std::path::is_separator) || text.ends_with("/.") {
-        return Err(PathProblem::Directory);
+        return Err(RelativePathError::Directory);
     }
     Ok(path)
 }
@@ -95,22 +97,22 @@ mod tests {
         let long = "n".repeat(256);
         let longer = "n/".repeat(1600) + "x";
         for (text, problem) in [
-            ("", PathProblem::Empty),
-            (".", PathProblem::Empty),
-            ("./", PathProblem::Empty),
-            ("/", PathProblem::Absolute),
-            ("/etc/passwd", PathProblem::Absolute),
-            ("..", PathProblem::Parent),
-            ("a/../../b", PathProblem::Parent),
-            ("a/..", PathProblem::Parent),
-            ("a\0b", PathProblem::Nul),
-            ("a/", PathProblem::Directory),
-            ("a/.", PathProblem::Directory),
-            ("f.haul-part", PathProblem::Companion),
-            ("f.HAUL-journal", PathProblem::Companion),
-            ("d.haul-part/f", PathProblem::Companion),
-            (&long, PathProblem::Long),
-            (&longer, PathProblem::Long),
+            ("", RelativePathError::Empty),
+            (".", RelativePathError::Empty),
+            ("./", RelativePathError::Empty),
+            ("/", RelativePathError::Absolute),
+            ("/etc/passwd", RelativePathError::Absolute),
+            ("..", RelativePathError::Parent),
+            ("a/../../b", RelativePathError::Parent),
+            ("a/..", RelativePathError::Parent),
+            ("a\0b", RelativePathError::Nul),
+            ("a/", RelativePathError::Directory),
+            ("a/.", RelativePathError::Directory),
+            ("f.haul-part", RelativePathError::Companion),
+            ("f.HAUL-journal", RelativePathError::Companion),
+            ("d.haul-part/f", RelativePathError::Companion),
+            (&long, RelativePathError::Long),
+            (&longer, RelativePathError::Long),
         ] {
             assert_eq!(relative_path(text), Err(problem), "{text}");
         }

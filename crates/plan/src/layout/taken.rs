@@ -12,42 +12,42 @@
 //!
 //! Which URL comes first is the list's order, and another list, or the same in another order, would give another URL the name
 //! without a suffix. What earlier runs left tells better than the order whose a name is: so whoever looks at the disk is asked
-//! about each [`Candidate`], and one that is known to be another URL's is passed over.
+//! about each [`PathCandidate`], and one that is known to be another URL's is passed over.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use url::Url;
 
-use super::digest::{self, Sum};
+use super::digest::{self, PathDigest};
 use crate::filename;
 
 /// What a path is remembered by.
-type Key = [u8; 7];
+type AssignedPathKey = [u8; 7];
 
 /// What a URL is remembered by.
-type Holder = [u8; 6];
+type AssignedUrlKey = [u8; 6];
 
 /// Stands in a holder's place where a path is that of a directory.
-const DIRECTORY: Holder = [0; 6];
+const DIRECTORY: AssignedUrlKey = [0; 6];
 
 /// How much of a digest a suffix shows, at first. In a million URLs of one name a hundred need the second.
 const TAGS: [usize; 4] = [8, 16, 32, 64];
 
 /// The paths given out so far.
 #[derive(Debug, Default)]
-pub struct Taken {
+pub struct AssignedPaths {
     /// Who holds which path; a path that was named is under another key than one that was made.
-    held: BTreeMap<Key, Holder>,
+    held: BTreeMap<AssignedPathKey, AssignedUrlKey>,
     /// The last directory that was looked at, and by which rule. Neighbours in a list often share it.
-    last: Option<(PathBuf, Rule)>,
+    last: Option<(PathBuf, PathComparison)>,
     /// Whether any path was named: while none was, only those that were made need to be looked for.
     any_named: bool,
 }
 
 /// How a path is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rule {
+enum PathComparison {
     /// Made of a URL: by its letters, whatever their case.
     Made,
     /// Named by the list: as it is.
@@ -56,17 +56,17 @@ enum Rule {
 
 /// A path that a URL could get.
 #[derive(Debug)]
-pub struct Candidate<'a> {
+pub struct PathCandidate<'a> {
     path: &'a Path,
     /// The name that is wanted.
     name: &'a str,
     /// The URL's digest.
-    sum: &'a Sum,
+    sum: &'a PathDigest,
     /// How many suffixes were tried.
     tried: usize,
 }
 
-impl Candidate<'_> {
+impl PathCandidate<'_> {
     /// The path.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -84,7 +84,7 @@ impl Candidate<'_> {
 
 /// What came of asking for a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Placed {
+pub enum PathAssignment {
     /// This path, which nobody else has.
     Free(PathBuf),
     /// The same URL wanted the same path before.
@@ -93,7 +93,7 @@ pub enum Placed {
     Conflict,
 }
 
-impl Taken {
+impl AssignedPaths {
     /// Nothing taken.
     #[must_use]
     pub fn new() -> Self {
@@ -108,10 +108,10 @@ impl Taken {
         wanted: PathBuf,
         url: &Url,
         explicit: bool,
-        is_anothers: impl FnMut(Candidate<'_>) -> bool,
-    ) -> Placed {
+        is_anothers: impl FnMut(PathCandidate<'_>) -> bool,
+    ) -> PathAssignment {
         let sum = digest::of_url(url);
-        let mut holder: Holder = first(&sum);
+        let mut holder: AssignedUrlKey = first(&sum);
         if holder == DIRECTORY {
             holder = [1; 6];
         }
@@ -123,48 +123,48 @@ impl Taken {
         }
     }
 
-    fn place_named(&mut self, wanted: PathBuf, holder: Holder) -> Placed {
-        let key = key(&wanted, Rule::Named);
-        match self.holder(key, &wanted, Rule::Named) {
-            Some(other) if other == holder => return Placed::Duplicate,
-            Some(_) => return Placed::Conflict,
+    fn place_named(&mut self, wanted: PathBuf, holder: AssignedUrlKey) -> PathAssignment {
+        let key = key(&wanted, PathComparison::Named);
+        match self.holder(key, &wanted, PathComparison::Named) {
+            Some(other) if other == holder => return PathAssignment::Duplicate,
+            Some(_) => return PathAssignment::Conflict,
             None => {}
         }
         let above = above(&wanted);
-        if !self.is_last(above, Rule::Named) {
+        if !self.is_last(above, PathComparison::Named) {
             let mut directories: Vec<&Path> = above.ancestors().collect();
             // From the top down, so that what is remembered on the way to a conflict are directories that others need.
             directories.reverse();
             if !directories
                 .iter()
-                .all(|path| self.hold_directory(path, Rule::Named))
+                .all(|path| self.hold_directory(path, PathComparison::Named))
             {
-                return Placed::Conflict;
+                return PathAssignment::Conflict;
             }
-            self.last = Some((above.to_owned(), Rule::Named));
+            self.last = Some((above.to_owned(), PathComparison::Named));
         }
         self.held.insert(key, holder);
-        Placed::Free(wanted)
+        PathAssignment::Free(wanted)
     }
 
     fn place_made(
         &mut self,
         wanted: &Path,
-        (holder, sum): (Holder, &Sum),
-        mut is_anothers: impl FnMut(Candidate<'_>) -> bool,
-    ) -> Placed {
+        (holder, sum): (AssignedUrlKey, &PathDigest),
+        mut is_anothers: impl FnMut(PathCandidate<'_>) -> bool,
+    ) -> PathAssignment {
         let directory = self.directory(above(wanted));
         let name = wanted.file_name().unwrap_or_default().to_string_lossy();
         let tags = std::iter::once(0).chain(TAGS);
         let paths = tags.map(|length| directory.join(tagged(&name, sum, length)));
         for (tried, path) in paths.enumerate() {
-            let key = key(&path, Rule::Made);
-            match self.holder(key, &path, Rule::Made) {
-                Some(other) if other == holder => return Placed::Duplicate,
+            let key = key(&path, PathComparison::Made);
+            match self.holder(key, &path, PathComparison::Made) {
+                Some(other) if other == holder => return PathAssignment::Duplicate,
                 Some(_) => continue,
                 None => {}
             }
-            let candidate = Candidate {
+            let candidate = PathCandidate {
                 path: &path,
                 name: &name,
                 sum,
@@ -172,23 +172,23 @@ impl Taken {
             };
             if !is_anothers(candidate) {
                 self.held.insert(key, holder);
-                return Placed::Free(path);
+                return PathAssignment::Free(path);
             }
         }
         // Somebody named a path that ends in this URL's whole digest.
-        Placed::Conflict
+        PathAssignment::Conflict
     }
 
     /// A directory as it can be had: where a component of it is a file already, that component gets a suffix, too. It is made
     /// of the directory's own path, so that all its files stay together.
     fn directory(&mut self, wanted: &Path) -> PathBuf {
-        if self.is_last(wanted, Rule::Made) {
+        if self.is_last(wanted, PathComparison::Made) {
             return wanted.to_owned();
         }
         let mut path = PathBuf::new();
         for component in wanted.components() {
             path.push(component);
-            if self.hold_directory(&path, Rule::Made) {
+            if self.hold_directory(&path, PathComparison::Made) {
                 continue;
             }
             let sum = digest::of_text(b'd', &path.to_string_lossy());
@@ -196,18 +196,18 @@ impl Taken {
             let tagged = TAGS.map(|length| path.with_file_name(tagged(&name, &sum, length)));
             let mut free = tagged
                 .into_iter()
-                .filter(|path| self.hold_directory(path, Rule::Made));
+                .filter(|path| self.hold_directory(path, PathComparison::Made));
             // That none is free takes somebody who names such paths on purpose: then creating the directory fails.
             if let Some(tagged) = free.next() {
                 path = tagged;
             }
         }
-        self.last = Some((path.clone(), Rule::Made));
+        self.last = Some((path.clone(), PathComparison::Made));
         path
     }
 
     /// Remembers a directory, unless it is a file.
-    fn hold_directory(&mut self, path: &Path, rule: Rule) -> bool {
+    fn hold_directory(&mut self, path: &Path, rule: PathComparison) -> bool {
         if path.file_name().is_none() {
             return true;
         }
@@ -221,17 +221,22 @@ impl Taken {
     }
 
     /// Whether this directory was looked at just now: once it is one, it stays one.
-    fn is_last(&self, path: &Path, rule: Rule) -> bool {
+    fn is_last(&self, path: &Path, rule: PathComparison) -> bool {
         let last = self.last.as_ref();
         last.is_some_and(|(last, by)| *by == rule && last == path)
     }
 
     /// Who holds a path, by whichever rule it came. The path's own rule, by which it has this key, is asked first.
-    fn holder(&self, own: Key, path: &Path, rule: Rule) -> Option<Holder> {
+    fn holder(
+        &self,
+        own: AssignedPathKey,
+        path: &Path,
+        rule: PathComparison,
+    ) -> Option<AssignedUrlKey> {
         let other = || match rule {
-            Rule::Made if !self.any_named => None,
-            Rule::Made => self.held.get(&key(path, Rule::Named)),
-            Rule::Named => self.held.get(&key(path, Rule::Made)),
+            PathComparison::Made if !self.any_named => None,
+            PathComparison::Made => self.held.get(&key(path, PathComparison::Named)),
+            PathComparison::Named => self.held.get(&key(path, PathComparison::Made)),
         };
         self.held.get(&own).or_else(other).copied()
     }
@@ -243,23 +248,23 @@ fn above(path: &Path) -> &Path {
 }
 
 /// A name with so many digits of a digest before its ending; with none, as it is.
-fn tagged(name: &str, sum: &Sum, length: usize) -> String {
+fn tagged(name: &str, sum: &PathDigest, length: usize) -> String {
     if length == 0 {
         return name.to_owned();
     }
     filename::tagged(name, &format!(".{}", &digest::hex(sum)[..length]))
 }
 
-fn key(path: &Path, rule: Rule) -> Key {
+fn key(path: &Path, rule: PathComparison) -> AssignedPathKey {
     let text = path.to_string_lossy();
     first(&match rule {
-        Rule::Made => digest::of_text(b'm', &filename::folded(&text)),
-        Rule::Named => digest::of_text(b'n', &text),
+        PathComparison::Made => digest::of_text(b'm', &filename::folded(&text)),
+        PathComparison::Named => digest::of_text(b'n', &text),
     })
 }
 
 /// The first bytes of a digest.
-fn first<const N: usize>(sum: &Sum) -> [u8; N] {
+fn first<const N: usize>(sum: &PathDigest) -> [u8; N] {
     std::array::from_fn(|at| sum[at])
 }
 

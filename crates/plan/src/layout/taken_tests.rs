@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::super::tests::{assert_safe, hostile_url};
-use super::super::{Layout, Subject};
+use super::super::{PathLayout, PathLayoutInput};
 use super::*;
 use proptest::prelude::*;
 
@@ -12,16 +12,16 @@ fn url(text: &str) -> Url {
 }
 
 /// Places made paths, each for a URL.
-fn made(taken: &mut Taken, wanted: &str, from: &str) -> Placed {
+fn made(taken: &mut AssignedPaths, wanted: &str, from: &str) -> PathAssignment {
     taken.place(wanted.into(), &url(from), false, |_| false)
 }
 
-fn named(taken: &mut Taken, wanted: &str, from: &str) -> Placed {
+fn named(taken: &mut AssignedPaths, wanted: &str, from: &str) -> PathAssignment {
     taken.place(wanted.into(), &url(from), true, |_| false)
 }
 
-fn free(path: &str) -> Placed {
-    Placed::Free(path.into())
+fn free(path: &str) -> PathAssignment {
+    PathAssignment::Free(path.into())
 }
 
 /// What a suffix shows of a URL's digest.
@@ -32,7 +32,7 @@ fn tag(from: &str, length: usize) -> String {
 #[test]
 fn c4_the_second_of_a_name_gets_a_suffix_that_is_its_own() {
     for _run in 0..2 {
-        let mut taken = Taken::new();
+        let mut taken = AssignedPaths::new();
         let (a, b, c) = (
             "http://h.test/1/photo.jpg",
             "http://h.test/2/photo.jpg",
@@ -47,10 +47,10 @@ fn c4_the_second_of_a_name_gets_a_suffix_that_is_its_own() {
         );
         assert_eq!(made(&mut taken, "other.jpg", b), free("other.jpg"));
         // Again, with another login and fragment.
-        assert_eq!(made(&mut taken, "photo.jpg", a), Placed::Duplicate);
+        assert_eq!(made(&mut taken, "photo.jpg", a), PathAssignment::Duplicate);
         assert_eq!(
             made(&mut taken, "photo.jpg", "http://me:pw@h.test/2/photo.jpg#x"),
-            Placed::Duplicate
+            PathAssignment::Duplicate
         );
     }
 }
@@ -59,7 +59,7 @@ fn c4_the_second_of_a_name_gets_a_suffix_that_is_its_own() {
 fn c4_a_name_that_is_another_urls_on_the_disk_is_left_to_it() {
     let (a, b) = ("http://h.test/1/photo.jpg", "http://h.test/2/photo.jpg");
     let suffixed = format!("photo.{}.jpg", tag(b, 8));
-    let mut taken = Taken::new();
+    let mut taken = AssignedPaths::new();
     // The second of an earlier list comes first in this one.
     let mut place = |from: &str| {
         taken.place("photo.jpg".into(), &url(from), false, |candidate| {
@@ -71,10 +71,10 @@ fn c4_a_name_that_is_another_urls_on_the_disk_is_left_to_it() {
         })
     };
     assert_eq!(place(b), free(&suffixed));
-    assert_eq!(place(b), Placed::Duplicate);
+    assert_eq!(place(b), PathAssignment::Duplicate);
     assert_eq!(place(a), free("photo.jpg"));
     let longer = format!("photo.{}.jpg", tag(b, 16));
-    let mut taken = Taken::new();
+    let mut taken = AssignedPaths::new();
     let both = taken.place("photo.jpg".into(), &url(b), false, |candidate| {
         candidate.path() != Path::new(&longer)
     });
@@ -83,7 +83,7 @@ fn c4_a_name_that_is_another_urls_on_the_disk_is_left_to_it() {
 
 #[test]
 fn c4_a_suffix_that_is_taken_grows() {
-    let mut taken = Taken::new();
+    let mut taken = AssignedPaths::new();
     let b = "http://h.test/b";
     assert_eq!(made(&mut taken, "f", "http://h.test/a"), free("f"));
     for length in [8, 16, 32] {
@@ -95,10 +95,10 @@ fn c4_a_suffix_that_is_taken_grows() {
 
 #[test]
 fn c4_long_names_keep_suffix_and_ending() {
-    let mut taken = Taken::new();
+    let mut taken = AssignedPaths::new();
     let name = format!("{}é.jpeg", "n".repeat(193));
     made(&mut taken, &name, "http://h.test/a");
-    let Placed::Free(path) = made(&mut taken, &name, "http://h.test/b") else {
+    let PathAssignment::Free(path) = made(&mut taken, &name, "http://h.test/b") else {
         panic!("not placed");
     };
     let text = path.to_str().unwrap();
@@ -110,7 +110,7 @@ fn c4_long_names_keep_suffix_and_ending() {
 
 #[test]
 fn c4_paths_of_the_list_are_kept_or_refused() {
-    let mut taken = Taken::new();
+    let mut taken = AssignedPaths::new();
     assert_eq!(
         named(&mut taken, "d/Ab.jpg", "http://h.test/1"),
         free("d/Ab.jpg")
@@ -121,18 +121,18 @@ fn c4_paths_of_the_list_are_kept_or_refused() {
     );
     assert_eq!(
         named(&mut taken, "d/Ab.jpg", "http://h.test/3"),
-        Placed::Conflict
+        PathAssignment::Conflict
     );
     assert_eq!(
         named(&mut taken, "d/Ab.jpg", "http://h.test/1#x"),
-        Placed::Duplicate
+        PathAssignment::Duplicate
     );
     // The two kinds against each other.
     let other = free(&format!("d/Ab.{}.jpg", tag("http://h.test/4", 8)));
     assert_eq!(made(&mut taken, "d/Ab.jpg", "http://h.test/4"), other);
     assert_eq!(
         made(&mut taken, "d/Ab.jpg", "http://h.test/1"),
-        Placed::Duplicate
+        PathAssignment::Duplicate
     );
     assert_eq!(
         made(&mut taken, "d/x.jpg", "http://h.test/5"),
@@ -140,17 +140,17 @@ fn c4_paths_of_the_list_are_kept_or_refused() {
     );
     assert_eq!(
         named(&mut taken, "d/X.jpg", "http://h.test/6"),
-        Placed::Conflict
+        PathAssignment::Conflict
     );
     assert_eq!(
         named(&mut taken, "d/x.jpg", "http://h.test/5"),
-        Placed::Duplicate
+        PathAssignment::Duplicate
     );
 }
 
 #[test]
 fn c4_no_file_takes_the_path_of_a_directory_nor_the_reverse() {
-    let mut taken = Taken::new();
+    let mut taken = AssignedPaths::new();
     assert_eq!(made(&mut taken, "h/a", "http://h/a"), free("h/a"));
     let directory = format!("h/a.{}", &digest::hex(&digest::of_text(b'd', "h/a"))[..8]);
     assert_eq!(
@@ -161,18 +161,27 @@ fn c4_no_file_takes_the_path_of_a_directory_nor_the_reverse() {
         made(&mut taken, "h/a/c", "http://h/a/c"),
         free(&format!("{directory}/c"))
     );
-    assert_eq!(made(&mut taken, "h/a/b", "http://h/a/b"), Placed::Duplicate);
+    assert_eq!(
+        made(&mut taken, "h/a/b", "http://h/a/b"),
+        PathAssignment::Duplicate
+    );
     assert_eq!(made(&mut taken, "x/y/z", "http://h/x/y/z"), free("x/y/z"));
     assert_eq!(
         made(&mut taken, "x/Y", "http://h/x/Y"),
         free(&format!("x/Y.{}", tag("http://h/x/Y", 8)))
     );
 
-    let mut taken = Taken::new();
+    let mut taken = AssignedPaths::new();
     assert_eq!(named(&mut taken, "a", "http://h/1"), free("a"));
-    assert_eq!(named(&mut taken, "a/b", "http://h/2"), Placed::Conflict);
+    assert_eq!(
+        named(&mut taken, "a/b", "http://h/2"),
+        PathAssignment::Conflict
+    );
     assert_eq!(named(&mut taken, "c/d", "http://h/3"), free("c/d"));
-    assert_eq!(named(&mut taken, "c", "http://h/4"), Placed::Conflict);
+    assert_eq!(
+        named(&mut taken, "c", "http://h/4"),
+        PathAssignment::Conflict
+    );
     assert_eq!(
         made(&mut taken, "c", "http://h/5"),
         free(&format!("c.{}", tag("http://h/5", 8)))
@@ -181,9 +190,12 @@ fn c4_no_file_takes_the_path_of_a_directory_nor_the_reverse() {
 
 #[test]
 fn absolute_directories_are_paths_like_others() {
-    let mut taken = Taken::new();
+    let mut taken = AssignedPaths::new();
     assert_eq!(made(&mut taken, "/data/f", "http://h/1"), free("/data/f"));
-    assert_eq!(named(&mut taken, "/data/f", "http://h/2"), Placed::Conflict);
+    assert_eq!(
+        named(&mut taken, "/data/f", "http://h/2"),
+        PathAssignment::Conflict
+    );
     assert_eq!(named(&mut taken, "/data/g", "http://h/2"), free("/data/g"));
 }
 
@@ -198,12 +210,12 @@ fn lists() -> impl Strategy<Value = Vec<(Url, usize)>> {
 
 fn wanted(url: &Url, layout: usize) -> PathBuf {
     let layouts = [
-        Layout::Name,
-        Layout::Path,
-        Layout::Hash,
-        Layout::Template("{name}/{dir}/x".parse().unwrap()),
+        PathLayout::Name,
+        PathLayout::Path,
+        PathLayout::Hash,
+        PathLayout::Template("{name}/{dir}/x".parse().unwrap()),
     ];
-    let subject = Subject {
+    let subject = PathLayoutInput {
         url,
         index: 0,
         line: 0,
@@ -215,7 +227,7 @@ proptest! {
     #[test]
     fn c4_paths_are_unique_safe_and_the_same_again(list in lists()) {
         let run = || {
-            let mut taken = Taken::new();
+            let mut taken = AssignedPaths::new();
             list.iter().map(|(url, layout)| taken.place(wanted(url, *layout), url, false, |_| false)).collect::<Vec<_>>()
         };
         let placed = run();
@@ -225,7 +237,7 @@ proptest! {
         for ((url, layout), placed) in list.iter().zip(&placed) {
             let want = (digest::hex(&digest::of_url(url)), wanted(url, *layout));
             match placed {
-                Placed::Free(path) => {
+                PathAssignment::Free(path) => {
                     assert_safe(path)?;
                     let folded = filename::folded(path.to_str().unwrap());
                     prop_assert!(files.insert(folded.clone()), "twice: {folded}");
@@ -233,8 +245,8 @@ proptest! {
                     *wants.entry(want).or_default() += 1;
                 }
                 // Folding may make two wanted paths of one URL the same, so the reverse need not hold.
-                Placed::Duplicate => prop_assert!(wants.keys().any(|(sum, _)| *sum == want.0)),
-                Placed::Conflict => prop_assert!(false, "a made path in conflict"),
+                PathAssignment::Duplicate => prop_assert!(wants.keys().any(|(sum, _)| *sum == want.0)),
+                PathAssignment::Conflict => prop_assert!(false, "a made path in conflict"),
             }
         }
         prop_assert!(wants.values().all(|times| *times == 1));
@@ -243,12 +255,12 @@ proptest! {
 
     #[test]
     fn c4_a_million_like_names_need_few_bytes(names in prop::collection::hash_set("[a-z]{1,3}", 2..200)) {
-        let mut taken = Taken::new();
+        let mut taken = AssignedPaths::new();
         for name in &names {
             let placed = made(&mut taken, "same", &format!("http://h.test/{name}"));
-            prop_assert!(matches!(placed, Placed::Free(_)));
+            prop_assert!(matches!(placed, PathAssignment::Free(_)));
         }
         prop_assert_eq!(taken.held.len(), names.len());
-        prop_assert!(size_of::<Key>() + size_of::<Holder>() <= 13);
+        prop_assert!(size_of::<AssignedPathKey>() + size_of::<AssignedUrlKey>() <= 13);
     }
 }

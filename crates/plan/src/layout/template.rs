@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use super::{Subject, digest, mirror};
+use super::{PathLayoutInput, digest, mirror};
 use crate::filename;
 
 /// Wider numbers are a mistake.
@@ -18,18 +18,18 @@ const LONGEST: usize = 1024;
 
 /// A path with places for what differs between URLs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Template(Vec<Piece>);
+pub struct PathTemplate(Vec<TemplatePiece>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Piece {
+enum TemplatePiece {
     /// As it is, escapes undone.
     Text(String),
     /// What differs, and for numbers how many digits at least.
-    Field(Field, usize),
+    Field(TemplateField, usize),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Field {
+enum TemplateField {
     Index,
     Line,
     Host,
@@ -41,30 +41,30 @@ enum Field {
 }
 
 /// The fields by their names.
-const FIELDS: [(&str, Field); 8] = [
-    ("index", Field::Index),
-    ("line", Field::Line),
-    ("host", Field::Host),
-    ("dir", Field::Dir),
-    ("name", Field::Name),
-    ("stem", Field::Stem),
-    ("ext", Field::Ext),
-    ("hash", Field::Hash),
+const FIELDS: [(&str, TemplateField); 8] = [
+    ("index", TemplateField::Index),
+    ("line", TemplateField::Line),
+    ("host", TemplateField::Host),
+    ("dir", TemplateField::Dir),
+    ("name", TemplateField::Name),
+    ("stem", TemplateField::Stem),
+    ("ext", TemplateField::Ext),
+    ("hash", TemplateField::Hash),
 ];
 
 /// A text that is no template.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}, at character {at}")]
-pub struct TemplateError {
+pub struct PathTemplateError {
     /// Which character, counted from one: where what is wrong begins.
     pub at: usize,
     /// What is wrong.
-    pub problem: TemplateProblem,
+    pub problem: PathTemplateProblem,
 }
 
 /// What is wrong with a template.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum TemplateProblem {
+pub enum PathTemplateProblem {
     /// A brace that does not end.
     #[error("'{{' without '}}' (a brace itself is written '{{{{')")]
     Open,
@@ -93,11 +93,11 @@ pub enum TemplateProblem {
     Long,
 }
 
-impl FromStr for Template {
-    type Err = TemplateError;
+impl FromStr for PathTemplate {
+    type Err = PathTemplateError;
 
-    fn from_str(text: &str) -> Result<Self, TemplateError> {
-        let fail = |offset: usize, problem| TemplateError {
+    fn from_str(text: &str) -> Result<Self, PathTemplateError> {
+        let fail = |offset: usize, problem| PathTemplateError {
             at: text[..offset].chars().count() + 1,
             problem,
         };
@@ -111,83 +111,86 @@ impl FromStr for Template {
             } else if c == '{' {
                 let end = rest
                     .find('}')
-                    .ok_or_else(|| fail(offset, TemplateProblem::Open))?;
+                    .ok_or_else(|| fail(offset, PathTemplateProblem::Open))?;
                 let field = field(&rest[1..end]).map_err(|problem| fail(offset, problem))?;
                 if !fixed.is_empty() {
-                    pieces.push(Piece::Text(std::mem::take(&mut fixed)));
+                    pieces.push(TemplatePiece::Text(std::mem::take(&mut fixed)));
                 }
                 pieces.push(field);
                 offset += end + 1;
             } else if c == '}' {
-                return Err(fail(offset, TemplateProblem::Close));
+                return Err(fail(offset, PathTemplateProblem::Close));
             } else {
                 fixed.push(c);
                 offset += c.len_utf8();
             }
         }
         if !fixed.is_empty() {
-            pieces.push(Piece::Text(fixed));
+            pieces.push(TemplatePiece::Text(fixed));
         }
         Ok(Self(pieces))
     }
 }
 
 /// Whether what the user wrote can be a path at all; else where not, in bytes. A component that holds a field is made safe later.
-fn check_path(text: &str) -> Result<(), (usize, TemplateProblem)> {
+fn check_path(text: &str) -> Result<(), (usize, PathTemplateProblem)> {
     if text.is_empty() {
-        return Err((0, TemplateProblem::Empty));
+        return Err((0, PathTemplateProblem::Empty));
     }
     if text.len() > LONGEST {
-        return Err((0, TemplateProblem::Long));
+        return Err((0, PathTemplateProblem::Long));
     }
     if text.starts_with('/') {
-        return Err((0, TemplateProblem::Outside));
+        return Err((0, PathTemplateProblem::Outside));
     }
     if let Some(offset) = text.find('\0') {
-        return Err((offset, TemplateProblem::Outside));
+        return Err((offset, PathTemplateProblem::Outside));
     }
     let mut offset = 0;
     for part in text.split('/') {
         if part == ".." {
-            return Err((offset, TemplateProblem::Outside));
+            return Err((offset, PathTemplateProblem::Outside));
         }
         offset += part.len() + 1;
     }
     if text.ends_with('/') {
-        return Err((text.len() - 1, TemplateProblem::Directory));
+        return Err((text.len() - 1, PathTemplateProblem::Directory));
     }
     Ok(())
 }
 
 /// What stands between braces.
-fn field(text: &str) -> Result<Piece, TemplateProblem> {
+fn field(text: &str) -> Result<TemplatePiece, PathTemplateProblem> {
     let (name, width) = text
         .split_once(':')
         .map_or((text, None), |(name, width)| (name, Some(width)));
     let known = FIELDS.iter().find(|(known, _)| *known == name);
     let Some((_, field)) = known else {
-        return Err(TemplateProblem::Field(name.chars().take(40).collect()));
+        return Err(PathTemplateProblem::Field(name.chars().take(40).collect()));
     };
     let Some(width) = width else {
-        return Ok(Piece::Field(*field, 0));
+        return Ok(TemplatePiece::Field(*field, 0));
     };
-    let is_number = matches!(field, Field::Index | Field::Line);
+    let is_number = matches!(field, TemplateField::Index | TemplateField::Line);
     let digits = width.bytes().all(|byte| byte.is_ascii_digit());
     let width = width
         .parse()
         .ok()
         .filter(|width| is_number && digits && *width <= WIDEST);
-    Ok(Piece::Field(*field, width.ok_or(TemplateProblem::Width)?))
+    Ok(TemplatePiece::Field(
+        *field,
+        width.ok_or(PathTemplateProblem::Width)?,
+    ))
 }
 
-impl Template {
+impl PathTemplate {
     /// The path for a URL.
-    pub(super) fn path(&self, subject: Subject<'_>) -> PathBuf {
+    pub(super) fn path(&self, subject: PathLayoutInput<'_>) -> PathBuf {
         let mut text = String::new();
         for piece in &self.0 {
             match piece {
-                Piece::Text(fixed) => text.push_str(fixed),
-                Piece::Field(field, width) => field.write(*width, subject, &mut text),
+                TemplatePiece::Text(fixed) => text.push_str(fixed),
+                TemplatePiece::Field(field, width) => field.write(*width, subject, &mut text),
             }
         }
         let (directories, name) = text.rsplit_once('/').unwrap_or(("", &text));
@@ -197,9 +200,9 @@ impl Template {
     }
 }
 
-impl Field {
+impl TemplateField {
     /// Appends what it stands for. Only a directory brings slashes along.
-    fn write(self, width: usize, subject: Subject<'_>, text: &mut String) {
+    fn write(self, width: usize, subject: PathLayoutInput<'_>, text: &mut String) {
         let url = subject.url;
         let name = || filename::from_url(url);
         match self {

@@ -9,9 +9,9 @@ use proptest::prelude::*;
 const INDEX: u64 = 7;
 const LINE: u64 = 12;
 
-fn of(layout: &Layout, url: &str) -> String {
+fn of(layout: &PathLayout, url: &str) -> String {
     let url = Url::parse(url).unwrap();
-    let subject = Subject {
+    let subject = PathLayoutInput {
         url: &url,
         index: INDEX,
         line: LINE,
@@ -19,15 +19,15 @@ fn of(layout: &Layout, url: &str) -> String {
     layout.path(subject).to_str().unwrap().replace('\\', "/")
 }
 
-fn template(text: &str) -> Layout {
-    Layout::Template(text.parse().unwrap())
+fn template(text: &str) -> PathLayout {
+    PathLayout::Template(text.parse().unwrap())
 }
 
 #[test]
 fn names_are_those_of_single_downloads() {
-    assert_eq!(of(&Layout::Name, "http://h.test/a/b.jpg?x#y"), "b.jpg");
-    assert_eq!(of(&Layout::Name, "http://h.test/"), "index.html");
-    assert_eq!(Layout::default(), Layout::Name);
+    assert_eq!(of(&PathLayout::Name, "http://h.test/a/b.jpg?x#y"), "b.jpg");
+    assert_eq!(of(&PathLayout::Name, "http://h.test/"), "index.html");
+    assert_eq!(PathLayout::default(), PathLayout::Name);
 }
 
 #[test]
@@ -49,13 +49,13 @@ fn paths_mirror_host_and_path() {
             "h.test/a_haul-part/f_haul-part",
         ),
     ] {
-        assert_eq!(of(&Layout::Path, url), path, "{url}");
+        assert_eq!(of(&PathLayout::Path, url), path, "{url}");
     }
 }
 
 #[test]
 fn queries_are_part_of_a_mirrored_name_and_show_no_secret() {
-    let of = |url: &str| of(&Layout::Path, url);
+    let of = |url: &str| of(&PathLayout::Path, url);
     assert_eq!(of("http://h.test/f.php?id=1"), "h.test/f.php_id=1");
     assert_eq!(
         of("http://h.test/f.php?id=2&x=%2f.."),
@@ -85,9 +85,9 @@ fn queries_are_part_of_a_mirrored_name_and_show_no_secret() {
 fn deep_and_long_paths_get_a_digest_for_a_directory() {
     let url =
         |parts: usize, part: &str| format!("http://h.test/{}f", format!("{part}/").repeat(parts));
-    assert_eq!(of(&Layout::Path, &url(48, "d")).split('/').count(), 50);
+    assert_eq!(of(&PathLayout::Path, &url(48, "d")).split('/').count(), 50);
     for long in [url(49, "d"), url(2000, "d"), url(10, &"d".repeat(199))] {
-        let path = of(&Layout::Path, &long);
+        let path = of(&PathLayout::Path, &long);
         let parts: Vec<&str> = path.split('/').collect();
         assert!(
             matches!(parts[..], ["h.test", hash, "f"] if hash.len() == 64),
@@ -95,15 +95,15 @@ fn deep_and_long_paths_get_a_digest_for_a_directory() {
         );
     }
     assert_ne!(
-        of(&Layout::Path, &url(49, "d")),
-        of(&Layout::Path, &url(50, "d"))
+        of(&PathLayout::Path, &url(49, "d")),
+        of(&PathLayout::Path, &url(50, "d"))
     );
 }
 
 #[test]
 fn hashes_are_of_the_url_without_login_and_fragment() {
     // printf 'http://h.test/f' | sha256sum
-    let path = of(&Layout::Hash, "http://me:s3cret@h.test/f#x");
+    let path = of(&PathLayout::Hash, "http://me:s3cret@h.test/f#x");
     let hash = "361e9b55671c39b66eb362c621828ba834dad335826676c8a702f5e139b894da";
     assert_eq!(path, format!("{}/{}/{hash}", &hash[..2], &hash[2..4]));
 }
@@ -111,7 +111,7 @@ fn hashes_are_of_the_url_without_login_and_fragment() {
 #[test]
 fn templates_put_together_what_they_say() {
     let url = "http://me:pw@h.test:81/a/b%20c/d.tar.gz?x=1";
-    let hash = of(&Layout::Hash, url)[6..].to_owned();
+    let hash = of(&PathLayout::Hash, url)[6..].to_owned();
     for (text, path) in [
         ("{index}", "7"),
         ("{index:06}.{ext}", "000007.gz"),
@@ -143,7 +143,7 @@ fn templates_put_together_what_they_say() {
 
 #[test]
 fn errors_in_templates_say_where() {
-    use TemplateProblem as P;
+    use PathTemplateProblem as P;
     for (text, at, problem) in [
         ("", 1, P::Empty),
         ("ä{index", 2, P::Open),
@@ -160,16 +160,16 @@ fn errors_in_templates_say_where() {
         ("é\0", 2, P::Outside),
         ("{name}/", 7, P::Directory),
     ] {
-        let error = text.parse::<Template>().unwrap_err();
+        let error = text.parse::<PathTemplate>().unwrap_err();
         assert_eq!((error.at, error.problem), (at, problem), "{text}");
     }
-    assert!("x".repeat(1025).parse::<Template>().is_err());
-    let error = "{nam}".parse::<Template>().unwrap_err().to_string();
+    assert!("x".repeat(1025).parse::<PathTemplate>().is_err());
+    let error = "{nam}".parse::<PathTemplate>().unwrap_err().to_string();
     assert!(
         error.starts_with("{nam} is none of {index}, {line}") && error.ends_with("at character 1")
     );
     assert!(
-        "{".parse::<Template>()
+        "{".parse::<PathTemplate>()
             .unwrap_err()
             .to_string()
             .contains("written '{{'")
@@ -223,14 +223,14 @@ proptest! {
     #[test]
     fn whatever_the_url_paths_stay_inside(url in hostile_url(), which in 0_usize..6) {
         let layouts = [
-            Layout::Name,
-            Layout::Path,
-            Layout::Hash,
+            PathLayout::Name,
+            PathLayout::Path,
+            PathLayout::Hash,
             template("{host}/{dir}/{name}"),
             template("{dir}{stem}/..{ext}/{ext}{name}{name}"),
             template("a/{ext}"),
         ];
-        let subject = Subject { url: &url, index: 1, line: 1 };
+        let subject = PathLayoutInput { url: &url, index: 1, line: 1 };
         let path = layouts[which].path(subject);
         assert_safe(&path)?;
         prop_assert_eq!(&path, &layouts[which].path(subject));
@@ -238,8 +238,8 @@ proptest! {
 
     #[test]
     fn no_template_makes_it_panic_or_leads_out(text in "[{}a-z./\\\\:0é ]{0,16}|(\\{(index|dir|ext|name)(:[0-9]{0,3})?\\}|[./]){0,5}", url in hostile_url()) {
-        match text.parse::<Template>() {
-            Ok(template) => assert_safe(&Layout::Template(template).path(Subject { url: &url, index: 1, line: 2 }))?,
+        match text.parse::<PathTemplate>() {
+            Ok(template) => assert_safe(&PathLayout::Template(template).path(PathLayoutInput { url: &url, index: 1, line: 2 }))?,
             Err(error) => prop_assert!((1..=text.chars().count() + 1).contains(&error.at)),
         }
     }

@@ -1,7 +1,7 @@
 //! What can be wrong with a Metalink file.
 
-use crate::checksum::Algorithm;
-use crate::pieces::PiecesError;
+use crate::checksum::DigestAlgorithm;
+use crate::pieces::PieceDigestsError;
 
 /// A Metalink document cannot be used, or one file of it. Of a document nothing should be used then: what follows the place may be
 /// missing. The files around one that cannot be used are as good as ever.
@@ -11,10 +11,10 @@ pub struct MetalinkError {
     /// Where: the line that was reached, from 1 on.
     pub line: u64,
     /// What.
-    pub what: Wrong,
+    pub what: MetalinkProblem,
 }
 
-impl Wrong {
+impl MetalinkProblem {
     /// Whether this is wrong with one file alone: the document can be read on behind it.
     #[must_use]
     pub fn is_of_one_file(&self) -> bool {
@@ -42,7 +42,7 @@ impl Wrong {
 
 /// What is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Wrong {
+pub enum MetalinkProblem {
     /// More than anybody takes.
     #[error("the document is larger than {} MiB", super::LARGEST >> 20)]
     Large,
@@ -84,13 +84,13 @@ pub enum Wrong {
     Size,
     /// A digest that is none.
     #[error("a {0} digest is {len} hexadecimal digits", len = .0.digest_len() * 2)]
-    Digest(Algorithm),
+    Digest(DigestAlgorithm),
     /// A piece's number does not follow the one before.
     #[error("digests of pieces are not in order")]
     Order,
     /// Pieces that cannot be those of anything.
     #[error(transparent)]
-    Pieces(#[from] PiecesError),
+    Pieces(#[from] PieceDigestsError),
     /// Pieces of a file of another size.
     #[error("the digests of pieces are not those of a file of the size given")]
     Fit,

@@ -13,8 +13,8 @@ use std::path::PathBuf;
 use url::Url;
 
 use crate::checksum::Checksum;
-use crate::pieces::Pieces;
-pub use error::{MetalinkError, Wrong};
+use crate::pieces::PieceDigests;
+pub use error::{MetalinkError, MetalinkProblem};
 
 /// The largest document, in bytes: 100,000 files with a few mirrors each.
 pub const LARGEST: usize = 16 << 20;
@@ -47,14 +47,14 @@ pub struct MetalinkFile {
     /// Digests of the whole, at most one of each algorithm.
     pub checksums: Vec<Checksum>,
     /// Digests of its pieces; of several sets the one whose algorithm is strongest.
-    pub pieces: Option<Pieces>,
+    pub pieces: Option<PieceDigests>,
     /// Where it can be had over HTTP, best first; none when there are only other ways.
-    pub mirrors: Vec<Mirror>,
+    pub mirrors: Vec<MetalinkMirror>,
 }
 
 /// One place where a file can be had.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mirror {
+pub struct MetalinkMirror {
     /// The place; http or https.
     pub url: Url,
     /// 1 is the best, 999,999 the worst and what counts where nothing is said.
@@ -89,19 +89,19 @@ pub fn is_metalink(front: &[u8]) -> bool {
 /// Reads a document.
 ///
 /// # Errors
-/// [`MetalinkError`], which says what is wrong, and where. What is [wrong with one file](Wrong::is_of_one_file) stands in its place
+/// [`MetalinkError`], which says what is wrong, and where. What is [wrong with one file](MetalinkProblem::is_of_one_file) stands in its place
 /// among the others.
 pub fn parse(bytes: &[u8]) -> Result<Metalink, MetalinkError> {
     let at_start = |what| MetalinkError { line: 1, what };
     if bytes.len() > LARGEST {
-        return Err(at_start(Wrong::Large));
+        return Err(at_start(MetalinkProblem::Large));
     }
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let before = &bytes[..error.valid_up_to()];
         let line = 1 + before.iter().filter(|byte| **byte == b'\n').count() as u64;
         MetalinkError {
             line,
-            what: Wrong::Encoding,
+            what: MetalinkProblem::Encoding,
         }
     })?;
     read::document(text.trim_start_matches('\u{feff}'))

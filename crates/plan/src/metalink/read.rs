@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use url::Url;
 
-use super::error::{MetalinkError, Wrong};
-use super::xml::{Element, Xml};
-use super::{FILES, Metalink, MetalinkFile, Mirror, URLS};
-use crate::checksum::{Algorithm, Checksum};
+use super::error::{MetalinkError, MetalinkProblem};
+use super::xml::{XmlElement, XmlReader};
+use super::{FILES, Metalink, MetalinkFile, MetalinkMirror, URLS};
+use crate::checksum::{Checksum, DigestAlgorithm};
 use crate::filename;
-use crate::pieces::Pieces;
+use crate::pieces::PieceDigests;
 
 /// The namespace of version 4 (RFC 5854 3).
 const VERSION_4: &str = "urn:ietf:params:xml:ns:metalink";
@@ -27,16 +27,16 @@ const COMPONENTS: usize = 16;
 const LOCATION: usize = 16;
 
 /// Digests of pieces, strongest first. CRCs are not among them: they are for accidents on the way, and mirrors may lie.
-const STRONGEST: [Algorithm; 4] = [
-    Algorithm::Sha512,
-    Algorithm::Sha256,
-    Algorithm::Sha1,
-    Algorithm::Md5,
+const STRONGEST: [DigestAlgorithm; 4] = [
+    DigestAlgorithm::Sha512,
+    DigestAlgorithm::Sha256,
+    DigestAlgorithm::Sha1,
+    DigestAlgorithm::Md5,
 ];
 
 /// A whole document.
 pub(super) fn document(text: &str) -> Result<Metalink, MetalinkError> {
-    let mut xml = Xml::open(text, "metalink")?;
+    let mut xml = XmlReader::open(text, "metalink")?;
     let mut metalink = Metalink::default();
     match xml.namespace() {
         VERSION_4 => xml.children(|xml, element| file_of(xml, &element, &mut metalink))?,
@@ -44,26 +44,26 @@ pub(super) fn document(text: &str) -> Result<Metalink, MetalinkError> {
             "files" => xml.children(|xml, element| file_of(xml, &element, &mut metalink)),
             _ => xml.skip(),
         })?,
-        _ => return Err(xml.wrong(Wrong::Root)),
+        _ => return Err(xml.wrong(MetalinkProblem::Root)),
     }
     Ok(metalink)
 }
 
 /// A child that is a file is added, or what is wrong with it; any other passed over.
 fn file_of(
-    xml: &mut Xml<'_>,
-    element: &Element<'_>,
+    xml: &mut XmlReader<'_>,
+    element: &XmlElement<'_>,
     metalink: &mut Metalink,
 ) -> Result<(), MetalinkError> {
     if element.name() != "file" {
         return xml.skip();
     }
     if metalink.files.len() >= FILES {
-        return Err(xml.wrong(Wrong::Files));
+        return Err(xml.wrong(MetalinkProblem::Files));
     }
     let (depth, line) = (xml.depth(), xml.line());
     let name = element.attribute("name").unwrap_or_default();
-    let mut reading = Reading::default();
+    let mut reading = MetalinkFileBuilder::default();
     let read = xml.children(|xml, element| reading.child(xml, &element));
     let file = match read {
         Ok(()) => reading
@@ -81,18 +81,22 @@ fn file_of(
 
 /// A file that is being read.
 #[derive(Debug, Default)]
-struct Reading {
+struct MetalinkFileBuilder {
     size: Option<u64>,
     checksums: Vec<Checksum>,
-    pieces: Option<Pieces>,
-    mirrors: Vec<Mirror>,
+    pieces: Option<PieceDigests>,
+    mirrors: Vec<MetalinkMirror>,
     /// URLs of any kind: what is not kept is counted, too.
     urls: usize,
 }
 
-impl Reading {
+impl MetalinkFileBuilder {
     /// A child of a file, or in version 3 of what holds them together there.
-    fn child(&mut self, xml: &mut Xml<'_>, element: &Element<'_>) -> Result<(), MetalinkError> {
+    fn child(
+        &mut self,
+        xml: &mut XmlReader<'_>,
+        element: &XmlElement<'_>,
+    ) -> Result<(), MetalinkError> {
         match element.name() {
             "size" => self.size(xml),
             "hash" => self.hash(xml, element),
@@ -111,16 +115,20 @@ impl Reading {
         }
     }
 
-    fn size(&mut self, xml: &mut Xml<'_>) -> Result<(), MetalinkError> {
+    fn size(&mut self, xml: &mut XmlReader<'_>) -> Result<(), MetalinkError> {
         let text = xml.text()?;
         let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let size = text.parse().ok().filter(|_| digits);
-        self.size = Some(size.ok_or_else(|| xml.wrong(Wrong::Size))?);
+        self.size = Some(size.ok_or_else(|| xml.wrong(MetalinkProblem::Size))?);
         Ok(())
     }
 
     /// A digest of the whole. Those of algorithms that are not known here are passed over.
-    fn hash(&mut self, xml: &mut Xml<'_>, element: &Element<'_>) -> Result<(), MetalinkError> {
+    fn hash(
+        &mut self,
+        xml: &mut XmlReader<'_>,
+        element: &XmlElement<'_>,
+    ) -> Result<(), MetalinkError> {
         let Some(algorithm) = algorithm(element) else {
             return xml.skip();
         };
@@ -134,12 +142,19 @@ impl Reading {
         Ok(())
     }
 
-    fn pieces(&mut self, xml: &mut Xml<'_>, element: &Element<'_>) -> Result<(), MetalinkError> {
+    fn pieces(
+        &mut self,
+        xml: &mut XmlReader<'_>,
+        element: &XmlElement<'_>,
+    ) -> Result<(), MetalinkError> {
         let Some(algorithm) = algorithm(element) else {
             return xml.skip();
         };
         let length = element.attribute("length").unwrap_or_default();
-        let length: u64 = length.trim().parse().map_err(|_| xml.wrong(Wrong::Size))?;
+        let length: u64 = length
+            .trim()
+            .parse()
+            .map_err(|_| xml.wrong(MetalinkProblem::Size))?;
         let mut digests = Vec::new();
         xml.children(|xml, element| {
             if element.name() != "hash" {
@@ -148,14 +163,14 @@ impl Reading {
             // Version 3 numbers them. They are taken in order, since everybody writes them so; any other is an error.
             let number = element.attribute("piece");
             if number.is_some_and(|number| number.trim().parse() != Ok(digests.len())) {
-                return Err(xml.wrong(Wrong::Order));
+                return Err(xml.wrong(MetalinkProblem::Order));
             }
             digests.push(digest(xml, algorithm)?);
             Ok(())
         })?;
-        let pieces =
-            Pieces::new(algorithm, length, digests).map_err(|error| xml.wrong(error.into()))?;
-        let rank = |pieces: &Pieces| STRONGEST.iter().position(|a| *a == pieces.algorithm());
+        let pieces = PieceDigests::new(algorithm, length, digests)
+            .map_err(|error| xml.wrong(error.into()))?;
+        let rank = |pieces: &PieceDigests| STRONGEST.iter().position(|a| *a == pieces.algorithm());
         if self
             .pieces
             .as_ref()
@@ -167,15 +182,19 @@ impl Reading {
     }
 
     /// A place. One that cannot be read is of no use and does no harm: the others are.
-    fn url(&mut self, xml: &mut Xml<'_>, element: &Element<'_>) -> Result<(), MetalinkError> {
+    fn url(
+        &mut self,
+        xml: &mut XmlReader<'_>,
+        element: &XmlElement<'_>,
+    ) -> Result<(), MetalinkError> {
         self.urls += 1;
         if self.urls > URLS {
-            return Err(xml.wrong(Wrong::Urls));
+            return Err(xml.wrong(MetalinkProblem::Urls));
         }
         let text = xml.text()?;
         let http = |url: &Url| matches!(url.scheme(), "http" | "https") && url.has_host();
         if let Some(url) = Url::parse(&text).ok().filter(http) {
-            self.mirrors.push(Mirror {
+            self.mirrors.push(MetalinkMirror {
                 url,
                 priority: priority(element),
                 location: element
@@ -186,16 +205,16 @@ impl Reading {
         Ok(())
     }
 
-    fn file(mut self, name: &str, line: u64) -> Result<MetalinkFile, Wrong> {
+    fn file(mut self, name: &str, line: u64) -> Result<MetalinkFile, MetalinkProblem> {
         if let (Some(size), Some(pieces)) = (self.size, &self.pieces)
             && !pieces.fit(size)
         {
-            return Err(Wrong::Fit);
+            return Err(MetalinkProblem::Fit);
         }
         self.mirrors.sort_by_key(|mirror| mirror.priority);
         Ok(MetalinkFile {
             line,
-            path: path(name).ok_or(Wrong::Name)?,
+            path: path(name).ok_or(MetalinkProblem::Name)?,
             size: self.size,
             checksums: self.checksums,
             pieces: self.pieces,
@@ -216,7 +235,7 @@ fn path(name: &str) -> Option<PathBuf> {
 }
 
 /// Version 4 counts from 1, the best; version 3 up to 100, the best.
-fn priority(element: &Element<'_>) -> u32 {
+fn priority(element: &XmlElement<'_>) -> u32 {
     let number = |name| element.attribute(name)?.trim().parse::<u32>().ok();
     let preference = || Some(101 - number("preference")?.min(100));
     number("priority")
@@ -224,15 +243,15 @@ fn priority(element: &Element<'_>) -> u32 {
         .map_or(LOWEST, |priority| priority.clamp(1, LOWEST))
 }
 
-fn algorithm(element: &Element<'_>) -> Option<Algorithm> {
+fn algorithm(element: &XmlElement<'_>) -> Option<DigestAlgorithm> {
     let algorithm = element.attribute("type")?.trim().parse().ok()?;
     STRONGEST.contains(&algorithm).then_some(algorithm)
 }
 
 /// The text of an element as a digest.
-fn digest(xml: &mut Xml<'_>, algorithm: Algorithm) -> Result<Vec<u8>, MetalinkError> {
+fn digest(xml: &mut XmlReader<'_>, algorithm: DigestAlgorithm) -> Result<Vec<u8>, MetalinkError> {
     let text = xml.text()?;
     let checksum = format!("{algorithm}:{text}").parse::<Checksum>();
     let digest = checksum.ok().and_then(|checksum| checksum.digest);
-    digest.ok_or_else(|| xml.wrong(Wrong::Digest(algorithm)))
+    digest.ok_or_else(|| xml.wrong(MetalinkProblem::Digest(algorithm)))
 }

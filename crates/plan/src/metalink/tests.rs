@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::checksum::Algorithm;
+use crate::checksum::DigestAlgorithm;
 
 const SHA256: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 const SHA1: &str = "da39a3ee5e6b4b0d3255bfef95601890afd80709";
@@ -21,7 +21,7 @@ fn read(files: &str) -> Result<Metalink, MetalinkError> {
 }
 
 /// What is wrong with a document, or with the only file in it.
-fn wrong(files: &str) -> Wrong {
+fn wrong(files: &str) -> MetalinkProblem {
     match read(files) {
         Err(error) => error.what,
         Ok(mut metalink) => {
@@ -68,11 +68,11 @@ fn a_file_of_version_4_with_everything() {
     ));
     assert_eq!(file.path, PathBuf::from("dist/thing-1.2.iso"));
     assert_eq!(file.size, Some(2_500_000));
-    let known: Vec<Algorithm> = file.checksums.iter().map(|c| c.algorithm).collect();
-    assert_eq!(known, [Algorithm::Md5, Algorithm::Sha256]);
+    let known: Vec<DigestAlgorithm> = file.checksums.iter().map(|c| c.algorithm).collect();
+    assert_eq!(known, [DigestAlgorithm::Md5, DigestAlgorithm::Sha256]);
     let pieces = file.pieces.as_ref().unwrap();
     assert_eq!((pieces.length(), pieces.count()), (1_000_000, 3));
-    assert_eq!(pieces.algorithm(), Algorithm::Sha1);
+    assert_eq!(pieces.algorithm(), DigestAlgorithm::Sha1);
     assert_eq!(
         urls(&file),
         [
@@ -146,7 +146,7 @@ fn the_strongest_pieces_count_and_only_those_that_are_known() {
     ]
     .concat();
     let file = only(&format!("<file name=\"f\"><size>9</size>{sets}</file>"));
-    assert_eq!(file.pieces.unwrap().algorithm(), Algorithm::Sha256);
+    assert_eq!(file.pieces.unwrap().algorithm(), DigestAlgorithm::Sha256);
 }
 
 #[test]
@@ -159,37 +159,43 @@ fn names_stay_beneath_where_they_are_put() {
     let deep = path(&"d/".repeat(500));
     assert_eq!(deep.components().count(), 16);
     for name in ["", "..", "/", "././"] {
-        assert_eq!(wrong(&format!("<file name=\"{name}\"/>")), Wrong::Name);
+        assert_eq!(
+            wrong(&format!("<file name=\"{name}\"/>")),
+            MetalinkProblem::Name
+        );
     }
-    assert_eq!(wrong("<file/>"), Wrong::Name);
+    assert_eq!(wrong("<file/>"), MetalinkProblem::Name);
 }
 
 #[test]
 fn what_is_wrong_is_told_with_its_line() {
     let file = |inner: &str| wrong(&format!("<file name=\"f\">{inner}</file>"));
-    assert_eq!(file("<size>12 MB</size>"), Wrong::Size);
-    assert_eq!(file("<size>-1</size>"), Wrong::Size);
-    assert_eq!(file("<size>+1</size>"), Wrong::Size);
-    assert_eq!(file("<size>99999999999999999999999</size>"), Wrong::Size);
+    assert_eq!(file("<size>12 MB</size>"), MetalinkProblem::Size);
+    assert_eq!(file("<size>-1</size>"), MetalinkProblem::Size);
+    assert_eq!(file("<size>+1</size>"), MetalinkProblem::Size);
+    assert_eq!(
+        file("<size>99999999999999999999999</size>"),
+        MetalinkProblem::Size
+    );
     assert_eq!(
         file("<hash type=\"sha-1\">abc</hash>"),
-        Wrong::Digest(Algorithm::Sha1)
+        MetalinkProblem::Digest(DigestAlgorithm::Sha1)
     );
-    assert_eq!(file("<url>&lol;</url>"), Wrong::Entity);
+    assert_eq!(file("<url>&lol;</url>"), MetalinkProblem::Entity);
     let pieces = |size: u64, count: usize| {
         let hashes = format!("<hash>{MD5}</hash>").repeat(count);
         file(&format!(
             "<size>{size}</size><pieces length=\"10\" type=\"md5\">{hashes}</pieces>"
         ))
     };
-    assert_eq!(pieces(31, 3), Wrong::Fit);
-    assert_eq!(pieces(20, 3), Wrong::Fit);
-    assert!(matches!(pieces(20, 0), Wrong::Pieces(_)));
+    assert_eq!(pieces(31, 3), MetalinkProblem::Fit);
+    assert_eq!(pieces(20, 3), MetalinkProblem::Fit);
+    assert!(matches!(pieces(20, 0), MetalinkProblem::Pieces(_)));
     assert_eq!(
         file(&format!(
             "<pieces length=\"9\" type=\"md5\"><hash piece=\"1\">{MD5}</hash></pieces>"
         )),
-        Wrong::Order
+        MetalinkProblem::Order
     );
     let mut files = read("<file name=\"f\">\n<size>\nx</size></file>")
         .unwrap()
@@ -230,7 +236,9 @@ fn a_file_that_cannot_be_used_costs_none_of_the_others() {
     let cut = [good("a"), "<file name=\"b\"><size>x".to_owned()].concat();
     assert_eq!(
         wrong(&cut),
-        Wrong::Xml("ill-formed document: expected `</size>`, but `</metalink>` was found".into())
+        MetalinkProblem::Xml(
+            "ill-formed document: expected `</size>`, but `</metalink>` was found".into()
+        )
     );
 }
 
@@ -253,7 +261,7 @@ fn other_documents_are_none() {
     ] {
         assert_eq!(
             parse(text.as_bytes()).unwrap_err().what,
-            Wrong::Root,
+            MetalinkProblem::Root,
             "{text}"
         );
         assert!(!is_metalink(text.as_bytes()) || text.starts_with("<metalink"));
@@ -261,7 +269,7 @@ fn other_documents_are_none() {
     let cut = meta4("");
     assert_eq!(
         parse(&cut.as_bytes()[..cut.len() - 14]).unwrap_err().what,
-        Wrong::Unfinished
+        MetalinkProblem::Unfinished
     );
 }
 
@@ -283,29 +291,32 @@ fn nothing_grows_beyond_its_limit() {
     let laughs = "<!DOCTYPE m [<!ENTITY a \"ha\"><!ENTITY b \"&a;&a;&a;\">]><metalink xmlns=\"urn:ietf:params:xml:ns:metalink\"/>";
     assert_eq!(
         parse(laughs.as_bytes()).unwrap_err().what,
-        Wrong::DocumentType
+        MetalinkProblem::DocumentType
     );
     assert_eq!(
         parse(&vec![b' '; LARGEST + 1]).unwrap_err().what,
-        Wrong::Large
+        MetalinkProblem::Large
     );
     let deep = "<x>".repeat(100_000);
-    assert_eq!(wrong(&deep), Wrong::Deep);
-    assert_eq!(wrong(&format!("<file name=\"f\"><url>{deep}")), Wrong::Deep);
+    assert_eq!(wrong(&deep), MetalinkProblem::Deep);
+    assert_eq!(
+        wrong(&format!("<file name=\"f\"><url>{deep}")),
+        MetalinkProblem::Deep
+    );
     let urls = "<url>ftp://a.test/</url>".repeat(URLS + 1);
     assert_eq!(
         wrong(&format!("<file name=\"f\">{urls}</file>")),
-        Wrong::Urls
+        MetalinkProblem::Urls
     );
     let long = "a".repeat(20_000);
     assert_eq!(
         wrong(&format!(
             "<file name=\"f\"><url>http://h.test/{long}</url></file>"
         )),
-        Wrong::LongText
+        MetalinkProblem::LongText
     );
     let many = "<file name=\"f\"/>".repeat(FILES + 1);
-    assert_eq!(wrong(&many), Wrong::Files);
+    assert_eq!(wrong(&many), MetalinkProblem::Files);
     assert_eq!(read(&many[..many.len() - 16]).unwrap().files.len(), FILES);
 }
 

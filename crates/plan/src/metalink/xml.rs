@@ -11,7 +11,7 @@ use quick_xml::escape::resolve_predefined_entity;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::{Reader, XmlVersion};
 
-use super::error::{MetalinkError, Wrong};
+use super::error::{MetalinkError, MetalinkProblem};
 
 /// Elements in one another. Metalink has five.
 const DEEPEST: usize = 32;
@@ -23,7 +23,7 @@ const LONGEST: usize = 16 * 1024;
 const ATTRIBUTES: usize = 64;
 
 /// A document that is being read.
-pub(super) struct Xml<'a> {
+pub(super) struct XmlReader<'a> {
     /// Cuts the text into events.
     reader: Reader<&'a [u8]>,
     /// The document, to tell line numbers from offsets.
@@ -39,9 +39,9 @@ pub(super) struct Xml<'a> {
 }
 
 /// An element that was opened and is ours.
-pub(super) struct Element<'a>(BytesStart<'a>);
+pub(super) struct XmlElement<'a>(BytesStart<'a>);
 
-impl<'a> Element<'a> {
+impl<'a> XmlElement<'a> {
     /// Its name without a prefix.
     pub(super) fn name(&self) -> &str {
         local(self.0.name().0)
@@ -74,7 +74,7 @@ fn value_of(element: &BytesStart<'_>, name: &str) -> Option<String> {
     (value.len() <= LONGEST).then(|| value.into_owned())
 }
 
-impl<'a> Xml<'a> {
+impl<'a> XmlReader<'a> {
     /// Reads up to the root, which has to be called `name`; its namespace is the caller's to look at.
     pub(super) fn open(text: &'a str, name: &str) -> Result<Self, MetalinkError> {
         let mut reader = Reader::from_str(text);
@@ -98,7 +98,7 @@ impl<'a> Xml<'a> {
                     xml.namespace = declared.unwrap_or_default();
                     return Ok(xml);
                 }
-                Event::Start(_) | Event::Eof => return Err(xml.wrong(Wrong::Root)),
+                Event::Start(_) | Event::Eof => return Err(xml.wrong(MetalinkProblem::Root)),
                 _ => {}
             }
         }
@@ -110,17 +110,17 @@ impl<'a> Xml<'a> {
     }
 
     /// Calls `each` for every child that is ours of the element that was last opened, to its end. `each` reads to the child's
-    /// end, by this, [`Xml::text`] or [`Xml::skip`].
+    /// end, by this, [`XmlReader::text`] or [`XmlReader::skip`].
     pub(super) fn children(
         &mut self,
-        mut each: impl FnMut(&mut Self, Element<'a>) -> Result<(), MetalinkError>,
+        mut each: impl FnMut(&mut Self, XmlElement<'a>) -> Result<(), MetalinkError>,
     ) -> Result<(), MetalinkError> {
         loop {
             match self.event()? {
-                Event::Start(child) if self.is_ours(&child) => each(self, Element(child))?,
+                Event::Start(child) if self.is_ours(&child) => each(self, XmlElement(child))?,
                 Event::Start(_) => self.skip()?,
                 Event::End(_) => return Ok(()),
-                Event::Eof => return Err(self.wrong(Wrong::Unfinished)),
+                Event::Eof => return Err(self.wrong(MetalinkProblem::Unfinished)),
                 _ => {}
             }
         }
@@ -138,16 +138,16 @@ impl<'a> Xml<'a> {
                     match (named, reference.resolve_char_ref()) {
                         (Some(plain), _) => text.push_str(plain),
                         (None, Ok(Some(c))) => text.push(c),
-                        _ => return Err(self.wrong(Wrong::Entity)),
+                        _ => return Err(self.wrong(MetalinkProblem::Entity)),
                     }
                 }
                 Event::Start(_) => self.skip()?,
                 Event::End(_) => return Ok(text.trim().to_owned()),
-                Event::Eof => return Err(self.wrong(Wrong::Unfinished)),
+                Event::Eof => return Err(self.wrong(MetalinkProblem::Unfinished)),
                 _ => {}
             }
             if text.len() > LONGEST {
-                return Err(self.wrong(Wrong::LongText));
+                return Err(self.wrong(MetalinkProblem::LongText));
             }
         }
     }
@@ -157,7 +157,7 @@ impl<'a> Xml<'a> {
         self.leave(self.depth)
     }
 
-    /// Elements that are open: what [`Xml::leave`] takes to leave the last of them.
+    /// Elements that are open: what [`XmlReader::leave`] takes to leave the last of them.
     pub(super) fn depth(&self) -> usize {
         self.depth
     }
@@ -166,14 +166,14 @@ impl<'a> Xml<'a> {
     pub(super) fn leave(&mut self, depth: usize) -> Result<(), MetalinkError> {
         while self.depth >= depth {
             if let Event::Eof = self.event()? {
-                return Err(self.wrong(Wrong::Unfinished));
+                return Err(self.wrong(MetalinkProblem::Unfinished));
             }
         }
         Ok(())
     }
 
     /// An error at the place that was reached.
-    pub(super) fn wrong(&self, what: Wrong) -> MetalinkError {
+    pub(super) fn wrong(&self, what: MetalinkProblem) -> MetalinkError {
         let line = self.line();
         MetalinkError { line, what }
     }
@@ -191,11 +191,11 @@ impl<'a> Xml<'a> {
 
     fn event(&mut self) -> Result<Event<'a>, MetalinkError> {
         match self.reader.read_event() {
-            Ok(Event::DocType(_)) => Err(self.wrong(Wrong::DocumentType)),
+            Ok(Event::DocType(_)) => Err(self.wrong(MetalinkProblem::DocumentType)),
             Ok(event) => {
                 match event {
                     Event::Start(_) if self.depth >= DEEPEST => {
-                        return Err(self.wrong(Wrong::Deep));
+                        return Err(self.wrong(MetalinkProblem::Deep));
                     }
                     Event::Start(_) => self.depth += 1,
                     Event::End(_) => self.depth = self.depth.saturating_sub(1),
@@ -203,7 +203,7 @@ impl<'a> Xml<'a> {
                 }
                 Ok(event)
             }
-            Err(error) => Err(self.wrong(Wrong::Xml(error.to_string()))),
+            Err(error) => Err(self.wrong(MetalinkProblem::Xml(error.to_string()))),
         }
     }
 

@@ -3,12 +3,12 @@
 //!
 //! Those that wait are on the bench: they live no more for whoever asks, and are no failures. One that was tried is dropped.
 
-use super::{Mirrors, Trouble};
+use super::{RequestFailure, SourceSet};
 
 /// Breaks in a row of one source of a small file, after which the next one is asked: once may be an accident.
 const BREAKS: u32 = 2;
 
-impl Mirrors {
+impl SourceSet {
     /// The digest of the whole is wrong, `why` in words: the source that is to bring everything, from the first byte on, and alone.
     /// `None` when all that the user named were tried. `source` was asked where only one is; `earlier`: an earlier run left some of it.
     pub fn on_wrong_whole(&mut self, source: usize, earlier: bool, why: &str) -> Option<usize> {
@@ -47,7 +47,10 @@ impl Mirrors {
 /// was a break: it began to answer, or did not, and brought too little. What a source says in an answer is its word, and is not
 /// doubted here.
 #[must_use]
-pub fn breaks_enough(trouble: Trouble, failures: u32) -> bool {
-    let broke = matches!(trouble, Trouble::Transport { .. } | Trouble::Garbled);
+pub fn breaks_enough(trouble: RequestFailure, failures: u32) -> bool {
+    let broke = matches!(
+        trouble,
+        RequestFailure::Transport { .. } | RequestFailure::Garbled
+    );
     broke && failures >= BREAKS
 }

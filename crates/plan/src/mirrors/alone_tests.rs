@@ -5,9 +5,9 @@ use super::tests::*;
 use super::*;
 
 /// A beginning by `first`, and what these brought of it.
-fn round(mirrors: &mut Mirrors, first: usize, by: &[usize]) {
+fn round(mirrors: &mut SourceSet, first: usize, by: &[usize]) {
     let version = version(10, None);
-    let found = Found {
+    let found = SourceContent {
         version: &version,
         digests: &[],
     };
@@ -15,7 +15,7 @@ fn round(mirrors: &mut Mirrors, first: usize, by: &[usize]) {
     by.iter().for_each(|source| mirrors.on_bytes(*source, 5));
 }
 
-fn living(mirrors: &Mirrors) -> Vec<usize> {
+fn living(mirrors: &SourceSet) -> Vec<usize> {
     (0..mirrors.sources.len())
         .filter(|source| mirrors.is_living(*source))
         .collect()
@@ -33,7 +33,7 @@ fn each_is_tried_alone_once_in_their_order() {
         // The only one that lives: its failures are for the course.
         assert_eq!(
             trouble(&mut mirrors, source, TRANSPORT, SECOND),
-            Fate::Course
+            SourceRecovery::Course
         );
     }
     assert_eq!(mirrors.on_wrong_whole(2, false, "wrong"), None);
@@ -66,7 +66,7 @@ fn nobody_is_tried_that_was_found_or_failed_or_where_pieces_are_right() {
     );
     assert_eq!(mirrors.on_wrong_whole(0, false, "wrong"), None);
 
-    let pieces = Evidence {
+    let pieces = IntegrityEvidence {
         pieces: true,
         ..VERIFIED
     };
@@ -82,14 +82,14 @@ fn nobody_is_tried_that_was_found_or_failed_or_where_pieces_are_right() {
 
 #[test]
 fn one_whose_date_and_tag_differ_waits_until_it_is_needed() {
-    let dated = |day: u8, tag| Version {
+    let dated = |day: u8, tag| ResourceVersion {
         last_modified: Some(format!("Sun, {day:02} Nov 1994 08:49:37 GMT")),
         ..version(10, Some(tag))
     };
     let begin = |evidence| {
         let mut mirrors = begun(2, true, evidence);
         let mine = dated(6, "\"v\"");
-        let found = Found {
+        let found = SourceContent {
             version: &mine,
             digests: &digest(1),
         };
@@ -98,7 +98,10 @@ fn one_whose_date_and_tag_differ_waits_until_it_is_needed() {
     };
     let mut mirrors = begin(VERIFIED);
     let other = dated(13, "\"w\"");
-    assert_eq!(admit(&mut mirrors, &other, &[]), Err(Mismatch::Version));
+    assert_eq!(
+        admit(&mut mirrors, &other, &[]),
+        Err(SourceMismatch::Version)
+    );
     mirrors.drop_source(1, "unlike the first");
     assert_eq!((living(&mirrors), mirrors.dropped().count()), (vec![0], 0));
     // The first fails: it is the other's turn.
@@ -106,7 +109,7 @@ fn one_whose_date_and_tag_differ_waits_until_it_is_needed() {
     assert_eq!((mirrors.recall(), mirrors.recall()), (Some(1), None));
     assert_eq!(living(&mirrors), [1]);
 
-    let pieces = Evidence {
+    let pieces = IntegrityEvidence {
         pieces: true,
         ..VERIFIED
     };
@@ -123,7 +126,7 @@ fn one_whose_date_and_tag_differ_waits_until_it_is_needed() {
 
 #[test]
 fn two_breaks_are_enough_and_no_answer_is_a_break() {
-    let busy = Trouble::Busy { retry_after: None };
+    let busy = RequestFailure::Busy { retry_after: None };
     assert!(!breaks_enough(TRANSPORT, 1) && breaks_enough(TRANSPORT, 2));
-    assert!(breaks_enough(Trouble::Garbled, 2) && !breaks_enough(busy, 9));
+    assert!(breaks_enough(RequestFailure::Garbled, 2) && !breaks_enough(busy, 9));
 }

@@ -18,11 +18,11 @@ fn whoever_rests_is_asked_first_only_when_nobody_else_is_there() {
 }
 
 /// Three sources that all answered, with rates and connections.
-fn measured(rates: [u64; 3], connections: [usize; 3]) -> Mirrors {
+fn measured(rates: [u64; 3], connections: [usize; 3]) -> SourceSet {
     let mut mirrors = begun(3, true, VERIFIED);
     for (source, count) in connections.into_iter().enumerate().skip(1) {
         let version = version(10, Some("\"w\""));
-        let found = Found {
+        let found = SourceContent {
             version: &version,
             digests: &[],
         };

@@ -2,7 +2,7 @@
 //!
 //! The first source to give a usable answer says how long the file is, and with what its version is told. Validators of
 //! different hosts usually differ and then say nothing, so every source is pinned to *its own*, from its first answer on;
-//! whether that is the same file is decided when that answer comes ([`Mirrors::admit`]): the size must agree, no digest that
+//! whether that is the same file is decided when that answer comes ([`SourceSet::admit`]): the size must agree, no digest that
 //! both announce may differ, and there must be something that tells. That is, strongest first: digests of the whole or of
 //! pieces that what comes is compared with (`verified`); the same digest, or the same strong entity tag, from both; or the
 //! same date, where the user named it as a mirror of this file. A length alone is believed of nobody: whoever wants such mirrors
@@ -10,7 +10,7 @@
 //!
 //! A source that turns out to be another file, that does not have it, or that fails again and again is dropped, which is
 //! not fatal as long as another lives. The last one that lives is not judged here: what its troubles mean is for the
-//! [`Course`](crate::Course) to say, as for every job with one source ([`Fate::Course`]).
+//! [`FailurePolicy`](crate::FailurePolicy) to say, as for every job with one source ([`SourceRecovery::Course`]).
 //!
 //! Where only a digest of the whole tells, bytes of several sources may make a file that nobody has. So one whose date and tag both
 //! differ waits on the bench, and when the digest is wrong, each is tried alone (`alone.rs`).
@@ -20,10 +20,10 @@
 //! shared by its connections: so those of a fast one are many, and where it is the connections that are limited, they are
 //! spread evenly.
 //!
-//! Order of calls. [`Mirrors::first`] says whom to ask first, [`Mirrors::begin`] takes what the first usable answer said. Then,
-//! as connections come and go, [`Mirrors::order`], [`Mirrors::opens`], [`Mirrors::admit`] for each source's first answer,
-//! [`Mirrors::on_bytes`], [`Mirrors::closes`]; [`Mirrors::on_trouble`] after the connection that failed was closed. A few
-//! times a second [`Mirrors::on_sample`]. Times are durations since the job began.
+//! Order of calls. [`SourceSet::first`] says whom to ask first, [`SourceSet::begin`] takes what the first usable answer said. Then,
+//! as connections come and go, [`SourceSet::order`], [`SourceSet::opens`], [`SourceSet::admit`] for each source's first answer,
+//! [`SourceSet::on_bytes`], [`SourceSet::closes`]; [`SourceSet::on_trouble`] after the connection that failed was closed. A few
+//! times a second [`SourceSet::on_sample`]. Times are durations since the job began.
 
 mod alone;
 mod meant;
@@ -32,13 +32,13 @@ mod verdict;
 
 use std::time::Duration;
 
-use crate::course::Trouble;
-use crate::validator::Version;
+use crate::course::RequestFailure;
+use crate::validator::ResourceVersion;
 pub use alone::breaks_enough;
-pub use meant::Found;
-use meant::Meant;
-use source::Source;
-pub use verdict::{Again, Evidence, Fate, Mismatch};
+use meant::ExpectedContent;
+pub use meant::SourceContent;
+use source::SourceState;
+pub use verdict::{IntegrityEvidence, PieceRetry, SourceMismatch, SourceRecovery};
 
 /// A connection leaves its source when another would give it so many times as much: less is noise.
 const BETTER: f64 = 2.0;
@@ -46,9 +46,9 @@ const BETTER: f64 = 2.0;
 /// How often a piece may be bad beyond once for each source: what the last source gives, or the way to it, may still heal.
 const PIECE_TRIES: u32 = 3;
 
-/// Limits of [`Mirrors`].
+/// Limits of [`SourceSet`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MirrorOptions {
+pub struct SourceSetOptions {
     /// Sources that are used at a time, the first that live: the others take the places of those that are dropped.
     pub in_play: usize,
     /// Failures without anything brought between them, after which a source is dropped.
@@ -64,7 +64,7 @@ pub struct MirrorOptions {
     pub retry_after_cap: Duration,
 }
 
-impl Default for MirrorOptions {
+impl Default for SourceSetOptions {
     fn default() -> Self {
         Self {
             // As many connections as one origin is given by default: more are more handshakes than they are worth.
@@ -83,21 +83,21 @@ impl Default for MirrorOptions {
 
 /// The sources of one file. They are known by their numbers, in the order of preference, from 0 on.
 #[derive(Debug, Default)]
-pub struct Mirrors {
-    options: MirrorOptions,
-    sources: Vec<Source>,
+pub struct SourceSet {
+    options: SourceSetOptions,
+    sources: Vec<SourceState>,
     /// What the file is: of the source that began.
-    meant: Option<Meant>,
+    meant: Option<ExpectedContent>,
     /// Whether one source alone brings the file, while the others wait.
     alone: bool,
     /// When rates were last taken.
     sampled: Duration,
 }
 
-impl Mirrors {
+impl SourceSet {
     /// No sources yet.
     #[must_use]
-    pub fn new(options: MirrorOptions) -> Self {
+    pub fn new(options: SourceSetOptions) -> Self {
         Self {
             options,
             ..Self::default()
@@ -106,7 +106,7 @@ impl Mirrors {
 
     /// Adds a source after all that are there, and returns its number. `named`: the user says that it has this file.
     pub fn add(&mut self, named: bool) -> usize {
-        let mut source = Source::new(named);
+        let mut source = SourceState::new(named);
         source.benched = self.alone;
         self.sources.push(source);
         self.sources.len() - 1
@@ -127,7 +127,7 @@ impl Mirrors {
     /// Whether a source was not dropped.
     #[must_use]
     pub fn is_living(&self, source: usize) -> bool {
-        self.sources.get(source).is_some_and(Source::is_living)
+        self.sources.get(source).is_some_and(SourceState::is_living)
     }
 
     /// Whether a source is the only one that lives.
@@ -155,7 +155,7 @@ impl Mirrors {
 
     /// The first usable answer came: it says what the file is. What was known of versions before, from an earlier beginning, is
     /// forgotten, and no connection is in use yet.
-    pub fn begin(&mut self, source: usize, found: &Found<'_>, evidence: Evidence) {
+    pub fn begin(&mut self, source: usize, found: &SourceContent<'_>, evidence: IntegrityEvidence) {
         for other in &mut self.sources {
             other.pinned = None;
             other.connections = 0;
@@ -164,7 +164,7 @@ impl Mirrors {
         if let Some(source) = self.sources.get_mut(source) {
             source.pinned = Some(found.version.clone());
         }
-        self.meant = Some(Meant {
+        self.meant = Some(ExpectedContent {
             version: found.version.clone(),
             digests: found.digests.to_vec(),
             evidence,
@@ -173,18 +173,22 @@ impl Mirrors {
 
     /// The version that a source gives; `None` as long as it has given none.
     #[must_use]
-    pub fn pinned(&self, source: usize) -> Option<&Version> {
+    pub fn pinned(&self, source: usize) -> Option<&ResourceVersion> {
         self.sources.get(source)?.pinned.as_ref()
     }
 
     /// A source answered for the first time: whether its bytes may go into the file. From now on it is pinned to this version.
     ///
     /// # Errors
-    /// [`Mismatch`]: it is to be dropped. Where a digest of the whole would tell, one that was named is kept on the bench: it may be the
+    /// [`SourceMismatch`]: it is to be dropped. Where a digest of the whole would tell, one that was named is kept on the bench: it may be the
     /// one that is right.
-    pub fn admit(&mut self, source: usize, found: &Found<'_>) -> Result<(), Mismatch> {
+    pub fn admit(
+        &mut self,
+        source: usize,
+        found: &SourceContent<'_>,
+    ) -> Result<(), SourceMismatch> {
         let (Some(meant), Some(source)) = (&self.meant, self.sources.get_mut(source)) else {
-            return Err(Mismatch::Unproven);
+            return Err(SourceMismatch::Unproven);
         };
         if let Err(mismatch) = meant.compare(found, source.named) {
             source.benched = source.named && meant.evidence.verified && !meant.evidence.pieces;
@@ -198,10 +202,10 @@ impl Mirrors {
     #[must_use]
     pub fn order(&self, now: Duration) -> Vec<usize> {
         let players = self.players();
-        let mut open: Vec<(usize, &Source)> =
+        let mut open: Vec<(usize, &SourceState)> =
             players.filter(|(_, source)| source.has_room(now)).collect();
         // The first connection of each comes before the second of any.
-        let value = |source: &Source| match source.connections {
+        let value = |source: &SourceState| match source.connections {
             0 => f64::INFINITY,
             _ => source.share().unwrap_or(0.0),
         };
@@ -219,7 +223,7 @@ impl Mirrors {
             return true;
         };
         let others = self.order(now).into_iter().filter(|other| *other != source);
-        let others: Vec<&Source> = others.map(|other| &self.sources[other]).collect();
+        let others: Vec<&SourceState> = others.map(|other| &self.sources[other]).collect();
         if others.iter().any(|other| other.connections == 0) {
             // One is without a connection, for the first time or because it rested.
             return !self.goes_first(source);
@@ -238,8 +242,8 @@ impl Mirrors {
                 .filter(|s| s.is_living() && s.connections > 0)
         };
         let several = living().any(|s| s.connections > 1);
-        let counts = |s: &&Source| s.connections > 1 || !several;
-        let each = |s: &Source| s.each().unwrap_or(0.0);
+        let counts = |s: &&SourceState| s.connections > 1 || !several;
+        let each = |s: &SourceState| s.each().unwrap_or(0.0);
         let worst = living().filter(counts).map(each).min_by(f64::total_cmp);
         match self.sources.get(source).filter(|s| s.is_living()) {
             Some(own) => counts(&own) && worst.is_none_or(|worst| each(own) <= worst),
@@ -292,63 +296,67 @@ impl Mirrors {
     }
 
     /// Something went wrong with a request to a source: `why` in words. `jitter` is random in 0..1.
-    pub fn on_trouble(&mut self, trouble: Trouble, at: &Place<'_>) -> Fate {
+    pub fn on_trouble(
+        &mut self,
+        trouble: RequestFailure,
+        at: &SourceFailure<'_>,
+    ) -> SourceRecovery {
         if self.living() < 2 && self.is_living(at.source) {
-            return Fate::Course;
+            return SourceRecovery::Course;
         }
         let Some(source) = self.sources.get_mut(at.source).filter(|s| s.is_living()) else {
-            return Fate::Dropped;
+            return SourceRecovery::Dropped;
         };
         // Those that wait for an answer vouch for nothing: of a dead source, each would for the others.
         let others = at.flowing > 0;
         match trouble {
-            Trouble::IfRangeMisread => return Fate::WithoutIfRange,
+            RequestFailure::IfRangeMisread => return SourceRecovery::WithoutIfRange,
             // Where a redirect led is no longer good: the mirror itself may know a better place, once.
-            Trouble::Denied { .. } if at.redirected && !source.resolved => {
+            RequestFailure::Denied { .. } if at.redirected && !source.resolved => {
                 source.resolved = true;
-                return Fate::ResolveAgain;
+                return SourceRecovery::ResolveAgain;
             }
-            Trouble::Denied { status: 403 }
-            | Trouble::Transport {
+            RequestFailure::Denied { status: 403 }
+            | RequestFailure::Transport {
                 transient: true,
                 answered: false,
             } if others => {
                 source.limited(at.now);
-                return Fate::Fewer;
+                return SourceRecovery::Fewer;
             }
-            Trouble::Busy { retry_after } if others => {
+            RequestFailure::Busy { retry_after } if others => {
                 source.limited(at.now);
                 let wait = retry_after.unwrap_or_default();
                 source.rests = at.now + wait.min(self.options.retry_after_cap);
-                return Fate::Fewer;
+                return SourceRecovery::Fewer;
             }
-            Trouble::Transport {
+            RequestFailure::Transport {
                 transient: true, ..
             }
-            | Trouble::Garbled
-            | Trouble::Busy { .. }
-            | Trouble::RangeIgnored
-            | Trouble::Refused => {
+            | RequestFailure::Garbled
+            | RequestFailure::Busy { .. }
+            | RequestFailure::RangeIgnored
+            | RequestFailure::Refused => {
                 let strikes = source.strike();
                 if strikes < self.allowed(at.source) {
                     let wait = self.rest(strikes, trouble, at.jitter);
                     self.sources[at.source].rests = at.now + wait;
-                    return Fate::Rests(wait);
+                    return SourceRecovery::Rests(wait);
                 }
             }
-            Trouble::Transport { .. }
-            | Trouble::Denied { .. }
-            | Trouble::Unauthorized
-            | Trouble::Changed
-            | Trouble::PastEnd => {}
+            RequestFailure::Transport { .. }
+            | RequestFailure::Denied { .. }
+            | RequestFailure::Unauthorized
+            | RequestFailure::Changed
+            | RequestFailure::PastEnd => {}
         }
         self.drop_source(at.source, at.why);
-        Fate::Dropped
+        SourceRecovery::Dropped
     }
 
     /// After how many strikes a source is dropped.
     fn allowed(&self, source: usize) -> u32 {
-        let does_well = |(number, other): (usize, &Source)| {
+        let does_well = |(number, other): (usize, &SourceState)| {
             number != source && other.is_living() && other.pinned.is_some() && other.strikes == 0
         };
         let others = self.sources.iter().enumerate().any(does_well);
@@ -360,7 +368,7 @@ impl Mirrors {
     }
 
     /// How long a source rests after so many failures.
-    fn rest(&self, strikes: u32, trouble: Trouble, jitter: f64) -> Duration {
+    fn rest(&self, strikes: u32, trouble: RequestFailure, jitter: f64) -> Duration {
         let doubled = self.options.base.saturating_mul(1 << (strikes - 1).min(16));
         let jitter = if jitter.is_finite() {
             jitter.clamp(0.0, 1.0)
@@ -369,7 +377,7 @@ impl Mirrors {
         };
         let own = doubled.min(self.options.cap).mul_f64(0.5 + jitter / 2.0);
         match trouble {
-            Trouble::Busy { retry_after } => own.max(
+            RequestFailure::Busy { retry_after } => own.max(
                 retry_after
                     .unwrap_or_default()
                     .min(self.options.retry_after_cap),
@@ -383,8 +391,8 @@ impl Mirrors {
     ///
     /// Where several brought it nobody can tell whose bytes were bad; so one brings all of it the next time, and either it is
     /// right then or that one is to blame. Every round therefore ends with a good piece or one source less. The one is of those in
-    /// play ([`Mirrors::order`]), and rests only where all of them do, and then not longer than any.
-    pub fn on_bad_piece(&mut self, by: &[usize], times: u32, now: Duration) -> Again {
+    /// play ([`SourceSet::order`]), and rests only where all of them do, and then not longer than any.
+    pub fn on_bad_piece(&mut self, by: &[usize], times: u32, now: Duration) -> PieceRetry {
         if let [only] = *by
             && self.is_living(only)
             && self.living() > 1
@@ -393,25 +401,25 @@ impl Mirrors {
         }
         let sources = u32::try_from(self.sources.len()).unwrap_or(u32::MAX);
         if times >= PIECE_TRIES.saturating_add(sources) {
-            return Again::GiveUp;
+            return PieceRetry::GiveUp;
         }
         if by.len() < 2 || self.living() < 2 {
-            return Again::FromAny;
+            return PieceRetry::FromAny;
         }
         self.best_for(by, now)
-            .map_or(Again::FromAny, Again::FromOne)
+            .map_or(PieceRetry::FromAny, PieceRetry::FromOne)
     }
 
     /// Of the sources in play the best to bring what these have not: one that could begin now, then one that the user named (when
     /// its bytes are bad, too, the digest may be what is wrong), then another than these, then one that is known, then the
     /// fastest, then the first. One that is not in play would never be asked.
     fn best_for(&self, by: &[usize], now: Duration) -> Option<usize> {
-        let rank = |number: usize, source: &Source| {
+        let rank = |number: usize, source: &SourceState| {
             let rests = source.rests.saturating_sub(now);
             let unknown = source.pinned.is_none();
             (rests, !source.named, by.contains(&number), unknown)
         };
-        let each = |source: &Source| source.each().unwrap_or(0.0);
+        let each = |source: &SourceState| source.each().unwrap_or(0.0);
         let best = self.players().min_by(|(a, x), (b, y)| {
             // Of equals the first is returned.
             let ranked = rank(*a, x).cmp(&rank(*b, y));
@@ -421,7 +429,7 @@ impl Mirrors {
     }
 
     /// The sources in play.
-    fn players(&self) -> impl Iterator<Item = (usize, &Source)> {
+    fn players(&self) -> impl Iterator<Item = (usize, &SourceState)> {
         let numbered = self.sources.iter().enumerate();
         let living = numbered.filter(|(_, source)| source.is_living());
         living.take(self.options.in_play)
@@ -430,7 +438,7 @@ impl Mirrors {
 
 /// Where something went wrong, and when.
 #[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
+pub struct SourceFailure<'a> {
     /// Which source.
     pub source: usize,
     /// When.

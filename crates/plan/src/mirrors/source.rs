@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::validator::Version;
+use crate::validator::ResourceVersion;
 
 /// Bytes that give a source its strikes back: its link works, what failed was an accident.
 const REDEEMS: u64 = 256 << 10;
@@ -15,11 +15,11 @@ const MEMORY: f64 = 1.5;
 
 /// One source, and how it has done so far.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Source {
+pub(super) struct SourceState {
     /// The user, or a list of the user's, named it as a source of this very file.
     pub(super) named: bool,
     /// The version that it gives, by its own validators: from its first usable answer on.
-    pub(super) pinned: Option<Version>,
+    pub(super) pinned: Option<ResourceVersion>,
     /// Why it is asked no more.
     pub(super) dropped: Option<String>,
     /// It is not asked as long as others are: it is unlike them, or one of them is tried alone.
@@ -44,7 +44,7 @@ pub(super) struct Source {
     rate: Option<f64>,
 }
 
-impl Source {
+impl SourceState {
     pub(super) fn new(named: bool) -> Self {
         Self {
             named,

@@ -1,12 +1,12 @@
-//! What [`Mirrors`](super::Mirrors) say.
+//! What [`SourceSet`](super::SourceSet) say.
 
 use std::time::Duration;
 
-use crate::checksum::Algorithm;
+use crate::checksum::DigestAlgorithm;
 
 /// What there is beside validators to tell that bytes are those of the file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Evidence {
+pub struct IntegrityEvidence {
     /// What comes is compared with digests of the whole file or of its pieces.
     pub verified: bool,
     /// With digests of pieces, so that it is known whose bytes are bad, and only they are fetched again.
@@ -17,7 +17,7 @@ pub struct Evidence {
 
 /// What follows a source's failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum SourceRecovery {
     /// It is the only one that lives: the course of the job says.
     Course,
     /// It is asked no more, and no byte of it is taken any more.
@@ -34,7 +34,7 @@ pub enum Fate {
 
 /// Who brings a bad piece the next time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Again {
+pub enum PieceRetry {
     /// Whoever comes to it.
     FromAny,
     /// This source alone, all of it.
@@ -45,9 +45,9 @@ pub enum Again {
 
 /// Why a source's bytes may not go into the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Mismatch {
+pub enum SourceMismatch {
     /// A file of another length.
-    #[error("it has {} bytes where the others have {}", Length(*.found), Length(*.expected))]
+    #[error("it has {} bytes where the others have {}", DisplayLength(*.found), DisplayLength(*.expected))]
     Size {
         /// What the first source said.
         expected: Option<u64>,
@@ -56,7 +56,7 @@ pub enum Mismatch {
     },
     /// A file with another digest.
     #[error("it announces another {0} than the others")]
-    Digest(Algorithm),
+    Digest(DigestAlgorithm),
     /// A file of another date, and nothing says that it is the same all the same.
     #[error("it has a file of another date than the others")]
     Date,
@@ -72,9 +72,9 @@ pub enum Mismatch {
 }
 
 /// Prints a length that may not be known.
-struct Length(Option<u64>);
+struct DisplayLength(Option<u64>);
 
-impl std::fmt::Display for Length {
+impl std::fmt::Display for DisplayLength {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0 {
             Some(length) => write!(f, "{length}"),

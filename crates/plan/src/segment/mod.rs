@@ -17,10 +17,10 @@ use std::ops::Range;
 use std::time::Duration;
 
 use crate::ranges::RangeSet;
-use sizes::Pace;
+use sizes::ConnectionPace;
 pub use sizes::SegmentOptions;
-use takeover::Cut;
-pub use takeover::TakeOver;
+pub use takeover::ClaimTakeover;
+use takeover::TakeoverSplit;
 
 /// A claim's number, never used twice in a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -34,19 +34,19 @@ pub struct Claim {
     /// Which bytes; the end may move towards the start later, see [`SegmentPlan::reserve`].
     pub range: Range<u64>,
     /// Whose rest it is, if it was taken over.
-    pub taken_from: Option<TakeOver>,
+    pub taken_from: Option<ClaimTakeover>,
 }
 
 /// Who asks for a claim, where workers are not alike because they fetch from different sources.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Claimer<'a> {
+pub struct ClaimRequest<'a> {
     /// Bytes a second that its connection brings, where that is another rate than that of the others.
     pub rate: Option<f64>,
     /// Bytes that it may not fetch.
     pub barred: Option<&'a RangeSet>,
 }
 
-impl Claimer<'_> {
+impl ClaimRequest<'_> {
     /// What of a stretch it may fetch first.
     fn front(&self, stretch: Range<u64>) -> Option<Range<u64>> {
         match self.barred {
@@ -63,7 +63,7 @@ impl Claimer<'_> {
 
 /// What is known about a claim in hand.
 #[derive(Debug, Clone)]
-struct Holding {
+struct ActiveClaim {
     id: ClaimId,
     /// Where it begins.
     start: u64,
@@ -83,7 +83,7 @@ struct Holding {
     silences: u32,
 }
 
-impl Holding {
+impl ActiveClaim {
     /// Bytes a second since its answer began.
     fn rate(&self, now: Duration) -> Option<f64> {
         let seconds = now.saturating_sub(self.answered?).as_secs_f64();
@@ -103,11 +103,11 @@ pub struct SegmentPlan {
     /// Nobody's yet.
     unclaimed: RangeSet,
     /// Claims in hand, as many as there are workers.
-    held: Vec<Holding>,
+    held: Vec<ActiveClaim>,
     /// The next claim's number.
     next: u64,
     /// How fast connections are and how long answers take.
-    pace: Pace,
+    pace: ConnectionPace,
 }
 
 impl SegmentPlan {
@@ -124,7 +124,7 @@ impl SegmentPlan {
             unclaimed,
             held: Vec::new(),
             next: 0,
-            pace: Pace::default(),
+            pace: ConnectionPace::default(),
         }
     }
 
@@ -160,11 +160,11 @@ impl SegmentPlan {
 
     /// The next range for an idle worker: from the front of what nobody has, else part of a slow worker's rest.
     pub fn claim(&mut self, now: Duration) -> Option<Claim> {
-        self.claim_as(&Claimer::default(), now)
+        self.claim_as(&ClaimRequest::default(), now)
     }
 
     /// The same for a worker that is not like the others.
-    pub fn claim_as(&mut self, claimer: &Claimer<'_>, now: Duration) -> Option<Claim> {
+    pub fn claim_as(&mut self, claimer: &ClaimRequest<'_>, now: Duration) -> Option<Claim> {
         if let Some(gap) = self.gap_for(claimer) {
             let size = self.size_of_next(gap.end - gap.start, claimer, now);
             return Some(self.hold(gap.start..gap.start + size, None, now));
@@ -179,7 +179,7 @@ impl SegmentPlan {
         let voided = victim.reserved == victim.end;
         let silences = if voided { victim.silences + 1 } else { 0 };
         self.unclaimed.insert(range.clone());
-        let taken = TakeOver {
+        let taken = ClaimTakeover {
             victim: over.victim,
             voided,
         };
@@ -193,22 +193,22 @@ impl SegmentPlan {
     /// Whether [`SegmentPlan::claim`] would give something.
     #[must_use]
     pub fn has_work(&self, now: Duration) -> bool {
-        self.has_work_for(&Claimer::default(), now)
+        self.has_work_for(&ClaimRequest::default(), now)
     }
 
     /// Whether [`SegmentPlan::claim_as`] would.
     #[must_use]
-    pub fn has_work_for(&self, claimer: &Claimer<'_>, now: Duration) -> bool {
+    pub fn has_work_for(&self, claimer: &ClaimRequest<'_>, now: Duration) -> bool {
         self.gap_for(claimer).is_some() || self.cut_for(claimer, now).is_some()
     }
 
     /// The first stretch that nobody has and that it may fetch.
-    fn gap_for(&self, claimer: &Claimer<'_>) -> Option<Range<u64>> {
+    fn gap_for(&self, claimer: &ClaimRequest<'_>) -> Option<Range<u64>> {
         self.unclaimed.iter().find_map(|gap| claimer.front(gap))
     }
 
     /// What it may best take of another's rest.
-    fn cut_for(&self, claimer: &Claimer<'_>, now: Duration) -> Option<Cut> {
+    fn cut_for(&self, claimer: &ClaimRequest<'_>, now: Duration) -> Option<TakeoverSplit> {
         let pace = self.pace.of(claimer.rate);
         takeover::best(&self.held, &self.options, &pace, now, |range| {
             claimer.may_fetch(range)
@@ -323,7 +323,7 @@ impl SegmentPlan {
         self.done.covers(&(0..self.length))
     }
 
-    fn size_of_next(&self, gap: u64, claimer: &Claimer<'_>, now: Duration) -> u64 {
+    fn size_of_next(&self, gap: u64, claimer: &ClaimRequest<'_>, now: Duration) -> u64 {
         let workers = self.held.len() as u64 + 1;
         let pace = self.pace.of(claimer.rate);
         let rate = pace.rate().or_else(|| self.rate_of_held(now));
@@ -340,12 +340,17 @@ impl SegmentPlan {
         (sum > 0.0).then(|| sum / f64::from(count))
     }
 
-    fn hold(&mut self, range: Range<u64>, taken_from: Option<TakeOver>, now: Duration) -> Claim {
+    fn hold(
+        &mut self,
+        range: Range<u64>,
+        taken_from: Option<ClaimTakeover>,
+        now: Duration,
+    ) -> Claim {
         self.unclaimed.remove(range.clone());
         let id = ClaimId(self.next);
         self.next += 1;
         let Range { start, end } = range;
-        self.held.push(Holding {
+        self.held.push(ActiveClaim {
             id,
             start,
             written: start,

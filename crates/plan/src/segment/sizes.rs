@@ -66,7 +66,13 @@ impl SegmentOptions {
         clippy::cast_sign_loss,
         reason = "float casts saturate, which is meant"
     )]
-    pub(super) fn size(&self, pace: &Pace, rate: Option<f64>, unclaimed: u64, workers: u64) -> u64 {
+    pub(super) fn size(
+        &self,
+        pace: &ConnectionPace,
+        rate: Option<f64>,
+        unclaimed: u64,
+        workers: u64,
+    ) -> u64 {
         if let Some(fixed) = self.fixed {
             return fixed.max(1);
         }
@@ -95,7 +101,7 @@ impl SegmentOptions {
 
 /// How fast this job's connections are and how long its answers take.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Pace {
+pub(super) struct ConnectionPace {
     /// Seconds from a request to its answer's head.
     latency: Option<f64>,
     /// Bytes a second of one connection, once its answer has begun.
@@ -104,7 +110,7 @@ pub(super) struct Pace {
     own: bool,
 }
 
-impl Pace {
+impl ConnectionPace {
     /// The same for somebody whose connection brings another rate, if that is known.
     pub(super) fn of(&self, rate: Option<f64>) -> Self {
         match rate {
@@ -173,8 +179,8 @@ mod tests {
     #[test]
     fn a_claim_takes_two_seconds_at_most_unless_answers_are_late() {
         let options = SegmentOptions::default();
-        let mut pace = Pace::default();
-        let size = |pace: &Pace, rate| options.size(pace, rate, 4096 * MIB, 4);
+        let mut pace = ConnectionPace::default();
+        let size = |pace: &ConnectionPace, rate| options.size(pace, rate, 4096 * MIB, 4);
         assert_eq!(size(&pace, None), 64 * MIB);
         assert_eq!(size(&pace, Some(8.0 * MIB as f64)), 16 * MIB);
         assert_eq!(size(&pace, Some(1000.0)), options.min);

@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use super::sizes::{Pace, SegmentOptions};
-use super::{ClaimId, Holding};
+use super::sizes::{ConnectionPace, SegmentOptions};
+use super::{ActiveClaim, ClaimId};
 
 /// What must be won, in seconds, beyond the latency of asking: a take-over throws away a connection and what is in flight on it.
 const MARGIN: f64 = 0.02;
@@ -21,7 +21,7 @@ const DRIP: f64 = 0.01;
 
 /// Whose rest a claim is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TakeOver {
+pub struct ClaimTakeover {
     /// The claim that was cut.
     pub victim: ClaimId,
     /// Nothing is left to it but what is being written: its connection can go.
@@ -30,7 +30,7 @@ pub struct TakeOver {
 
 /// A take-over that pays.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Cut {
+pub(super) struct TakeoverSplit {
     /// Whose.
     pub(super) victim: ClaimId,
     /// From here to the claim's end.
@@ -41,12 +41,12 @@ pub(super) struct Cut {
 
 /// The take-over that wins most of those that are allowed, if any pays.
 pub(super) fn best(
-    held: &[Holding],
+    held: &[ActiveClaim],
     options: &SegmentOptions,
-    pace: &Pace,
+    pace: &ConnectionPace,
     now: Duration,
     may_fetch: impl Fn(Range<u64>) -> bool,
-) -> Option<Cut> {
+) -> Option<TakeoverSplit> {
     let cuts = held.iter().filter_map(|holding| {
         let cut = silenced(holding, pace, now).or_else(|| {
             let piece = options.splits().then(|| split(holding, pace, now))?;
@@ -58,11 +58,11 @@ pub(super) fn best(
 }
 
 /// All the rest of a worker that has been silent for too long, or as good as.
-fn silenced(holding: &Holding, pace: &Pace, now: Duration) -> Option<Cut> {
+fn silenced(holding: &ActiveClaim, pace: &ConnectionPace, now: Duration) -> Option<TakeoverSplit> {
     let silence = now.saturating_sub(holding.last).as_secs_f64();
     let left = holding.end - holding.reserved;
     let silent = silence > patience(holding, pace) || drips(holding, pace, now);
-    (left > 0 && silent).then_some(Cut {
+    (left > 0 && silent).then_some(TakeoverSplit {
         victim: holding.id,
         from: holding.reserved,
         // How long it would stay silent nobody knows: such a cut is always the best.
@@ -71,7 +71,7 @@ fn silenced(holding: &Holding, pace: &Pace, now: Duration) -> Option<Cut> {
 }
 
 /// So much of a slow worker's rest that both end together.
-fn split(holding: &Holding, pace: &Pace, now: Duration) -> Option<Cut> {
+fn split(holding: &ActiveClaim, pace: &ConnectionPace, now: Duration) -> Option<TakeoverSplit> {
     let left = holding.end - holding.reserved;
     if left == 0 {
         return None;
@@ -85,7 +85,7 @@ fn split(holding: &Holding, pace: &Pace, now: Duration) -> Option<Cut> {
     let piece = left as f64 - kept;
     let gain = left as f64 / slow - (kept / slow).max(pace.latency() + piece / fast);
     let from = holding.end - floor(piece).min(left);
-    (gain > pace.latency() + MARGIN).then_some(Cut {
+    (gain > pace.latency() + MARGIN).then_some(TakeoverSplit {
         victim: holding.id,
         from,
         gain,
@@ -94,7 +94,7 @@ fn split(holding: &Holding, pace: &Pace, now: Duration) -> Option<Cut> {
 
 /// Whether a worker's connection gives next to nothing: it is never silent and may go on so for ever, and however small its
 /// rest is and whatever the limits are, that rest would take hours.
-fn drips(holding: &Holding, pace: &Pace, now: Duration) -> bool {
+fn drips(holding: &ActiveClaim, pace: &ConnectionPace, now: Duration) -> bool {
     let seconds = holding
         .answered
         .map_or(0.0, |then| now.saturating_sub(then).as_secs_f64());
@@ -106,7 +106,7 @@ fn drips(holding: &Holding, pace: &Pace, now: Duration) -> bool {
 /// How many seconds a worker may be silent. A rest that was taken from a silent worker before is given twice as long: where
 /// an origin needs longer than any estimate to answer, idle workers that take the rest from each other for ever would
 /// keep it from ever being fetched.
-fn patience(holding: &Holding, pace: &Pace) -> f64 {
+fn patience(holding: &ActiveClaim, pace: &ConnectionPace) -> f64 {
     let doublings = i32::try_from(holding.silences).unwrap_or(i32::MAX);
     (SILENT + SILENT_LATENCIES * pace.latency()) * 2f64.powi(doublings)
 }

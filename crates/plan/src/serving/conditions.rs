@@ -21,16 +21,16 @@ use http::header::{
     IF_UNMODIFIED_SINCE,
 };
 
-use super::tags::{self, Tags};
+use super::tags::{self, EntityTagList};
 use crate::validator::{EntityTag, STRONG_AGE};
 
 /// The conditions of one request.
 #[derive(Debug, Clone, Default)]
-pub struct Conditions {
+pub struct RequestConditions {
     /// Go on if one of these is there: against lost updates.
-    if_match: Option<Tags>,
+    if_match: Option<EntityTagList>,
     /// Go on if none of these is there: for caches, and with `*` to create and never replace.
-    if_none_match: Option<Tags>,
+    if_none_match: Option<EntityTagList>,
     /// For a cache without tags.
     if_modified_since: Option<SystemTime>,
     /// Against lost updates without tags.
@@ -52,7 +52,7 @@ enum IfRange {
 
 /// What is there now, as answers say it.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Current<'a> {
+pub struct CurrentRepresentation<'a> {
     /// Its ETag, if it has one.
     pub etag: Option<&'a EntityTag>,
     /// Its Last-Modified, if it has one; fractions of a second do not matter.
@@ -61,7 +61,7 @@ pub struct Current<'a> {
 
 /// What conditions come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ConditionOutcome {
     /// Go on as if there were none.
     Proceed,
     /// 304: the client has it. Only for GET and HEAD.
@@ -70,7 +70,7 @@ pub enum Outcome {
     Failed,
 }
 
-impl Conditions {
+impl RequestConditions {
     /// The conditions of a request. Without any this is one pass over the names, and allocates nothing.
     #[must_use]
     pub fn parse(headers: &HeaderMap) -> Self {
@@ -78,8 +78,8 @@ impl Conditions {
             return Self::default();
         }
         Self {
-            if_match: Tags::parse(headers, IF_MATCH),
-            if_none_match: Tags::parse(headers, IF_NONE_MATCH),
+            if_match: EntityTagList::parse(headers, IF_MATCH),
+            if_none_match: EntityTagList::parse(headers, IF_NONE_MATCH),
             if_modified_since: date(headers, IF_MODIFIED_SINCE),
             if_unmodified_since: date(headers, IF_UNMODIFIED_SINCE),
             if_range: IfRange::parse(headers),
@@ -90,7 +90,7 @@ impl Conditions {
     #[must_use]
     pub fn if_new() -> Self {
         Self {
-            if_none_match: Some(Tags::Any),
+            if_none_match: Some(EntityTagList::Any),
             ..Self::default()
         }
     }
@@ -107,12 +107,12 @@ impl Conditions {
 
     /// For GET and HEAD of something that is there.
     #[must_use]
-    pub fn for_read(&self, current: Current<'_>) -> Outcome {
+    pub fn for_read(&self, current: CurrentRepresentation<'_>) -> ConditionOutcome {
         if !self.is_as_expected(Some(current)) {
-            return Outcome::Failed;
+            return ConditionOutcome::Failed;
         }
         let known = match &self.if_none_match {
-            Some(Tags::Any) => true,
+            Some(EntityTagList::Any) => true,
             Some(listed) => {
                 let same = |tag: &EntityTag| current.etag.is_some_and(|etag| tag.weak_eq(etag));
                 listed.find(same).matches
@@ -120,23 +120,23 @@ impl Conditions {
             None => self.is_not_modified_since(current),
         };
         if known {
-            Outcome::NotModified
+            ConditionOutcome::NotModified
         } else {
-            Outcome::Proceed
+            ConditionOutcome::Proceed
         }
     }
 
-    /// For what changes a key: PUT, where there may be nothing yet, and DELETE. Never [`Outcome::NotModified`].
+    /// For what changes a key: PUT, where there may be nothing yet, and DELETE. Never [`ConditionOutcome::NotModified`].
     ///
     /// If-Unmodified-Since on a key that does not exist has no date to be compared with and is ignored (13.1.4); If-Match fails.
     #[must_use]
-    pub fn for_write(&self, current: Option<Current<'_>>) -> Outcome {
+    pub fn for_write(&self, current: Option<CurrentRepresentation<'_>>) -> ConditionOutcome {
         if !self.is_as_expected(current) {
-            return Outcome::Failed;
+            return ConditionOutcome::Failed;
         }
         let etag = current.and_then(|current| current.etag);
         let stands_against = match &self.if_none_match {
-            Some(Tags::Any) => current.is_some(),
+            Some(EntityTagList::Any) => current.is_some(),
             Some(listed) => {
                 let found = listed.find(|tag| etag.is_some_and(|etag| tag.weak_eq(etag)));
                 found.matches || found.malformed
@@ -144,9 +144,9 @@ impl Conditions {
             None => false,
         };
         if stands_against {
-            Outcome::Failed
+            ConditionOutcome::Failed
         } else {
-            Outcome::Proceed
+            ConditionOutcome::Proceed
         }
     }
 
@@ -155,7 +155,7 @@ impl Conditions {
     /// A tag must be equal by strong comparison. A date must be equal, and the file unchanged for a minute: sooner, another version
     /// may hide in the same second or behind another clock (8.8.2.2). Even then a date proves less than a tag.
     #[must_use]
-    pub fn range_applies(&self, current: Current<'_>, now: SystemTime) -> bool {
+    pub fn range_applies(&self, current: CurrentRepresentation<'_>, now: SystemTime) -> bool {
         match &self.if_range {
             None => true,
             Some(IfRange::Tag(tag)) => current.etag.is_some_and(|etag| tag.strong_eq(etag)),
@@ -168,9 +168,9 @@ impl Conditions {
     }
 
     /// The first two steps: If-Match, or in its absence If-Unmodified-Since.
-    fn is_as_expected(&self, current: Option<Current<'_>>) -> bool {
+    fn is_as_expected(&self, current: Option<CurrentRepresentation<'_>>) -> bool {
         match &self.if_match {
-            Some(Tags::Any) => current.is_some(),
+            Some(EntityTagList::Any) => current.is_some(),
             Some(listed) => {
                 let etag = current.and_then(|current| current.etag);
                 let found = listed.find(|tag| etag.is_some_and(|etag| tag.strong_eq(etag)));
@@ -186,7 +186,7 @@ impl Conditions {
         }
     }
 
-    fn is_not_modified_since(&self, current: Current<'_>) -> bool {
+    fn is_not_modified_since(&self, current: CurrentRepresentation<'_>) -> bool {
         let (Some(date), Some(modified)) = (self.if_modified_since, current.modified) else {
             return false;
         };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Outcome::{Failed, NotModified, Proceed};
+use super::ConditionOutcome::{Failed, NotModified, Proceed};
 use super::*;
 use http::HeaderValue;
 use proptest::prelude::*;
@@ -16,13 +16,13 @@ fn modified() -> SystemTime {
     UNIX_EPOCH + Duration::from_millis(784_111_777_900)
 }
 
-fn conditions(pairs: &[(&'static str, &str)]) -> Conditions {
+fn conditions(pairs: &[(&'static str, &str)]) -> RequestConditions {
     let mut headers = HeaderMap::new();
     for (name, value) in pairs {
         let value = HeaderValue::from_bytes(value.as_bytes()).unwrap();
         headers.append(HeaderName::from_static(name), value);
     }
-    Conditions::parse(&headers)
+    RequestConditions::parse(&headers)
 }
 
 fn tag(text: &str) -> EntityTag {
@@ -30,9 +30,9 @@ fn tag(text: &str) -> EntityTag {
 }
 
 /// What a request comes to as a read and as a write, where a file with the tag `"now"` is.
-fn outcomes(pairs: &[(&'static str, &str)]) -> [Outcome; 2] {
+fn outcomes(pairs: &[(&'static str, &str)]) -> [ConditionOutcome; 2] {
     let etag = tag("\"now\"");
-    let current = Current {
+    let current = CurrentRepresentation {
         etag: Some(&etag),
         modified: Some(modified()),
     };
@@ -47,9 +47,9 @@ fn outcomes(pairs: &[(&'static str, &str)]) -> [Outcome; 2] {
 fn d8_without_conditions_everything_goes_on() {
     let none = conditions(&[("host", "a"), ("range", "bytes=0-")]);
     assert!(none.is_empty());
-    assert_eq!(none.for_read(Current::default()), Proceed);
+    assert_eq!(none.for_read(CurrentRepresentation::default()), Proceed);
     assert_eq!(none.for_write(None), Proceed);
-    assert!(none.range_applies(Current::default(), UNIX_EPOCH));
+    assert!(none.range_applies(CurrentRepresentation::default(), UNIX_EPOCH));
     assert!(!conditions(&[("if-range", "x")]).is_empty());
 }
 
@@ -101,7 +101,7 @@ fn d8_if_match_compares_strongly() {
         assert_eq!(outcomes(&[("if-match", value)]), [outcome; 2], "{value}");
     }
     let weak = tag("W/\"now\"");
-    let current = Current {
+    let current = CurrentRepresentation {
         etag: Some(&weak),
         modified: None,
     };
@@ -109,7 +109,7 @@ fn d8_if_match_compares_strongly() {
         conditions(&[("if-match", "W/\"now\"")]).for_read(current),
         Failed
     );
-    let untagged = Current::default();
+    let untagged = CurrentRepresentation::default();
     assert_eq!(conditions(&[("if-match", "*")]).for_read(untagged), Proceed);
     assert_eq!(
         conditions(&[("if-match", "\"a\"")]).for_read(untagged),
@@ -165,7 +165,11 @@ fn d8_malformed_and_repeated_dates_are_ignored() {
         assert_eq!(outcomes(&[early, late]), [Proceed; 2], "{name}");
         // A file without a date has none to compare.
         let undated = conditions(&[(name, DATE)]);
-        assert_eq!(undated.for_read(Current::default()), Proceed, "{name}");
+        assert_eq!(
+            undated.for_read(CurrentRepresentation::default()),
+            Proceed,
+            "{name}"
+        );
     }
 }
 
@@ -220,13 +224,16 @@ fn d5_a_write_that_means_to_create_never_replaces() {
     }
     // With or without a tag: it is there.
     let create = conditions(&[("if-none-match", "*")]);
-    assert_eq!(create.for_write(Some(Current::default())), Failed);
+    assert_eq!(
+        create.for_write(Some(CurrentRepresentation::default())),
+        Failed
+    );
 }
 
 /// Whether a Range counts with this If-Range, so long after the file was changed.
 fn applies(values: &[&str], etag: &str, age: Duration) -> bool {
     let etag = tag(etag);
-    let current = Current {
+    let current = CurrentRepresentation {
         etag: Some(&etag),
         modified: Some(modified()),
     };
@@ -244,7 +251,10 @@ fn d8_if_range_wants_the_same_bytes() {
     assert!(!applies(&["W/\"now\""], "W/\"now\"", hour));
     assert!(!applies(&["\"now\""], "W/\"now\"", hour));
     assert!(!applies(&["\"now\"", "\"now\""], "\"now\"", hour));
-    assert!(!conditions(&[("if-range", "\"now\"")]).range_applies(Current::default(), modified()));
+    assert!(
+        !conditions(&[("if-range", "\"now\"")])
+            .range_applies(CurrentRepresentation::default(), modified())
+    );
 }
 
 #[test]
@@ -259,7 +269,7 @@ fn d8_a_date_in_if_range_must_be_equal_and_old_enough() {
         minute - Duration::from_nanos(1)
     ));
     // A file of the future.
-    let current = Current {
+    let current = CurrentRepresentation {
         etag: None,
         modified: Some(modified()),
     };
@@ -277,20 +287,20 @@ fn files_from_before_1970_have_seconds_too() {
 
 /// One request of the model: which tags and which seconds, not how they are written.
 #[derive(Debug, Clone)]
-struct Asked {
-    if_match: Option<List>,
-    if_none_match: Option<List>,
+struct ModelRequest {
+    if_match: Option<ModelTagList>,
+    if_none_match: Option<ModelTagList>,
     modified_since: Option<u64>,
     unmodified_since: Option<u64>,
 }
 
 #[derive(Debug, Clone)]
-enum List {
+enum ModelTagList {
     Star,
     Tags(Vec<(bool, u8)>),
 }
 
-impl List {
+impl ModelTagList {
     fn text(&self) -> String {
         match self {
             Self::Star => "*".into(),
@@ -301,7 +311,11 @@ impl List {
         }
     }
 
-    fn has(&self, there: &There, same: impl Fn((bool, u8), (bool, u8)) -> bool) -> bool {
+    fn has(
+        &self,
+        there: &ModelRepresentation,
+        same: impl Fn((bool, u8), (bool, u8)) -> bool,
+    ) -> bool {
         match (self, there) {
             (_, None) => false,
             (Self::Star, Some(_)) => true,
@@ -313,24 +327,24 @@ impl List {
 }
 
 /// What is there: a tag (weak or not, and which), and a second.
-type There = Option<(Option<(bool, u8)>, Option<u64>)>;
+type ModelRepresentation = Option<(Option<(bool, u8)>, Option<u64>)>;
 
 fn written((weak, name): (bool, u8)) -> String {
     format!("{}\"{name},\"", if weak { "W/" } else { "" })
 }
 
-fn any_list() -> impl Strategy<Value = List> {
+fn any_list() -> impl Strategy<Value = ModelTagList> {
     prop_oneof![
-        Just(List::Star),
-        prop::collection::vec((any::<bool>(), 0u8..3), 0..4).prop_map(List::Tags)
+        Just(ModelTagList::Star),
+        prop::collection::vec((any::<bool>(), 0u8..3), 0..4).prop_map(ModelTagList::Tags)
     ]
 }
 
-fn any_asked() -> impl Strategy<Value = Asked> {
+fn any_asked() -> impl Strategy<Value = ModelRequest> {
     let second = || prop::option::of(1000u64..1004);
     let lists = (prop::option::of(any_list()), prop::option::of(any_list()));
     (lists, second(), second()).prop_map(
-        |((if_match, if_none_match), modified_since, unmodified_since)| Asked {
+        |((if_match, if_none_match), modified_since, unmodified_since)| ModelRequest {
             if_match,
             if_none_match,
             modified_since,
@@ -339,14 +353,17 @@ fn any_asked() -> impl Strategy<Value = Asked> {
     )
 }
 
-impl Asked {
+impl ModelRequest {
     fn headers(&self) -> HeaderMap {
         let date = |second: Option<u64>| {
             second.map(|second| httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(second)))
         };
         let fields = [
-            (IF_MATCH, self.if_match.as_ref().map(List::text)),
-            (IF_NONE_MATCH, self.if_none_match.as_ref().map(List::text)),
+            (IF_MATCH, self.if_match.as_ref().map(ModelTagList::text)),
+            (
+                IF_NONE_MATCH,
+                self.if_none_match.as_ref().map(ModelTagList::text),
+            ),
             (IF_MODIFIED_SINCE, date(self.modified_since)),
             (IF_UNMODIFIED_SINCE, date(self.unmodified_since)),
         ];
@@ -357,7 +374,7 @@ impl Asked {
     }
 
     /// 13.2.2, step by step in its own words; 200 stands for going on.
-    fn model(&self, there: &There, is_read: bool) -> Outcome {
+    fn model(&self, there: &ModelRepresentation, is_read: bool) -> ConditionOutcome {
         let modified = there.and_then(|(_, modified)| modified);
         let strong = |a: (bool, u8), b: (bool, u8)| !a.0 && !b.0 && a.1 == b.1;
         let weak = |a: (bool, u8), b: (bool, u8)| a.1 == b.1;
@@ -387,9 +404,9 @@ proptest! {
         there in prop::option::of((prop::option::of((any::<bool>(), 0u8..3)), prop::option::of(1000u64..1004))),
         fraction in 0u64..1000,
     ) {
-        let conditions = Conditions::parse(&asked.headers());
+        let conditions = RequestConditions::parse(&asked.headers());
         let etag = there.and_then(|(etag, _)| etag).map(|etag| tag(&written(etag)));
-        let current = there.map(|(_, second)| Current {
+        let current = there.map(|(_, second)| CurrentRepresentation {
             etag: etag.as_ref(),
             modified: second.map(|second| UNIX_EPOCH + Duration::from_millis(second * 1000 + fraction)),
         });
@@ -403,9 +420,9 @@ proptest! {
     fn d8_no_value_makes_it_panic_and_none_that_cannot_be_read_lets_a_write_through(value: Vec<u8>, which in 0usize..5) {
         let Ok(value) = HeaderValue::from_bytes(&value) else { return Ok(()) };
         let name = [IF_MATCH, IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_UNMODIFIED_SINCE, IF_RANGE][which].clone();
-        let conditions = Conditions::parse(&std::iter::once((name.clone(), value.clone())).collect());
+        let conditions = RequestConditions::parse(&std::iter::once((name.clone(), value.clone())).collect());
         let etag = tag("\"a-tag-that-nobody-guesses\"");
-        let current = Current { etag: Some(&etag), modified: None };
+        let current = CurrentRepresentation { etag: Some(&etag), modified: None };
         let _ = conditions.for_read(current);
         let written = conditions.for_write(Some(current));
         let text = value.as_bytes().trim_ascii();

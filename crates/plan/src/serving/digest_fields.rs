@@ -15,8 +15,8 @@ use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
 use http::header::{HeaderMap, HeaderValue};
 
-use crate::checksum::{Algorithm, Checksum};
-use crate::digest_field::{Expected, algorithm, registered_name};
+use crate::checksum::{Checksum, DigestAlgorithm};
+use crate::digest_field::{ExpectedDigest, algorithm, registered_name};
 
 /// Base64 as structured fields have it: padding and spare bits are not looked at (RFC 9651 4.2.7).
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
@@ -41,7 +41,7 @@ pub enum DigestFieldError {
         /// Which field.
         field: &'static str,
         /// Of which algorithm.
-        algorithm: Algorithm,
+        algorithm: DigestAlgorithm,
     },
 }
 
@@ -49,7 +49,7 @@ pub enum DigestFieldError {
 ///
 /// # Errors
 /// When one of the three fields is malformed.
-pub fn sent_digests(headers: &HeaderMap) -> Result<Vec<Expected>, DigestFieldError> {
+pub fn sent_digests(headers: &HeaderMap) -> Result<Vec<ExpectedDigest>, DigestFieldError> {
     let mut found = Vec::new();
     dictionary(headers, ("content-digest", "Content-Digest"), &mut found)?;
     dictionary(headers, ("repr-digest", "Repr-Digest"), &mut found)?;
@@ -66,7 +66,10 @@ pub fn repr_digest(checksum: &Checksum) -> Option<HeaderValue> {
 }
 
 /// One base64 value in one line.
-fn content_md5(headers: &HeaderMap, found: &mut Vec<Expected>) -> Result<(), DigestFieldError> {
+fn content_md5(
+    headers: &HeaderMap,
+    found: &mut Vec<ExpectedDigest>,
+) -> Result<(), DigestFieldError> {
     let field = "Content-MD5";
     let mut lines = headers.get_all("content-md5").iter();
     let Some(line) = lines.next() else {
@@ -76,14 +79,14 @@ fn content_md5(headers: &HeaderMap, found: &mut Vec<Expected>) -> Result<(), Dig
     let (Ok(digest), None) = (digest, lines.next()) else {
         return Err(DigestFieldError::Malformed { field });
     };
-    push((field, Algorithm::Md5), digest, found)
+    push((field, DigestAlgorithm::Md5), digest, found)
 }
 
 /// A dictionary of byte sequences (RFC 9651 3.2). Each line must be one in itself; together they are one.
 fn dictionary(
     headers: &HeaderMap,
     (name, field): (&str, &'static str),
-    found: &mut Vec<Expected>,
+    found: &mut Vec<ExpectedDigest>,
 ) -> Result<(), DigestFieldError> {
     for line in headers.get_all(name) {
         let members = members(line.as_bytes().trim_ascii());
@@ -99,14 +102,14 @@ fn dictionary(
 }
 
 fn push(
-    (field, algorithm): (&'static str, Algorithm),
+    (field, algorithm): (&'static str, DigestAlgorithm),
     digest: Vec<u8>,
-    found: &mut Vec<Expected>,
+    found: &mut Vec<ExpectedDigest>,
 ) -> Result<(), DigestFieldError> {
     if digest.len() != algorithm.digest_len() {
         return Err(DigestFieldError::Length { field, algorithm });
     }
-    found.push(Expected {
+    found.push(ExpectedDigest {
         algorithm,
         digest,
         field,
@@ -116,7 +119,7 @@ fn push(
 
 /// The members of a dictionary, or `None` if it is not one whose values are all byte sequences.
 fn members(line: &[u8]) -> Option<Vec<(&str, Vec<u8>)>> {
-    let mut rest = Rest(line);
+    let mut rest = FieldCursor(line);
     let mut members = Vec::new();
     while !rest.0.is_empty() {
         let name = rest.key()?;
@@ -135,9 +138,9 @@ fn members(line: &[u8]) -> Option<Vec<(&str, Vec<u8>)>> {
 }
 
 /// What is still to be read of a structured field.
-struct Rest<'a>(&'a [u8]);
+struct FieldCursor<'a>(&'a [u8]);
 
-impl<'a> Rest<'a> {
+impl<'a> FieldCursor<'a> {
     fn take(&mut self, byte: u8) -> Option<()> {
         self.0 = self.0.strip_prefix(&[byte])?;
         Some(())

@@ -10,7 +10,7 @@ const MD5: &str = "HUXZLQLMuI/KZ5KDcJPcOA==";
 
 fn sent(
     pairs: &[(&'static str, &str)],
-) -> Result<Vec<(Algorithm, &'static str)>, DigestFieldError> {
+) -> Result<Vec<(DigestAlgorithm, &'static str)>, DigestFieldError> {
     let mut headers = HeaderMap::new();
     for (name, value) in pairs {
         let value = HeaderValue::from_bytes(value.as_bytes()).unwrap();
@@ -30,11 +30,11 @@ fn d5_the_three_fields() {
             ("content-md5", MD5)
         ]),
         Ok(vec![
-            (Algorithm::Sha256, "Content-Digest"),
-            (Algorithm::Md5, "Content-Digest"),
-            (Algorithm::Sha256, "Repr-Digest"),
-            (Algorithm::Md5, "Repr-Digest"),
-            (Algorithm::Md5, "Content-MD5"),
+            (DigestAlgorithm::Sha256, "Content-Digest"),
+            (DigestAlgorithm::Md5, "Content-Digest"),
+            (DigestAlgorithm::Sha256, "Repr-Digest"),
+            (DigestAlgorithm::Md5, "Repr-Digest"),
+            (DigestAlgorithm::Md5, "Content-MD5"),
         ])
     );
     assert_eq!(sent(&[("digest", "sha-256=junk")]), Ok(vec![]));
@@ -48,7 +48,7 @@ fn d5_unknown_algorithms_are_passed_over_and_parameters_stepped_over() {
     );
     assert_eq!(
         sent(&[("content-digest", &value)]),
-        Ok(vec![(Algorithm::Sha256, "Content-Digest")])
+        Ok(vec![(DigestAlgorithm::Sha256, "Content-Digest")])
     );
 }
 
@@ -118,7 +118,7 @@ fn d5_a_digest_of_another_length_is_an_error_that_says_so() {
         error,
         DigestFieldError::Length {
             field: "Content-MD5",
-            algorithm: Algorithm::Md5
+            algorithm: DigestAlgorithm::Md5
         }
     );
 }
@@ -132,12 +132,12 @@ fn padding_does_not_matter_in_structured_fields() {
 #[test]
 fn what_has_no_registered_name_is_not_written() {
     let checksum = |algorithm, digest| Checksum { algorithm, digest };
-    assert_eq!(repr_digest(&checksum(Algorithm::Sha256, None)), None);
+    assert_eq!(repr_digest(&checksum(DigestAlgorithm::Sha256, None)), None);
     assert_eq!(
-        repr_digest(&checksum(Algorithm::Blake3, Some(vec![0; 32]))),
+        repr_digest(&checksum(DigestAlgorithm::Blake3, Some(vec![0; 32]))),
         None
     );
-    let md5 = checksum(Algorithm::Md5, Some(STANDARD.decode(MD5).unwrap()));
+    let md5 = checksum(DigestAlgorithm::Md5, Some(STANDARD.decode(MD5).unwrap()));
     let written = repr_digest(&md5).unwrap();
     assert_eq!(written, format!("md5=:{MD5}:"));
 }
@@ -145,17 +145,17 @@ fn what_has_no_registered_name_is_not_written() {
 proptest! {
     #[test]
     fn what_is_written_is_read(which in 0usize..6, seed: [u8; 64]) {
-        let algorithm = Algorithm::ALL[which];
+        let algorithm = DigestAlgorithm::ALL[which];
         let digest = seed[..algorithm.digest_len()].to_vec();
         let checksum = Checksum { algorithm, digest: Some(digest.clone()) };
         if let Some(value) = repr_digest(&checksum) {
             let headers: HeaderMap = std::iter::once((HeaderName::from_static("repr-digest"), value)).collect();
-            let expected = Expected { algorithm, digest, field: "Repr-Digest" };
+            let expected = ExpectedDigest { algorithm, digest, field: "Repr-Digest" };
             prop_assert_eq!(sent_digests(&headers), Ok(vec![expected.clone()]));
             // The client reads what the server writes.
             prop_assert_eq!(crate::expected_digests(&headers, false), vec![expected]);
         } else {
-            prop_assert_eq!(algorithm, Algorithm::Blake3);
+            prop_assert_eq!(algorithm, DigestAlgorithm::Blake3);
         }
     }
 

@@ -11,14 +11,14 @@ const SMALL: u64 = 64 << 10;
 
 /// How waiting uploads are made durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Flush {
+pub enum FlushMethod {
     /// Each by itself, at the same time.
     Alone,
     /// All by one call.
     Together,
 }
 
-impl Flush {
+impl FlushMethod {
     /// Whether an upload of so many bytes waits for others at all.
     #[must_use]
     pub fn is_shared(bytes: u64) -> bool {
@@ -42,13 +42,13 @@ mod tests {
 
     #[test]
     fn a_few_small_or_disturbed_uploads_are_flushed_each_by_itself() {
-        use Flush::{Alone, Together};
-        assert_eq!(Flush::of(FEW, FEW * SMALL, 0), Together);
-        assert_eq!(Flush::of(FEW, FEW * SMALL, FEW * SMALL), Together);
-        assert_eq!(Flush::of(FEW - 1, 1 << 30, 0), Alone);
-        assert_eq!(Flush::of(FEW, FEW * SMALL - 1, 0), Alone);
-        assert_eq!(Flush::of(FEW, FEW * SMALL, FEW * SMALL + 1), Alone);
-        assert_eq!(Flush::of(u64::MAX, u64::MAX - 1, 0), Alone);
-        assert!(Flush::is_shared(SMALL) && !Flush::is_shared(SMALL - 1));
+        use FlushMethod::{Alone, Together};
+        assert_eq!(FlushMethod::of(FEW, FEW * SMALL, 0), Together);
+        assert_eq!(FlushMethod::of(FEW, FEW * SMALL, FEW * SMALL), Together);
+        assert_eq!(FlushMethod::of(FEW - 1, 1 << 30, 0), Alone);
+        assert_eq!(FlushMethod::of(FEW, FEW * SMALL - 1, 0), Alone);
+        assert_eq!(FlushMethod::of(FEW, FEW * SMALL, FEW * SMALL + 1), Alone);
+        assert_eq!(FlushMethod::of(u64::MAX, u64::MAX - 1, 0), Alone);
+        assert!(FlushMethod::is_shared(SMALL) && !FlushMethod::is_shared(SMALL - 1));
     }
 }

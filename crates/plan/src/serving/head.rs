@@ -2,7 +2,7 @@
 
 /// The body that follows a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Follows {
+pub enum RequestBodyFraming {
     /// So many bytes.
     Length(u64),
     /// Chunks.
@@ -11,7 +11,7 @@ pub enum Follows {
 
 /// What is wrong with a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Ambiguous {
+pub enum AmbiguousHead {
     /// A line ends without a carriage return.
     #[error("a line of the head ends in a bare line feed")]
     BareLineFeed,
@@ -36,15 +36,17 @@ pub enum Ambiguous {
 }
 
 /// Reads a head, with the empty line at its end and any before its beginning.
-pub(super) fn judge(head: &[u8]) -> Result<Follows, Ambiguous> {
+pub(super) fn judge(head: &[u8]) -> Result<RequestBodyFraming, AmbiguousHead> {
     let (mut lengths, mut hosts) = (0, 0);
-    let mut follows = Follows::Length(0);
+    let mut follows = RequestBodyFraming::Length(0);
     // Of HTTP/1.0, which knows no Host.
     let mut is_old = None;
     for line in head.split_inclusive(|byte| *byte == b'\n') {
-        let line = line.strip_suffix(b"\r\n").ok_or(Ambiguous::BareLineFeed)?;
+        let line = line
+            .strip_suffix(b"\r\n")
+            .ok_or(AmbiguousHead::BareLineFeed)?;
         if line.contains(&b'\r') {
-            return Err(Ambiguous::BareReturn);
+            return Err(AmbiguousHead::BareReturn);
         }
         if !line.is_empty() {
             is_old.get_or_insert_with(|| line.ends_with(b" HTTP/1.0"));
@@ -52,26 +54,26 @@ pub(super) fn judge(head: &[u8]) -> Result<Follows, Ambiguous> {
         if let Some(value) = field(line, b"host") {
             hosts += 1;
             if !is_host(value) {
-                return Err(Ambiguous::Host);
+                return Err(AmbiguousHead::Host);
             }
         }
         if let Some(value) = field(line, b"content-length") {
             lengths += 1;
-            follows = Follows::Length(number(value).ok_or(Ambiguous::Length)?);
+            follows = RequestBodyFraming::Length(number(value).ok_or(AmbiguousHead::Length)?);
         }
         if let Some(value) = field(line, b"transfer-encoding") {
             lengths += 1;
             if !value.eq_ignore_ascii_case(b"chunked") {
-                return Err(Ambiguous::Encoding);
+                return Err(AmbiguousHead::Encoding);
             }
-            follows = Follows::Chunks;
+            follows = RequestBodyFraming::Chunks;
         }
     }
     match (lengths, hosts) {
-        (2.., _) => Err(Ambiguous::Lengths),
+        (2.., _) => Err(AmbiguousHead::Lengths),
         (_, 1) => Ok(follows),
         (_, 0) if is_old == Some(true) => Ok(follows),
-        _ => Err(Ambiguous::Host),
+        _ => Err(AmbiguousHead::Host),
     }
 }
 
@@ -127,7 +129,7 @@ mod tests {
 
     #[test]
     fn d10_what_could_be_read_otherwise_is_refused() {
-        use Ambiguous::{BareLineFeed, BareReturn, Encoding, Host, Length, Lengths};
+        use AmbiguousHead::{BareLineFeed, BareReturn, Encoding, Host, Length, Lengths};
         let request = |fields: &str| format!("PUT / HTTP/1.1\r\nHost: x\r\n{fields}\r\n");
         let cases = [
             (request("Content-Length: 1\r\n"), Ok(())),
@@ -209,20 +211,26 @@ mod tests {
     fn d10_the_length_of_the_body_is_found() {
         let most = u64::MAX.to_string();
         for (field, follows) in [
-            (String::new(), Ok(Follows::Length(0))),
-            ("Content-Length: 0\r\n".to_owned(), Ok(Follows::Length(0))),
-            ("content-length:007 \r\n".to_owned(), Ok(Follows::Length(7))),
+            (String::new(), Ok(RequestBodyFraming::Length(0))),
+            (
+                "Content-Length: 0\r\n".to_owned(),
+                Ok(RequestBodyFraming::Length(0)),
+            ),
+            (
+                "content-length:007 \r\n".to_owned(),
+                Ok(RequestBodyFraming::Length(7)),
+            ),
             (
                 format!("Content-Length: {most}\r\n"),
-                Ok(Follows::Length(u64::MAX)),
+                Ok(RequestBodyFraming::Length(u64::MAX)),
             ),
             (
                 format!("Content-Length: {most}0\r\n"),
-                Err(Ambiguous::Length),
+                Err(AmbiguousHead::Length),
             ),
             (
                 "Transfer-Encoding: chunked\r\n".to_owned(),
-                Ok(Follows::Chunks),
+                Ok(RequestBodyFraming::Chunks),
             ),
         ] {
             let head = format!("PUT / HTTP/1.1\r\nHost: x\r\n{field}\r\n");

@@ -10,11 +10,11 @@
 
 use std::collections::VecDeque;
 
-use super::head::{Ambiguous, Follows, judge};
+use super::head::{AmbiguousHead, RequestBodyFraming, judge};
 
 /// What is to be done with bytes that come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Looking {
+enum HeadWatchAction {
     /// Heads are looked for.
     #[default]
     Yes,
@@ -28,28 +28,28 @@ enum Looking {
 #[derive(Debug, Default)]
 pub struct HeadWatch {
     /// Whether anything is looked at.
-    looking: Looking,
+    looking: HeadWatchAction,
     /// The beginning of a head.
     pending: Vec<u8>,
     /// How far its end was looked for.
-    sought: Sought,
+    sought: HeadEndSearch,
     /// Bytes of a body that are still to come.
     skip: u64,
     /// The first head that came and was not asked about.
-    first: Option<Judged>,
+    first: Option<HeadVerdict>,
     /// Those behind it: whoever sends requests without waiting for answers.
-    more: VecDeque<Judged>,
+    more: VecDeque<HeadVerdict>,
     /// A head was asked about: what comes now is not what the connection began with.
     has_had_one: bool,
 }
 
 /// What a head says of the body after it, if all readers would find the same.
-type Judged = Result<Follows, Ambiguous>;
+type HeadVerdict = Result<RequestBodyFraming, AmbiguousHead>;
 
 impl HeadWatch {
     /// Bytes came. Of those only the beginning of a head is kept.
     pub fn came(&mut self, mut bytes: &[u8]) {
-        while self.looking == Looking::Yes {
+        while self.looking == HeadWatchAction::Yes {
             let skipped =
                 usize::try_from(self.skip).map_or(bytes.len(), |skip| skip.min(bytes.len()));
             self.skip -= skipped as u64;
@@ -74,13 +74,13 @@ impl HeadWatch {
     /// a proxy that shares the connection among its clients would let one of them take it away from all others.
     #[must_use]
     pub fn is_at_beginning(&self) -> bool {
-        self.looking != Looking::Other && !self.has_had_one
+        self.looking != HeadWatchAction::Other && !self.has_had_one
     }
 
     /// No more heads will be looked at.
     pub fn end(&mut self) {
         *self = Self {
-            looking: Looking::Other,
+            looking: HeadWatchAction::Other,
             ..Self::default()
         };
     }
@@ -88,23 +88,23 @@ impl HeadWatch {
     /// hyper has read a head, after which `follows` comes. Whether others would have read the same.
     ///
     /// # Errors
-    /// See [`Ambiguous`]: to be answered with 400, and the connection closed.
-    pub fn head(&mut self, follows: Follows) -> Result<(), Ambiguous> {
-        if self.looking == Looking::Other {
+    /// See [`AmbiguousHead`]: to be answered with 400, and the connection closed.
+    pub fn head(&mut self, follows: RequestBodyFraming) -> Result<(), AmbiguousHead> {
+        if self.looking == HeadWatchAction::Other {
             return Ok(());
         }
         self.has_had_one = true;
-        let judged = self.first.take().ok_or(Ambiguous::Lost)?;
+        let judged = self.first.take().ok_or(AmbiguousHead::Lost)?;
         self.first = self.more.pop_front();
         match judged? == follows {
             true => Ok(()),
-            false => Err(Ambiguous::Lengths),
+            false => Err(AmbiguousHead::Lengths),
         }
     }
 
     /// A head begins here, and mostly ends here. Returns what is behind it.
     fn begin<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
-        self.sought = Sought::default();
+        self.sought = HeadEndSearch::default();
         let Some(end) = self.sought.end(bytes) else {
             self.pending.extend_from_slice(bytes);
             return &[];
@@ -131,10 +131,10 @@ impl HeadWatch {
     }
 
     /// A head ends.
-    fn ends(&mut self, judged: Judged) {
+    fn ends(&mut self, judged: HeadVerdict) {
         match judged {
-            Ok(Follows::Length(length)) => self.skip = length,
-            Ok(Follows::Chunks) | Err(_) => self.looking = Looking::NoMore,
+            Ok(RequestBodyFraming::Length(length)) => self.skip = length,
+            Ok(RequestBodyFraming::Chunks) | Err(_) => self.looking = HeadWatchAction::NoMore,
         }
         match &self.first {
             None => self.first = Some(judged),
@@ -145,14 +145,14 @@ impl HeadWatch {
 
 /// How far the end of a head was looked for, so that nothing is looked at twice however slowly it comes.
 #[derive(Debug, Default)]
-struct Sought {
+struct HeadEndSearch {
     /// Bytes before this one have no end.
     at: usize,
     /// Whether the first line has begun: empty lines before a request are passed over (RFC 9112 2.2).
     has_begun: bool,
 }
 
-impl Sought {
+impl HeadEndSearch {
     /// Where the head ends, as a reader sees it who takes bare line feeds.
     fn end(&mut self, bytes: &[u8]) -> Option<usize> {
         loop {
@@ -189,21 +189,30 @@ mod tests {
     fn d10_what_was_not_seen_or_seen_otherwise_is_refused() {
         let head = b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc";
         let mut watch = HeadWatch::default();
-        assert_eq!(watch.head(Follows::Length(0)), Err(Ambiguous::Lost));
+        assert_eq!(
+            watch.head(RequestBodyFraming::Length(0)),
+            Err(AmbiguousHead::Lost)
+        );
         watch.came(&head[..40]);
-        assert_eq!(watch.head(Follows::Length(3)), Err(Ambiguous::Lost));
+        assert_eq!(
+            watch.head(RequestBodyFraming::Length(3)),
+            Err(AmbiguousHead::Lost)
+        );
         watch.came(&head[40..]);
         watch.came(head);
-        assert_eq!(watch.head(Follows::Length(3)), Ok(()));
+        assert_eq!(watch.head(RequestBodyFraming::Length(3)), Ok(()));
         assert!(watch.has_begun());
-        assert_eq!(watch.head(Follows::Length(4)), Err(Ambiguous::Lengths));
+        assert_eq!(
+            watch.head(RequestBodyFraming::Length(4)),
+            Err(AmbiguousHead::Lengths)
+        );
         assert!(!watch.has_begun());
     }
 
     /// A head of nothing but short lines, a byte at a time: each is looked at a few times, not as often as there are bytes behind it.
     #[test]
     fn d10_a_head_that_drips_costs_no_more() {
-        let mut sought = Sought::default();
+        let mut sought = HeadEndSearch::default();
         let head = b"A:\r\n".repeat(20_000);
         let mut looks = 0;
         for end in 0..=head.len() {
@@ -219,7 +228,7 @@ mod tests {
     fn d10_nothing_is_looked_at_after_chunks() {
         let mut watch = HeadWatch::default();
         watch.came(b"PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab");
-        assert_eq!(watch.head(Follows::Chunks), Ok(()));
+        assert_eq!(watch.head(RequestBodyFraming::Chunks), Ok(()));
         watch.came(b"cde\n\n");
         assert!(!watch.has_begun());
     }
@@ -232,7 +241,7 @@ mod tests {
         assert!(watch.is_at_beginning());
         let mut watch = HeadWatch::default();
         watch.came(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
-        assert_eq!(watch.head(Follows::Length(0)), Ok(()));
+        assert_eq!(watch.head(RequestBodyFraming::Length(0)), Ok(()));
         assert!(!watch.is_at_beginning());
     }
 
@@ -260,7 +269,7 @@ mod tests {
                 watch.came(&stream[came..next]);
                 came = next;
                 while asked < ends.len() && ends[asked] <= came {
-                    let judged = watch.head(Follows::Length(bodies[asked] as u64));
+                    let judged = watch.head(RequestBodyFraming::Length(bodies[asked] as u64));
                     prop_assert_eq!(judged.is_err(), asked >= bad);
                     asked += 1;
                 }

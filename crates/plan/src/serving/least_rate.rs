@@ -11,14 +11,14 @@ use std::time::Duration;
 
 /// The stock of one direction.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct LeastRate {
+pub(super) struct MinimumRate {
     /// When the stock is used up if nothing more comes.
     empty_at: Duration,
     /// Bytes that are not put to account yet.
     bytes: u64,
 }
 
-impl LeastRate {
+impl MinimumRate {
     /// Begins anew with a full stock.
     pub(super) fn begin(&mut self, now: Duration, grace: Duration) {
         *self = Self {

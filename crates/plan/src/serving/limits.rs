@@ -1,10 +1,10 @@
-//! The limits of a [`Patience`](super::Patience), each with its reason, and what a peer can be too slow in.
+//! The limits of a [`Timeouts`](super::Timeouts), each with its reason, and what a peer can be too slow in.
 
 use std::time::Duration;
 
-/// Limits of a [`Patience`](super::Patience). A time of zero is no limit.
+/// Limits of a [`Timeouts`](super::Timeouts). A time of zero is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PatienceOptions {
+pub struct TimeoutOptions {
     /// From the connection to the end of the TLS handshake.
     pub handshake: Duration,
     /// From the first byte of a request's head to its last.
@@ -20,7 +20,7 @@ pub struct PatienceOptions {
     pub reader_rate: u64,
 }
 
-impl Default for PatienceOptions {
+impl Default for TimeoutOptions {
     fn default() -> Self {
         Self {
             // Two round trips, on a link of seconds with a packet or two lost and sent again after one second, two, four.
@@ -43,7 +43,7 @@ impl Default for PatienceOptions {
 
 /// What a peer took too long for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum Tired {
+pub enum TimeoutKind {
     /// Its TLS handshake.
     #[error("the handshake took too long")]
     Handshake,

@@ -1,21 +1,21 @@
 //! How long a server waits for a peer, rows D9 and D11.
 //!
 //! A connection costs memory and a place, whoever holds it. One that does nothing with it, or as little as it can, must give it
-//! back; one that is merely far away or on a bad link must not be cut. [`Patience`] watches one connection and knows two kinds of
+//! back; one that is merely far away or on a bad link must not be cut. [`Timeouts`] watches one connection and knows two kinds of
 //! limits. What a peer does in one go (handshake, request head, silence between requests) has a time. What may rightly take
-//! hours (bodies, either way) has a least rate, averaged: see [`LeastRate`].
+//! hours (bodies, either way) has a least rate, averaged: see [`MinimumRate`].
 //!
 //! Only the peer's time counts. From the end of a head until a body is wanted or an answer begins, the server is at work and
 //! nothing runs; when it makes the peer wait later on (its disk, its own rate limit, a listing that is slow to come) it says
-//! [`pause`](Patience::pause).
+//! [`pause`](Timeouts::pause).
 //!
 //! # Order of calls
 //!
-//! [`handshake_done`](Patience::handshake_done) (at once without TLS). For each request
-//! [`head_begun`](Patience::head_begun) with its first byte, [`head_done`](Patience::head_done), and then, in whatever order it comes
-//! about, [`body_begun`](Patience::body_begun) when the body is first asked for, [`body_bytes`](Patience::body_bytes) and
-//! [`body_done`](Patience::body_done) (also for one that is dropped unread), [`response_begun`](Patience::response_begun),
-//! [`sent`](Patience::sent) and [`response_done`](Patience::response_done). Each beginning has one end. Where requests overlap, as in
+//! [`handshake_done`](Timeouts::handshake_done) (at once without TLS). For each request
+//! [`head_begun`](Timeouts::head_begun) with its first byte, [`head_done`](Timeouts::head_done), and then, in whatever order it comes
+//! about, [`body_begun`](Timeouts::body_begun) when the body is first asked for, [`body_bytes`](Timeouts::body_bytes) and
+//! [`body_done`](Timeouts::body_done) (also for one that is dropped unread), [`response_begun`](Timeouts::response_begun),
+//! [`sent`](Timeouts::sent) and [`response_done`](Timeouts::response_done). Each beginning has one end. Where requests overlap, as in
 //! HTTP/2 or when an answer comes before its request's body is there, they are counted, and the rates are those of all together.
 //!
 //! # The driver
@@ -32,20 +32,20 @@
 //! [`Duration::MAX`] is no deadline: nothing to arm.
 //!
 //! What a socket takes is not what a peer takes. The kernel's buffer may hold megabytes, and it reports room in large steps: a slow,
-//! honest reader seems to stand still for minutes. Let [`sent`](Patience::sent) count what left the buffer (bytes written, less
+//! honest reader seems to stand still for minutes. Let [`sent`](Timeouts::sent) count what left the buffer (bytes written, less
 //! those that `SIOCOUTQ` says are still in it), which need only be asked when the timer fires, right before the verdict.
 //!
-//! What to do with the tired: to [`Tired::Head`] and [`Tired::SlowBody`] a 408 may be said if no answer has begun, then close; with
+//! What to do with the tired: to [`TimeoutKind::Head`] and [`TimeoutKind::SlowBody`] a 408 may be said if no answer has begun, then close; with
 //! all others close at once.
 
 use std::time::Duration;
 
-use super::least_rate::LeastRate;
-use super::limits::{PatienceOptions, Tired};
+use super::least_rate::MinimumRate;
+use super::limits::{TimeoutKind, TimeoutOptions};
 
 /// What a peer is waited for while no request is under way.
 #[derive(Debug, Clone, Copy)]
-enum Awaited {
+enum IdleWait {
     Handshake,
     Request,
     Head,
@@ -55,11 +55,11 @@ enum Awaited {
 ///
 /// Inside, time stands still while the server has paused it; so a pause moves every deadline and nothing else.
 #[derive(Debug, Clone)]
-pub struct Patience {
+pub struct Timeouts {
     /// Limits.
-    options: PatienceOptions,
+    options: TimeoutOptions,
     /// What for, while no request is under way.
-    awaited: Awaited,
+    awaited: IdleWait,
     /// Since when.
     since: Duration,
     /// A head began before the last exchange was over: pipelined. Its time begins when that one ends.
@@ -71,9 +71,9 @@ pub struct Patience {
     /// Answers under way.
     responses: u32,
     /// How bodies come, while there are any.
-    body: LeastRate,
+    body: MinimumRate,
     /// How answers are taken, while there are any.
-    reader: LeastRate,
+    reader: MinimumRate,
     /// Pauses that are not over: in HTTP/2 several exchanges may wait for the server.
     pauses: u32,
     /// When the first of them began, by the caller's time.
@@ -82,20 +82,20 @@ pub struct Patience {
     lost: Duration,
 }
 
-impl Patience {
+impl Timeouts {
     /// For a connection that came about at `now`. A handshake is waited for.
     #[must_use]
-    pub fn new(options: PatienceOptions, now: Duration) -> Self {
+    pub fn new(options: TimeoutOptions, now: Duration) -> Self {
         Self {
             options,
-            awaited: Awaited::Handshake,
+            awaited: IdleWait::Handshake,
             since: now,
             head_is_early: false,
             exchanges: 0,
             bodies: 0,
             responses: 0,
-            body: LeastRate::default(),
-            reader: LeastRate::default(),
+            body: MinimumRate::default(),
+            reader: MinimumRate::default(),
             pauses: 0,
             paused_at: Duration::ZERO,
             lost: Duration::ZERO,
@@ -104,7 +104,7 @@ impl Patience {
 
     /// The TLS handshake is done, or there is none.
     pub fn handshake_done(&mut self, now: Duration) {
-        self.awaited = Awaited::Request;
+        self.awaited = IdleWait::Request;
         self.since = self.clock(now);
     }
 
@@ -112,15 +112,15 @@ impl Patience {
     pub fn head_begun(&mut self, now: Duration) {
         if !self.is_quiet() {
             self.head_is_early = true;
-        } else if !matches!(self.awaited, Awaited::Head) {
-            self.awaited = Awaited::Head;
+        } else if !matches!(self.awaited, IdleWait::Head) {
+            self.awaited = IdleWait::Head;
             self.since = self.clock(now);
         }
     }
 
     /// A request's head is whole; from here on the server is at work.
     pub fn head_done(&mut self) {
-        self.awaited = Awaited::Request;
+        self.awaited = IdleWait::Request;
         self.head_is_early = false;
         self.exchanges = self.exchanges.saturating_add(1);
     }
@@ -164,7 +164,7 @@ impl Patience {
         self.settle_down(now);
     }
 
-    /// The server makes the peer wait: until [`Patience::resume`] no time passes. Pauses may overlap.
+    /// The server makes the peer wait: until [`Timeouts::resume`] no time passes. Pauses may overlap.
     pub fn pause(&mut self, now: Duration) {
         if self.pauses == 0 {
             self.paused_at = now;
@@ -172,7 +172,7 @@ impl Patience {
         self.pauses = self.pauses.saturating_add(1);
     }
 
-    /// The peer's turn again, when this was called as often as [`Patience::pause`].
+    /// The peer's turn again, when this was called as often as [`Timeouts::pause`].
     pub fn resume(&mut self, now: Duration) {
         if self.pauses == 1 {
             self.lost = self.lost.saturating_add(now.saturating_sub(self.paused_at));
@@ -181,7 +181,7 @@ impl Patience {
     }
 
     /// When a verdict is worth asking for; [`Duration::MAX`] if nothing is waited for. Bytes that came move it only in
-    /// [`Patience::verdict`].
+    /// [`Timeouts::verdict`].
     #[must_use]
     pub fn deadline(&self) -> Duration {
         if self.pauses > 0 {
@@ -190,8 +190,8 @@ impl Patience {
         self.nearest().0.saturating_add(self.lost)
     }
 
-    /// Whether the peer has been waited for long enough, and for what. `None` means that [`Patience::deadline`] lies ahead.
-    pub fn verdict(&mut self, now: Duration) -> Option<Tired> {
+    /// Whether the peer has been waited for long enough, and for what. `None` means that [`Timeouts::deadline`] lies ahead.
+    pub fn verdict(&mut self, now: Duration) -> Option<TimeoutKind> {
         if self.pauses > 0 {
             return None;
         }
@@ -211,21 +211,21 @@ impl Patience {
     /// Whether no request is under way, nor the head of one.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.is_quiet() && matches!(self.awaited, Awaited::Request)
+        self.is_quiet() && matches!(self.awaited, IdleWait::Request)
     }
 
-    /// The deadline that comes first, and what it is of, by the clock of [`Patience::clock`].
-    fn nearest(&self) -> (Duration, Tired) {
+    /// The deadline that comes first, and what it is of, by the clock of [`Timeouts::clock`].
+    fn nearest(&self) -> (Duration, TimeoutKind) {
         let options = &self.options;
         if self.is_quiet() {
             let (limit, tired) = match self.awaited {
-                Awaited::Handshake => (options.handshake, Tired::Handshake),
-                Awaited::Request => (options.idle, Tired::Idle),
-                Awaited::Head => (options.head, Tired::Head),
+                IdleWait::Handshake => (options.handshake, TimeoutKind::Handshake),
+                IdleWait::Request => (options.idle, TimeoutKind::Idle),
+                IdleWait::Head => (options.head, TimeoutKind::Head),
             };
             return (until(self.since.saturating_add(limit), limit), tired);
         }
-        let stock = |open: u32, rate: &LeastRate| {
+        let stock = |open: u32, rate: &MinimumRate| {
             if open > 0 {
                 until(rate.empty_at(), options.grace)
             } else {
@@ -235,9 +235,9 @@ impl Patience {
         let body = stock(self.bodies, &self.body);
         let reader = stock(self.responses, &self.reader);
         if body <= reader {
-            (body, Tired::SlowBody)
+            (body, TimeoutKind::SlowBody)
         } else {
-            (reader, Tired::SlowReader)
+            (reader, TimeoutKind::SlowReader)
         }
     }
 
@@ -251,9 +251,9 @@ impl Patience {
         if self.is_quiet() {
             let is_early = std::mem::take(&mut self.head_is_early);
             self.awaited = if is_early {
-                Awaited::Head
+                IdleWait::Head
             } else {
-                Awaited::Request
+                IdleWait::Request
             };
             self.since = self.clock(now);
         }

@@ -9,7 +9,7 @@ fn s(seconds: f64) -> Duration {
 
 /// What happens at a connection.
 #[derive(Debug, Clone, Copy)]
-enum Event {
+enum TimeoutEvent {
     HandshakeDone,
     HeadBegun,
     HeadDone,
@@ -22,20 +22,20 @@ enum Event {
     Pause,
     Resume,
 }
-use Event::*;
+use TimeoutEvent::*;
 
 /// A driver as the documentation has it: one timer, armed late.
-struct Driver {
-    patience: Patience,
+struct TimeoutDriver {
+    patience: Timeouts,
     armed: Duration,
     /// How often the timer was armed.
     arms: usize,
 }
 
-impl Driver {
+impl TimeoutDriver {
     /// A connection that comes about at 0.
-    fn new(options: PatienceOptions) -> Self {
-        let patience = Patience::new(options, Duration::ZERO);
+    fn new(options: TimeoutOptions) -> Self {
+        let patience = Timeouts::new(options, Duration::ZERO);
         let armed = patience.deadline();
         Self {
             patience,
@@ -45,14 +45,14 @@ impl Driver {
     }
 
     /// One without TLS, idle.
-    fn plain(options: PatienceOptions) -> Self {
+    fn plain(options: TimeoutOptions) -> Self {
         let mut driver = Self::new(options);
         assert_eq!(driver.on(Duration::ZERO, HandshakeDone), None);
         driver
     }
 
     /// Lets time pass. When the peer was given up, and why.
-    fn pass(&mut self, until: Duration) -> Option<(Duration, Tired)> {
+    fn pass(&mut self, until: Duration) -> Option<(Duration, TimeoutKind)> {
         while self.armed <= until && self.armed < Duration::MAX {
             let now = self.armed;
             if let Some(tired) = self.patience.verdict(now) {
@@ -66,7 +66,7 @@ impl Driver {
     }
 
     /// Lets time pass until something happens.
-    fn on(&mut self, now: Duration, event: Event) -> Option<(Duration, Tired)> {
+    fn on(&mut self, now: Duration, event: TimeoutEvent) -> Option<(Duration, TimeoutKind)> {
         if let Some(end) = self.pass(now) {
             return Some(end);
         }
@@ -92,7 +92,7 @@ impl Driver {
     }
 
     /// Several things at one moment.
-    fn all(&mut self, now: Duration, events: &[Event]) {
+    fn all(&mut self, now: Duration, events: &[TimeoutEvent]) {
         for event in events {
             assert_eq!(self.on(now, *event), None, "{event:?} at {now:?}");
         }
@@ -103,8 +103,8 @@ impl Driver {
         &mut self,
         step: Duration,
         (from, until): (Duration, Duration),
-        event: Event,
-    ) -> Option<(Duration, Tired)> {
+        event: TimeoutEvent,
+    ) -> Option<(Duration, TimeoutKind)> {
         let mut now = from;
         while now < until {
             if let Some(end) = self.on(now, event) {
@@ -120,69 +120,69 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 #[test]
 fn d9_a_handshake_that_does_not_end() {
-    let mut driver = Driver::new(PatienceOptions::default());
-    assert_eq!(driver.pass(HOUR), Some((s(10.0), Tired::Handshake)));
+    let mut driver = TimeoutDriver::new(TimeoutOptions::default());
+    assert_eq!(driver.pass(HOUR), Some((s(10.0), TimeoutKind::Handshake)));
 }
 
 #[test]
 fn d9_an_idle_peer_before_the_first_request_and_after_the_last() {
-    let mut driver = Driver::new(PatienceOptions::default());
+    let mut driver = TimeoutDriver::new(TimeoutOptions::default());
     driver.all(s(3.0), &[HandshakeDone]);
-    assert_eq!(driver.pass(HOUR), Some((s(78.0), Tired::Idle)));
+    assert_eq!(driver.pass(HOUR), Some((s(78.0), TimeoutKind::Idle)));
 
-    let mut driver = Driver::plain(PatienceOptions::default());
+    let mut driver = TimeoutDriver::plain(TimeoutOptions::default());
     driver.all(s(20.0), &[HeadBegun, HeadDone, ResponseBegun, Sent(100)]);
     driver.all(s(21.0), &[ResponseDone]);
-    assert_eq!(driver.pass(HOUR), Some((s(96.0), Tired::Idle)));
+    assert_eq!(driver.pass(HOUR), Some((s(96.0), TimeoutKind::Idle)));
 }
 
 #[test]
 fn d9_slowloris_gains_nothing_by_a_byte_now_and_then() {
-    let mut driver = Driver::plain(PatienceOptions::default());
+    let mut driver = TimeoutDriver::plain(TimeoutOptions::default());
     let end = driver.every(s(1.0), (s(70.0), HOUR), HeadBegun);
-    assert_eq!(end, Some((s(85.0), Tired::Head)));
+    assert_eq!(end, Some((s(85.0), TimeoutKind::Head)));
 }
 
 #[test]
 fn d9_one_byte_a_second_of_body_is_cut_soon_after_the_grace() {
-    let mut driver = Driver::plain(PatienceOptions::default());
+    let mut driver = TimeoutDriver::plain(TimeoutOptions::default());
     driver.all(s(5.0), &[HeadBegun, HeadDone, BodyBegun]);
     let (at, tired) = driver.every(s(1.0), (s(5.5), HOUR), BodyBytes(1)).unwrap();
-    assert_eq!(tired, Tired::SlowBody);
+    assert_eq!(tired, TimeoutKind::SlowBody);
     assert!(at >= s(35.0) && at < s(36.0), "{at:?}");
 }
 
 #[test]
 fn d9_a_body_that_never_begins_is_cut_after_the_grace() {
-    let mut driver = Driver::plain(PatienceOptions::default());
+    let mut driver = TimeoutDriver::plain(TimeoutOptions::default());
     driver.all(s(5.0), &[HeadBegun, HeadDone, BodyBegun]);
-    assert_eq!(driver.pass(HOUR), Some((s(35.0), Tired::SlowBody)));
+    assert_eq!(driver.pass(HOUR), Some((s(35.0), TimeoutKind::SlowBody)));
 }
 
 #[test]
 fn d9_a_fast_beginning_does_not_pay_for_a_long_silence() {
-    let mut driver = Driver::plain(PatienceOptions::default());
+    let mut driver = TimeoutDriver::plain(TimeoutOptions::default());
     driver.all(s(0.0), &[HeadBegun, HeadDone, BodyBegun]);
     driver.all(s(1.0), &[BodyBytes(1 << 40)]);
     let (at, tired) = driver.pass(HOUR).unwrap();
-    assert_eq!(tired, Tired::SlowBody);
+    assert_eq!(tired, TimeoutKind::SlowBody);
     assert!(s(31.0) <= at && at <= s(61.0), "{at:?}");
 }
 
 #[test]
 fn d9_a_reader_that_never_reads() {
-    let mut driver = Driver::plain(PatienceOptions::default());
+    let mut driver = TimeoutDriver::plain(TimeoutOptions::default());
     driver.all(s(0.0), &[HeadBegun, HeadDone, ResponseBegun]);
     // What fits into the socket's buffer goes, and then no more.
     driver.all(s(0.1), &[Sent(4 << 20)]);
     let (at, tired) = driver.pass(HOUR).unwrap();
-    assert_eq!(tired, Tired::SlowReader);
+    assert_eq!(tired, TimeoutKind::SlowReader);
     assert!(s(30.1) <= at && at <= s(60.1), "{at:?}");
 }
 
 #[test]
 fn d9_a_slow_but_honest_mobile_client_is_not_cut() {
-    let mut driver = Driver::plain(PatienceOptions::default());
+    let mut driver = TimeoutDriver::plain(TimeoutOptions::default());
     driver.all(s(0.0), &[HeadBegun, HeadDone, BodyBegun, ResponseBegun]);
     let mut now = 0.0;
     // 1 KB a second both ways, and a tunnel of 25 seconds a minute.
@@ -198,7 +198,7 @@ fn d9_a_slow_but_honest_mobile_client_is_not_cut() {
 
 #[test]
 fn d9_the_servers_own_work_does_not_count() {
-    let mut driver = Driver::plain(PatienceOptions::default());
+    let mut driver = TimeoutDriver::plain(TimeoutOptions::default());
     // An hour between a head and the answer.
     driver.all(s(0.0), &[HeadBegun, HeadDone]);
     driver.all(s(3600.0), &[BodyBegun]);
@@ -206,28 +206,31 @@ fn d9_the_servers_own_work_does_not_count() {
     driver.all(s(7000.0), &[Resume]);
     driver.all(s(7200.0), &[Resume]);
     // 10 of its 30 seconds were gone.
-    assert_eq!(driver.pass(s(20_000.0)), Some((s(7220.0), Tired::SlowBody)));
+    assert_eq!(
+        driver.pass(s(20_000.0)),
+        Some((s(7220.0), TimeoutKind::SlowBody))
+    );
 }
 
 #[test]
 fn what_begins_in_a_pause_begins_at_its_end() {
-    let mut driver = Driver::plain(PatienceOptions::default());
+    let mut driver = TimeoutDriver::plain(TimeoutOptions::default());
     driver.all(s(1.0), &[HeadBegun, HeadDone, Pause]);
     driver.all(s(50.0), &[ResponseBegun]);
     driver.all(s(100.0), &[Resume]);
-    assert_eq!(driver.pass(HOUR), Some((s(130.0), Tired::SlowReader)));
+    assert_eq!(driver.pass(HOUR), Some((s(130.0), TimeoutKind::SlowReader)));
 }
 
 #[test]
 fn a_resume_too_many_changes_nothing() {
-    let mut driver = Driver::plain(PatienceOptions::default());
+    let mut driver = TimeoutDriver::plain(TimeoutOptions::default());
     driver.all(s(10.0), &[Resume]);
-    assert_eq!(driver.pass(HOUR), Some((s(75.0), Tired::Idle)));
+    assert_eq!(driver.pass(HOUR), Some((s(75.0), TimeoutKind::Idle)));
 }
 
 #[test]
 fn d9_pipelined_requests_in_http1s_order() {
-    let mut driver = Driver::plain(PatienceOptions::default());
+    let mut driver = TimeoutDriver::plain(TimeoutOptions::default());
     driver.all(s(1.0), &[HeadBegun, HeadDone, ResponseBegun]);
     // The beginning of the next head came with the first; its time begins when it can be read.
     driver.all(s(2.0), &[HeadBegun]);
@@ -237,43 +240,43 @@ fn d9_pipelined_requests_in_http1s_order() {
     driver.all(s(34.0), &[HeadDone, ResponseBegun, Sent(1), ResponseDone]);
     driver.all(s(35.0), &[HeadBegun, HeadDone, ResponseBegun, HeadBegun]);
     driver.all(s(36.0), &[ResponseDone]);
-    assert_eq!(driver.pass(HOUR), Some((s(51.0), Tired::Head)));
+    assert_eq!(driver.pass(HOUR), Some((s(51.0), TimeoutKind::Head)));
 }
 
 #[test]
 fn d9_an_answer_before_the_bodys_end_leaves_the_body_under_watch() {
-    let mut driver = Driver::plain(PatienceOptions::default());
+    let mut driver = TimeoutDriver::plain(TimeoutOptions::default());
     driver.all(s(0.0), &[HeadBegun, HeadDone, BodyBegun, ResponseBegun]);
     driver.all(s(1.0), &[Sent(100), ResponseDone]);
-    assert_eq!(driver.pass(HOUR), Some((s(30.0), Tired::SlowBody)));
+    assert_eq!(driver.pass(HOUR), Some((s(30.0), TimeoutKind::SlowBody)));
 
-    let mut driver = Driver::plain(PatienceOptions::default());
+    let mut driver = TimeoutDriver::plain(TimeoutOptions::default());
     driver.all(s(0.0), &[HeadBegun, HeadDone, BodyBegun, ResponseBegun]);
     driver.all(s(1.0), &[Sent(100), ResponseDone]);
     driver.all(s(2.0), &[BodyDone]);
-    assert_eq!(driver.pass(HOUR), Some((s(77.0), Tired::Idle)));
+    assert_eq!(driver.pass(HOUR), Some((s(77.0), TimeoutKind::Idle)));
 }
 
 #[test]
 fn d9_answers_that_overlap_are_watched_until_the_last() {
-    let mut driver = Driver::plain(PatienceOptions::default());
+    let mut driver = TimeoutDriver::plain(TimeoutOptions::default());
     driver.all(s(0.0), &[HeadDone, HeadDone, ResponseBegun, ResponseBegun]);
     driver.all(s(10.0), &[Sent(1 << 20), ResponseDone]);
     let (at, tired) = driver.pass(HOUR).unwrap();
-    assert_eq!(tired, Tired::SlowReader);
+    assert_eq!(tired, TimeoutKind::SlowReader);
     assert!(s(40.0) <= at && at <= s(70.0), "{at:?}");
 }
 
 #[test]
 fn zero_is_no_limit() {
-    let none = PatienceOptions {
+    let none = TimeoutOptions {
         handshake: Duration::ZERO,
         head: Duration::ZERO,
         idle: Duration::ZERO,
         grace: Duration::ZERO,
-        ..PatienceOptions::default()
+        ..TimeoutOptions::default()
     };
-    let mut driver = Driver::new(none);
+    let mut driver = TimeoutDriver::new(none);
     assert_eq!(driver.pass(HOUR), None);
     driver.all(HOUR, &[HandshakeDone]);
     assert_eq!(driver.pass(HOUR * 2), None);
@@ -288,21 +291,21 @@ fn zero_is_no_limit() {
 
 #[test]
 fn without_a_rate_only_standing_still_counts() {
-    let options = PatienceOptions {
+    let options = TimeoutOptions {
         body_rate: 0,
-        ..PatienceOptions::default()
+        ..TimeoutOptions::default()
     };
-    let mut driver = Driver::plain(options);
+    let mut driver = TimeoutDriver::plain(options);
     driver.all(s(0.0), &[HeadBegun, HeadDone, BodyBegun]);
     assert_eq!(driver.every(s(29.0), (s(29.0), HOUR), BodyBytes(1)), None);
     let (at, tired) = driver.pass(HOUR * 2).unwrap();
-    assert_eq!(tired, Tired::SlowBody);
+    assert_eq!(tired, TimeoutKind::SlowBody);
     assert!(at <= HOUR + s(60.0));
 }
 
 #[test]
 fn a_busy_connection_arms_its_timer_seldom() {
-    let mut driver = Driver::plain(PatienceOptions::default());
+    let mut driver = TimeoutDriver::plain(TimeoutOptions::default());
     for request in 0..60_000_u32 {
         let now = s(f64::from(request) * 0.01);
         driver.all(now, &[HeadBegun, HeadDone, ResponseBegun, Sent(1000)]);
@@ -314,7 +317,7 @@ fn a_busy_connection_arms_its_timer_seldom() {
 
 #[test]
 fn a_time_that_is_a_little_old_does_no_harm() {
-    let mut patience = Patience::new(PatienceOptions::default(), s(100.0));
+    let mut patience = Timeouts::new(TimeoutOptions::default(), s(100.0));
     patience.handshake_done(s(99.0));
     patience.pause(s(98.0));
     patience.resume(s(97.0));
@@ -323,34 +326,34 @@ fn a_time_that_is_a_little_old_does_no_harm() {
 }
 
 /// A stretch of a body: the peer's pause, the server's, and the bytes after both.
-type Stretch = (u64, u64, u64);
+type BodyInterval = (u64, u64, u64);
 
 const MILLI: u64 = 1_000_000;
 
-fn any_stretch() -> impl Strategy<Value = Stretch> {
+fn any_stretch() -> impl Strategy<Value = BodyInterval> {
     let gap = prop_oneof![8 => 0u64..2000, 1 => 0u64..20_000];
     let pause = prop_oneof![3 => Just(0u64), 1 => 0u64..30_000];
     let bytes = prop_oneof![Just(0u64), Just(1), 0u64..300, 0u64..5000];
     (gap, pause, bytes)
 }
 
-fn options(grace: Duration, rate: u64) -> PatienceOptions {
-    PatienceOptions {
+fn options(grace: Duration, rate: u64) -> TimeoutOptions {
+    TimeoutOptions {
         grace,
         body_rate: rate,
         reader_rate: rate,
-        ..PatienceOptions::default()
+        ..TimeoutOptions::default()
     }
 }
 
 /// What a peer did by the clock that the server does not pause: when its bytes came.
-struct Model {
+struct TimeoutModel {
     /// Nanoseconds, bytes; sorted.
     came: Vec<(u64, u64)>,
     rate: u64,
 }
 
-impl Model {
+impl TimeoutModel {
     /// Whether some stretch that ends at `now`, from the beginning or from right after some bytes, was longer than `grace` and the
     /// time its bytes may take.
     fn was_slow(&self, now: u64, grace: u64) -> bool {
@@ -370,16 +373,16 @@ impl Model {
 
 /// Plays a body, of a request or of an answer: when it was cut, by the unpaused clock; the model; and when all was played.
 fn play(
-    options: PatienceOptions,
-    stretches: &[Stretch],
+    options: TimeoutOptions,
+    stretches: &[BodyInterval],
     is_body: bool,
     looks: bool,
-) -> (Option<u64>, Model, u64) {
-    let mut driver = Driver::plain(options);
+) -> (Option<u64>, TimeoutModel, u64) {
+    let mut driver = TimeoutDriver::plain(options);
     let begun = if is_body { BodyBegun } else { ResponseBegun };
     driver.all(Duration::ZERO, &[HeadBegun, HeadDone, begun]);
     let (mut now, mut lost) = (0, 0);
-    let mut model = Model {
+    let mut model = TimeoutModel {
         came: vec![],
         rate: options.body_rate,
     };
@@ -448,7 +451,7 @@ proptest! {
             Just(ResponseBegun), any::<u64>().prop_map(Sent), Just(ResponseDone), Just(Pause), Just(Resume),
         ]), 0..60),
     ) {
-        let mut driver = Driver::new(PatienceOptions::default());
+        let mut driver = TimeoutDriver::new(TimeoutOptions::default());
         let mut now = Duration::ZERO;
         for (gap, event) in events {
             now += Duration::from_millis(gap);
@@ -462,7 +465,7 @@ proptest! {
     fn d9_exchanges_that_go_on_are_never_cut(
         exchanges in prop::collection::vec((0u64..74_000, 0u64..14_000, 0u64..29_000, 0u64..29_000, 0u64..3_600_000), 0..30),
     ) {
-        let mut driver = Driver::plain(PatienceOptions::default());
+        let mut driver = TimeoutDriver::plain(TimeoutOptions::default());
         let mut now = Duration::ZERO;
         for (idle, head, body, reader, work) in exchanges {
             let steps = [

@@ -42,7 +42,7 @@ impl Default for RangeLimits {
 
 /// Which bytes are sent. Ranges are never empty and never reach beyond the end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Selection {
+pub enum RangeSelection {
     /// All of them, as if there were no Range: 200.
     Whole,
     /// One range: 206 with Content-Range.
@@ -57,35 +57,35 @@ pub enum Selection {
 ///
 /// A Range that stands in two lines is malformed, since it is no list field (14.2), and so ignored.
 #[must_use]
-pub fn select(headers: &HeaderMap, len: u64, limits: &RangeLimits) -> Selection {
+pub fn select(headers: &HeaderMap, len: u64, limits: &RangeLimits) -> RangeSelection {
     let mut lines = headers.get_all(RANGE).iter();
     match (lines.next(), lines.next()) {
         (Some(line), None) => select_value(line.as_bytes(), len, limits),
-        _ => Selection::Whole,
+        _ => RangeSelection::Whole,
     }
 }
 
 /// [`select`], by a Range's value alone.
 #[must_use]
-pub fn select_value(value: &[u8], len: u64, limits: &RangeLimits) -> Selection {
+pub fn select_value(value: &[u8], len: u64, limits: &RangeLimits) -> RangeSelection {
     if len == 0 {
-        return Selection::Whole;
+        return RangeSelection::Whole;
     }
     match read(value, len, limits) {
         Some(parts) => parts.selection(len, limits),
-        None => Selection::Whole,
+        None => RangeSelection::Whole,
     }
 }
 
 /// The parts that exist; `None` for a value that is malformed, of another unit or too long a list.
-fn read(value: &[u8], len: u64, limits: &RangeLimits) -> Option<Parts> {
+fn read(value: &[u8], len: u64, limits: &RangeLimits) -> Option<SelectedRanges> {
     let value = value.trim_ascii();
     let equals = value.iter().position(|byte| *byte == b'=')?;
     let (unit, set) = (&value[..equals], &value[equals + 1..]);
     if !unit.eq_ignore_ascii_case(b"bytes") {
         return None;
     }
-    let mut parts = Parts::default();
+    let mut parts = SelectedRanges::default();
     let mut is_empty = true;
     for (index, member) in set.split(|byte| *byte == b',').enumerate() {
         if index >= limits.ranges {
@@ -95,7 +95,7 @@ fn read(value: &[u8], len: u64, limits: &RangeLimits) -> Option<Parts> {
         let member = member.trim_ascii();
         if !member.is_empty() {
             is_empty = false;
-            Spec::read(member)?
+            RangeSpec::read(member)?
                 .within(len)
                 .into_iter()
                 .for_each(|range| parts.push(range));
@@ -106,14 +106,14 @@ fn read(value: &[u8], len: u64, limits: &RangeLimits) -> Option<Parts> {
 
 /// One member of the list (14.1.1).
 #[derive(Clone, Copy)]
-enum Spec {
+enum RangeSpec {
     /// `A-B`, or `A-`, which is taken for `A-` and the largest number.
     From { first: u64, last: u64 },
     /// `-N`: so many bytes at the end.
     Last(u64),
 }
 
-impl Spec {
+impl RangeSpec {
     fn read(member: &[u8]) -> Option<Self> {
         let dash = member.iter().position(|byte| *byte == b'-')?;
         let (first, last) = (&member[..dash], &member[dash + 1..]);
@@ -154,7 +154,7 @@ fn number(digits: &[u8]) -> Option<u64> {
 
 /// What was asked for and exists, as it will be sent.
 #[derive(Default)]
-struct Parts {
+struct SelectedRanges {
     /// The only part: one needs no allocation. Empty once there are two.
     one: Option<Range<u64>>,
     /// All of them, if there are two or more.
@@ -163,7 +163,7 @@ struct Parts {
     overlaps: usize,
 }
 
-impl Parts {
+impl SelectedRanges {
     fn so_far(&mut self) -> &mut [Range<u64>] {
         if self.many.is_empty() {
             self.one.as_mut_slice()
@@ -192,16 +192,16 @@ impl Parts {
         }
     }
 
-    fn selection(mut self, len: u64, limits: &RangeLimits) -> Selection {
+    fn selection(mut self, len: u64, limits: &RangeLimits) -> RangeSelection {
         let lengths = self.so_far().iter().map(|part| part.end - part.start);
         let total = lengths.fold(0, u64::saturating_add);
         if self.overlaps > limits.overlaps || total > len {
-            return Selection::Whole;
+            return RangeSelection::Whole;
         }
         match self.one {
-            Some(range) => Selection::One(range),
-            None if self.many.is_empty() => Selection::Unsatisfiable,
-            None => Selection::Many(self.many),
+            Some(range) => RangeSelection::One(range),
+            None if self.many.is_empty() => RangeSelection::Unsatisfiable,
+            None => RangeSelection::Many(self.many),
         }
     }
 }

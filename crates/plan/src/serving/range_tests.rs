@@ -4,12 +4,12 @@ use super::*;
 use http::HeaderValue;
 use proptest::prelude::*;
 
-fn asked(value: &str, len: u64) -> Selection {
+fn asked(value: &str, len: u64) -> RangeSelection {
     select_value(value.as_bytes(), len, &RangeLimits::default())
 }
 
-fn many(ranges: &[Range<u64>]) -> Selection {
-    Selection::Many(ranges.to_vec())
+fn many(ranges: &[Range<u64>]) -> RangeSelection {
+    RangeSelection::Many(ranges.to_vec())
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn d7_single_open_and_suffix() {
         ("bytes=,, 7-8 ,", 7..9),
         ("bytes=0007-0008", 7..9),
     ] {
-        assert_eq!(asked(value, 1000), Selection::One(range), "{value}");
+        assert_eq!(asked(value, 1000), RangeSelection::One(range), "{value}");
     }
 }
 
@@ -39,9 +39,9 @@ fn d7_what_does_not_exist_is_refused_and_dropped_among_others() {
         "bytes=-0",
         "bytes=-0,2000-",
     ] {
-        assert_eq!(asked(value, 1000), Selection::Unsatisfiable, "{value}");
+        assert_eq!(asked(value, 1000), RangeSelection::Unsatisfiable, "{value}");
     }
-    assert_eq!(asked("bytes=2000-,3-4,-0", 1000), Selection::One(3..5));
+    assert_eq!(asked("bytes=2000-,3-4,-0", 1000), RangeSelection::One(3..5));
     assert_eq!(asked("bytes=3-4,2000-,9-9", 1000), many(&[3..5, 9..10]));
 }
 
@@ -70,16 +70,22 @@ fn d7_malformed_and_other_units_are_ignored() {
         "bytes=0-1,9-8",
         "bytes=2000-,9-8",
     ] {
-        assert_eq!(asked(value, 1000), Selection::Whole, "{value}");
+        assert_eq!(asked(value, 1000), RangeSelection::Whole, "{value}");
     }
 }
 
 #[test]
 fn d7_many_keep_their_order_and_only_neighbours_are_joined() {
     assert_eq!(asked("bytes=900-,0-9", 1000), many(&[900..1000, 0..10]));
-    assert_eq!(asked("bytes=0-99,100-199", 1000), Selection::One(0..200));
-    assert_eq!(asked("bytes=0-99,50-199", 1000), Selection::One(0..200));
-    assert_eq!(asked("bytes=0-99,20-29", 1000), Selection::One(0..100));
+    assert_eq!(
+        asked("bytes=0-99,100-199", 1000),
+        RangeSelection::One(0..200)
+    );
+    assert_eq!(
+        asked("bytes=0-99,50-199", 1000),
+        RangeSelection::One(0..200)
+    );
+    assert_eq!(asked("bytes=0-99,20-29", 1000), RangeSelection::One(0..100));
     // Behind a gap, and before the earlier one.
     assert_eq!(asked("bytes=0-99,101-199", 1000), many(&[0..100, 101..200]));
     assert_eq!(asked("bytes=100-199,0-99", 1000), many(&[100..200, 0..100]));
@@ -93,14 +99,14 @@ fn d7_overlaps_beyond_the_rfcs_two_are_answered_whole() {
     );
     assert_eq!(
         asked("bytes=500-509,0-9,505-514,5-14,508-520", 1000),
-        Selection::Whole
+        RangeSelection::Whole
     );
-    assert_eq!(asked("bytes=0-9,0-9,0-9,0-9", 1000), Selection::Whole);
+    assert_eq!(asked("bytes=0-9,0-9,0-9,0-9", 1000), RangeSelection::Whole);
 }
 
 #[test]
 fn d7_more_than_the_whole_is_answered_whole() {
-    assert_eq!(asked("bytes=1-,0-", 1000), Selection::Whole);
+    assert_eq!(asked("bytes=1-,0-", 1000), RangeSelection::Whole);
     // Exactly the whole, in another order, is what was asked for.
     assert_eq!(asked("bytes=500-,0-499", 1000), many(&[500..1000, 0..500]));
 }
@@ -113,12 +119,12 @@ fn d7_a_thousand_ranges_are_answered_whole() {
             .collect();
         asked(&format!("bytes={}", members.join(",")), 1 << 20)
     };
-    assert!(matches!(list(100), Selection::Many(parts) if parts.len() == 100));
-    assert_eq!(list(101), Selection::Whole);
-    assert_eq!(list(1000), Selection::Whole);
+    assert!(matches!(list(100), RangeSelection::Many(parts) if parts.len() == 100));
+    assert_eq!(list(101), RangeSelection::Whole);
+    assert_eq!(list(1000), RangeSelection::Whole);
     assert_eq!(
         asked(&format!("bytes=0-1{}", ",".repeat(1000)), 1000),
-        Selection::Whole
+        RangeSelection::Whole
     );
 }
 
@@ -131,26 +137,26 @@ fn d7_limits_can_forbid_multipart_and_ranges() {
         };
         select_value(value.as_bytes(), 1000, &limits)
     };
-    assert_eq!(ask(1, "bytes=0-1"), Selection::One(0..2));
-    assert_eq!(ask(1, "bytes=0-1,5-6"), Selection::Whole);
-    assert_eq!(ask(0, "bytes=0-1"), Selection::Whole);
+    assert_eq!(ask(1, "bytes=0-1"), RangeSelection::One(0..2));
+    assert_eq!(ask(1, "bytes=0-1,5-6"), RangeSelection::Whole);
+    assert_eq!(ask(0, "bytes=0-1"), RangeSelection::Whole);
 }
 
 #[test]
 fn d7_two_lines_are_malformed_and_none_is_the_whole() {
     let mut headers = HeaderMap::new();
     let limits = RangeLimits::default();
-    assert_eq!(select(&headers, 1000, &limits), Selection::Whole);
+    assert_eq!(select(&headers, 1000, &limits), RangeSelection::Whole);
     headers.append(RANGE, HeaderValue::from_static("bytes=0-1"));
-    assert_eq!(select(&headers, 1000, &limits), Selection::One(0..2));
+    assert_eq!(select(&headers, 1000, &limits), RangeSelection::One(0..2));
     headers.append(RANGE, HeaderValue::from_static("bytes=0-1"));
-    assert_eq!(select(&headers, 1000, &limits), Selection::Whole);
+    assert_eq!(select(&headers, 1000, &limits), RangeSelection::Whole);
 }
 
 #[test]
 fn d7_an_empty_file_is_sent_whole() {
     for value in ["bytes=0-", "bytes=-5", "bytes=-0", "bytes=0-0,1-1"] {
-        assert_eq!(asked(value, 0), Selection::Whole, "{value}");
+        assert_eq!(asked(value, 0), RangeSelection::Whole, "{value}");
     }
 }
 
@@ -163,18 +169,18 @@ fn d7_numbers_beyond_64_bits_lie_beyond_every_end() {
         "18446744073709552616".into(),
     ] {
         let ask = |value: String| asked(&value, 1001);
-        assert_eq!(ask(format!("bytes=5-{huge}")), Selection::One(5..1001));
-        assert_eq!(ask(format!("bytes=-{huge}")), Selection::One(0..1001));
-        assert_eq!(ask(format!("bytes={huge}-")), Selection::Unsatisfiable);
+        assert_eq!(ask(format!("bytes=5-{huge}")), RangeSelection::One(5..1001));
+        assert_eq!(ask(format!("bytes=-{huge}")), RangeSelection::One(0..1001));
+        assert_eq!(ask(format!("bytes={huge}-")), RangeSelection::Unsatisfiable);
         let both = format!("bytes={huge}-{huge}");
         assert_eq!(
             select_value(both.as_bytes(), u64::MAX, &RangeLimits::default()),
-            Selection::Unsatisfiable
+            RangeSelection::Unsatisfiable
         );
     }
     assert_eq!(
         asked("bytes=18446744073709551614-18446744073709551615", u64::MAX),
-        Selection::One(u64::MAX - 1..u64::MAX)
+        RangeSelection::One(u64::MAX - 1..u64::MAX)
     );
 }
 
@@ -183,13 +189,13 @@ const SIZE: u64 = 40;
 
 /// A member of the list as the model sees it, and as it is written.
 #[derive(Debug, Clone, Copy)]
-enum Member {
+enum ModelRange {
     Between(u64, u64),
     From(u64),
     Last(u64),
 }
 
-impl Member {
+impl ModelRange {
     fn text(self) -> String {
         match self {
             Self::Between(first, last) => format!("{first}-{last}"),
@@ -214,19 +220,19 @@ impl Member {
     }
 }
 
-fn any_member() -> impl Strategy<Value = Member> {
+fn any_member() -> impl Strategy<Value = ModelRange> {
     prop_oneof![
-        6 => (0..SIZE + 5, 0u64..12).prop_map(|(first, more)| Member::Between(first, first + more)),
-        1 => (0..SIZE + 5, 0..SIZE + 5).prop_map(|(first, last)| Member::Between(first, last)),
-        1 => (0..SIZE + 5).prop_map(Member::From),
-        1 => (0..SIZE + 5).prop_map(Member::Last),
+        6 => (0..SIZE + 5, 0u64..12).prop_map(|(first, more)| ModelRange::Between(first, first + more)),
+        1 => (0..SIZE + 5, 0..SIZE + 5).prop_map(|(first, last)| ModelRange::Between(first, last)),
+        1 => (0..SIZE + 5).prop_map(ModelRange::From),
+        1 => (0..SIZE + 5).prop_map(ModelRange::Last),
     ]
 }
 
 /// What must be sent, byte by byte: lists of bytes, joined where one begins within or right behind the one before it.
-fn model(members: &[Member], limits: &RangeLimits) -> Selection {
+fn model(members: &[ModelRange], limits: &RangeLimits) -> RangeSelection {
     if members.len() > limits.ranges || !members.iter().all(|member| member.is_valid()) {
-        return Selection::Whole;
+        return RangeSelection::Whole;
     }
     let (mut seen, mut overlaps) = (Vec::new(), 0);
     let mut parts: Vec<Vec<u64>> = Vec::new();
@@ -245,16 +251,16 @@ fn model(members: &[Member], limits: &RangeLimits) -> Selection {
     }
     let total: usize = parts.iter().map(Vec::len).sum();
     if overlaps > limits.overlaps || total as u64 > SIZE {
-        return Selection::Whole;
+        return RangeSelection::Whole;
     }
     let ranges: Vec<_> = parts
         .iter()
         .map(|part| part[0]..part[part.len() - 1] + 1)
         .collect();
     match &ranges[..] {
-        [] => Selection::Unsatisfiable,
-        [one] => Selection::One(one.clone()),
-        _ => Selection::Many(ranges),
+        [] => RangeSelection::Unsatisfiable,
+        [one] => RangeSelection::One(one.clone()),
+        _ => RangeSelection::Many(ranges),
     }
 }
 
@@ -271,12 +277,12 @@ proptest! {
     fn d7_no_value_makes_it_panic_or_send_more_than_there_is(value in r"(bytes=)?[-0-9, ]{0,60}|.{0,20}", len in prop_oneof![0u64..100, any::<u64>()]) {
         let limits = RangeLimits::default();
         let parts = match select_value(value.as_bytes(), len, &limits) {
-            Selection::One(range) => vec![range],
-            Selection::Many(ranges) => {
+            RangeSelection::One(range) => vec![range],
+            RangeSelection::Many(ranges) => {
                 prop_assert!(ranges.len() >= 2);
                 ranges
             }
-            Selection::Whole | Selection::Unsatisfiable => vec![],
+            RangeSelection::Whole | RangeSelection::Unsatisfiable => vec![],
         };
         prop_assert!(parts.len() <= limits.ranges);
         prop_assert!(parts.iter().all(|part| part.start < part.end && part.end <= len));

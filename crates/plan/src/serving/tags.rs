@@ -9,7 +9,7 @@ use crate::validator::EntityTag;
 
 /// What a field that lists entity tags says.
 #[derive(Debug, Clone)]
-pub(super) enum Tags {
+pub(super) enum EntityTagList {
     /// `*`: whatever there is.
     Any,
     /// A list, perhaps an empty one.
@@ -23,14 +23,14 @@ pub(super) enum Tags {
 
 /// What a list has to say about one tag.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct EntityTagMatch {
     /// A member that can be read matches.
     pub(super) matches: bool,
     /// A member cannot be read: a tag without quotes, or a `*` among others.
     pub(super) malformed: bool,
 }
 
-impl Tags {
+impl EntityTagList {
     /// The field's value; `None` where there is no such field.
     pub(super) fn parse(headers: &HeaderMap, name: HeaderName) -> Option<Self> {
         let mut lines = headers.get_all(name).iter();
@@ -43,8 +43,8 @@ impl Tags {
     }
 
     /// Looks for a member for which `same` holds. `*` is not looked for here: it matches what exists, with or without a tag.
-    pub(super) fn find(&self, same: impl Fn(&EntityTag) -> bool) -> Found {
-        let mut found = Found::default();
+    pub(super) fn find(&self, same: impl Fn(&EntityTag) -> bool) -> EntityTagMatch {
+        let mut found = EntityTagMatch::default();
         let Self::Listed { first, more } = self else {
             return found;
         };

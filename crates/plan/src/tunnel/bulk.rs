@@ -9,7 +9,7 @@
 
 /// How bytes go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Road {
+pub enum CopyMethod {
     /// Read into a buffer, and written from it.
     #[default]
     Copy,
@@ -34,19 +34,19 @@ const GATHERED: u32 = 512 << 10;
 
 /// What is known of one direction.
 #[derive(Debug, Clone, Default)]
-pub struct Bulk {
+pub struct BulkDetector {
     /// The road that it is on.
-    road: Road,
+    road: CopyMethod,
     /// In a row: fills of the buffer on the one road, small moves on the other.
     row: u8,
     /// Bytes that have gone through the pipe without a pause.
     gone: u64,
 }
 
-impl Bulk {
+impl BulkDetector {
     /// The road for the next bytes.
     #[must_use]
-    pub fn road(&self) -> Road {
+    pub fn road(&self) -> CopyMethod {
         self.road
     }
 
@@ -64,11 +64,11 @@ impl Bulk {
     /// So many bytes came, of as many as there was room for.
     pub fn moved(&mut self, bytes: usize, room: usize) {
         let (counts, limit, other) = match self.road {
-            Road::Copy => (bytes >= room, FULL, Road::Splice),
-            Road::Splice => (bytes < LITTLE, SMALL, Road::Copy),
+            CopyMethod::Copy => (bytes >= room, FULL, CopyMethod::Splice),
+            CopyMethod::Splice => (bytes < LITTLE, SMALL, CopyMethod::Copy),
         };
         self.row = if counts { self.row + 1 } else { 0 };
-        if self.road == Road::Splice {
+        if self.road == CopyMethod::Splice {
             self.gone = self.gone.saturating_add(bytes as u64);
         }
         if self.row >= limit {
@@ -95,20 +95,20 @@ mod tests {
 
     #[test]
     fn a_buffer_that_keeps_filling_wants_a_pipe() {
-        let mut bulk = Bulk::default();
+        let mut bulk = BulkDetector::default();
         bulk.moved(ROOM, ROOM);
         bulk.moved(ROOM - 1, ROOM);
         bulk.moved(ROOM, ROOM);
-        assert_eq!(bulk.road(), Road::Copy, "not in a row");
+        assert_eq!(bulk.road(), CopyMethod::Copy, "not in a row");
         bulk.moved(ROOM, ROOM);
-        assert_eq!(bulk.road(), Road::Splice);
+        assert_eq!(bulk.road(), CopyMethod::Splice);
     }
 
     #[test]
     fn what_stays_small_goes_back_and_what_is_small_once_does_not() {
-        let mut bulk = Bulk {
-            road: Road::Splice,
-            ..Bulk::default()
+        let mut bulk = BulkDetector {
+            road: CopyMethod::Splice,
+            ..BulkDetector::default()
         };
         for _ in 0..100 {
             for _ in 1..SMALL {
@@ -116,18 +116,18 @@ mod tests {
             }
             bulk.moved(LITTLE, ROOM);
         }
-        assert_eq!(bulk.road(), Road::Splice);
+        assert_eq!(bulk.road(), CopyMethod::Splice);
         for _ in 0..SMALL {
             bulk.moved(LITTLE - 1, ROOM);
         }
-        assert_eq!(bulk.road(), Road::Copy);
+        assert_eq!(bulk.road(), CopyMethod::Copy);
     }
 
     #[test]
     fn much_is_left_to_gather_until_it_pauses() {
-        let mut bulk = Bulk {
-            road: Road::Splice,
-            ..Bulk::default()
+        let mut bulk = BulkDetector {
+            road: CopyMethod::Splice,
+            ..BulkDetector::default()
         };
         let moves = MUCH / ROOM as u64;
         for _ in 1..moves {
@@ -137,20 +137,20 @@ mod tests {
         bulk.moved(ROOM, ROOM);
         assert_eq!(bulk.low_water(), GATHERED);
         bulk.paused();
-        assert_eq!((bulk.low_water(), bulk.road()), (1, Road::Splice));
+        assert_eq!((bulk.low_water(), bulk.road()), (1, CopyMethod::Splice));
     }
 
     #[test]
     fn without_a_pipe_it_begins_anew() {
-        let mut bulk = Bulk {
-            road: Road::Splice,
+        let mut bulk = BulkDetector {
+            road: CopyMethod::Splice,
             row: 3,
             gone: MUCH,
         };
         bulk.forbid();
         assert_eq!(
             (bulk.road(), bulk.row, bulk.low_water()),
-            (Road::Copy, 0, 1)
+            (CopyMethod::Copy, 0, 1)
         );
     }
 
@@ -158,10 +158,10 @@ mod tests {
         /// A direction that never fills its buffer never takes a pipe.
         #[test]
         fn chatter_is_copied(sizes in prop::collection::vec(0usize..ROOM, 0..200)) {
-            let mut bulk = Bulk::default();
+            let mut bulk = BulkDetector::default();
             for size in sizes {
                 bulk.moved(size, ROOM);
-                prop_assert_eq!(bulk.road(), Road::Copy);
+                prop_assert_eq!(bulk.road(), CopyMethod::Copy);
             }
         }
     }

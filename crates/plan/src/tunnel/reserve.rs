@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// How many, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ReserveOptions {
+pub struct WarmPoolOptions {
     /// So many stand ready.
     pub ready: usize,
     /// The longest that one may wait to be used.
@@ -26,8 +26,8 @@ const REFUSED: Duration = Duration::from_secs(600);
 
 /// What is ready and under way.
 #[derive(Debug, Clone)]
-pub struct Reserve {
-    options: ReserveOptions,
+pub struct WarmPoolPlan {
+    options: WarmPoolOptions,
     /// Attempts under way.
     opening: usize,
     /// Whether the last attempt that ended has brought a connection.
@@ -38,10 +38,10 @@ pub struct Reserve {
     rest: Duration,
 }
 
-impl Reserve {
+impl WarmPoolPlan {
     /// None is there yet.
     #[must_use]
-    pub fn new(options: ReserveOptions) -> Self {
+    pub fn new(options: WarmPoolOptions) -> Self {
         Self {
             options,
             opening: 0,
@@ -109,8 +109,8 @@ mod tests {
 
     use super::*;
 
-    fn reserve(ready: usize) -> Reserve {
-        Reserve::new(ReserveOptions {
+    fn reserve(ready: usize) -> WarmPoolPlan {
+        WarmPoolPlan::new(WarmPoolOptions {
             ready,
             longest: Duration::from_secs(30),
         })

@@ -12,7 +12,7 @@ const HELD: Duration = Duration::from_secs(30);
 
 /// A way to a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum UpstreamRoute {
     /// By the proxies of this number.
     By(usize),
     /// By none.
@@ -21,7 +21,7 @@ pub enum Way {
 
 /// Why a way led nowhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Setback {
+pub enum RouteFailure {
     /// The proxy could not be reached, or is none.
     Away,
     /// It was reached, and gave no answer in its time.
@@ -34,21 +34,23 @@ pub enum Setback {
     Target,
 }
 
-impl Setback {
+impl RouteFailure {
     /// Whether another way is worth a try.
     #[must_use]
-    pub fn leads_on(self, to: Way) -> bool {
+    pub fn leads_on(self, to: UpstreamRoute) -> bool {
         match (self, to) {
-            (Self::Away | Self::Slow, _) | (Self::Unreachable, Way::By(_)) => true,
+            (Self::Away | Self::Slow, _) | (Self::Unreachable, UpstreamRoute::By(_)) => true,
             // The proxy was there: straight is for when it is not.
-            (Self::Unreachable, Way::Straight) | (Self::Refused | Self::Target, _) => false,
+            (Self::Unreachable, UpstreamRoute::Straight) | (Self::Refused | Self::Target, _) => {
+                false
+            }
         }
     }
 }
 
 /// The ways that there are.
 #[derive(Debug, Clone)]
-pub struct Ways {
+pub struct UpstreamRoutes {
     /// Until when each of the proxies comes last.
     held: Vec<Duration>,
     /// The one that worked last.
@@ -57,7 +59,7 @@ pub struct Ways {
     straight: bool,
 }
 
-impl Ways {
+impl UpstreamRoutes {
     /// As many proxies, and perhaps the way without any of them. Without proxies there is only that.
     #[must_use]
     pub fn new(proxies: usize, straight: bool) -> Self {
@@ -70,18 +72,18 @@ impl Ways {
 
     /// All ways, each once, in the order in which to try them at `now`.
     #[must_use]
-    pub fn order(&self, now: Duration) -> Vec<Way> {
+    pub fn order(&self, now: Duration) -> Vec<UpstreamRoute> {
         let count = self.held.len();
         let round = (0..count).map(|n| (self.kept + n) % count);
         let (held, free): (Vec<usize>, Vec<usize>) = round.partition(|way| self.held[*way] > now);
-        let straight = self.straight.then_some(Way::Straight);
-        let by = |ways: Vec<usize>| ways.into_iter().map(Way::By);
+        let straight = self.straight.then_some(UpstreamRoute::Straight);
+        let by = |ways: Vec<usize>| ways.into_iter().map(UpstreamRoute::By);
         by(free).chain(straight).chain(by(held)).collect()
     }
 
     /// A way led to a target.
-    pub fn worked(&mut self, way: Way) {
-        if let Way::By(number) = way
+    pub fn worked(&mut self, way: UpstreamRoute) {
+        if let UpstreamRoute::By(number) = way
             && let Some(held) = self.held.get_mut(number)
         {
             *held = Duration::ZERO;
@@ -90,8 +92,8 @@ impl Ways {
     }
 
     /// A way led nowhere.
-    pub fn failed(&mut self, way: Way, setback: Setback, now: Duration) {
-        if let (Way::By(number), Setback::Away) = (way, setback)
+    pub fn failed(&mut self, way: UpstreamRoute, setback: RouteFailure, now: Duration) {
+        if let (UpstreamRoute::By(number), RouteFailure::Away) = (way, setback)
             && let Some(held) = self.held.get_mut(number)
         {
             *held = now + HELD;
@@ -115,49 +117,96 @@ mod tests {
 
     #[test]
     fn the_one_that_worked_is_kept_until_it_fails() {
-        let mut ways = Ways::new(3, false);
-        assert_eq!(ways.order(NOW), [Way::By(0), Way::By(1), Way::By(2)]);
-        ways.failed(Way::By(0), Setback::Away, NOW);
-        assert_eq!(ways.order(NOW), [Way::By(1), Way::By(2), Way::By(0)]);
-        ways.worked(Way::By(1));
+        let mut ways = UpstreamRoutes::new(3, false);
+        assert_eq!(
+            ways.order(NOW),
+            [
+                UpstreamRoute::By(0),
+                UpstreamRoute::By(1),
+                UpstreamRoute::By(2)
+            ]
+        );
+        ways.failed(UpstreamRoute::By(0), RouteFailure::Away, NOW);
+        assert_eq!(
+            ways.order(NOW),
+            [
+                UpstreamRoute::By(1),
+                UpstreamRoute::By(2),
+                UpstreamRoute::By(0)
+            ]
+        );
+        ways.worked(UpstreamRoute::By(1));
         let later = NOW + HELD;
-        assert_eq!(ways.order(later), [Way::By(1), Way::By(2), Way::By(0)]);
-        ways.failed(Way::By(1), Setback::Away, later);
-        assert_eq!(ways.order(later), [Way::By(2), Way::By(0), Way::By(1)]);
+        assert_eq!(
+            ways.order(later),
+            [
+                UpstreamRoute::By(1),
+                UpstreamRoute::By(2),
+                UpstreamRoute::By(0)
+            ]
+        );
+        ways.failed(UpstreamRoute::By(1), RouteFailure::Away, later);
+        assert_eq!(
+            ways.order(later),
+            [
+                UpstreamRoute::By(2),
+                UpstreamRoute::By(0),
+                UpstreamRoute::By(1)
+            ]
+        );
     }
 
     #[test]
     fn straight_comes_after_proxies_that_may_be_there_and_before_those_that_are_not() {
-        let mut ways = Ways::new(2, true);
-        assert_eq!(ways.order(NOW), [Way::By(0), Way::By(1), Way::Straight]);
-        ways.failed(Way::By(0), Setback::Away, NOW);
-        assert_eq!(ways.order(NOW), [Way::By(1), Way::Straight, Way::By(0)]);
-        ways.failed(Way::By(1), Setback::Away, NOW);
-        ways.worked(Way::Straight);
-        assert_eq!(ways.order(NOW)[0], Way::Straight);
+        let mut ways = UpstreamRoutes::new(2, true);
+        assert_eq!(
+            ways.order(NOW),
+            [
+                UpstreamRoute::By(0),
+                UpstreamRoute::By(1),
+                UpstreamRoute::Straight
+            ]
+        );
+        ways.failed(UpstreamRoute::By(0), RouteFailure::Away, NOW);
+        assert_eq!(
+            ways.order(NOW),
+            [
+                UpstreamRoute::By(1),
+                UpstreamRoute::Straight,
+                UpstreamRoute::By(0)
+            ]
+        );
+        ways.failed(UpstreamRoute::By(1), RouteFailure::Away, NOW);
+        ways.worked(UpstreamRoute::Straight);
+        assert_eq!(ways.order(NOW)[0], UpstreamRoute::Straight);
         // It is not kept.
-        assert_eq!(ways.order(NOW + HELD)[0], Way::By(0));
-        assert_eq!(Ways::new(0, false).order(NOW), [Way::Straight]);
+        assert_eq!(ways.order(NOW + HELD)[0], UpstreamRoute::By(0));
+        assert_eq!(
+            UpstreamRoutes::new(0, false).order(NOW),
+            [UpstreamRoute::Straight]
+        );
     }
 
     #[test]
     fn only_one_that_is_away_is_held() {
-        use Setback::{Refused, Slow, Target, Unreachable};
+        use RouteFailure::{Refused, Slow, Target, Unreachable};
         for setback in [Slow, Unreachable, Refused, Target] {
-            let mut ways = Ways::new(2, false);
-            ways.failed(Way::By(0), setback, NOW);
-            assert_eq!(ways.order(NOW)[0], Way::By(0), "{setback:?}");
+            let mut ways = UpstreamRoutes::new(2, false);
+            ways.failed(UpstreamRoute::By(0), setback, NOW);
+            assert_eq!(ways.order(NOW)[0], UpstreamRoute::By(0), "{setback:?}");
         }
     }
 
     #[test]
     fn a_refusal_is_not_gone_around() {
-        let leads = |setback: Setback| [Way::By(1), Way::Straight].map(|to| setback.leads_on(to));
-        assert_eq!(leads(Setback::Away), [true, true]);
-        assert_eq!(leads(Setback::Slow), [true, true]);
-        assert_eq!(leads(Setback::Unreachable), [true, false]);
-        assert_eq!(leads(Setback::Refused), [false, false]);
-        assert_eq!(leads(Setback::Target), [false, false]);
+        let leads = |setback: RouteFailure| {
+            [UpstreamRoute::By(1), UpstreamRoute::Straight].map(|to| setback.leads_on(to))
+        };
+        assert_eq!(leads(RouteFailure::Away), [true, true]);
+        assert_eq!(leads(RouteFailure::Slow), [true, true]);
+        assert_eq!(leads(RouteFailure::Unreachable), [true, false]);
+        assert_eq!(leads(RouteFailure::Refused), [false, false]);
+        assert_eq!(leads(RouteFailure::Target), [false, false]);
     }
 
     #[test]
@@ -175,27 +224,27 @@ mod tests {
             straight: bool,
             happened in prop::collection::vec((0usize..8, 0u8..5, 0u64..100), 0..30),
         ) {
-            let mut ways = Ways::new(count, straight);
+            let mut ways = UpstreamRoutes::new(count, straight);
             let mut now = Duration::ZERO;
             for (number, what, seconds) in happened {
                 now += Duration::from_secs(seconds);
-                let way = if number < 6 { Way::By(number) } else { Way::Straight };
+                let way = if number < 6 { UpstreamRoute::By(number) } else { UpstreamRoute::Straight };
                 match what {
                     0 => ways.worked(way),
-                    1 => ways.failed(way, Setback::Slow, now),
-                    2 => ways.failed(way, Setback::Refused, now),
-                    _ => ways.failed(way, Setback::Away, now),
+                    1 => ways.failed(way, RouteFailure::Slow, now),
+                    2 => ways.failed(way, RouteFailure::Refused, now),
+                    _ => ways.failed(way, RouteFailure::Away, now),
                 }
                 let mut order = ways.order(now);
                 // As soon as time has passed, none is held.
                 let rested = ways.order(now + HELD);
                 prop_assert_eq!(rested.len(), order.len());
                 if count > 0 {
-                    prop_assert!(rested[0] != Way::Straight);
+                    prop_assert!(rested[0] != UpstreamRoute::Straight);
                 }
-                order.sort_by_key(|way| match way { Way::By(number) => *number, Way::Straight => usize::MAX });
-                let mut all: Vec<Way> = (0..count).map(Way::By).collect();
-                all.extend((straight || count == 0).then_some(Way::Straight));
+                order.sort_by_key(|way| match way { UpstreamRoute::By(number) => *number, UpstreamRoute::Straight => usize::MAX });
+                let mut all: Vec<UpstreamRoute> = (0..count).map(UpstreamRoute::By).collect();
+                all.extend((straight || count == 0).then_some(UpstreamRoute::Straight));
                 prop_assert_eq!(order, all);
             }
         }

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use haul_plan::dispatch::{DispatchOptions, Limit};
+use haul_plan::dispatch::{HostConnectionLimit, JobDispatcherOptions};
 
-use crate::batch_world::{Ask, Fate, Outcome, World, drawn, ms, run, us};
+use crate::batch_world::{
+    SimulatedBatchOutcome, SimulatedHosts, SimulatedRequest, SimulatedResult, drawn, ms, run, us,
+};
 
 /// A server that works on so many requests at once, each for so long, behind a link.
-struct Server {
+struct SimulatedServer {
     /// There and back.
     latency: Duration,
     /// Round trips to make a connection.
@@ -21,7 +23,7 @@ struct Server {
     bytes: u64,
 }
 
-impl Server {
+impl SimulatedServer {
     fn new(latency: Duration, workers: usize, service: Duration) -> Self {
         Self {
             latency,
@@ -35,8 +37,8 @@ impl Server {
     }
 }
 
-impl World for Server {
-    fn ask(&mut self, ask: Ask) -> Fate {
+impl SimulatedHosts for SimulatedServer {
+    fn ask(&mut self, ask: SimulatedRequest) -> SimulatedResult {
         let made = if ask.cold { self.handshake } else { 0 };
         let arrives = ask.now + self.latency * made + self.latency / 2;
         let worker = self.workers.iter_mut().min().unwrap();
@@ -45,7 +47,7 @@ impl World for Server {
         let slowed = 1.0 + self.crowding * ask.beside as f64;
         *worker = arrives.max(*worker) + self.service.mul_f64(spread * slowed);
         let head = *worker + self.latency / 2 - ask.now;
-        Fate::File {
+        SimulatedResult::File {
             head,
             body: Duration::ZERO,
             bytes: self.bytes,
@@ -61,18 +63,26 @@ fn one_host(jobs: usize) -> impl Iterator<Item = u32> {
     std::iter::repeat_n(0, jobs)
 }
 
-fn fixed(number: usize) -> DispatchOptions {
-    DispatchOptions {
-        per_host: Limit::Fixed(number),
+fn fixed(number: usize) -> JobDispatcherOptions {
+    JobDispatcherOptions {
+        per_host: HostConnectionLimit::Fixed(number),
         total: 1024,
-        ..DispatchOptions::default()
+        ..JobDispatcherOptions::default()
     }
 }
 
 /// How much longer the number found takes than the best of some that are told.
 #[track_caller]
-fn against_the_best(server: impl Fn() -> Server, jobs: usize, numbers: &[usize]) -> (f64, Outcome) {
-    let found = run(&mut server(), DispatchOptions::default(), one_host(jobs));
+fn against_the_best(
+    server: impl Fn() -> SimulatedServer,
+    jobs: usize,
+    numbers: &[usize],
+) -> (f64, SimulatedBatchOutcome) {
+    let found = run(
+        &mut server(),
+        JobDispatcherOptions::default(),
+        one_host(jobs),
+    );
     assert_eq!(found.done, jobs);
     let best = numbers
         .iter()
@@ -87,7 +97,7 @@ const NUMBERS: [usize; 7] = [2, 4, 8, 16, 32, 64, 128];
 #[test]
 fn twenty_thousand_small_files_on_loopback() {
     // Two requests keep it half busy, eight wholly: 0.3 seconds in all.
-    let server = || Server::new(us(60), 4, us(60));
+    let server = || SimulatedServer::new(us(60), 4, us(60));
     let (ratio, found) = against_the_best(server, 20_000, &NUMBERS);
     assert!(ratio < 1.05, "{ratio:.3} {found:?}");
     assert!(found.reached[1].unwrap() < ms(20), "{:?}", found.reached);
@@ -95,9 +105,9 @@ fn twenty_thousand_small_files_on_loopback() {
 
 #[test]
 fn a_server_that_one_request_keeps_busy_is_not_crowded() {
-    let server = || Server {
+    let server = || SimulatedServer {
         crowding: 0.02,
-        ..Server::new(us(20), 1, us(50))
+        ..SimulatedServer::new(us(20), 1, us(50))
     };
     let (ratio, _) = against_the_best(server, 20_000, &NUMBERS);
     assert!(ratio < 1.10, "{ratio:.3}");
@@ -105,11 +115,15 @@ fn a_server_that_one_request_keeps_busy_is_not_crowded() {
 
 #[test]
 fn a_link_of_50_ms_is_filled_within_a_few_round_trips() {
-    let server = || Server {
+    let server = || SimulatedServer {
         handshake: 2,
-        ..Server::new(ms(50), 64, ms(1))
+        ..SimulatedServer::new(ms(50), 64, ms(1))
     };
-    let found = run(&mut server(), DispatchOptions::default(), one_host(2_000));
+    let found = run(
+        &mut server(),
+        JobDispatcherOptions::default(),
+        one_host(2_000),
+    );
     let best = run(&mut server(), fixed(64), one_host(2_000));
     // Two steps of four round trips each: two for the handshake, one for the first answer, one to see what it brings.
     assert!(
@@ -125,12 +139,16 @@ fn a_link_of_50_ms_is_filled_within_a_few_round_trips() {
 
 #[test]
 fn a_host_that_multiplexes_gets_as_many_as_it_takes_at_once() {
-    let server = || Server {
+    let server = || SimulatedServer {
         handshake: 2,
         streams: Some(128),
-        ..Server::new(ms(50), 1000, ms(1))
+        ..SimulatedServer::new(ms(50), 1000, ms(1))
     };
-    let found = run(&mut server(), DispatchOptions::default(), one_host(2_000));
+    let found = run(
+        &mut server(),
+        JobDispatcherOptions::default(),
+        one_host(2_000),
+    );
     assert_eq!(found.of_one, 128);
     let best = run(&mut server(), fixed(128), one_host(2_000));
     // Sixteen round trips at best, and one to see that it does.
@@ -144,7 +162,7 @@ fn a_host_that_multiplexes_gets_as_many_as_it_takes_at_once() {
 
 #[test]
 fn c8_many_requests_at_once_are_obeyed_and_do_not_collapse() {
-    let server = || Server::new(ms(5), 10, ms(1));
+    let server = || SimulatedServer::new(ms(5), 10, ms(1));
     let mut times = [20, 100, 1000].map(|number| {
         let outcome = run(&mut server(), fixed(number), one_host(20_000));
         assert_eq!(outcome.of_one, number);
@@ -158,20 +176,20 @@ fn c8_many_requests_at_once_are_obeyed_and_do_not_collapse() {
 }
 
 /// Takes so many at once, and answers 429 to the others.
-struct Choosy {
+struct LimitingServer {
     takes: usize,
     /// When those that it works on are through.
     busy: Vec<Duration>,
 }
 
-impl World for Choosy {
-    fn ask(&mut self, ask: Ask) -> Fate {
+impl SimulatedHosts for LimitingServer {
+    fn ask(&mut self, ask: SimulatedRequest) -> SimulatedResult {
         self.busy.retain(|until| *until > ask.now);
         if self.busy.len() >= self.takes {
-            return Fate::Refused(ms(20), None);
+            return SimulatedResult::Refused(ms(20), None);
         }
         self.busy.push(ask.now + ms(40));
-        Fate::File {
+        SimulatedResult::File {
             head: ms(40),
             body: Duration::ZERO,
             bytes: 4096,
@@ -181,8 +199,8 @@ impl World for Choosy {
 
 #[test]
 fn an_origin_that_answers_429_beyond_four_at_once_gets_four() {
-    for options in [DispatchOptions::default(), fixed(16)] {
-        let mut choosy = Choosy {
+    for options in [JobDispatcherOptions::default(), fixed(16)] {
+        let mut choosy = LimitingServer {
             takes: 4,
             busy: Vec::new(),
         };
@@ -197,18 +215,22 @@ fn an_origin_that_answers_429_beyond_four_at_once_gets_four() {
 #[test]
 fn an_origin_that_refuses_one_in_a_hundred_at_random_loses_next_to_nothing() {
     let mut requests = 0;
-    let mut world = |_: Ask| {
+    let mut world = |_: SimulatedRequest| {
         requests += 1;
         if drawn(3, requests) < 0.01 {
-            return Fate::Refused(ms(5), Some(ms(1000)));
+            return SimulatedResult::Refused(ms(5), Some(ms(1000)));
         }
-        Fate::File {
+        SimulatedResult::File {
             head: ms(10),
             body: Duration::ZERO,
             bytes: 4096,
         }
     };
-    let outcome = run(&mut world, DispatchOptions::default(), one_host(20_000));
+    let outcome = run(
+        &mut world,
+        JobDispatcherOptions::default(),
+        one_host(20_000),
+    );
     assert_eq!(outcome.done, 20_000);
     // Sixteen at once take twelve and a half seconds.
     assert!(outcome.time < ms(14_500), "{outcome:?}");
@@ -216,17 +238,17 @@ fn an_origin_that_refuses_one_in_a_hundred_at_random_loses_next_to_nothing() {
 
 #[test]
 fn an_origin_that_refuses_everything_for_a_while_is_hardly_asked() {
-    let mut world = |ask: Ask| {
+    let mut world = |ask: SimulatedRequest| {
         if (ms(500)..ms(20_500)).contains(&ask.now) {
-            return Fate::Refused(ms(10), Some(ms(3000)));
+            return SimulatedResult::Refused(ms(10), Some(ms(3000)));
         }
-        Fate::File {
+        SimulatedResult::File {
             head: ms(10),
             body: Duration::ZERO,
             bytes: 4096,
         }
     };
-    let outcome = run(&mut world, DispatchOptions::default(), one_host(2_000));
+    let outcome = run(&mut world, JobDispatcherOptions::default(), one_host(2_000));
     assert_eq!(outcome.done, 2_000);
     assert!(outcome.refusals < 50, "{outcome:?}");
     assert!(outcome.time < ms(32_000), "{outcome:?}");
@@ -235,20 +257,20 @@ fn an_origin_that_refuses_everything_for_a_while_is_hardly_asked() {
 #[test]
 fn small_files_go_on_beside_large_ones() {
     // One in a hundred is large and takes ten seconds.
-    let mut world = |ask: Ask| {
+    let mut world = |ask: SimulatedRequest| {
         if ask.job.is_multiple_of(100) {
-            return Fate::Large {
+            return SimulatedResult::Large {
                 head: ms(10),
                 body: ms(10_000),
             };
         }
-        Fate::File {
+        SimulatedResult::File {
             head: ms(10),
             body: Duration::ZERO,
             bytes: 1024,
         }
     };
-    let outcome = run(&mut world, DispatchOptions::default(), one_host(1_000));
+    let outcome = run(&mut world, JobDispatcherOptions::default(), one_host(1_000));
     assert_eq!(outcome.done, 1_000);
     // All ten large ones run side by side, and none of the small ones waits for one.
     assert!(outcome.time < ms(12_000), "{outcome:?}");
@@ -258,16 +280,16 @@ fn small_files_go_on_beside_large_ones() {
 fn nothing_but_large_files_is_a_few_at_a_time() {
     let mut running = std::collections::VecDeque::new();
     let mut most = 0;
-    let mut world = |ask: Ask| {
+    let mut world = |ask: SimulatedRequest| {
         running.retain(|until| *until > ask.now);
         running.push_back(ask.now + ms(10_010));
         most = most.max(running.len());
-        Fate::Large {
+        SimulatedResult::Large {
             head: ms(10),
             body: ms(10_000),
         }
     };
-    let outcome = run(&mut world, DispatchOptions::default(), one_host(100));
+    let outcome = run(&mut world, JobDispatcherOptions::default(), one_host(100));
     assert_eq!(outcome.done, 100);
     // Those that began before any was known to be large, and three beside them.
     assert!(most <= 7, "{most}");

@@ -2,17 +2,19 @@
 
 use std::time::Duration;
 
-use haul_plan::dispatch::{DispatchOptions, Limit};
+use haul_plan::dispatch::{HostConnectionLimit, JobDispatcherOptions};
 
-use crate::batch_world::{Ask, Fate, Outcome, drawn, ms, run};
+use crate::batch_world::{
+    SimulatedBatchOutcome, SimulatedRequest, SimulatedResult, drawn, ms, run,
+};
 
 /// Hosts that answer after 100 to 400 ms, a new connection included, but for a share that never does.
-fn many_hosts(hosts: u32, dead: f64, options: DispatchOptions) -> Outcome {
-    let mut world = |ask: Ask| {
+fn many_hosts(hosts: u32, dead: f64, options: JobDispatcherOptions) -> SimulatedBatchOutcome {
+    let mut world = |ask: SimulatedRequest| {
         if drawn(1, ask.host) < dead {
-            return Fate::Unreachable(ms(10_000));
+            return SimulatedResult::Unreachable(ms(10_000));
         }
-        Fate::File {
+        SimulatedResult::File {
             head: ms(100).mul_f64(1.0 + 3.0 * drawn(2, ask.host)),
             body: ms(5),
             bytes: 4096,
@@ -23,7 +25,7 @@ fn many_hosts(hosts: u32, dead: f64, options: DispatchOptions) -> Outcome {
 
 /// The living take at most a tenth longer than without the dead.
 #[track_caller]
-fn the_dead_cost_little(hosts: u32, options: DispatchOptions) -> Outcome {
+fn the_dead_cost_little(hosts: u32, options: JobDispatcherOptions) -> SimulatedBatchOutcome {
     let dead = 0.05;
     let with = many_hosts(hosts, dead, options);
     let living = u32::try_from(with.done).unwrap();
@@ -42,13 +44,13 @@ fn the_dead_cost_little(hosts: u32, options: DispatchOptions) -> Outcome {
 
 #[test]
 fn c3_dead_hosts_among_ten_thousand_cost_the_living_less_than_a_tenth() {
-    let outcome = the_dead_cost_little(10_000, DispatchOptions::default());
+    let outcome = the_dead_cost_little(10_000, JobDispatcherOptions::default());
     assert_eq!(outcome.failed, 0, "the dead are refused after three tries");
 }
 
 #[test]
 fn c3_dead_hosts_among_a_million_cost_the_living_less_than_a_tenth_and_memory_stays() {
-    let options = DispatchOptions::default();
+    let options = JobDispatcherOptions::default();
     let outcome = the_dead_cost_little(1_000_000, options);
     assert!(outcome.held <= options.window);
     assert!(outcome.hosts <= options.window);
@@ -59,15 +61,15 @@ fn c3_dead_hosts_among_a_million_cost_the_living_less_than_a_tenth_and_memory_st
 fn c3_one_dead_host_holds_up_nothing_but_its_own_jobs() {
     // Sorted: the dead host's thousand come first.
     let list = (0..10_000u32).map(|n| n / 1_000);
-    let mut world = |ask: Ask| match ask.host {
-        0 => Fate::Unreachable(ms(10_000)),
-        _ => Fate::File {
+    let mut world = |ask: SimulatedRequest| match ask.host {
+        0 => SimulatedResult::Unreachable(ms(10_000)),
+        _ => SimulatedResult::File {
             head: ms(10),
             body: Duration::ZERO,
             bytes: 4096,
         },
     };
-    let outcome = run(&mut world, DispatchOptions::default(), list.clone());
+    let outcome = run(&mut world, JobDispatcherOptions::default(), list.clone());
     assert_eq!((outcome.done, outcome.refused), (9_000, 1_000));
     // Nine thousand, 64 at a time.
     assert!(outcome.done_at < ms(2_500), "{:?}", outcome.done_at);
@@ -78,16 +80,16 @@ fn c3_one_dead_host_holds_up_nothing_but_its_own_jobs() {
 
 #[test]
 fn c3_a_thousand_dead_hosts_hold_up_nothing_of_one_that_lives() {
-    let mut world = |ask: Ask| match ask.host {
-        0 => Fate::File {
+    let mut world = |ask: SimulatedRequest| match ask.host {
+        0 => SimulatedResult::File {
             head: ms(50),
             body: Duration::ZERO,
             bytes: 4096,
         },
-        _ => Fate::Unreachable(ms(10_000)),
+        _ => SimulatedResult::Unreachable(ms(10_000)),
     };
     let list = (0..20_000u32).map(|n| if n % 20 == 0 { 1 + n / 20 } else { 0 });
-    let outcome = run(&mut world, DispatchOptions::default(), list);
+    let outcome = run(&mut world, JobDispatcherOptions::default(), list);
     assert_eq!(outcome.done, 19_000);
     // A hundred and twenty-eight at a time, and a few round trips to find that number.
     assert!(outcome.done_at < ms(12_000), "{:?}", outcome.done_at);
@@ -95,14 +97,14 @@ fn c3_a_thousand_dead_hosts_hold_up_nothing_of_one_that_lives() {
 
 #[test]
 fn c3_one_slow_host_holds_up_nothing_but_its_own_jobs() {
-    let options = DispatchOptions {
+    let options = JobDispatcherOptions {
         window: 500,
-        ..DispatchOptions::default()
+        ..JobDispatcherOptions::default()
     };
     for slow in [0, 4, 9] {
         // Sorted: the slow host's thousand jobs, twice the window, are somewhere in it.
         let list = (0..10_000u32).map(|n| n / 1_000);
-        let mut world = |ask: Ask| Fate::File {
+        let mut world = |ask: SimulatedRequest| SimulatedResult::File {
             head: ms(10),
             body: if ask.host == slow { ms(2_000) } else { ms(10) },
             bytes: 4096,
@@ -118,21 +120,21 @@ fn c3_one_slow_host_holds_up_nothing_but_its_own_jobs() {
 
 #[test]
 fn a_list_of_one_host_is_read_no_further_than_it_must() {
-    let mut world = |_: Ask| Fate::File {
+    let mut world = |_: SimulatedRequest| SimulatedResult::File {
         head: ms(10),
         body: Duration::ZERO,
         bytes: 4096,
     };
-    let options = DispatchOptions {
+    let options = JobDispatcherOptions {
         window: 1_000,
-        ..DispatchOptions::default()
+        ..JobDispatcherOptions::default()
     };
     let outcome = run(&mut world, options, std::iter::repeat_n(0, 20_000));
     // Sixteen at once take 12.5 seconds; all could be read at once.
     assert!(outcome.time < ms(13_000), "{outcome:?}");
     assert!(outcome.aside < 20_000, "{outcome:?}");
     // Where all places are in use, nothing is.
-    let options = DispatchOptions {
+    let options = JobDispatcherOptions {
         total: 2,
         ..options
     };
@@ -143,13 +145,13 @@ fn a_list_of_one_host_is_read_no_further_than_it_must() {
 #[test]
 fn c3_a_huge_host_does_not_keep_others_from_their_turn() {
     // The huge host's jobs come first, and all places are few.
-    let options = DispatchOptions {
+    let options = JobDispatcherOptions {
         total: 8,
         window: 100_000,
-        ..DispatchOptions::default()
+        ..JobDispatcherOptions::default()
     };
     let list = std::iter::repeat_n(0, 20_000).chain((1..=100).flat_map(|host| [host; 10]));
-    let mut world = |_: Ask| Fate::File {
+    let mut world = |_: SimulatedRequest| SimulatedResult::File {
         head: ms(10),
         body: Duration::ZERO,
         bytes: 4096,
@@ -164,12 +166,12 @@ fn c3_a_huge_host_does_not_keep_others_from_their_turn() {
 
 #[test]
 fn hosts_that_share_few_places_keep_their_connections_warm() {
-    let options = DispatchOptions {
+    let options = JobDispatcherOptions {
         total: 4,
-        ..DispatchOptions::default()
+        ..JobDispatcherOptions::default()
     };
     let list = (0..3_200u32).map(|n| n % 100);
-    let mut world = |_: Ask| Fate::File {
+    let mut world = |_: SimulatedRequest| SimulatedResult::File {
         head: ms(10),
         body: Duration::ZERO,
         bytes: 4096,
@@ -195,11 +197,11 @@ fn hosts_that_share_few_places_keep_their_connections_warm() {
 #[test]
 fn c3_a_host_that_restarts_loses_no_job() {
     // Down from half a second on, for ten seconds: connections are refused at once.
-    let mut world = |ask: Ask| {
+    let mut world = |ask: SimulatedRequest| {
         if (ms(500)..ms(10_500)).contains(&ask.now) {
-            return Fate::Unreachable(ms(1));
+            return SimulatedResult::Unreachable(ms(1));
         }
-        Fate::File {
+        SimulatedResult::File {
             head: ms(10),
             body: Duration::ZERO,
             bytes: 4096,
@@ -207,7 +209,7 @@ fn c3_a_host_that_restarts_loses_no_job() {
     };
     let outcome = run(
         &mut world,
-        DispatchOptions::default(),
+        JobDispatcherOptions::default(),
         std::iter::repeat_n(0, 5_000),
     );
     // Jobs that are tried four times within that time fail; the others wait for it.
@@ -219,10 +221,10 @@ fn c3_a_host_that_restarts_loses_no_job() {
 #[test]
 fn a_number_of_jobs_is_never_exceeded() {
     for jobs in [1, 3, 40] {
-        let options = DispatchOptions {
+        let options = JobDispatcherOptions {
             jobs: Some(jobs),
-            per_host: Limit::Fixed(100),
-            ..DispatchOptions::default()
+            per_host: HostConnectionLimit::Fixed(100),
+            ..JobDispatcherOptions::default()
         };
         let outcome = many_hosts(300, 0.05, options);
         assert_eq!(outcome.running, jobs);

@@ -3,50 +3,53 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use haul_plan::dispatch::{Dispatch, DispatchOptions, Ended, How, Limit, Next, Ticket};
+use haul_plan::dispatch::{
+    DispatchDecision, HostConnectionLimit, JobDispatcher, JobDispatcherOptions, JobRunReport,
+    JobRunResult, JobTicket,
+};
 use proptest::prelude::*;
 
 use crate::batch_world::ms;
 
 #[derive(Debug, Clone)]
-enum Step {
+enum DispatcherStep {
     Add(u8),
     Next,
     Delivering(prop::sample::Index, Option<usize>),
     Large(prop::sample::Index),
-    Ended(prop::sample::Index, How),
-    Again(prop::sample::Index, How, u64),
+    Ended(prop::sample::Index, JobRunResult),
+    Again(prop::sample::Index, JobRunResult, u64),
     Pass(u64),
 }
 
-fn any_how() -> impl Strategy<Value = How> {
+fn any_how() -> impl Strategy<Value = JobRunResult> {
     prop_oneof![
-        4 => Just(How::Done),
-        1 => Just(How::Failed),
-        3 => Just(How::Unreachable),
+        4 => Just(JobRunResult::Done),
+        1 => Just(JobRunResult::Failed),
+        3 => Just(JobRunResult::Unreachable),
         2 => (any::<bool>(), prop::option::of(0u64..5_000))
-            .prop_map(|(busy, wait)| How::Refused { busy, wait: wait.map(ms) }),
+            .prop_map(|(busy, wait)| JobRunResult::Refused { busy, wait: wait.map(ms) }),
     ]
 }
 
-fn any_step() -> impl Strategy<Value = Step> {
+fn any_step() -> impl Strategy<Value = DispatcherStep> {
     let which = any::<prop::sample::Index>;
     prop_oneof![
-        6 => (0u8..5).prop_map(Step::Add),
-        8 => Just(Step::Next),
-        3 => (which(), prop::option::of(0usize..20)).prop_map(|(at, streams)| Step::Delivering(at, streams)),
-        1 => which().prop_map(Step::Large),
-        4 => (which(), any_how()).prop_map(|(at, how)| Step::Ended(at, how)),
-        2 => (which(), any_how(), 0u64..3_000).prop_map(|(at, how, wait)| Step::Again(at, how, wait)),
-        2 => (0u64..3_000).prop_map(Step::Pass),
-        1 => (0u64..60_000).prop_map(Step::Pass),
+        6 => (0u8..5).prop_map(DispatcherStep::Add),
+        8 => Just(DispatcherStep::Next),
+        3 => (which(), prop::option::of(0usize..20)).prop_map(|(at, streams)| DispatcherStep::Delivering(at, streams)),
+        1 => which().prop_map(DispatcherStep::Large),
+        4 => (which(), any_how()).prop_map(|(at, how)| DispatcherStep::Ended(at, how)),
+        2 => (which(), any_how(), 0u64..3_000).prop_map(|(at, how, wait)| DispatcherStep::Again(at, how, wait)),
+        2 => (0u64..3_000).prop_map(DispatcherStep::Pass),
+        1 => (0u64..60_000).prop_map(DispatcherStep::Pass),
     ]
 }
 
-fn any_options() -> impl Strategy<Value = DispatchOptions> {
+fn any_options() -> impl Strategy<Value = JobDispatcherOptions> {
     let limit = prop_oneof![
-        (0usize..10).prop_map(|max| Limit::Auto { max }),
-        (0usize..10).prop_map(Limit::Fixed),
+        (0usize..10).prop_map(|max| HostConnectionLimit::Auto { max }),
+        (0usize..10).prop_map(HostConnectionLimit::Fixed),
     ];
     (
         prop::option::of(0usize..6),
@@ -56,7 +59,7 @@ fn any_options() -> impl Strategy<Value = DispatchOptions> {
         0usize..12,
     )
         .prop_map(
-            |(jobs, per_host, (total, unknown), window, limbo)| DispatchOptions {
+            |(jobs, per_host, (total, unknown), window, limbo)| JobDispatcherOptions {
                 jobs,
                 per_host,
                 multiplexed: 12,
@@ -70,7 +73,7 @@ fn any_options() -> impl Strategy<Value = DispatchOptions> {
 
 /// A job as the model has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ModelJobPlace {
     Fresh,
     /// Not before then.
     Again(Duration),
@@ -79,25 +82,25 @@ enum Place {
 }
 
 #[derive(Debug)]
-struct Model {
-    options: DispatchOptions,
-    dispatch: Dispatch<usize>,
+struct DispatcherModel {
+    options: JobDispatcherOptions,
+    dispatch: JobDispatcher<usize>,
     now: Duration,
     /// Each job's host, and where it is.
-    jobs: Vec<(u8, Place)>,
+    jobs: Vec<(u8, ModelJobPlace)>,
     /// Tickets of jobs that run, and whether they are large.
-    running: BTreeMap<usize, (Ticket, bool)>,
+    running: BTreeMap<usize, (JobTicket, bool)>,
     /// Tickets that are no longer good.
-    stale: Vec<Ticket>,
+    stale: Vec<JobTicket>,
     /// The last fresh job that each host was given.
     last: HashMap<u8, usize>,
 }
 
-impl Model {
-    fn new(options: DispatchOptions) -> Self {
+impl DispatcherModel {
+    fn new(options: JobDispatcherOptions) -> Self {
         Self {
             options,
-            dispatch: Dispatch::new(options),
+            dispatch: JobDispatcher::new(options),
             now: Duration::ZERO,
             jobs: Vec::new(),
             running: BTreeMap::new(),
@@ -106,7 +109,7 @@ impl Model {
         }
     }
 
-    fn pick(&self, at: &prop::sample::Index) -> Option<(usize, Ticket)> {
+    fn pick(&self, at: &prop::sample::Index) -> Option<(usize, JobTicket)> {
         let running: Vec<_> = self
             .running
             .iter()
@@ -116,51 +119,51 @@ impl Model {
     }
 
     /// Takes a running job out.
-    fn over(&mut self, job: usize, place: Place) {
+    fn over(&mut self, job: usize, place: ModelJobPlace) {
         let (ticket, _) = self.running.remove(&job).unwrap();
         self.stale.push(ticket);
         self.jobs[job].1 = place;
     }
 
-    fn step(&mut self, step: &Step) {
+    fn step(&mut self, step: &DispatcherStep) {
         match step {
-            Step::Add(host) if self.dispatch.has_room() => {
+            DispatcherStep::Add(host) if self.dispatch.has_room() => {
                 let job = self.jobs.len();
-                self.jobs.push((*host, Place::Fresh));
+                self.jobs.push((*host, ModelJobPlace::Fresh));
                 self.dispatch.add(&format!("h{host}"), job, self.now);
             }
-            Step::Add(_) => {}
-            Step::Next => {
+            DispatcherStep::Add(_) => {}
+            DispatcherStep::Next => {
                 self.next();
             }
-            Step::Delivering(at, streams) => {
+            DispatcherStep::Delivering(at, streams) => {
                 if let Some((_, ticket)) = self.pick(at) {
                     self.dispatch.delivering(ticket, *streams, self.now);
                 }
             }
-            Step::Large(at) => {
+            DispatcherStep::Large(at) => {
                 if let Some((job, ticket)) = self.pick(at) {
                     self.dispatch.large(ticket, self.now);
                     self.running.insert(job, (ticket, true));
                 }
             }
-            Step::Ended(at, how) => {
+            DispatcherStep::Ended(at, how) => {
                 if let Some((job, ticket)) = self.pick(at) {
-                    let ended = Ended {
+                    let ended = JobRunReport {
                         bytes: 1000,
                         how: *how,
                     };
                     self.dispatch.ended(ticket, ended, self.now);
-                    self.over(job, Place::Over);
+                    self.over(job, ModelJobPlace::Over);
                 }
             }
-            Step::Again(at, how, wait) => {
+            DispatcherStep::Again(at, how, wait) => {
                 if let Some((job, ticket)) = self.pick(at) {
                     self.dispatch.again(ticket, job, ms(*wait), *how, self.now);
-                    self.over(job, Place::Again(self.now + ms(*wait)));
+                    self.over(job, ModelJobPlace::Again(self.now + ms(*wait)));
                 }
             }
-            Step::Pass(time) => self.now += ms(*time),
+            DispatcherStep::Pass(time) => self.now += ms(*time),
         }
         self.check();
     }
@@ -168,67 +171,73 @@ impl Model {
     /// Asks for the next job, and carries it out. What it waits for, if it waits.
     fn next(&mut self) -> Option<Option<Duration>> {
         match self.dispatch.next(self.now) {
-            Next::Run(ticket, job) => self.ran(ticket, job),
-            Next::Refuse(job, why) => {
-                assert!(matches!(self.jobs[job].1, Place::Fresh | Place::Again(_)));
+            DispatchDecision::Run(ticket, job) => self.ran(ticket, job),
+            DispatchDecision::Refuse(job, why) => {
+                assert!(matches!(
+                    self.jobs[job].1,
+                    ModelJobPlace::Fresh | ModelJobPlace::Again(_)
+                ));
                 assert!(why.failures > 0);
-                self.jobs[job].1 = Place::Over;
+                self.jobs[job].1 = ModelJobPlace::Over;
             }
-            Next::Wait(until) => {
+            DispatchDecision::Wait(until) => {
                 assert!(until.is_none_or(|until| until > self.now));
                 return Some(until);
             }
-            Next::Done => assert_eq!(self.dispatch.held(), 0),
+            DispatchDecision::Done => assert_eq!(self.dispatch.held(), 0),
         }
         None
     }
 
-    fn ran(&mut self, ticket: Ticket, job: usize) {
+    fn ran(&mut self, ticket: JobTicket, job: usize) {
         let (host, place) = self.jobs[job];
         match place {
-            Place::Fresh => {
+            ModelJobPlace::Fresh => {
                 let before = self.last.insert(host, job);
                 assert!(
                     before.is_none_or(|before| before < job),
                     "first in, first out"
                 );
-                let due = |place: Place| matches!(place, Place::Again(due) if due <= self.now);
+                let due = |place: ModelJobPlace| matches!(place, ModelJobPlace::Again(due) if due <= self.now);
                 let passed = self
                     .jobs
                     .iter()
                     .any(|(of, place)| *of == host && due(*place));
                 assert!(!passed, "what is due comes before what is new");
             }
-            Place::Again(due) => assert!(due <= self.now, "too early"),
-            Place::Running | Place::Over => panic!("{job} is given out twice"),
+            ModelJobPlace::Again(due) => assert!(due <= self.now, "too early"),
+            ModelJobPlace::Running | ModelJobPlace::Over => panic!("{job} is given out twice"),
         }
-        self.jobs[job].1 = Place::Running;
+        self.jobs[job].1 = ModelJobPlace::Running;
         self.running.insert(job, (ticket, false));
         let of_host =
-            |(job, (_, large)): (&usize, &(Ticket, bool))| self.jobs[*job].0 == host && !large;
+            |(job, (_, large)): (&usize, &(JobTicket, bool))| self.jobs[*job].0 == host && !large;
         let small = self.running.iter().filter(|run| of_host(*run)).count();
         let most = match self.options.per_host {
-            Limit::Auto { max } => max.max(self.options.multiplexed),
-            Limit::Fixed(number) => number.max(1),
+            HostConnectionLimit::Auto { max } => max.max(self.options.multiplexed),
+            HostConnectionLimit::Fixed(number) => number.max(1),
         };
         assert!(small <= most, "{small} of one host");
     }
 
     fn check(&mut self) {
         for ticket in self.stale.clone().into_iter().rev().take(3) {
-            let ended = Ended {
+            let ended = JobRunReport {
                 bytes: 0,
-                how: How::Unreachable,
+                how: JobRunResult::Unreachable,
             };
             self.dispatch.ended(ticket, ended, self.now);
             self.dispatch.delivering(ticket, None, self.now);
             self.dispatch.large(ticket, self.now);
         }
-        let held = self.jobs.iter().filter(|(_, place)| *place != Place::Over);
+        let held = self
+            .jobs
+            .iter()
+            .filter(|(_, place)| *place != ModelJobPlace::Over);
         assert_eq!(self.dispatch.held(), held.count());
         assert_eq!(self.dispatch.running(), self.running.len());
         assert!(self.dispatch.held() <= self.options.window);
-        let DispatchOptions {
+        let JobDispatcherOptions {
             total, limbo, jobs, ..
         } = self.options;
         let most = (total.max(1) + limbo).min(jobs.map_or(usize::MAX, |jobs| jobs.max(1)));
@@ -241,7 +250,7 @@ impl Model {
         for _ in 0..10_000 {
             self.check();
             if self.dispatch.held() == 0 {
-                assert_eq!(self.dispatch.next(self.now), Next::Done);
+                assert_eq!(self.dispatch.next(self.now), DispatchDecision::Done);
                 assert_eq!(self.dispatch.hosts(), 0);
                 return;
             }
@@ -256,12 +265,12 @@ impl Model {
 
     fn end_one(&mut self) {
         let (job, (ticket, _)) = self.running.pop_first().expect("a job is lost");
-        let ended = Ended {
+        let ended = JobRunReport {
             bytes: 1 << 20,
-            how: How::Done,
+            how: JobRunResult::Done,
         };
         self.dispatch.ended(ticket, ended, self.now);
-        self.jobs[job].1 = Place::Over;
+        self.jobs[job].1 = ModelJobPlace::Over;
     }
 }
 
@@ -270,7 +279,7 @@ proptest! {
     fn any_order_of_events_keeps_the_limits_and_loses_nothing(
         options in any_options(), steps in prop::collection::vec(any_step(), 0..300),
     ) {
-        let mut model = Model::new(options);
+        let mut model = DispatcherModel::new(options);
         for step in &steps {
             model.step(step);
         }
@@ -282,25 +291,25 @@ proptest! {
     fn c3_a_host_in_trouble_never_keeps_another_from_a_free_place(
         troubles in prop::collection::vec((any_how(), any::<prop::sample::Index>(), 0u64..2_000), 1..40),
     ) {
-        let mut model = Model::new(DispatchOptions { total: 4, ..DispatchOptions::default() });
+        let mut model = DispatcherModel::new(JobDispatcherOptions { total: 4, ..JobDispatcherOptions::default() });
         for _ in 0..50 {
-            model.step(&Step::Add(0));
+            model.step(&DispatcherStep::Add(0));
         }
         for (how, at, wait) in troubles {
             while model.next().is_none() {}
             let free = model.running.len() < 4;
-            model.step(&Step::Add(1));
+            model.step(&DispatcherStep::Add(1));
             while model.next().is_none() {}
             let well = |job: &usize| model.jobs[*job].0 == 1;
             let well: Vec<usize> = model.running.keys().copied().filter(well).collect();
             prop_assert!(!free || !well.is_empty());
             for job in well {
                 let (ticket, _) = model.running[&job];
-                model.dispatch.ended(ticket, Ended { bytes: 1, how: How::Done }, model.now);
-                model.over(job, Place::Over);
+                model.dispatch.ended(ticket, JobRunReport { bytes: 1, how: JobRunResult::Done }, model.now);
+                model.over(job, ModelJobPlace::Over);
             }
             // Nothing but the troubled host's jobs run.
-            model.step(&Step::Again(at, how, wait));
+            model.step(&DispatcherStep::Again(at, how, wait));
             model.now += ms(wait);
         }
     }

@@ -7,7 +7,9 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::time::Duration;
 
-use haul_plan::dispatch::{Dispatch, DispatchOptions, Ended, How, Next, Ticket};
+use haul_plan::dispatch::{
+    DispatchDecision, JobDispatcher, JobDispatcherOptions, JobRunReport, JobRunResult, JobTicket,
+};
 
 pub(crate) const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -22,7 +24,7 @@ const AGAIN: [Duration; 3] = [ms(200), ms(400), ms(800)];
 
 /// A request.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Ask {
+pub(crate) struct SimulatedRequest {
     pub(crate) now: Duration,
     pub(crate) host: u32,
     /// The job's number in the list.
@@ -35,7 +37,7 @@ pub(crate) struct Ask {
 
 /// What comes of it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Fate {
+pub(crate) enum SimulatedResult {
     /// A head after `head`, and the file after `body` more.
     File {
         head: Duration,
@@ -51,8 +53,8 @@ pub(crate) enum Fate {
 }
 
 /// The hosts.
-pub(crate) trait World {
-    fn ask(&mut self, ask: Ask) -> Fate;
+pub(crate) trait SimulatedHosts {
+    fn ask(&mut self, ask: SimulatedRequest) -> SimulatedResult;
 
     /// Streams on a connection, where hosts multiplex.
     fn streams(&self) -> Option<usize> {
@@ -60,15 +62,15 @@ pub(crate) trait World {
     }
 }
 
-impl<F: FnMut(Ask) -> Fate> World for F {
-    fn ask(&mut self, ask: Ask) -> Fate {
+impl<F: FnMut(SimulatedRequest) -> SimulatedResult> SimulatedHosts for F {
+    fn ask(&mut self, ask: SimulatedRequest) -> SimulatedResult {
         self(ask)
     }
 }
 
 /// A job: which, of which host, and how many tries it has had.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Load {
+pub(crate) struct SimulatedJob {
     pub(crate) host: u32,
     pub(crate) job: u32,
     tries: u32,
@@ -76,23 +78,23 @@ pub(crate) struct Load {
 
 /// What happens to a running job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
+enum SimulatedJobEvent {
     Head,
     Large,
     End,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Run {
-    ticket: Ticket,
-    load: Load,
-    fate: Fate,
+struct SimulatedRun {
+    ticket: JobTicket,
+    load: SimulatedJob,
+    fate: SimulatedResult,
     cold: bool,
 }
 
 /// What came of a batch.
 #[derive(Clone, Default)]
-pub(crate) struct Outcome {
+pub(crate) struct SimulatedBatchOutcome {
     /// When the last job ended, and the last that was done.
     pub(crate) time: Duration,
     pub(crate) done_at: Duration,
@@ -120,7 +122,7 @@ pub(crate) struct Outcome {
     pub(crate) begun: Vec<(u32, u32)>,
 }
 
-impl std::fmt::Debug for Outcome {
+impl std::fmt::Debug for SimulatedBatchOutcome {
     /// All but the long lists.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Outcome")
@@ -138,32 +140,32 @@ impl std::fmt::Debug for Outcome {
 }
 
 #[derive(Debug, Default)]
-struct HostSide {
+struct SimulatedHost {
     under_way: usize,
     idle: usize,
 }
 
 /// A batch under way.
-pub(crate) struct Batch<'a, L: Iterator<Item = u32>> {
-    world: &'a mut dyn World,
-    options: DispatchOptions,
-    dispatch: Dispatch<Load>,
+pub(crate) struct SimulatedBatch<'a, L: Iterator<Item = u32>> {
+    world: &'a mut dyn SimulatedHosts,
+    options: JobDispatcherOptions,
+    dispatch: JobDispatcher<SimulatedJob>,
     list: std::iter::Enumerate<L>,
     ended: bool,
     /// An entry that waits for room.
-    pending: Option<Load>,
-    aside: HashMap<u32, VecDeque<Load>>,
+    pending: Option<SimulatedJob>,
+    aside: HashMap<u32, VecDeque<SimulatedJob>>,
     /// Hosts that have something aside, in turn.
     turns: VecDeque<u32>,
     put_aside: usize,
-    hosts: HashMap<u32, HostSide>,
-    runs: HashMap<u64, Run>,
-    events: BinaryHeap<Reverse<(Duration, u64, Event)>>,
+    hosts: HashMap<u32, SimulatedHost>,
+    runs: HashMap<u64, SimulatedRun>,
+    events: BinaryHeap<Reverse<(Duration, u64, SimulatedJobEvent)>>,
     next: u64,
     now: Duration,
     /// Whether details are kept that cost memory.
     detailed: bool,
-    outcome: Outcome,
+    outcome: SimulatedBatchOutcome,
 }
 
 fn name(host: u32) -> String {
@@ -172,20 +174,24 @@ fn name(host: u32) -> String {
 
 /// Runs a list of hosts, a job each, to its end.
 pub(crate) fn run(
-    world: &mut dyn World,
-    options: DispatchOptions,
+    world: &mut dyn SimulatedHosts,
+    options: JobDispatcherOptions,
     list: impl IntoIterator<Item = u32>,
-) -> Outcome {
-    Batch::new(world, options, list.into_iter()).run()
+) -> SimulatedBatchOutcome {
+    SimulatedBatch::new(world, options, list.into_iter()).run()
 }
 
-impl<'a, L: Iterator<Item = u32>> Batch<'a, L> {
-    pub(crate) fn new(world: &'a mut dyn World, options: DispatchOptions, list: L) -> Self {
+impl<'a, L: Iterator<Item = u32>> SimulatedBatch<'a, L> {
+    pub(crate) fn new(
+        world: &'a mut dyn SimulatedHosts,
+        options: JobDispatcherOptions,
+        list: L,
+    ) -> Self {
         let detailed = list.size_hint().1.is_some_and(|jobs| jobs <= 100_000);
         Self {
             world,
             options,
-            dispatch: Dispatch::new(options),
+            dispatch: JobDispatcher::new(options),
             list: list.enumerate(),
             ended: false,
             pending: None,
@@ -198,18 +204,18 @@ impl<'a, L: Iterator<Item = u32>> Batch<'a, L> {
             next: 0,
             now: Duration::ZERO,
             detailed,
-            outcome: Outcome::default(),
+            outcome: SimulatedBatchOutcome::default(),
         }
     }
 
-    pub(crate) fn run(mut self) -> Outcome {
+    pub(crate) fn run(mut self) -> SimulatedBatchOutcome {
         loop {
             self.feed();
             match self.dispatch.next(self.now) {
-                Next::Run(ticket, load) => self.begin(ticket, load),
-                Next::Refuse(..) => self.outcome.refused += 1,
-                Next::Done => break,
-                Next::Wait(until) => self.pass(until),
+                DispatchDecision::Run(ticket, load) => self.begin(ticket, load),
+                DispatchDecision::Refuse(..) => self.outcome.refused += 1,
+                DispatchDecision::Done => break,
+                DispatchDecision::Wait(until) => self.pass(until),
             }
             self.look();
         }
@@ -255,13 +261,13 @@ impl<'a, L: Iterator<Item = u32>> Batch<'a, L> {
         }
     }
 
-    fn read(&mut self) -> Option<Load> {
+    fn read(&mut self) -> Option<SimulatedJob> {
         let Some((job, host)) = self.list.next() else {
             self.ended = true;
             return None;
         };
         let job = u32::try_from(job).unwrap();
-        Some(Load {
+        Some(SimulatedJob {
             host,
             job,
             tries: 0,
@@ -275,7 +281,7 @@ impl<'a, L: Iterator<Item = u32>> Batch<'a, L> {
         self.ended && self.pending.is_none()
     }
 
-    fn put_aside(&mut self, load: Load) {
+    fn put_aside(&mut self, load: SimulatedJob) {
         self.put_aside += 1;
         let queue = self.aside.entry(load.host).or_default();
         if queue.is_empty() {
@@ -302,13 +308,13 @@ impl<'a, L: Iterator<Item = u32>> Batch<'a, L> {
         }
     }
 
-    fn begin(&mut self, ticket: Ticket, load: Load) {
+    fn begin(&mut self, ticket: JobTicket, load: SimulatedJob) {
         let host = self.hosts.entry(load.host).or_default();
         let cold = host.idle == 0;
         if !cold && self.world.streams().is_none() {
             host.idle -= 1;
         }
-        let ask = Ask {
+        let ask = SimulatedRequest {
             now: self.now,
             host: load.host,
             job: load.job,
@@ -330,7 +336,7 @@ impl<'a, L: Iterator<Item = u32>> Batch<'a, L> {
         }
         let fate = self.world.ask(ask);
         self.next += 1;
-        let run = Run {
+        let run = SimulatedRun {
             ticket,
             load,
             fate,
@@ -342,15 +348,17 @@ impl<'a, L: Iterator<Item = u32>> Batch<'a, L> {
                 .push(Reverse((self.now + after, self.next, event)));
         };
         match fate {
-            Fate::File { head, body, .. } => {
-                at(head, Event::Head);
-                at(head + body, Event::End);
+            SimulatedResult::File { head, body, .. } => {
+                at(head, SimulatedJobEvent::Head);
+                at(head + body, SimulatedJobEvent::End);
             }
-            Fate::Large { head, body } => {
-                at(head, Event::Large);
-                at(head + body, Event::End);
+            SimulatedResult::Large { head, body } => {
+                at(head, SimulatedJobEvent::Large);
+                at(head + body, SimulatedJobEvent::End);
             }
-            Fate::Unreachable(after) | Fate::Refused(after, _) => at(after, Event::End),
+            SimulatedResult::Unreachable(after) | SimulatedResult::Refused(after, _) => {
+                at(after, SimulatedJobEvent::End)
+            }
         }
     }
 
@@ -377,37 +385,37 @@ impl<'a, L: Iterator<Item = u32>> Batch<'a, L> {
         }
     }
 
-    fn happen(&mut self, id: u64, event: Event) {
+    fn happen(&mut self, id: u64, event: SimulatedJobEvent) {
         let run = self.runs[&id];
         match event {
-            Event::Head => {
+            SimulatedJobEvent::Head => {
                 let streams = self.world.streams();
                 self.dispatch.delivering(run.ticket, streams, self.now);
                 if run.cold && streams.is_some() {
                     self.hosts.get_mut(&run.load.host).unwrap().idle = 1;
                 }
             }
-            Event::Large => {
+            SimulatedJobEvent::Large => {
                 self.dispatch
                     .delivering(run.ticket, self.world.streams(), self.now);
                 self.dispatch.large(run.ticket, self.now);
                 self.hosts.get_mut(&run.load.host).unwrap().under_way -= 1;
             }
-            Event::End => self.end(id, run),
+            SimulatedJobEvent::End => self.end(id, run),
         }
     }
 
-    fn end(&mut self, id: u64, run: Run) {
+    fn end(&mut self, id: u64, run: SimulatedRun) {
         self.runs.remove(&id);
         let host = self.hosts.get_mut(&run.load.host).unwrap();
-        host.under_way -= usize::from(!matches!(run.fate, Fate::Large { .. }));
+        host.under_way -= usize::from(!matches!(run.fate, SimulatedResult::Large { .. }));
         let (bytes, how) = match run.fate {
-            Fate::File { bytes, .. } => (bytes, How::Done),
-            Fate::Large { .. } => (1 << 30, How::Done),
-            Fate::Unreachable(_) => (0, How::Unreachable),
-            Fate::Refused(_, wait) => (0, How::Refused { busy: true, wait }),
+            SimulatedResult::File { bytes, .. } => (bytes, JobRunResult::Done),
+            SimulatedResult::Large { .. } => (1 << 30, JobRunResult::Done),
+            SimulatedResult::Unreachable(_) => (0, JobRunResult::Unreachable),
+            SimulatedResult::Refused(_, wait) => (0, JobRunResult::Refused { busy: true, wait }),
         };
-        if how == How::Done {
+        if how == JobRunResult::Done {
             host.idle += usize::from(self.world.streams().is_none());
             self.outcome.done += 1;
             self.outcome.done_at = self.now;
@@ -418,11 +426,11 @@ impl<'a, L: Iterator<Item = u32>> Batch<'a, L> {
         if host.under_way == 0 && !self.detailed {
             self.hosts.remove(&run.load.host);
         }
-        self.outcome.refusals += usize::from(matches!(run.fate, Fate::Refused(..)));
+        self.outcome.refusals += usize::from(matches!(run.fate, SimulatedResult::Refused(..)));
         let tries = run.load.tries as usize;
-        let endless = matches!(run.fate, Fate::Refused(..));
-        if how != How::Done && (endless || tries < AGAIN.len()) {
-            let load = Load {
+        let endless = matches!(run.fate, SimulatedResult::Refused(..));
+        if how != JobRunResult::Done && (endless || tries < AGAIN.len()) {
+            let load = SimulatedJob {
                 tries: run.load.tries + 1,
                 ..run.load
             };
@@ -430,9 +438,9 @@ impl<'a, L: Iterator<Item = u32>> Batch<'a, L> {
             self.dispatch.again(run.ticket, load, wait, how, self.now);
             return;
         }
-        self.outcome.failed += usize::from(how != How::Done);
+        self.outcome.failed += usize::from(how != JobRunResult::Done);
         self.dispatch
-            .ended(run.ticket, Ended { bytes, how }, self.now);
+            .ended(run.ticket, JobRunReport { bytes, how }, self.now);
     }
 }
 

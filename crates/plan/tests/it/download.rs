@@ -7,18 +7,18 @@
 use std::time::Duration;
 
 use haul_plan::{
-    Claim, ClaimId, ConnectionControl, ControlOptions, RangeSet, Refused, Sample, SegmentOptions,
-    SegmentPlan,
+    Claim, ClaimId, ConnectionControl, ConnectionControlOptions, ProgressSample, RangeSet,
+    RefusedConnections, SegmentOptions, SegmentPlan,
 };
 
-use crate::link::{Flow, Link};
+use crate::link::{SimulatedConnection, SimulatedLink};
 
 /// After so long without a byte a request has failed.
 const STALL: Duration = Duration::from_secs(30);
 
 /// What came of a download.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Outcome {
+pub(crate) struct SimulatedDownloadOutcome {
     /// From the head of the first answer to the last byte.
     pub(crate) time: Duration,
     /// The number of connections that the control settled on.
@@ -35,7 +35,7 @@ pub(crate) struct Outcome {
 
 /// A worker with its connection.
 #[derive(Debug)]
-struct Worker {
+struct SimulatedWorker {
     /// The connection's number.
     connection: usize,
     /// What it fetches.
@@ -58,7 +58,7 @@ struct Worker {
 
 /// How a worker's part in a claim ended.
 #[derive(Debug, PartialEq, Eq)]
-enum End {
+enum SimulatedClaimEnd {
     /// With its last byte: the connection takes the next request.
     Whole,
     /// Before the answer's end: the connection goes.
@@ -66,21 +66,25 @@ enum End {
 }
 
 /// A download under way.
-pub(crate) struct Download<'a> {
-    link: &'a dyn Link,
+pub(crate) struct SimulatedDownload<'a> {
+    link: &'a dyn SimulatedLink,
     plan: SegmentPlan,
     control: ConnectionControl,
-    workers: Vec<Worker>,
+    workers: Vec<SimulatedWorker>,
     /// Until when the origin counts connections that were closed before their answer's end.
     lingering: Vec<Duration>,
     now: Duration,
     bytes: u64,
-    outcome: Outcome,
+    outcome: SimulatedDownloadOutcome,
 }
 
-impl<'a> Download<'a> {
+impl<'a> SimulatedDownload<'a> {
     /// Time begins with the head of the first answer, which told the length.
-    pub(crate) fn new(link: &'a dyn Link, length: u64, control: ControlOptions) -> Self {
+    pub(crate) fn new(
+        link: &'a dyn SimulatedLink,
+        length: u64,
+        control: ConnectionControlOptions,
+    ) -> Self {
         let options = SegmentOptions {
             connections: control.max,
             ..SegmentOptions::default()
@@ -89,9 +93,9 @@ impl<'a> Download<'a> {
     }
 
     pub(crate) fn with(
-        link: &'a dyn Link,
+        link: &'a dyn SimulatedLink,
         length: u64,
-        control: ControlOptions,
+        control: ConnectionControlOptions,
         options: SegmentOptions,
     ) -> Self {
         let nothing = RangeSet::new();
@@ -103,13 +107,13 @@ impl<'a> Download<'a> {
             plan,
             control: ConnectionControl::new(control),
             workers: adopted
-                .map(|claim| Worker::new(0, claim, Duration::ZERO, Duration::ZERO))
+                .map(|claim| SimulatedWorker::new(0, claim, Duration::ZERO, Duration::ZERO))
                 .into_iter()
                 .collect(),
             lingering: Vec::new(),
             now: Duration::ZERO,
             bytes: 0,
-            outcome: Outcome {
+            outcome: SimulatedDownloadOutcome {
                 time: Duration::ZERO,
                 settled: 1,
                 sixteen: None,
@@ -121,7 +125,7 @@ impl<'a> Download<'a> {
     }
 
     /// Runs it to its end.
-    pub(crate) fn run(mut self) -> Outcome {
+    pub(crate) fn run(mut self) -> SimulatedDownloadOutcome {
         while !self.plan.is_complete() {
             assert!(self.now < Duration::from_secs(7200), "never done");
             self.staff();
@@ -165,18 +169,18 @@ impl<'a> Download<'a> {
         if let Some(over) = claim.taken_from.filter(|over| over.voided) {
             self.dismiss(over.victim);
         }
-        let worker = Worker::new(connection, claim, self.now, answers);
+        let worker = SimulatedWorker::new(connection, claim, self.now, answers);
         self.workers.push(worker);
     }
 
     /// Takes a worker out and gives its claim back.
-    fn dismiss(&mut self, id: ClaimId) -> Option<Worker> {
+    fn dismiss(&mut self, id: ClaimId) -> Option<SimulatedWorker> {
         let at = self
             .workers
             .iter()
             .position(|worker| worker.claim.id == id)?;
         let worker = self.workers.swap_remove(at);
-        if worker.flowing && worker.end(&self.plan, self.now) != Some(End::Whole) {
+        if worker.flowing && worker.end(&self.plan, self.now) != Some(SimulatedClaimEnd::Whole) {
             self.lingering.push(self.now + self.link.lingers());
         }
         self.plan.release(id);
@@ -185,7 +189,7 @@ impl<'a> Download<'a> {
 
     /// The control is told of a refusal.
     fn refused(&mut self, asked: Duration, busy: bool) {
-        self.control.on_refused(Refused {
+        self.control.on_refused(RefusedConnections {
             now: self.now,
             asked,
             open: self.workers.len(),
@@ -196,7 +200,7 @@ impl<'a> Download<'a> {
     /// Answers begin, or are refused.
     fn answer(&mut self) {
         self.lingering.retain(|until| *until > self.now);
-        let due = |worker: &&Worker| !worker.flowing && worker.answers <= self.now;
+        let due = |worker: &&SimulatedWorker| !worker.flowing && worker.answers <= self.now;
         let due: Vec<ClaimId> = self
             .workers
             .iter()
@@ -220,7 +224,7 @@ impl<'a> Download<'a> {
     /// A step's bytes arrive and are written.
     fn flow(&mut self) {
         let flowing = self.workers.iter().filter(|worker| worker.flowing);
-        let flows: Vec<Flow> = flowing.map(|worker| worker.view(self.now)).collect();
+        let flows: Vec<SimulatedConnection> = flowing.map(|worker| worker.view(self.now)).collect();
         let given = self
             .link
             .give(self.now, self.link.step().as_secs_f64(), &flows);
@@ -228,7 +232,7 @@ impl<'a> Download<'a> {
         for (worker, bytes) in flowing.zip(given) {
             self.bytes += worker.take(bytes, &mut self.plan, self.now);
         }
-        let ended: Vec<(ClaimId, End)> = self
+        let ended: Vec<(ClaimId, SimulatedClaimEnd)> = self
             .workers
             .iter()
             .filter_map(|worker| Some((worker.claim.id, worker.end(&self.plan, self.now)?)))
@@ -239,7 +243,7 @@ impl<'a> Download<'a> {
     }
 
     /// A worker is through with a claim: it goes on with the next one, if it is still wanted.
-    fn next(&mut self, id: ClaimId, end: &End) {
+    fn next(&mut self, id: ClaimId, end: &SimulatedClaimEnd) {
         let Some(worker) = self.dismiss(id) else {
             return;
         };
@@ -248,8 +252,8 @@ impl<'a> Download<'a> {
         }
         let answers = self.now + self.link.answers_after();
         match end {
-            End::Whole => self.assign(worker.connection, answers),
-            End::Short => {
+            SimulatedClaimEnd::Whole => self.assign(worker.connection, answers),
+            SimulatedClaimEnd::Short => {
                 let connection = self.made();
                 self.assign(connection, answers + self.link.latency());
             }
@@ -261,7 +265,7 @@ impl<'a> Download<'a> {
             return;
         }
         let flowing = self.workers.iter().filter(|worker| worker.flowing).count();
-        let target = self.control.on_sample(Sample {
+        let target = self.control.on_sample(ProgressSample {
             now: self.now,
             bytes: self.bytes,
             flowing,
@@ -274,7 +278,7 @@ impl<'a> Download<'a> {
     }
 }
 
-impl Worker {
+impl SimulatedWorker {
     fn new(connection: usize, claim: Claim, now: Duration, answers: Duration) -> Self {
         Self {
             connection,
@@ -311,21 +315,21 @@ impl Worker {
     }
 
     /// Whether and how the worker is through.
-    fn end(&self, plan: &SegmentPlan, now: Duration) -> Option<End> {
+    fn end(&self, plan: &SegmentPlan, now: Duration) -> Option<SimulatedClaimEnd> {
         let end = plan.end(self.claim.id);
         if now.saturating_sub(self.heard) >= STALL {
-            return Some(End::Short);
+            return Some(SimulatedClaimEnd::Short);
         }
         let through = self.claim.range.start + self.written >= end;
         through.then_some(if end == self.claim.range.end {
-            End::Whole
+            SimulatedClaimEnd::Whole
         } else {
-            End::Short
+            SimulatedClaimEnd::Short
         })
     }
 
-    fn view(&self, now: Duration) -> Flow {
-        Flow {
+    fn view(&self, now: Duration) -> SimulatedConnection {
+        SimulatedConnection {
             connection: self.connection,
             since: now.saturating_sub(self.answers),
             sent: self.sent,

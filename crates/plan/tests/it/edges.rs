@@ -2,20 +2,20 @@
 
 use std::time::Duration;
 
-use haul_plan::ControlOptions;
+use haul_plan::ConnectionControlOptions;
 
-use crate::download::Download;
-use crate::link::{Bursts, Limits, MIB};
+use crate::download::SimulatedDownload;
+use crate::link::{BurstyLink, CappedLink, MIB};
 use crate::race::{mib, within};
 
 /// A loopback: 2 GB/s, and a quarter of a millisecond there and back.
-fn loopback() -> Limits {
-    Limits {
+fn loopback() -> CappedLink {
+    CappedLink {
         latency: Duration::from_micros(250),
         step: Duration::from_micros(250),
         total: 2000.0 * MIB,
         loss: 0.01,
-        ..Limits::default()
+        ..CappedLink::default()
     }
 }
 
@@ -28,7 +28,7 @@ fn a_loopback_is_not_slowed_by_looking() {
 
 #[test]
 fn a_loopback_that_two_connections_fill_gets_two() {
-    let link = Limits {
+    let link = CappedLink {
         rate: 1300.0 * MIB,
         ..loopback()
     };
@@ -39,7 +39,7 @@ fn a_loopback_that_two_connections_fill_gets_two() {
 /// One that both ends' processors limit: each doubling of the connections loses a fifth.
 #[test]
 fn connections_that_only_cost_are_given_up() {
-    let link = Limits {
+    let link = CappedLink {
         total: 500.0 * MIB,
         loss: 0.0,
         crowding: 0.2,
@@ -48,17 +48,18 @@ fn connections_that_only_cost_are_given_up() {
     assert_eq!(within(1.07, &link, mib(2000.0)), 1);
     assert_eq!(within(1.05, &link, mib(8000.0)), 1);
     // Not even the ramp goes further than to see that two bring less.
-    let outcome = Download::new(&link, mib(2000.0), ControlOptions::default()).run();
+    let outcome =
+        SimulatedDownload::new(&link, mib(2000.0), ConnectionControlOptions::default()).run();
     assert!(outcome.connections <= 5, "{outcome:?}");
 }
 
 #[test]
 fn a_link_where_sixteen_are_worse_than_four_gets_four() {
-    let link = Limits {
+    let link = CappedLink {
         rate: 10.0 * MIB,
         total: 40.0 * MIB,
         loss: 0.2 / 12.0,
-        ..Limits::default()
+        ..CappedLink::default()
     };
     for seconds in [10.0, 30.0] {
         let settled = within(1.05, &link, mib(40.0 * seconds));
@@ -69,30 +70,30 @@ fn a_link_where_sixteen_are_worse_than_four_gets_four() {
 /// Two and a half windows before the second connection delivers, and as much for each doubling: that is what is lost.
 #[test]
 fn a_file_that_ends_during_the_ramp_loses_no_more_than_the_ramp() {
-    let link = Limits {
+    let link = CappedLink {
         rate: 8.0 * MIB,
-        ..Limits::default()
+        ..CappedLink::default()
     };
     within(1.9, &link, mib(16.0));
     within(1.5, &link, mib(64.0));
     within(1.1, &link, mib(512.0));
-    within(1.4, &Bursts, mib(64.0));
+    within(1.4, &BurstyLink, mib(64.0));
 }
 
 /// Each doubling waits for its answers, so on a link that limits each connection the ramp takes four times two seconds.
 #[test]
 fn an_origin_that_answers_after_two_seconds() {
-    let late = Limits {
+    let late = CappedLink {
         late: Duration::from_secs(2),
-        ..Limits::default()
+        ..CappedLink::default()
     };
-    let each = Limits {
+    let each = CappedLink {
         rate: 8.0 * MIB,
         ..late.clone()
     };
     within(1.55, &each, mib(1000.0));
     within(1.25, &each, mib(4000.0));
-    let shared = Limits {
+    let shared = CappedLink {
         total: 12.0 * MIB,
         loss: 0.01,
         ..late

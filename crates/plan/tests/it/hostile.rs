@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use haul_plan::{
-    ContentRange, EntityTag, RetryOptions, RetryPolicy, Version, expected_digests,
+    ContentRange, EntityTag, ResourceVersion, RetryOptions, RetryPolicy, expected_digests,
     parse_retry_after,
 };
 use http::{HeaderMap, HeaderValue};
@@ -208,7 +208,7 @@ const DATES: &[&str] = &[
 ];
 
 /// A version as any head may tell it.
-fn any_version() -> impl Strategy<Value = (Version, String, String)> {
+fn any_version() -> impl Strategy<Value = (ResourceVersion, String, String)> {
     let date = || prop::sample::select(DATES);
     let length = prop::option::of(0u64..3);
     (length, pieces(TAGS, 6), any::<bool>(), date(), date()).prop_map(
@@ -223,7 +223,7 @@ fn any_version() -> impl Strategy<Value = (Version, String, String)> {
                 Some((http::HeaderName::from_static(name), value(text)?))
             });
             (
-                Version::from_headers(length, &fields.collect()),
+                ResourceVersion::from_headers(length, &fields.collect()),
                 tag.clone(),
                 modified.to_owned(),
             )
@@ -262,7 +262,7 @@ proptest! {
     #[test]
     fn a5_versions_are_the_same_only_if_nothing_differs((a, ..) in any_version(), (b, ..) in any_version()) {
         let differ = |a: Option<String>, b: Option<String>| a.is_some() && b.is_some() && a != b;
-        let opaque = |version: &Version| {
+        let opaque = |version: &ResourceVersion| {
             let tag = version.etag.as_ref().map(ToString::to_string);
             tag.map(|tag| tag.trim_start_matches("W/").to_owned())
         };

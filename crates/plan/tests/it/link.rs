@@ -6,7 +6,7 @@ pub(crate) const MIB: f64 = 1_048_576.0;
 
 /// A connection as a link sees it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Flow {
+pub(crate) struct SimulatedConnection {
     /// Its number, from 0 on, in the order of their making.
     pub(crate) connection: usize,
     /// Since its present request began to be answered.
@@ -16,7 +16,7 @@ pub(crate) struct Flow {
 }
 
 /// What a link and the origin behind it give.
-pub(crate) trait Link {
+pub(crate) trait SimulatedLink {
     /// The time there and back: what a connection costs to make.
     fn latency(&self) -> Duration;
 
@@ -46,12 +46,12 @@ pub(crate) trait Link {
     }
 
     /// Bytes that each flow gets in a step of `seconds` that begins at `now`.
-    fn give(&self, now: Duration, seconds: f64, flows: &[Flow]) -> Vec<f64>;
+    fn give(&self, now: Duration, seconds: f64, flows: &[SimulatedConnection]) -> Vec<f64>;
 }
 
 /// Each connection gets `rate`, all together `total`; each one beyond what reaches the total costs a share of it.
 #[derive(Debug, Clone)]
-pub(crate) struct Limits {
+pub(crate) struct CappedLink {
     pub(crate) latency: Duration,
     pub(crate) rate: f64,
     pub(crate) total: f64,
@@ -77,7 +77,7 @@ pub(crate) struct Limits {
     pub(crate) later: Option<(Duration, Box<Self>)>,
 }
 
-impl Default for Limits {
+impl Default for CappedLink {
     fn default() -> Self {
         Self {
             latency: Duration::from_millis(20),
@@ -97,7 +97,7 @@ impl Default for Limits {
     }
 }
 
-impl Link for Limits {
+impl SimulatedLink for CappedLink {
     fn latency(&self) -> Duration {
         self.latency
     }
@@ -122,11 +122,11 @@ impl Link for Limits {
         self.lingers
     }
 
-    fn give(&self, now: Duration, seconds: f64, flows: &[Flow]) -> Vec<f64> {
+    fn give(&self, now: Duration, seconds: f64, flows: &[SimulatedConnection]) -> Vec<f64> {
         if let Some((_, later)) = self.later.as_ref().filter(|(at, _)| now >= *at) {
             return later.give(now, seconds, flows);
         }
-        let wish = |flow: &Flow| {
+        let wish = |flow: &SimulatedConnection| {
             let own = if self.slow == Some(flow.connection) {
                 self.rate / 10.0
             } else {
@@ -150,15 +150,17 @@ impl Link for Limits {
 
 /// nginx's `limit_rate`: each answer begins with 2 MiB at once, and goes on with 2 MiB every half second.
 #[derive(Debug)]
-pub(crate) struct Bursts;
+pub(crate) struct BurstyLink;
 
-impl Link for Bursts {
+impl SimulatedLink for BurstyLink {
     fn latency(&self) -> Duration {
         Duration::from_millis(1)
     }
 
-    fn give(&self, _now: Duration, _seconds: f64, flows: &[Flow]) -> Vec<f64> {
-        let allowed = |flow: &Flow| 2.0 * MIB * (1.0 + (flow.since.as_secs_f64() / 0.5).floor());
+    fn give(&self, _now: Duration, _seconds: f64, flows: &[SimulatedConnection]) -> Vec<f64> {
+        let allowed = |flow: &SimulatedConnection| {
+            2.0 * MIB * (1.0 + (flow.since.as_secs_f64() / 0.5).floor())
+        };
         flows
             .iter()
             .map(|flow| (allowed(flow) - flow.sent).max(0.0))
@@ -168,7 +170,7 @@ impl Link for Bursts {
 
 /// A link whose rate jumps about: each slice of time has a factor of its own, the same for all, whose mean is 1.
 #[derive(Debug)]
-pub(crate) struct Noisy<L> {
+pub(crate) struct NoisyLink<L> {
     pub(crate) link: L,
     /// Which noise.
     pub(crate) seed: u64,
@@ -178,7 +180,7 @@ pub(crate) struct Noisy<L> {
     pub(crate) scatter: f64,
 }
 
-impl<L> Noisy<L> {
+impl<L> NoisyLink<L> {
     fn factor(&self, now: Duration) -> f64 {
         let slice = u64::try_from(now.as_nanos() / self.slice.as_nanos().max(1)).unwrap();
         // Evenly spread numbers from 0 to 1 have the variance 1/12.
@@ -194,7 +196,7 @@ fn random(seed: u64, index: u64) -> f64 {
     ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1u64 << 53) as f64
 }
 
-impl<L: Link> Link for Noisy<L> {
+impl<L: SimulatedLink> SimulatedLink for NoisyLink<L> {
     fn latency(&self) -> Duration {
         self.link.latency()
     }
@@ -211,7 +213,7 @@ impl<L: Link> Link for Noisy<L> {
         self.link.refuses(open)
     }
 
-    fn give(&self, now: Duration, seconds: f64, flows: &[Flow]) -> Vec<f64> {
+    fn give(&self, now: Duration, seconds: f64, flows: &[SimulatedConnection]) -> Vec<f64> {
         self.link.give(now, seconds * self.factor(now), flows)
     }
 }

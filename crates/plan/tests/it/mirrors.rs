@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use haul_plan::{
-    Claim, Claimer, ConnectionControl, ControlOptions, Evidence, Fate, Found, MirrorOptions,
-    Mirrors, Place, RangeSet, Sample, SegmentOptions, SegmentPlan, Trouble, Version,
+    Claim, ClaimRequest, ConnectionControl, ConnectionControlOptions, IntegrityEvidence,
+    ProgressSample, RangeSet, RequestFailure, ResourceVersion, SegmentOptions, SegmentPlan,
+    SourceContent, SourceFailure, SourceRecovery, SourceSet, SourceSetOptions,
 };
 
 const MIB: f64 = 1_048_576.0;
@@ -15,7 +16,7 @@ const STALL: Duration = Duration::from_secs(10);
 
 /// A mirror as the network has it.
 #[derive(Debug, Clone, Copy)]
-struct Site {
+struct SimulatedMirror {
     /// Bytes a second that each connection gets, and that all get.
     each: f64,
     total: f64,
@@ -27,7 +28,7 @@ struct Site {
     length: Option<u64>,
 }
 
-impl Site {
+impl SimulatedMirror {
     fn of(total: f64) -> Self {
         Self {
             each: f64::INFINITY,
@@ -40,7 +41,7 @@ impl Site {
 }
 
 #[derive(Debug)]
-struct Worker {
+struct SimulatedMirrorWorker {
     source: usize,
     claim: Claim,
     answers: Duration,
@@ -52,50 +53,50 @@ struct Worker {
 
 /// What came of it.
 #[derive(Debug)]
-struct Outcome {
+struct MirrorRunOutcome {
     time: f64,
     bytes: Vec<u64>,
     dropped: Vec<usize>,
 }
 
-struct Job {
-    sites: Vec<Site>,
+struct MirrorJob {
+    sites: Vec<SimulatedMirror>,
     plan: SegmentPlan,
     control: ConnectionControl,
-    mirrors: Mirrors,
-    workers: Vec<Worker>,
+    mirrors: SourceSet,
+    workers: Vec<SimulatedMirrorWorker>,
     now: Duration,
     bytes: Vec<u64>,
 }
 
-fn version(length: u64) -> Version {
-    Version {
+fn version(length: u64) -> ResourceVersion {
+    ResourceVersion {
         length: Some(length),
         etag: "\"v\"".parse().ok(),
-        ..Version::default()
+        ..ResourceVersion::default()
     }
 }
 
-impl Job {
-    fn new(sites: &[Site], length: u64) -> Self {
-        let control = ControlOptions {
+impl MirrorJob {
+    fn new(sites: &[SimulatedMirror], length: u64) -> Self {
+        let control = ConnectionControlOptions {
             max: 16 * sites.len(),
             min: sites.len(),
-            ..ControlOptions::default()
+            ..ConnectionControlOptions::default()
         };
         let options = SegmentOptions {
             connections: control.max,
             ..SegmentOptions::default()
         };
-        let mut mirrors = Mirrors::new(MirrorOptions::default());
+        let mut mirrors = SourceSet::new(SourceSetOptions::default());
         for _ in sites {
             mirrors.add(true);
         }
-        let found = Found {
+        let found = SourceContent {
             version: &version(length),
             digests: &[],
         };
-        mirrors.begin(0, &found, Evidence::default());
+        mirrors.begin(0, &found, IntegrityEvidence::default());
         Self {
             sites: sites.to_vec(),
             plan: SegmentPlan::new(length, &RangeSet::new(), options),
@@ -107,7 +108,7 @@ impl Job {
         }
     }
 
-    fn run(mut self) -> Outcome {
+    fn run(mut self) -> MirrorRunOutcome {
         let length = self.plan.length();
         while !self.plan.is_complete() {
             assert!(self.now < Duration::from_secs(3600), "never done");
@@ -118,7 +119,7 @@ impl Job {
             self.now += STEP;
         }
         assert_eq!(self.bytes.iter().sum::<u64>(), length, "each byte once");
-        Outcome {
+        MirrorRunOutcome {
             time: self.now.as_secs_f64(),
             dropped: self.mirrors.dropped().map(|(source, _)| source).collect(),
             bytes: self.bytes,
@@ -130,7 +131,7 @@ impl Job {
             let now = self.now;
             let claimed = self.mirrors.order(now).into_iter().find_map(|source| {
                 let rate = self.mirrors.rate(source);
-                let claimer = Claimer { rate, barred: None };
+                let claimer = ClaimRequest { rate, barred: None };
                 Some((source, self.plan.claim_as(&claimer, now)?))
             });
             let Some((source, claim)) = claimed else {
@@ -149,7 +150,7 @@ impl Job {
             self.plan.release(victim.claim.id);
             self.mirrors.closes(victim.source);
         }
-        self.workers.push(Worker {
+        self.workers.push(SimulatedMirrorWorker {
             source,
             claim,
             answers,
@@ -160,11 +161,11 @@ impl Job {
         });
     }
 
-    fn fail(&mut self, at: usize, trouble: Trouble) {
+    fn fail(&mut self, at: usize, trouble: RequestFailure) {
         let worker = self.workers.swap_remove(at);
         self.plan.release(worker.claim.id);
         self.mirrors.closes(worker.source);
-        let place = Place {
+        let place = SourceFailure {
             source: worker.source,
             now: self.now,
             flowing: self.flowing(worker.source),
@@ -172,13 +173,13 @@ impl Job {
             why: "it failed",
             jitter: 0.5,
         };
-        if self.mirrors.on_trouble(trouble, &place) == Fate::Dropped {
+        if self.mirrors.on_trouble(trouble, &place) == SourceRecovery::Dropped {
             self.drop_workers(worker.source);
         }
     }
 
     fn flowing(&self, source: usize) -> usize {
-        let of = |worker: &&Worker| worker.flowing && worker.source == source;
+        let of = |worker: &&SimulatedMirrorWorker| worker.flowing && worker.source == source;
         self.workers.iter().filter(of).count()
     }
 
@@ -200,7 +201,7 @@ impl Job {
                 let answered = worker.flowing;
                 self.fail(
                     at,
-                    Trouble::Transport {
+                    RequestFailure::Transport {
                         transient: true,
                         answered,
                     },
@@ -211,7 +212,7 @@ impl Job {
             if self.now.saturating_sub(worker.heard) >= STALL {
                 self.fail(
                     at,
-                    Trouble::Transport {
+                    RequestFailure::Transport {
                         transient: true,
                         answered: true,
                     },
@@ -223,7 +224,7 @@ impl Job {
                 let source = worker.source;
                 if self.mirrors.pinned(source).is_none() {
                     let version = version(site.length.unwrap_or_else(|| self.plan.length()));
-                    let found = Found {
+                    let found = SourceContent {
                         version: &version,
                         digests: &[],
                     };
@@ -286,7 +287,7 @@ impl Job {
             let leaves = (surplus && self.mirrors.goes_first(source))
                 || !self.mirrors.stays(source, self.now);
             let rate = self.mirrors.rate(source);
-            let claimer = Claimer { rate, barred: None };
+            let claimer = ClaimRequest { rate, barred: None };
             match (!leaves)
                 .then(|| self.plan.claim_as(&claimer, self.now))
                 .flatten()
@@ -302,7 +303,7 @@ impl Job {
             self.mirrors.on_sample(self.now);
         }
         if self.now >= self.control.next_sample() {
-            self.control.on_sample(Sample {
+            self.control.on_sample(ProgressSample {
                 now: self.now,
                 bytes: self.bytes.iter().sum(),
                 flowing: self.workers.iter().filter(|w| w.flowing).count(),
@@ -314,15 +315,15 @@ impl Job {
 }
 
 /// The rate that a job of `mib` got, in MiB a second.
-fn rate(sites: &[Site], mib: u64) -> (f64, Outcome) {
-    let outcome = Job::new(sites, mib << 20).run();
+fn rate(sites: &[SimulatedMirror], mib: u64) -> (f64, MirrorRunOutcome) {
+    let outcome = MirrorJob::new(sites, mib << 20).run();
     (mib as f64 / outcome.time, outcome)
 }
 
 #[test]
 fn the_rate_is_the_sum_of_what_the_mirrors_give() {
     for totals in [[10.0, 10.0, 10.0], [20.0, 5.0, 5.0], [2.0, 4.0, 24.0]] {
-        let (got, outcome) = rate(&totals.map(Site::of), 600);
+        let (got, outcome) = rate(&totals.map(SimulatedMirror::of), 600);
         assert!(got > 0.9 * 30.0, "{totals:?}: {got} {outcome:?}");
         assert_eq!(outcome.dropped, []);
     }
@@ -330,9 +331,9 @@ fn the_rate_is_the_sum_of_what_the_mirrors_give() {
 
 #[test]
 fn where_connections_are_limited_there_are_many_to_each() {
-    let limited = Site {
+    let limited = SimulatedMirror {
         each: MIB,
-        ..Site::of(f64::INFINITY)
+        ..SimulatedMirror::of(f64::INFINITY)
     };
     let (got, outcome) = rate(&[limited; 3], 1200);
     assert!(got > 0.75 * 48.0, "{got} {outcome:?}");
@@ -340,30 +341,30 @@ fn where_connections_are_limited_there_are_many_to_each() {
 
 #[test]
 fn a_fast_mirror_gets_the_connections() {
-    let fast = Site {
+    let fast = SimulatedMirror {
         each: 2.0 * MIB,
-        ..Site::of(f64::INFINITY)
+        ..SimulatedMirror::of(f64::INFINITY)
     };
-    let (got, outcome) = rate(&[Site::of(1.0), fast], 1000);
+    let (got, outcome) = rate(&[SimulatedMirror::of(1.0), fast], 1000);
     assert!(got > 20.0, "{got} {outcome:?}");
 }
 
 #[test]
 fn one_dead_one_slow_one_wrong_hold_up_nothing() {
-    let dead = Site {
+    let dead = SimulatedMirror {
         dies: Duration::ZERO,
-        ..Site::of(10.0)
+        ..SimulatedMirror::of(10.0)
     };
-    let silent = Site {
+    let silent = SimulatedMirror {
         stalls: Duration::ZERO,
-        ..Site::of(10.0)
+        ..SimulatedMirror::of(10.0)
     };
-    let wrong = Site {
+    let wrong = SimulatedMirror {
         length: Some(7),
-        ..Site::of(10.0)
+        ..SimulatedMirror::of(10.0)
     };
-    let slow = Site::of(0.05);
-    let good = Site::of(10.0);
+    let slow = SimulatedMirror::of(0.05);
+    let good = SimulatedMirror::of(10.0);
     let (alone, _) = rate(&[good], 200);
     let (got, outcome) = rate(&[good, dead, silent, wrong, slow, good], 400);
     assert!(got > 1.8 * alone, "{got} of twice {alone}: {outcome:?}");
@@ -378,7 +379,7 @@ fn one_dead_one_slow_one_wrong_hold_up_nothing() {
 #[test]
 fn one_that_dies_or_falls_silent_in_the_middle_costs_little() {
     for silent in [false, true] {
-        let mut ill = Site::of(10.0);
+        let mut ill = SimulatedMirror::of(10.0);
         let when = Duration::from_secs(5);
         if silent {
             ill.stalls = when;
@@ -386,7 +387,7 @@ fn one_that_dies_or_falls_silent_in_the_middle_costs_little() {
             ill.dies = when;
         }
         // Five seconds at twenty, the rest at ten.
-        let (_, outcome) = rate(&[ill, Site::of(10.0)], 300);
+        let (_, outcome) = rate(&[ill, SimulatedMirror::of(10.0)], 300);
         assert!(outcome.time < 25.0 * 1.15, "{silent}: {outcome:?}");
         assert_eq!(outcome.dropped, if silent { vec![] } else { vec![0] });
     }
@@ -395,8 +396,8 @@ fn one_that_dies_or_falls_silent_in_the_middle_costs_little() {
 #[test]
 fn a_small_file_waits_for_no_slow_mirror() {
     for mib in [1, 4, 20] {
-        let (_, alone) = rate(&[Site::of(10.0)], mib);
-        let (_, outcome) = rate(&[Site::of(10.0), Site::of(0.02)], mib);
+        let (_, alone) = rate(&[SimulatedMirror::of(10.0)], mib);
+        let (_, outcome) = rate(&[SimulatedMirror::of(10.0), SimulatedMirror::of(0.02)], mib);
         assert!(
             outcome.time < alone.time * 1.3 + 0.5,
             "{mib} MiB: {outcome:?}"

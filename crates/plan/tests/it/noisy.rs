@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::link::{Limits, Link, MIB, Noisy};
+use crate::link::{CappedLink, MIB, NoisyLink, SimulatedLink};
 use crate::race::{mib, race};
 
 /// How often each link is drawn.
@@ -24,8 +24,8 @@ const NOISES: [(u64, f64); 9] = [
     (1000, 0.5),
 ];
 
-fn noisy(link: &Limits, seed: u64, (slice, scatter): (u64, f64)) -> Noisy<Limits> {
-    Noisy {
+fn noisy(link: &CappedLink, seed: u64, (slice, scatter): (u64, f64)) -> NoisyLink<CappedLink> {
+    NoisyLink {
         link: link.clone(),
         seed,
         slice: Duration::from_millis(slice),
@@ -34,8 +34,8 @@ fn noisy(link: &Limits, seed: u64, (slice, scatter): (u64, f64)) -> Noisy<Limits
 }
 
 /// Fast fading over a slow one.
-fn radio(link: &Limits, seed: u64) -> Noisy<Noisy<Limits>> {
-    Noisy {
+fn radio(link: &CappedLink, seed: u64) -> NoisyLink<NoisyLink<CappedLink>> {
+    NoisyLink {
         link: noisy(link, seed + 100, (3000, 0.3)),
         seed,
         slice: Duration::from_millis(100),
@@ -47,7 +47,7 @@ fn radio(link: &Limits, seed: u64) -> Noisy<Noisy<Limits>> {
 #[track_caller]
 fn bounded(
     what: &str,
-    links: impl Iterator<Item = Box<dyn Link>>,
+    links: impl Iterator<Item = Box<dyn SimulatedLink>>,
     (length, numbers): (f64, &[usize]),
     (mean, worst): (f64, f64),
 ) {
@@ -64,9 +64,10 @@ fn bounded(
 
 /// The same for all kinds of noise, given a bound for each scatter, and one for radio.
 #[track_caller]
-fn bounded_in_any_noise(link: &Limits, job: (f64, &[usize]), bounds: [(f64, f64); 4]) {
+fn bounded_in_any_noise(link: &CappedLink, job: (f64, &[usize]), bounds: [(f64, f64); 4]) {
     for noise in NOISES {
-        let links = (1..=SEEDS).map(|seed| Box::new(noisy(link, seed, noise)) as Box<dyn Link>);
+        let links =
+            (1..=SEEDS).map(|seed| Box::new(noisy(link, seed, noise)) as Box<dyn SimulatedLink>);
         let bound = match noise.1 {
             scatter if scatter < 0.2 => bounds[0],
             scatter if scatter < 0.4 => bounds[1],
@@ -74,15 +75,15 @@ fn bounded_in_any_noise(link: &Limits, job: (f64, &[usize]), bounds: [(f64, f64)
         };
         bounded(&format!("{noise:?}"), links, job, bound);
     }
-    let links = (1..=SEEDS).map(|seed| Box::new(radio(link, seed)) as Box<dyn Link>);
+    let links = (1..=SEEDS).map(|seed| Box::new(radio(link, seed)) as Box<dyn SimulatedLink>);
     bounded("radio", links, job, bounds[3]);
 }
 
 #[test]
 fn a_limit_on_each_connection() {
-    let link = Limits {
+    let link = CappedLink {
         rate: 8.0 * MIB,
-        ..Limits::default()
+        ..CappedLink::default()
     };
     let bounds = [(1.045, 1.05), (1.06, 1.08), (1.08, 1.10), (1.08, 1.17)];
     bounded_in_any_noise(&link, (1024.0, &[16]), bounds);
@@ -90,10 +91,10 @@ fn a_limit_on_each_connection() {
 
 #[test]
 fn a_limit_shared_by_all() {
-    let link = Limits {
+    let link = CappedLink {
         total: 12.0 * MIB,
         loss: 0.01,
-        ..Limits::default()
+        ..CappedLink::default()
     };
     let bounds = [(1.02, 1.02), (1.03, 1.06), (1.04, 1.06), (1.05, 1.13)];
     bounded_in_any_noise(&link, (240.0, &[1, 2]), bounds);
@@ -101,11 +102,11 @@ fn a_limit_shared_by_all() {
 
 #[test]
 fn a_limit_on_each_and_one_on_all() {
-    let link = Limits {
+    let link = CappedLink {
         rate: 5.0 * MIB,
         total: 20.0 * MIB,
         loss: 0.01,
-        ..Limits::default()
+        ..CappedLink::default()
     };
     let bounds = [(1.05, 1.08), (1.06, 1.09), (1.07, 1.11), (1.08, 1.11)];
     bounded_in_any_noise(&link, (400.0, &[4, 5]), bounds);
@@ -113,11 +114,11 @@ fn a_limit_on_each_and_one_on_all() {
 
 #[test]
 fn a_link_where_sixteen_are_worse_than_four() {
-    let link = Limits {
+    let link = CappedLink {
         rate: 10.0 * MIB,
         total: 40.0 * MIB,
         loss: 0.2 / 12.0,
-        ..Limits::default()
+        ..CappedLink::default()
     };
     let bounds = [(1.075, 1.125), (1.085, 1.145), (1.085, 1.14), (1.125, 1.18)];
     bounded_in_any_noise(&link, (800.0, &[4]), bounds);
@@ -127,9 +128,9 @@ fn a_link_where_sixteen_are_worse_than_four() {
 /// over before all sixteen are there. Stranded it is not.
 #[test]
 fn the_worst_of_24_seeds_finds_its_way_up() {
-    let link = Limits {
+    let link = CappedLink {
         rate: 8.0 * MIB,
-        ..Limits::default()
+        ..CappedLink::default()
     };
     let (ratio, settled) = race(&noisy(&link, 22, (300, 0.5)), mib(1024.0), [16]);
     assert!(ratio <= 2.0, "{ratio:.3}");

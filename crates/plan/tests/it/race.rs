@@ -1,16 +1,16 @@
 //! The control against fixed numbers of connections, on the same link.
 
-use haul_plan::ControlOptions;
+use haul_plan::ConnectionControlOptions;
 
-use crate::download::{Download, Outcome};
-use crate::link::{Link, MIB};
+use crate::download::{SimulatedDownload, SimulatedDownloadOutcome};
+use crate::link::{MIB, SimulatedLink};
 
 /// A user's number of connections.
-pub(crate) fn fixed(connections: usize) -> ControlOptions {
-    ControlOptions {
+pub(crate) fn fixed(connections: usize) -> ConnectionControlOptions {
+    ConnectionControlOptions {
         max: connections,
         fixed: true,
-        ..ControlOptions::default()
+        ..ConnectionControlOptions::default()
     }
 }
 
@@ -26,20 +26,20 @@ pub(crate) fn mib(count: f64) -> u64 {
 
 /// How many times the best fixed number's time the control takes, and the number that it settled on.
 pub(crate) fn race(
-    link: &dyn Link,
+    link: &dyn SimulatedLink,
     length: u64,
     numbers: impl IntoIterator<Item = usize>,
 ) -> (f64, usize) {
-    let run = |options| Download::new(link, length, options).run();
+    let run = |options| SimulatedDownload::new(link, length, options).run();
     let times = numbers.into_iter().map(|number| run(fixed(number)).time);
     let best = times.min().unwrap();
-    let Outcome { time, settled, .. } = run(ControlOptions::default());
+    let SimulatedDownloadOutcome { time, settled, .. } = run(ConnectionControlOptions::default());
     (time.as_secs_f64() / best.as_secs_f64(), settled)
 }
 
 /// The control must need at most so many times as long as the best fixed number; the number that it settled on.
 #[track_caller]
-pub(crate) fn within(times: f64, link: &dyn Link, length: u64) -> usize {
+pub(crate) fn within(times: f64, link: &dyn SimulatedLink, length: u64) -> usize {
     let (ratio, settled) = race(link, length, 1..=16);
     assert!(
         ratio <= times,

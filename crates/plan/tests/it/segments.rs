@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haul_plan::{Claim, Claimer, RangeSet, SegmentOptions, SegmentPlan};
+use haul_plan::{Claim, ClaimRequest, RangeSet, SegmentOptions, SegmentPlan};
 use proptest::prelude::*;
 
 /// Small sizes, so that a file of thousands of bytes has many segments.
@@ -21,7 +21,7 @@ fn options(fixed: Option<u64>, connections: usize) -> SegmentOptions {
 
 /// What a worker may do next.
 #[derive(Debug, Clone)]
-enum Step {
+enum SegmentStep {
     /// An idle worker claims.
     Claim,
     /// The n-th holder has so many bytes at hand and writes what it may.
@@ -34,25 +34,25 @@ enum Step {
     Wait(u64),
 }
 
-fn any_step() -> impl Strategy<Value = Step> {
+fn any_step() -> impl Strategy<Value = SegmentStep> {
     prop_oneof![
-        4 => Just(Step::Claim),
-        8 => (0usize..8, 1u64..700).prop_map(|(n, bytes)| Step::Write(n, bytes)),
-        1 => (0usize..8, 1u64..700).prop_map(|(n, bytes)| Step::Fail(n, bytes)),
-        1 => (0usize..8).prop_map(Step::Release),
-        2 => (1u64..3000).prop_map(Step::Wait),
+        4 => Just(SegmentStep::Claim),
+        8 => (0usize..8, 1u64..700).prop_map(|(n, bytes)| SegmentStep::Write(n, bytes)),
+        1 => (0usize..8, 1u64..700).prop_map(|(n, bytes)| SegmentStep::Fail(n, bytes)),
+        1 => (0usize..8).prop_map(SegmentStep::Release),
+        2 => (1u64..3000).prop_map(SegmentStep::Wait),
     ]
 }
 
 /// A plan beside a count of how many times each byte was written.
-struct World {
+struct CountedSegmentPlan {
     plan: SegmentPlan,
     held: Vec<(Claim, u64)>,
     written: Vec<u8>,
     now: Duration,
 }
 
-impl World {
+impl CountedSegmentPlan {
     fn new(length: u64, done: &RangeSet, options: SegmentOptions) -> Self {
         let written = (0..length).map(|at| u8::from(done.contains(at))).collect();
         Self {
@@ -108,13 +108,13 @@ impl World {
         }
     }
 
-    fn step(&mut self, step: &Step) {
+    fn step(&mut self, step: &SegmentStep) {
         match step {
-            Step::Claim => drop(self.claim()),
-            Step::Write(n, bytes) => self.write(*n, *bytes),
-            Step::Fail(n, bytes) => self.fail(*n, *bytes),
-            Step::Release(n) => self.release(*n),
-            Step::Wait(ms) => self.now += Duration::from_millis(*ms),
+            SegmentStep::Claim => drop(self.claim()),
+            SegmentStep::Write(n, bytes) => self.write(*n, *bytes),
+            SegmentStep::Fail(n, bytes) => self.fail(*n, *bytes),
+            SegmentStep::Release(n) => self.release(*n),
+            SegmentStep::Wait(ms) => self.now += Duration::from_millis(*ms),
         }
     }
 
@@ -168,7 +168,7 @@ proptest! {
         connections in 1usize..20,
         steps in prop::collection::vec(any_step(), 0..200),
     ) {
-        let mut world = World::new(length, &done, options(fixed, connections));
+        let mut world = CountedSegmentPlan::new(length, &done, options(fixed, connections));
         for step in &steps {
             world.step(step);
             world.check();
@@ -204,8 +204,8 @@ proptest! {
 #[test]
 fn a14_lengths_around_a_segment_are_exact() {
     for length in [0, 1, 15, 16, 17, 63, 64, 65, 128] {
-        World::new(length, &RangeSet::new(), options(None, 4)).finish();
-        World::new(length, &RangeSet::new(), options(Some(64), 4)).finish();
+        CountedSegmentPlan::new(length, &RangeSet::new(), options(None, 4)).finish();
+        CountedSegmentPlan::new(length, &RangeSet::new(), options(Some(64), 4)).finish();
     }
 }
 
@@ -270,7 +270,7 @@ fn what_is_barred_is_for_others() {
     };
     let mut plan = SegmentPlan::new(40, &RangeSet::new(), options);
     let barred: RangeSet = std::iter::once(5..20).collect();
-    let claimer = Claimer {
+    let claimer = ClaimRequest {
         rate: None,
         barred: Some(&barred),
     };
@@ -297,7 +297,7 @@ fn what_is_barred_is_for_others() {
 #[test]
 fn a_slow_source_is_given_small_claims_and_takes_over_what_it_can_do_sooner() {
     let plan = || SegmentPlan::new(1 << 32, &RangeSet::new(), SegmentOptions::default());
-    let of = |rate| Claimer { rate, barred: None };
+    let of = |rate| ClaimRequest { rate, barred: None };
     let now = Duration::from_secs(1);
     let slow = plan().claim_as(&of(Some(100_000.0)), now).unwrap().range;
     let fast = plan().claim_as(&of(Some(20e6)), now).unwrap().range;

@@ -3,44 +3,44 @@
 
 use std::time::Duration;
 
-use haul_plan::ControlOptions;
+use haul_plan::ConnectionControlOptions;
 
-use crate::download::{Download, Outcome};
-use crate::link::{Bursts, Limits, Link, MIB};
+use crate::download::{SimulatedDownload, SimulatedDownloadOutcome};
+use crate::link::{BurstyLink, CappedLink, MIB, SimulatedLink};
 use crate::race::{fixed, mib, race, within};
 
 /// The goal, for jobs that are not over with the ramp.
 #[track_caller]
-fn near_the_best(link: &dyn Link, length: u64) -> usize {
+fn near_the_best(link: &dyn SimulatedLink, length: u64) -> usize {
     within(1.05, link, length)
 }
 
 #[test]
 fn a_limit_on_each_connection() {
-    let link = Limits {
+    let link = CappedLink {
         rate: 8.0 * MIB,
-        ..Limits::default()
+        ..CappedLink::default()
     };
     assert_eq!(near_the_best(&link, mib(1536.0)), 16);
 }
 
 #[test]
 fn a_limit_shared_by_all_where_surplus_connections_cost() {
-    let link = Limits {
+    let link = CappedLink {
         total: 12.0 * MIB,
         loss: 0.01,
-        ..Limits::default()
+        ..CappedLink::default()
     };
     assert!(near_the_best(&link, mib(240.0)) <= 2);
 }
 
 #[test]
 fn a_limit_on_each_and_one_on_all() {
-    let link = Limits {
+    let link = CappedLink {
         rate: 5.0 * MIB,
         total: 20.0 * MIB,
         loss: 0.01,
-        ..Limits::default()
+        ..CappedLink::default()
     };
     let settled = near_the_best(&link, mib(600.0));
     assert!((4..=6).contains(&settled), "settled on {settled}");
@@ -48,14 +48,15 @@ fn a_limit_on_each_and_one_on_all() {
 
 #[test]
 fn a18_an_origin_that_refuses_the_fifth_connection() {
-    let link = Limits {
+    let link = CappedLink {
         rate: 8.0 * MIB,
         most: 4,
-        ..Limits::default()
+        ..CappedLink::default()
     };
     assert_eq!(near_the_best(&link, mib(960.0)), 4);
     // Nor is it asked for a fifth again and again: in half a minute twice, since a limit may have been lifted.
-    let outcome = Download::new(&link, mib(960.0), ControlOptions::default()).run();
+    let outcome =
+        SimulatedDownload::new(&link, mib(960.0), ConnectionControlOptions::default()).run();
     assert!((1..=3).contains(&outcome.refusals), "{outcome:?}");
 }
 
@@ -63,11 +64,11 @@ fn a18_an_origin_that_refuses_the_fifth_connection() {
 fn a17_an_origin_that_answers_503_beyond_a_number_of_connections_gets_that_number() {
     for answers in [2, 3, 5] {
         for lingers in [0, 30, 300] {
-            let link = Limits {
+            let link = CappedLink {
                 rate: 4.0 * MIB,
                 answers,
                 lingers: Duration::from_millis(lingers),
-                ..Limits::default()
+                ..CappedLink::default()
             };
             let length = mib(4.0 * 60.0 * answers as f64);
             let (ratio, settled) = race(&link, length, [answers]);
@@ -82,14 +83,15 @@ fn a17_an_origin_that_answers_503_beyond_a_number_of_connections_gets_that_numbe
 
 #[test]
 fn a20_one_slow_connection_costs_next_to_nothing() {
-    let link = Limits {
+    let link = CappedLink {
         rate: 8.0 * MIB,
         slow: Some(1),
-        ..Limits::default()
+        ..CappedLink::default()
     };
     near_the_best(&link, mib(1536.0));
     // And the total is what the fast ones give: fifteen and a tenth, where sixteen would be without the slow one.
-    let Outcome { time, .. } = Download::new(&link, mib(1536.0), fixed(16)).run();
+    let SimulatedDownloadOutcome { time, .. } =
+        SimulatedDownload::new(&link, mib(1536.0), fixed(16)).run();
     assert!(
         time.as_secs_f64() < 1536.0 / (15.1 * 8.0) * 1.05,
         "{time:?}"
@@ -98,12 +100,13 @@ fn a20_one_slow_connection_costs_next_to_nothing() {
 
 #[test]
 fn a19_a_stalled_connection_costs_next_to_nothing() {
-    let link = Limits {
+    let link = CappedLink {
         rate: 8.0 * MIB,
         stalled: Some(2),
-        ..Limits::default()
+        ..CappedLink::default()
     };
-    let Outcome { time, .. } = Download::new(&link, mib(1536.0), fixed(16)).run();
+    let SimulatedDownloadOutcome { time, .. } =
+        SimulatedDownload::new(&link, mib(1536.0), fixed(16)).run();
     assert!(
         time.as_secs_f64() < 1536.0 / (15.0 * 8.0) * 1.10,
         "{time:?}"
@@ -112,16 +115,16 @@ fn a19_a_stalled_connection_costs_next_to_nothing() {
 
 #[test]
 fn a_link_that_becomes_wider_half_way() {
-    let later = Limits {
+    let later = CappedLink {
         rate: 4.0 * MIB,
-        ..Limits::default()
+        ..CappedLink::default()
     };
-    let early = Limits {
+    let early = CappedLink {
         total: 4.0 * MIB,
         loss: 0.01,
-        ..Limits::default()
+        ..CappedLink::default()
     };
-    let link = Limits {
+    let link = CappedLink {
         later: Some((Duration::from_secs(40), Box::new(later))),
         ..early
     };
@@ -130,16 +133,16 @@ fn a_link_that_becomes_wider_half_way() {
 
 #[test]
 fn a_link_that_becomes_narrower_half_way() {
-    let later = Limits {
+    let later = CappedLink {
         total: 8.0 * MIB,
         loss: 0.01,
-        ..Limits::default()
+        ..CappedLink::default()
     };
-    let early = Limits {
+    let early = CappedLink {
         rate: 4.0 * MIB,
-        ..Limits::default()
+        ..CappedLink::default()
     };
-    let link = Limits {
+    let link = CappedLink {
         later: Some((Duration::from_secs(20), Box::new(later))),
         ..early
     };
@@ -148,17 +151,17 @@ fn a_link_that_becomes_narrower_half_way() {
 
 #[test]
 fn an_origin_that_paces_in_bursts() {
-    assert_eq!(near_the_best(&Bursts, mib(1024.0)), 16);
+    assert_eq!(near_the_best(&BurstyLink, mib(1024.0)), 16);
 }
 
 #[test]
 fn an_origin_that_paces_in_bursts_gets_sixteen_connections_at_once() {
-    let Outcome {
+    let SimulatedDownloadOutcome {
         time,
         settled,
         sixteen,
         ..
-    } = Download::new(&Bursts, mib(256.0), ControlOptions::default()).run();
+    } = SimulatedDownload::new(&BurstyLink, mib(256.0), ConnectionControlOptions::default()).run();
     assert_eq!(settled, 16);
     assert!(
         sixteen.unwrap() <= Duration::from_millis(400),
@@ -170,12 +173,13 @@ fn an_origin_that_paces_in_bursts_gets_sixteen_connections_at_once() {
 
 #[test]
 fn a_limit_on_each_connection_is_met_within_a_third_of_a_second() {
-    let link = Limits {
+    let link = CappedLink {
         latency: Duration::from_millis(1),
         rate: 4.0 * MIB,
-        ..Limits::default()
+        ..CappedLink::default()
     };
-    let Outcome { sixteen, .. } = Download::new(&link, mib(256.0), ControlOptions::default()).run();
+    let SimulatedDownloadOutcome { sixteen, .. } =
+        SimulatedDownload::new(&link, mib(256.0), ConnectionControlOptions::default()).run();
     assert!(
         sixteen.unwrap() <= Duration::from_millis(350),
         "sixteen after {sixteen:?}"

@@ -18,20 +18,20 @@ use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::deal::Deal;
+use super::deal::ConnectionDispatch;
 use super::{mistaken, sys};
-use crate::Server;
-use crate::conn::{Line, Protocol, Socket, Transport, drive};
-use crate::observe::Fault;
+use crate::FileServer;
+use crate::conn::{ConnectionProtocol, ConnectionState, ServerSocket, ServerTransport, drive};
+use crate::observe::ConnectionFault;
 
 /// How long accepting rests when the system can open no more: something else has to end first.
 const REST: Duration = Duration::from_millis(50);
 
 /// What every connection gets.
 #[derive(Debug, Clone)]
-pub(super) struct Context {
+pub(super) struct ConnectionContext {
     /// What answers.
-    pub(super) server: Arc<Server>,
+    pub(super) server: Arc<FileServer>,
     /// Connections that may be at one time.
     pub(super) room: Arc<Semaphore>,
     /// Nothing more is accepted, connections end with their request.
@@ -42,7 +42,7 @@ pub(super) struct Context {
 
 /// An accepted socket, tied to no runtime yet.
 #[derive(Debug)]
-pub(super) enum Accepted {
+pub(super) enum AcceptedSocket {
     /// And who is at the other end.
     Tcp(std::net::TcpStream, Option<SocketAddr>),
     /// Nobody knows who.
@@ -53,8 +53,8 @@ pub(super) enum Accepted {
 pub(super) async fn accepting(
     listener: Listener,
     tls: Option<TlsAcceptor>,
-    context: Context,
-    mut deal: impl Deal,
+    context: ConnectionContext,
+    mut deal: impl ConnectionDispatch,
 ) -> io::Result<()> {
     let socket = sys::watch(listener)?;
     let mut stopped = pin!(context.stop.cancelled());
@@ -74,7 +74,11 @@ pub(super) async fn accepting(
             // Files that are kept open for others leave their descriptors to it.
             Err(error) if is_shortage(&error) && spare(&context.server).await => continue,
             Err(error) => {
-                context.server.options.metrics.fault(Fault::Accept);
+                context
+                    .server
+                    .options
+                    .metrics
+                    .fault(ConnectionFault::Accept);
                 // It may go on for long: it is told when it begins.
                 if !std::mem::replace(&mut is_short, true) {
                     tracing::warn!(%error, "no connection can be accepted just now");
@@ -97,13 +101,13 @@ pub(super) async fn accepting(
 }
 
 /// Has files closed that nobody is reading; whether there were any.
-async fn spare(server: &Server) -> bool {
+async fn spare(server: &FileServer) -> bool {
     let store = Arc::clone(&server.store);
     server.disk.run(move || store.spare()).await
 }
 
 /// Accepts a connection without tying it to this runtime: that is for the one that it will live on.
-async fn accept(socket: &AsyncFd<Listener>) -> io::Result<Accepted> {
+async fn accept(socket: &AsyncFd<Listener>) -> io::Result<AcceptedSocket> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     socket
         .async_io(Interest::READABLE, |listener| match listener {
@@ -114,9 +118,11 @@ async fn accept(socket: &AsyncFd<Listener>) -> io::Result<Accepted> {
                 #[cfg(not(target_os = "linux"))]
                 stream.set_nodelay(true)?;
                 let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
-                Ok(Accepted::Tcp(stream, peer))
+                Ok(AcceptedSocket::Tcp(stream, peer))
             }
-            Listener::Unix(listener) => Ok(Accepted::Unix(accept_with(listener, flags)?.into())),
+            Listener::Unix(listener) => {
+                Ok(AcceptedSocket::Unix(accept_with(listener, flags)?.into()))
+            }
         })
         .await
 }
@@ -140,53 +146,53 @@ fn is_its_own(error: &io::Error) -> bool {
 
 /// Serves an accepted socket on the runtime that it is called on.
 pub(super) async fn serve(
-    accepted: Accepted,
+    accepted: AcceptedSocket,
     tls: Option<TlsAcceptor>,
-    context: Context,
+    context: ConnectionContext,
     permit: OwnedSemaphorePermit,
 ) {
     let _permit = permit;
     match accepted {
-        Accepted::Tcp(stream, peer) => {
-            meet(Socket::<TcpStream>::new(stream), peer, tls, context).await;
+        AcceptedSocket::Tcp(stream, peer) => {
+            meet(ServerSocket::<TcpStream>::new(stream), peer, tls, context).await;
         }
-        Accepted::Unix(stream) => {
-            meet(Socket::<UnixStream>::new(stream), None, tls, context).await;
+        AcceptedSocket::Unix(stream) => {
+            meet(ServerSocket::<UnixStream>::new(stream), None, tls, context).await;
         }
     }
 }
 
-async fn meet<S: Transport + 'static>(
+async fn meet<S: ServerTransport + 'static>(
     stream: S,
     peer: Option<SocketAddr>,
     tls: Option<TlsAcceptor>,
-    context: Context,
+    context: ConnectionContext,
 ) {
     let _open = context.server.options.metrics.connection();
     match tls {
         // In boxes: each connection takes the room that its own kind needs.
         Some(tls) => Box::pin(secured(stream, peer, tls, context)).await,
         None => {
-            let Context {
+            let ConnectionContext {
                 server,
                 stop,
                 tasks,
                 ..
             } = context;
-            let line = Arc::new(Line::new(server, peer, false, S::SENDS_FILES));
-            drive(stream, Protocol::Open, line, tasks, stop).await;
+            let line = Arc::new(ConnectionState::new(server, peer, false, S::SENDS_FILES));
+            drive(stream, ConnectionProtocol::Open, line, tasks, stop).await;
         }
     }
 }
 
 /// Agrees on TLS, and serves what comes through it.
-async fn secured<S: Transport + 'static>(
+async fn secured<S: ServerTransport + 'static>(
     stream: S,
     peer: Option<SocketAddr>,
     tls: TlsAcceptor,
-    context: Context,
+    context: ConnectionContext,
 ) {
-    let Context {
+    let ConnectionContext {
         server,
         stop,
         tasks,
@@ -199,31 +205,34 @@ async fn secured<S: Transport + 'static>(
         stream = agree(stream, tls) => match stream {
             Ok(Some(stream)) => stream,
             Ok(None) => {
-                metrics.fault(Fault::TlsHandshake);
+                metrics.fault(ConnectionFault::TlsHandshake);
                 tracing::debug!(?peer, "HTTP was spoken where TLS is");
                 return;
             }
             Err(error) => {
-                metrics.fault(Fault::TlsHandshake);
+                metrics.fault(ConnectionFault::TlsHandshake);
                 tracing::debug!(?peer, %error, "no TLS was agreed on");
                 return;
             }
         },
         () = tokio::time::sleep(limit), if !limit.is_zero() => {
-            metrics.fault(Fault::TlsTimeout);
+            metrics.fault(ConnectionFault::TlsTimeout);
             return;
         }
     };
     let protocol = match stream.get_ref().1.alpn_protocol() {
-        Some(b"h2") => Protocol::Http2,
-        _ => Protocol::Open,
+        Some(b"h2") => ConnectionProtocol::Http2,
+        _ => ConnectionProtocol::Open,
     };
-    let line = Arc::new(Line::new(server, peer, true, false));
+    let line = Arc::new(ConnectionState::new(server, peer, true, false));
     drive(stream, protocol, line, tasks, stop).await;
 }
 
 /// The handshake. `None`: its peer speaks HTTP, and was told.
-async fn agree<S: Transport>(mut stream: S, tls: TlsAcceptor) -> io::Result<Option<TlsStream<S>>> {
+async fn agree<S: ServerTransport>(
+    mut stream: S,
+    tls: TlsAcceptor,
+) -> io::Result<Option<TlsStream<S>>> {
     if mistaken::speaks_http(&mut stream).await? {
         mistaken::tell(stream).await?;
         return Ok(None);
@@ -234,17 +243,17 @@ async fn agree<S: Transport>(mut stream: S, tls: TlsAcceptor) -> io::Result<Opti
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ServerOptions;
-    use crate::store::{Disk, Store, StoreOptions};
+    use crate::FileServerOptions;
+    use crate::store::{DiskThreads, FileStore, FileStoreOptions};
 
     /// Ten thousand idle connections are to fit into a hundred megabytes; at rest they have no buffers, and little but this (row D11).
     #[tokio::test]
     async fn d11_a_connection_takes_little_room() {
         let folder = tempfile::tempdir().expect("a directory");
-        let store = Store::open(folder.path(), StoreOptions::default()).expect("a store");
-        let disk = Disk::new(tokio::runtime::Handle::current());
-        let server = Server::new(Arc::new(store), disk, ServerOptions::default());
-        let context = Context {
+        let store = FileStore::open(folder.path(), FileStoreOptions::default()).expect("a store");
+        let disk = DiskThreads::new(tokio::runtime::Handle::current());
+        let server = FileServer::new(Arc::new(store), disk, FileServerOptions::default());
+        let context = ConnectionContext {
             server: Arc::new(server),
             room: Arc::new(Semaphore::new(1)),
             stop: CancellationToken::new(),
@@ -252,7 +261,7 @@ mod tests {
         };
         let permit = Arc::clone(&context.room).try_acquire_owned().expect("room");
         let (_peer, stream) = std::os::unix::net::UnixStream::pair().expect("a pair");
-        let future = serve(Accepted::Unix(stream), None, context, permit);
+        let future = serve(AcceptedSocket::Unix(stream), None, context, permit);
         let size = size_of_val(&future);
         assert!(size <= 2560, "{size} bytes");
     }

@@ -13,27 +13,27 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::Accept;
-use super::accepting::{Context, accepting};
-use super::deal::{DEALT, Dealt, Here, InTurn, begin};
-use crate::Server;
-use crate::observe::Fault;
+use super::AcceptStrategy;
+use super::accepting::{ConnectionContext, accepting};
+use super::deal::{DEALT, DispatchedConnection, LocalDispatch, RoundRobinDispatch, begin};
+use crate::FileServer;
+use crate::observe::ConnectionFault;
 
 /// How a crew works.
 #[derive(Debug, Clone)]
-pub struct CrewOptions {
+pub struct WorkerThreadsOptions {
     /// How its threads share ports.
-    pub accept: Accept,
-    /// Threads; one with [`Accept::Single`].
+    pub accept: AcceptStrategy,
+    /// Threads; one with [`AcceptStrategy::Single`].
     pub threads: usize,
     /// Connections that may be at one time.
     pub connections: usize,
 }
 
-impl Default for CrewOptions {
+impl Default for WorkerThreadsOptions {
     fn default() -> Self {
         Self {
-            accept: Accept::default(),
+            accept: AcceptStrategy::default(),
             threads: std::thread::available_parallelism().map_or(1, Into::into),
             connections: 65_536,
         }
@@ -42,7 +42,7 @@ impl Default for CrewOptions {
 
 /// Threads that accept and serve.
 #[derive(Debug)]
-pub struct Crew {
+pub struct WorkerThreads {
     threads: Vec<JoinHandle<io::Result<()>>>,
     /// Cancelled when the grace time is over.
     abort: CancellationToken,
@@ -52,7 +52,7 @@ pub struct Crew {
 
 /// How a server ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum ShutdownOutcome {
     /// Every request was answered.
     Clean,
     /// Some were under way when the grace time was over.
@@ -60,28 +60,28 @@ pub enum Ending {
 }
 
 /// A socket with what its connections are met with.
-type Door = (Listener, Option<TlsAcceptor>);
+type ServingListener = (Listener, Option<TlsAcceptor>);
 
-impl CrewOptions {
+impl WorkerThreadsOptions {
     /// Sockets that each address must have.
     #[must_use]
     pub fn sockets(&self) -> usize {
         match self.accept {
-            Accept::ReusePort => self.threads.max(1),
+            AcceptStrategy::ReusePort => self.threads.max(1),
             _ => 1,
         }
     }
 }
 
-impl Crew {
-    /// Starts threads that serve on the given sockets, each of which was bound for [`CrewOptions::sockets`].
+impl WorkerThreads {
+    /// Starts threads that serve on the given sockets, each of which was bound for [`WorkerThreadsOptions::sockets`].
     ///
     /// # Errors
     /// When the system gives no threads, or no descriptors for them.
     pub fn start(
         bound: Vec<(Vec<Listener>, Option<Arc<ServerConfig>>)>,
-        server: &Arc<Server>,
-        options: &CrewOptions,
+        server: &Arc<FileServer>,
+        options: &WorkerThreadsOptions,
     ) -> io::Result<Self> {
         let mut crew = Self {
             threads: Vec::new(),
@@ -89,7 +89,7 @@ impl Crew {
             stop: CancellationToken::new(),
         };
         let room = Arc::new(Semaphore::new(options.connections));
-        let context = Context {
+        let context = ConnectionContext {
             server: Arc::clone(server),
             room,
             stop: crew.stop.clone(),
@@ -98,7 +98,7 @@ impl Crew {
         let threads = options.threads.max(1);
         let mut shares = shares(bound, options.sockets());
         match options.accept {
-            Accept::WorkStealing => {
+            AcceptStrategy::WorkStealing => {
                 let doors = shares.remove(0);
                 crew.spawn(
                     0,
@@ -112,16 +112,16 @@ impl Crew {
                     doors,
                 )?;
             }
-            Accept::Single | Accept::ReusePort => {
+            AcceptStrategy::Single | AcceptStrategy::ReusePort => {
                 for (index, doors) in shares.into_iter().enumerate() {
-                    let context = Context {
+                    let context = ConnectionContext {
                         tasks: TaskTracker::new(),
                         ..context.clone()
                     };
                     crew.spawn(index, single, context, doors)?;
                 }
             }
-            Accept::RoundRobin => crew.deal(threads, &context, shares.remove(0))?,
+            AcceptStrategy::RoundRobin => crew.deal(threads, &context, shares.remove(0))?,
         }
         Ok(crew)
     }
@@ -142,7 +142,7 @@ impl Crew {
     ///
     /// # Errors
     /// When a thread could not listen.
-    pub fn end(self, grace: Duration) -> io::Result<Ending> {
+    pub fn end(self, grace: Duration) -> io::Result<ShutdownOutcome> {
         self.stop.cancel();
         let abort = self.abort.clone();
         let (done, ended) = std::sync::mpsc::channel::<()>();
@@ -165,9 +165,9 @@ impl Crew {
         let is_late = timer.join().unwrap_or(true);
         result.map(|()| {
             if is_late {
-                Ending::CutOff
+                ShutdownOutcome::CutOff
             } else {
-                Ending::Clean
+                ShutdownOutcome::Clean
             }
         })
     }
@@ -177,8 +177,8 @@ impl Crew {
         &mut self,
         index: usize,
         runtime: impl FnOnce() -> io::Result<Runtime>,
-        context: Context,
-        doors: Vec<Door>,
+        context: ConnectionContext,
+        doors: Vec<ServingListener>,
     ) -> io::Result<()> {
         let abort = self.abort.clone();
         // Not on the thread: what is missing is told before anybody connects.
@@ -187,7 +187,7 @@ impl Crew {
             runtime.block_on(async {
                 let mut accepts = tokio::task::JoinSet::new();
                 for (listener, tls) in doors {
-                    let here = Here(context.clone());
+                    let here = LocalDispatch(context.clone());
                     accepts.spawn(accepting(listener, tls, context.clone(), here));
                 }
                 let accepted = all(accepts, &abort).await;
@@ -198,12 +198,17 @@ impl Crew {
     }
 
     /// Threads that serve, and one that accepts for them.
-    fn deal(&mut self, threads: usize, context: &Context, doors: Vec<Door>) -> io::Result<()> {
+    fn deal(
+        &mut self,
+        threads: usize,
+        context: &ConnectionContext,
+        doors: Vec<ServingListener>,
+    ) -> io::Result<()> {
         let mut to = Vec::new();
         for index in 0..threads {
-            let (sender, mut receiver) = mpsc::channel::<Dealt>(DEALT);
+            let (sender, mut receiver) = mpsc::channel::<DispatchedConnection>(DEALT);
             to.push(sender);
-            let context = Context {
+            let context = ConnectionContext {
                 tasks: TaskTracker::new(),
                 ..context.clone()
             };
@@ -226,7 +231,7 @@ impl Crew {
                 let mut accepts = tokio::task::JoinSet::new();
                 for (listener, tls) in doors {
                     let metrics = Arc::clone(&context.server.options.metrics);
-                    let deal = InTurn::new(to.clone(), metrics);
+                    let deal = RoundRobinDispatch::new(to.clone(), metrics);
                     accepts.spawn(accepting(listener, tls, context.clone(), deal));
                 }
                 drop(to);
@@ -252,8 +257,8 @@ impl Crew {
 fn shares(
     bound: Vec<(Vec<Listener>, Option<Arc<ServerConfig>>)>,
     threads: usize,
-) -> Vec<Vec<Door>> {
-    let mut shares: Vec<Vec<Door>> = (0..threads).map(|_| Vec::new()).collect();
+) -> Vec<Vec<ServingListener>> {
+    let mut shares: Vec<Vec<ServingListener>> = (0..threads).map(|_| Vec::new()).collect();
     for (listeners, tls) in bound {
         for (share, listener) in shares.iter_mut().zip(listeners) {
             share.push((listener, tls.clone().map(TlsAcceptor::from)));
@@ -289,13 +294,13 @@ async fn all(
 }
 
 /// Waits for connections to end, or counts those that did not.
-async fn finish(context: &Context, abort: &CancellationToken) {
+async fn finish(context: &ConnectionContext, abort: &CancellationToken) {
     context.tasks.close();
     tokio::select! {
         () = abort.cancelled() => {
             context.server.cuts_off();
             let metrics = &context.server.options.metrics;
-            (0..context.tasks.len()).for_each(|_| metrics.fault(Fault::GraceTimeout));
+            (0..context.tasks.len()).for_each(|_| metrics.fault(ConnectionFault::GraceTimeout));
         }
         () = context.tasks.wait() => {}
     }

@@ -5,50 +5,53 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_rustls::TlsAcceptor;
 
-use super::accepting::{Accepted, Context, serve};
-use crate::observe::Metrics;
+use super::accepting::{AcceptedSocket, ConnectionContext, serve};
+use crate::observe::ServeMetrics;
 
 /// Connections that may wait for one thread of those that they are dealt to.
 pub(super) const DEALT: usize = 1024;
 
 /// A connection, what it is met with, and its right to be.
-pub(super) type Dealt = (Accepted, Option<TlsAcceptor>, OwnedSemaphorePermit);
+pub(super) type DispatchedConnection = (AcceptedSocket, Option<TlsAcceptor>, OwnedSemaphorePermit);
 
 /// Where a connection goes.
-pub(super) trait Deal {
+pub(super) trait ConnectionDispatch {
     /// Takes a connection.
-    fn deal(&mut self, dealt: Dealt);
+    fn deal(&mut self, dealt: DispatchedConnection);
 }
 
 /// Serves a connection on the runtime that this is called on.
-pub(super) fn begin(context: &Context, (accepted, tls, permit): Dealt) {
+pub(super) fn begin(context: &ConnectionContext, (accepted, tls, permit): DispatchedConnection) {
     // In a box, as a task's future is moved a few times before it is polled.
     let serving = Box::pin(serve(accepted, tls, context.clone(), permit));
     context.tasks.spawn(serving);
 }
 
 /// Connections live where they were accepted.
-pub(super) struct Here(pub(super) Context);
+pub(super) struct LocalDispatch(pub(super) ConnectionContext);
 
-impl Deal for Here {
-    fn deal(&mut self, dealt: Dealt) {
+impl ConnectionDispatch for LocalDispatch {
+    fn deal(&mut self, dealt: DispatchedConnection) {
         begin(&self.0, dealt);
     }
 }
 
 /// Connections go to each thread in turn.
-pub(super) struct InTurn {
+pub(super) struct RoundRobinDispatch {
     /// The threads.
-    to: Vec<mpsc::Sender<Dealt>>,
+    to: Vec<mpsc::Sender<DispatchedConnection>>,
     /// Whose turn it is, of as many as there are.
     next: usize,
     /// Counts those that nobody had room for.
-    metrics: Arc<Metrics>,
+    metrics: Arc<ServeMetrics>,
 }
 
-impl InTurn {
+impl RoundRobinDispatch {
     /// Deals to these.
-    pub(super) fn new(to: Vec<mpsc::Sender<Dealt>>, metrics: Arc<Metrics>) -> Self {
+    pub(super) fn new(
+        to: Vec<mpsc::Sender<DispatchedConnection>>,
+        metrics: Arc<ServeMetrics>,
+    ) -> Self {
         Self {
             to,
             next: 0,
@@ -57,8 +60,8 @@ impl InTurn {
     }
 }
 
-impl Deal for InTurn {
-    fn deal(&mut self, mut dealt: Dealt) {
+impl ConnectionDispatch for RoundRobinDispatch {
+    fn deal(&mut self, mut dealt: DispatchedConnection) {
         // A thread that has no room is passed over; where none has any, the connection is dropped: its peer tries again.
         for _ in 0..self.to.len() {
             let to = &self.to[self.next % self.to.len()];

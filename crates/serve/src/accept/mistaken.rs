@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use crate::conn::Transport;
+use crate::conn::ServerTransport;
 
 /// How long what they send is read and dropped: a socket that is closed before takes the answer with it.
 const LINGER: Duration = Duration::from_secs(1);
@@ -26,13 +26,13 @@ const ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
 ///
 /// # Errors
 /// When it is gone.
-pub(super) async fn speaks_http<S: Transport>(stream: &mut S) -> io::Result<bool> {
+pub(super) async fn speaks_http<S: ServerTransport>(stream: &mut S) -> io::Result<bool> {
     let first = poll_fn(|cx| stream.poll_peek(cx)).await?;
     Ok(first.is_some_and(|byte| byte.is_ascii_alphabetic()))
 }
 
 /// Tells it, and waits until that has arrived.
-pub(super) async fn tell<S: Transport>(mut stream: S) -> io::Result<()> {
+pub(super) async fn tell<S: ServerTransport>(mut stream: S) -> io::Result<()> {
     let told = async {
         stream.write_all(ANSWER).await?;
         stream.shutdown().await?;

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 /// Who accepts, and where connections live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Accept {
+pub enum AcceptStrategy {
     /// One runtime; its threads take tasks from each other.
     WorkStealing,
     /// A runtime and a socket for each thread.
@@ -19,9 +19,9 @@ pub enum Accept {
 /// Not a way of accepting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("it is work-stealing, reuseport, round-robin or single")]
-pub struct AcceptError;
+pub struct AcceptStrategyError;
 
-impl Default for Accept {
+impl Default for AcceptStrategy {
     /// The fastest: nothing is handed from one thread to another. Elsewhere than on Linux, a port's sockets do not share its connections.
     fn default() -> Self {
         if cfg!(target_os = "linux") {
@@ -32,7 +32,7 @@ impl Default for Accept {
     }
 }
 
-impl Accept {
+impl AcceptStrategy {
     /// All of them.
     pub const ALL: [Self; 4] = [
         Self::WorkStealing,
@@ -53,19 +53,19 @@ impl Accept {
     }
 }
 
-impl fmt::Display for Accept {
+impl fmt::Display for AcceptStrategy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl FromStr for Accept {
-    type Err = AcceptError;
+impl FromStr for AcceptStrategy {
+    type Err = AcceptStrategyError;
 
-    fn from_str(text: &str) -> Result<Self, AcceptError> {
+    fn from_str(text: &str) -> Result<Self, AcceptStrategyError> {
         Self::ALL
             .into_iter()
             .find(|accept| accept.name() == text)
-            .ok_or(AcceptError)
+            .ok_or(AcceptStrategyError)
     }
 }

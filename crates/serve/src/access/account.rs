@@ -5,11 +5,11 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::digest::{Digest, Digests, Of};
+use super::digest::{SecretDigest, SecretDigestKind, SecretHasher};
 use super::file::{AuthFile, HashedRule, TokenFile};
 use super::hash::PasswordHash;
 use super::rule::{AuthRule, TokenRule};
-use super::scope::{Anonymous, Scope};
+use super::scope::{AccessScope, AnonymousAccess};
 use super::signed::SigningKey;
 
 /// Who may do what. With nothing in it everybody may do everything.
@@ -24,7 +24,7 @@ pub struct AccessOptions {
     /// More tokens. A file without a token still closes the store.
     pub token_files: Vec<TokenFile>,
     /// What those may do who bring none of these.
-    pub anonymous: Anonymous,
+    pub anonymous: AnonymousAccess,
     /// Checks URLs that carry their own permission. A key alone closes the store to all others.
     pub signing: Option<SigningKey>,
     /// How much the hashing of passwords may cost.
@@ -83,80 +83,83 @@ pub enum AccessError {
 
 /// A user.
 #[derive(Debug)]
-pub(super) struct Account {
+pub(super) struct UserAccount {
     /// For the log.
     pub(super) user: Arc<str>,
     /// How the password is known.
-    pub(super) proof: Proof,
+    pub(super) proof: PasswordProof,
     /// What they may do.
-    pub(super) scopes: Arc<[Scope]>,
+    pub(super) scopes: Arc<[AccessScope]>,
 }
 
 /// What a password is held against.
 #[derive(Debug)]
-pub(super) enum Proof {
+pub(super) enum PasswordProof {
     /// The digest of name and password.
-    Plain(Digest),
+    Plain(SecretDigest),
     /// Takes its time.
     Hashed(Arc<PasswordHash>),
 }
 
 /// All users and tokens.
 #[derive(Debug)]
-pub(super) struct Accounts {
-    pub(super) digests: Digests,
+pub(super) struct UserAccounts {
+    pub(super) digests: SecretHasher,
     /// By the digest of the name.
-    pub(super) users: HashMap<Digest, Account>,
+    pub(super) users: HashMap<SecretDigest, UserAccount>,
     /// By the digest of the token.
-    pub(super) tokens: HashMap<Digest, Arc<[Scope]>>,
+    pub(super) tokens: HashMap<SecretDigest, Arc<[AccessScope]>>,
     /// Every hash of a user. Strangers are held against one of these, whichever their name leads to: then a name that nobody has
     /// takes as long as one that somebody has, whatever hashes are in use.
     pub(super) hashes: Vec<Arc<PasswordHash>>,
     /// What strangers are compared with.
-    pub(super) nobody: Digest,
+    pub(super) nobody: SecretDigest,
 }
 
 /// A user while the rules are gathered.
-struct Gathered {
+struct UserAccountBuilder {
     user: String,
-    proof: Proof,
-    scopes: Vec<Scope>,
+    proof: PasswordProof,
+    scopes: Vec<AccessScope>,
 }
 
-impl Accounts {
+impl UserAccounts {
     pub(super) fn new(options: &AccessOptions) -> Result<Self, AccessError> {
-        let digests = Digests::new();
+        let digests = SecretHasher::new();
         let mut users = HashMap::new();
         for rule in &options.rules {
-            let proof = digests.of(Of::Login, &[&rule.user, rule.password.expose()]);
-            let entry = digests.of(Of::User, &[&rule.user]);
+            let proof = digests.of(
+                SecretDigestKind::Login,
+                &[&rule.user, rule.password.expose()],
+            );
+            let entry = digests.of(SecretDigestKind::User, &[&rule.user]);
             gather(
                 &mut users,
                 entry,
-                (&rule.user, Proof::Plain(proof), &rule.scope),
+                (&rule.user, PasswordProof::Plain(proof), &rule.scope),
             )?;
         }
         for HashedRule { user, hash, scope } in options.files.iter().flat_map(|file| &file.rules) {
-            let proof = Proof::Hashed(Arc::new(hash.clone()));
+            let proof = PasswordProof::Hashed(Arc::new(hash.clone()));
             gather(
                 &mut users,
-                digests.of(Of::User, &[user]),
+                digests.of(SecretDigestKind::User, &[user]),
                 (user, proof, scope),
             )?;
         }
-        let mut tokens: HashMap<Digest, Vec<Scope>> = HashMap::new();
+        let mut tokens: HashMap<SecretDigest, Vec<AccessScope>> = HashMap::new();
         let files = options.token_files.iter().flat_map(|file| &file.rules);
         for rule in options.tokens.iter().chain(files) {
-            let digest = digests.of(Of::Token, &[rule.token.expose()]);
+            let digest = digests.of(SecretDigestKind::Token, &[rule.token.expose()]);
             tokens.entry(digest).or_default().push(rule.scope.clone());
         }
-        let users: HashMap<Digest, Account> = users
+        let users: HashMap<SecretDigest, UserAccount> = users
             .into_iter()
             .map(|(digest, user)| (digest, user.into()))
             .collect();
         let hashes = users.values().filter_map(|account| match &account.proof {
-            Proof::Hashed(hash) => Some(Arc::clone(hash)),
-            Proof::Plain(_) => None,
+            PasswordProof::Hashed(hash) => Some(Arc::clone(hash)),
+            PasswordProof::Plain(_) => None,
         });
         Ok(Self {
             hashes: hashes.collect(),
@@ -164,7 +167,7 @@ impl Accounts {
                 .into_iter()
                 .map(|(digest, scopes)| (digest, scopes.into()))
                 .collect(),
-            nobody: Digests::nobody(),
+            nobody: SecretHasher::nobody(),
             users,
             digests,
         })
@@ -173,11 +176,11 @@ impl Accounts {
 
 /// Adds a rule to its user.
 fn gather(
-    users: &mut HashMap<Digest, Gathered>,
-    entry: Digest,
-    (user, proof, scope): (&str, Proof, &Scope),
+    users: &mut HashMap<SecretDigest, UserAccountBuilder>,
+    entry: SecretDigest,
+    (user, proof, scope): (&str, PasswordProof, &AccessScope),
 ) -> Result<(), AccessError> {
-    let known = users.entry(entry).or_insert_with(|| Gathered {
+    let known = users.entry(entry).or_insert_with(|| UserAccountBuilder {
         user: user.to_owned(),
         proof: proof.clone(),
         scopes: Vec::new(),
@@ -191,7 +194,7 @@ fn gather(
     Ok(())
 }
 
-impl Clone for Proof {
+impl Clone for PasswordProof {
     fn clone(&self) -> Self {
         match self {
             Self::Plain(digest) => Self::Plain(*digest),
@@ -200,7 +203,7 @@ impl Clone for Proof {
     }
 }
 
-impl PartialEq for Proof {
+impl PartialEq for PasswordProof {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Plain(one), Self::Plain(other)) => one.is(other),
@@ -210,8 +213,8 @@ impl PartialEq for Proof {
     }
 }
 
-impl From<Gathered> for Account {
-    fn from(gathered: Gathered) -> Self {
+impl From<UserAccountBuilder> for UserAccount {
+    fn from(gathered: UserAccountBuilder) -> Self {
         Self {
             user: gathered.user.into(),
             proof: gathered.proof,

@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use http::{HeaderValue, StatusCode};
 
-use super::grant::Grant;
+use super::grant::Permissions;
 use super::pending::PendingLogin;
 
 /// What is to be done with a request.
 #[derive(Debug)]
-pub enum Judged {
+pub enum AccessDecision {
     /// Serve it.
-    Granted(Grant),
+    Granted(Permissions),
     /// Answer this.
-    Refused(Refusal),
+    Refused(AccessRefusal),
     /// A password must be hashed before this can be said.
     NeedsHashing(PendingLogin),
 }
@@ -22,16 +22,16 @@ pub enum Judged {
 /// An answer that serves nothing. Its text (`Display`) is for the body; it says nothing that the request did not know.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{why}")]
-pub struct Refusal {
+pub struct AccessRefusal {
     /// Why.
-    pub why: Why,
+    pub why: AccessRefusalReason,
     /// The fields `WWW-Authenticate`, one for each way to log in; empty unless the status is 401.
     pub challenges: Arc<[HeaderValue]>,
 }
 
 /// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Why {
+pub enum AccessRefusalReason {
     /// It needs more than strangers may do.
     #[error("this needs a login")]
     Stranger,
@@ -60,8 +60,8 @@ pub enum Why {
     Busy,
 }
 
-impl Refusal {
-    pub(super) fn new(why: Why) -> Self {
+impl AccessRefusal {
+    pub(super) fn new(why: AccessRefusalReason) -> Self {
         Self {
             why,
             challenges: Arc::from([]),
@@ -73,20 +73,27 @@ impl Refusal {
     pub fn status(&self) -> StatusCode {
         match self.why {
             // Where nobody can log in there is nothing to challenge for, which a 401 must (RFC 9110 15.5.2).
-            Why::Stranger | Why::Malformed | Why::Wrong if self.challenges.is_empty() => {
+            AccessRefusalReason::Stranger
+            | AccessRefusalReason::Malformed
+            | AccessRefusalReason::Wrong
+                if self.challenges.is_empty() =>
+            {
                 StatusCode::FORBIDDEN
             }
-            Why::Stranger | Why::Malformed | Why::Wrong => StatusCode::UNAUTHORIZED,
-            Why::Unsigned | Why::NotAllowed | Why::Expired | Why::BadSignature => {
-                StatusCode::FORBIDDEN
-            }
-            Why::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            AccessRefusalReason::Stranger
+            | AccessRefusalReason::Malformed
+            | AccessRefusalReason::Wrong => StatusCode::UNAUTHORIZED,
+            AccessRefusalReason::Unsigned
+            | AccessRefusalReason::NotAllowed
+            | AccessRefusalReason::Expired
+            | AccessRefusalReason::BadSignature => StatusCode::FORBIDDEN,
+            AccessRefusalReason::Busy => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 
     /// For `Retry-After`.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
-        (self.why == Why::Busy).then_some(Duration::from_secs(2))
+        (self.why == AccessRefusalReason::Busy).then_some(Duration::from_secs(2))
     }
 }

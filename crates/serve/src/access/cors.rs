@@ -16,8 +16,8 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, Method};
 
-use super::grant::{Grant, How};
-use super::origin::{Origin, OriginError, stated};
+use super::grant::{PermissionSource, Permissions};
+use super::origin::{WebOrigin, WebOriginError, stated};
 
 /// Digests of what is sent (RFC 9530).
 const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
@@ -30,9 +30,9 @@ const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
 
 /// Whose pages.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origins {
+pub enum AllowedOrigins {
     /// These; none of them is no CORS at all.
-    List(Vec<Origin>),
+    List(Vec<WebOrigin>),
     /// All pages there are. They get what strangers get, and what a script brings a token for, and no login that a browser stored.
     Any,
 }
@@ -41,7 +41,7 @@ pub enum Origins {
 #[derive(Debug, Clone)]
 pub struct CorsOptions {
     /// Whose pages. None by default.
-    pub origins: Origins,
+    pub origins: AllowedOrigins,
     /// What they may do: by default read.
     pub methods: Vec<Method>,
     /// What they may say: by default what this store understands.
@@ -57,7 +57,7 @@ pub struct CorsOptions {
 
 /// Whether a page of another site may write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Admitted {
+pub enum CrossSiteWrite {
     /// It may.
     Yes,
     /// It might with this login if it were let use those that browsers store ([`CorsOptions::credentials`]): which of the two it
@@ -80,8 +80,8 @@ pub enum CorsError {
 
 /// The answers, made once.
 #[derive(Debug, Clone)]
-pub struct Cors {
-    origins: Origins,
+pub struct CorsPolicy {
+    origins: AllowedOrigins,
     allowed: Vec<Method>,
     credentials: bool,
     methods: HeaderValue,
@@ -90,7 +90,7 @@ pub struct Cors {
     max_age: HeaderValue,
 }
 
-impl Default for Origins {
+impl Default for AllowedOrigins {
     fn default() -> Self {
         Self::List(Vec::new())
     }
@@ -99,7 +99,7 @@ impl Default for Origins {
 impl Default for CorsOptions {
     fn default() -> Self {
         Self {
-            origins: Origins::default(),
+            origins: AllowedOrigins::default(),
             methods: vec![Method::GET, Method::HEAD],
             headers: vec![
                 AUTHORIZATION,
@@ -131,11 +131,11 @@ impl Default for CorsOptions {
     }
 }
 
-impl FromStr for Origins {
-    type Err = OriginError;
+impl FromStr for AllowedOrigins {
+    type Err = WebOriginError;
 
     /// `*`, or origins with commas between them.
-    fn from_str(text: &str) -> Result<Self, OriginError> {
+    fn from_str(text: &str) -> Result<Self, WebOriginError> {
         if text.trim() == "*" {
             return Ok(Self::Any);
         }
@@ -144,13 +144,13 @@ impl FromStr for Origins {
     }
 }
 
-impl Cors {
+impl CorsPolicy {
     /// Writes down what will be answered.
     ///
     /// # Errors
     /// See [`CorsError`].
     pub fn new(options: CorsOptions) -> Result<Self, CorsError> {
-        if options.credentials && options.origins == Origins::Any {
+        if options.credentials && options.origins == AllowedOrigins::Any {
             return Err(CorsError::AnyWithCredentials);
         }
         let names = |headers: &[HeaderName]| list(headers.iter().map(HeaderName::as_str));
@@ -168,7 +168,7 @@ impl Cors {
     /// Whether there is none.
     #[must_use]
     pub fn is_off(&self) -> bool {
-        matches!(&self.origins, Origins::List(list) if list.is_empty())
+        matches!(&self.origins, AllowedOrigins::List(list) if list.is_empty())
     }
 
     /// The header fields of the answer (204) to a preflight; `None` for what is none. Only for OPTIONS. A page that is not let gets
@@ -199,20 +199,27 @@ impl Cors {
     /// or because it was granted by what no browser adds by itself. Every page is no page in particular, so `*` does not let
     /// pages use the logins that browsers have stored.
     #[must_use]
-    pub fn admits(&self, request: &HeaderMap, method: &Method, grant: &Grant) -> Admitted {
-        let is_named = self.origins == Origins::Any || self.names(request).is_some();
+    pub fn admits(
+        &self,
+        request: &HeaderMap,
+        method: &Method,
+        grant: &Permissions,
+    ) -> CrossSiteWrite {
+        let is_named = self.origins == AllowedOrigins::Any || self.names(request).is_some();
         match grant.how {
-            How::Token | How::Signature => Admitted::Yes,
-            _ if !is_named || !self.allowed.contains(method) => Admitted::Never,
+            PermissionSource::Token | PermissionSource::Signature => CrossSiteWrite::Yes,
+            _ if !is_named || !self.allowed.contains(method) => CrossSiteWrite::Never,
             // Without leave to use stored logins a page could still send a form with one.
-            How::Login if !self.credentials => Admitted::WithCredentials,
-            How::Open | How::Anonymous | How::Login => Admitted::Yes,
+            PermissionSource::Login if !self.credentials => CrossSiteWrite::WithCredentials,
+            PermissionSource::Open | PermissionSource::Anonymous | PermissionSource::Login => {
+                CrossSiteWrite::Yes
+            }
         }
     }
 
     /// The origin of a request, if it is on the list.
     fn names<'a>(&self, request: &'a HeaderMap) -> Option<&'a HeaderValue> {
-        let Origins::List(list) = &self.origins else {
+        let AllowedOrigins::List(list) = &self.origins else {
             return None;
         };
         stated(request).filter(|stated| list.iter().any(|origin| origin.is(stated)))
@@ -220,7 +227,7 @@ impl Cors {
 
     /// Names the origin in the answer, if it may be.
     fn permit(&self, request: &HeaderMap, answer: &mut HeaderMap) -> bool {
-        if self.origins == Origins::Any {
+        if self.origins == AllowedOrigins::Any {
             answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
             return true;
         }

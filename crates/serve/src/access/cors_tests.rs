@@ -4,19 +4,19 @@ use std::sync::Arc;
 
 use http::header::{ACCESS_CONTROL_REQUEST_HEADERS, ORIGIN};
 
-use super::super::scope::{Right, Scope};
+use super::super::scope::{AccessRight, AccessScope};
 use super::*;
 
 const PAGE: &str = "https://app.example";
 
-fn cors(origins: &str, credentials: bool) -> Cors {
+fn cors(origins: &str, credentials: bool) -> CorsPolicy {
     let options = CorsOptions {
         origins: origins.parse().expect("origins"),
         methods: vec![Method::GET, Method::PUT],
         credentials,
         ..CorsOptions::default()
     };
-    Cors::new(options).expect("sense")
+    CorsPolicy::new(options).expect("sense")
 }
 
 fn from(origin: &'static str) -> HeaderMap {
@@ -36,38 +36,38 @@ fn preflight_from(origin: &'static str) -> HeaderMap {
     headers
 }
 
-fn answer(cors: &Cors, request: &HeaderMap) -> HeaderMap {
+fn answer(cors: &CorsPolicy, request: &HeaderMap) -> HeaderMap {
     let mut answer = HeaderMap::new();
     answer.insert(VARY, HeaderValue::from_static("Accept"));
     cors.answer(request, &mut answer);
     answer
 }
 
-fn by(how: How) -> Grant {
-    let scopes: Arc<[Scope]> = Arc::from([Scope::everywhere(Right::Write)]);
-    Grant::scoped((how, None), &scopes, &scopes)
+fn by(how: PermissionSource) -> Permissions {
+    let scopes: Arc<[AccessScope]> = Arc::from([AccessScope::everywhere(AccessRight::Write)]);
+    Permissions::scoped((how, None), &scopes, &scopes)
 }
 
 #[test]
 fn origins_are_read() {
-    assert_eq!("*".parse(), Ok(Origins::Any));
+    assert_eq!("*".parse(), Ok(AllowedOrigins::Any));
     let two = "https://a.example, http://b.example:8080".parse();
-    assert!(matches!(two, Ok(Origins::List(list)) if list.len() == 2));
+    assert!(matches!(two, Ok(AllowedOrigins::List(list)) if list.len() == 2));
     assert_eq!(
-        "https://a.example,null".parse::<Origins>(),
-        Err(OriginError::Null)
+        "https://a.example,null".parse::<AllowedOrigins>(),
+        Err(WebOriginError::Null)
     );
-    assert_eq!("".parse::<Origins>(), Err(OriginError::Shape));
+    assert_eq!("".parse::<AllowedOrigins>(), Err(WebOriginError::Shape));
 }
 
 #[test]
 fn by_default_there_is_none() {
-    let cors = Cors::new(CorsOptions::default()).expect("sense");
+    let cors = CorsPolicy::new(CorsOptions::default()).expect("sense");
     assert!(cors.is_off());
     assert!(cors.preflight(&preflight_from(PAGE)).is_none());
     assert_eq!(answer(&cors, &from(PAGE)).len(), 1);
-    let admitted = cors.admits(&from(PAGE), &Method::PUT, &by(How::Open));
-    assert_eq!(admitted, Admitted::Never);
+    let admitted = cors.admits(&from(PAGE), &Method::PUT, &by(PermissionSource::Open));
+    assert_eq!(admitted, CrossSiteWrite::Never);
 }
 
 #[test]
@@ -144,31 +144,36 @@ fn every_page_is_let_without_logins() {
     assert!(!told.contains_key(ACCESS_CONTROL_ALLOW_CREDENTIALS));
     assert_eq!(told.get_all(VARY).iter().count(), 1);
     let both = CorsOptions {
-        origins: Origins::Any,
+        origins: AllowedOrigins::Any,
         credentials: true,
         ..CorsOptions::default()
     };
-    assert_eq!(Cors::new(both).err(), Some(CorsError::AnyWithCredentials));
+    assert_eq!(
+        CorsPolicy::new(both).err(),
+        Some(CorsError::AnyWithCredentials)
+    );
 }
 
 #[test]
 fn writes_of_other_pages_need_leave() {
+    use CrossSiteWrite::{Never, WithCredentials, Yes};
+    use PermissionSource::{Anonymous, Login, Open, Signature, Token};
     let (listed, trusted, any) = (cors(PAGE, false), cors(PAGE, true), cors("*", false));
     let (put, delete, evil) = (Method::PUT, Method::DELETE, "https://evil.example");
     for (cors, page, method, how, wanted) in [
-        (&trusted, PAGE, &put, How::Login, Admitted::Yes),
-        (&trusted, PAGE, &delete, How::Login, Admitted::Never),
-        (&trusted, evil, &put, How::Login, Admitted::Never),
+        (&trusted, PAGE, &put, Login, Yes),
+        (&trusted, PAGE, &delete, Login, Never),
+        (&trusted, evil, &put, Login, Never),
         // The browser would add a stored login to a form of that page, which was not allowed.
-        (&listed, PAGE, &put, How::Login, Admitted::WithCredentials),
-        (&listed, PAGE, &put, How::Anonymous, Admitted::Yes),
-        (&listed, evil, &put, How::Open, Admitted::Never),
-        (&any, evil, &put, How::Open, Admitted::Yes),
-        (&any, evil, &delete, How::Open, Admitted::Never),
-        (&any, evil, &put, How::Login, Admitted::WithCredentials),
+        (&listed, PAGE, &put, Login, WithCredentials),
+        (&listed, PAGE, &put, Anonymous, Yes),
+        (&listed, evil, &put, Open, Never),
+        (&any, evil, &put, Open, Yes),
+        (&any, evil, &delete, Open, Never),
+        (&any, evil, &put, Login, WithCredentials),
         // No browser adds these by itself.
-        (&listed, evil, &delete, How::Token, Admitted::Yes),
-        (&listed, evil, &delete, How::Signature, Admitted::Yes),
+        (&listed, evil, &delete, Token, Yes),
+        (&listed, evil, &delete, Signature, Yes),
     ] {
         assert_eq!(
             cors.admits(&from(page), method, &by(how)),

@@ -8,7 +8,7 @@ use http::header::AUTHORIZATION;
 use zeroize::Zeroizing;
 
 use super::rule::is_token;
-use super::secret::Secret;
+use super::secret::ZeroizedSecret;
 
 /// Bytes of the longest field that is read. Tokens that carry claims are long.
 const LONGEST: usize = 8 * 1024;
@@ -21,18 +21,21 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 
 /// Credentials that came with a request; nothing is known yet of whether they are right.
 #[derive(Debug)]
-pub(super) enum Credentials {
+pub(super) enum RequestCredentials {
     /// No field.
     None,
     /// A field that cannot be read, or two.
     Malformed,
     /// A name and a password.
-    Login { user: String, password: Secret },
+    Login {
+        user: String,
+        password: ZeroizedSecret,
+    },
     /// A token.
-    Token(Secret),
+    Token(ZeroizedSecret),
 }
 
-impl Credentials {
+impl RequestCredentials {
     pub(super) fn of(headers: &HeaderMap) -> Self {
         let mut fields = headers.get_all(AUTHORIZATION).iter();
         let Some(field) = fields.next() else {
@@ -46,7 +49,7 @@ impl Credentials {
     }
 }
 
-fn read(field: &[u8]) -> Option<Credentials> {
+fn read(field: &[u8]) -> Option<RequestCredentials> {
     let end = field.iter().position(|byte| *byte == b' ')?;
     let (scheme, rest) = field.split_at(end);
     let rest = rest.trim_ascii();
@@ -55,22 +58,22 @@ fn read(field: &[u8]) -> Option<Credentials> {
     }
     if scheme.eq_ignore_ascii_case(b"bearer") && is_token(rest) {
         let token = std::str::from_utf8(rest).ok()?;
-        return Some(Credentials::Token(Secret::new(token)));
+        return Some(RequestCredentials::Token(ZeroizedSecret::new(token)));
     }
     None
 }
 
 /// UTF-8, as the challenge asks for; control characters are none that a name or a password may have.
-fn login(coded: &[u8]) -> Option<Credentials> {
+fn login(coded: &[u8]) -> Option<RequestCredentials> {
     let bytes = Zeroizing::new(BASE64.decode(coded).ok()?);
     let text = std::str::from_utf8(&bytes).ok()?;
     let (user, password) = text.split_once(':')?;
     if text.chars().any(char::is_control) {
         return None;
     }
-    Some(Credentials::Login {
+    Some(RequestCredentials::Login {
         user: user.to_owned(),
-        password: Secret::new(password),
+        password: ZeroizedSecret::new(password),
     })
 }
 
@@ -82,9 +85,9 @@ mod tests {
 
     use super::*;
 
-    fn of(field: &[u8]) -> Credentials {
+    fn of(field: &[u8]) -> RequestCredentials {
         let value = HeaderValue::from_bytes(field).expect("a value");
-        Credentials::of(&HeaderMap::from_iter([(AUTHORIZATION, value)]))
+        RequestCredentials::of(&HeaderMap::from_iter([(AUTHORIZATION, value)]))
     }
 
     #[test]
@@ -93,7 +96,7 @@ mod tests {
             "Basic QWxhZGRpbjpvcGVuIHNlc2FtZTp4",
             "bASIC   QWxhZGRpbjpvcGVuIHNlc2FtZTp4 ",
         ] {
-            let Credentials::Login { user, password } = of(field.as_bytes()) else {
+            let RequestCredentials::Login { user, password } = of(field.as_bytes()) else {
                 panic!("{field}");
             };
             assert_eq!(user, "Aladdin");
@@ -101,7 +104,7 @@ mod tests {
         }
         // RFC 7617 2.1, and the same without padding.
         for field in ["Basic dGVzdDoxMjPCow==", "Basic dGVzdDoxMjPCow"] {
-            let Credentials::Login { password, .. } = of(field.as_bytes()) else {
+            let RequestCredentials::Login { password, .. } = of(field.as_bytes()) else {
                 panic!("{field}");
             };
             assert_eq!(password.expose(), "123\u{a3}");
@@ -111,7 +114,7 @@ mod tests {
     #[test]
     fn tokens_are_read() {
         for field in ["Bearer abc.DEF_123==", "BEARER  abc.DEF_123=="] {
-            let Credentials::Token(token) = of(field.as_bytes()) else {
+            let RequestCredentials::Token(token) = of(field.as_bytes()) else {
                 panic!("{field}");
             };
             assert_eq!(token.expose(), "abc.DEF_123==");
@@ -142,17 +145,20 @@ mod tests {
             &long,
         ];
         for field in cases {
-            let malformed = matches!(of(field.as_bytes()), Credentials::Malformed);
+            let malformed = matches!(of(field.as_bytes()), RequestCredentials::Malformed);
             assert!(malformed, "{field:.40}");
         }
         let one = HeaderValue::from_static("Bearer x");
         let mut two = HeaderMap::new();
         two.append(AUTHORIZATION, one.clone());
         two.append(AUTHORIZATION, one);
-        assert!(matches!(Credentials::of(&two), Credentials::Malformed));
         assert!(matches!(
-            Credentials::of(&HeaderMap::new()),
-            Credentials::None
+            RequestCredentials::of(&two),
+            RequestCredentials::Malformed
+        ));
+        assert!(matches!(
+            RequestCredentials::of(&HeaderMap::new()),
+            RequestCredentials::None
         ));
     }
 
@@ -170,14 +176,14 @@ mod tests {
         fn no_field_is_a_panic(scheme in "(Basic|Bearer|basic|\\PC{0,3})[ \t]{0,3}", rest in prop::collection::vec(any::<u8>(), 0..80)) {
             let bytes = [scheme.as_bytes(), &rest].concat();
             if let Ok(value) = HeaderValue::from_bytes(&bytes) {
-                let _ = Credentials::of(&HeaderMap::from_iter([(AUTHORIZATION, value)]));
+                let _ = RequestCredentials::of(&HeaderMap::from_iter([(AUTHORIZATION, value)]));
             }
         }
 
         #[test]
         fn logins_come_back(user in "[^:\\p{Cc}]{0,20}", password in "\\PC{0,40}") {
             let field = format!("Basic {}", STANDARD.encode(format!("{user}:{password}")));
-            let Credentials::Login { user: came, password: with } = of(field.as_bytes()) else {
+            let RequestCredentials::Login { user: came, password: with } = of(field.as_bytes()) else {
                 return Err(TestCaseError::fail("not read"));
             };
             prop_assert_eq!(came, user);

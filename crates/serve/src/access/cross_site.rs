@@ -9,17 +9,17 @@
 //! would be refused; `same-origin` does as well and is not.
 //!
 //! A host by another name is not found out here: a page at a name that its owner points at this machine is, to a browser, of the
-//! same site. That is what [`Hosts`](haul_service::Hosts) are for.
+//! same site. That is what [`ServerNames`](haul_service::ServerNames) are for.
 
 use http::{HeaderMap, HeaderName};
 
-use super::origin::{Origin, stated};
+use super::origin::{WebOrigin, stated};
 
 /// Which site made a browser ask (W3C Fetch Metadata).
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Whether a browser sends this for a page that is not of this store. Requests that change something are then refused with 403,
-/// unless [`Cors::admits`](super::Cors::admits) them. Requests that only read need not be asked about.
+/// unless [`CorsPolicy::admits`](super::CorsPolicy::admits) them. Requests that only read need not be asked about.
 ///
 /// `host` is the request's authority (`Host`, or `:authority`), as the client wrote it; `tls` whether the connection is encrypted
 /// here. Without that a proxy may have done it, so https is then as good as http. Another origin of the same site, a neighbouring
@@ -37,7 +37,7 @@ pub fn is_cross_site(headers: &HeaderMap, host: &str, tls: bool) -> bool {
     let Some(origin) = stated(headers) else {
         return true;
     };
-    let own = |scheme: &str| format!("{scheme}://{host}").parse::<Origin>();
+    let own = |scheme: &str| format!("{scheme}://{host}").parse::<WebOrigin>();
     let is_own = |scheme| own(scheme).is_ok_and(|own| own.is(origin));
     !(is_own("https") || !tls && is_own("http"))
 }

@@ -10,7 +10,7 @@ use subtle::ConstantTimeEq as _;
 
 /// What a digest is of. No two kinds have a digest in common.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Of {
+pub(super) enum SecretDigestKind {
     /// A user's name.
     User = 1,
     /// A name with its password.
@@ -21,9 +21,9 @@ pub(super) enum Of {
 
 /// A digest of a secret.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Digest([u8; 32]);
+pub(super) struct SecretDigest([u8; 32]);
 
-impl Digest {
+impl SecretDigest {
     /// Whether both are the same, in the same time whatever they are.
     pub(super) fn is(&self, other: &Self) -> bool {
         #[cfg(test)]
@@ -41,19 +41,19 @@ impl Digest {
 }
 
 /// Shows nothing: with the key at hand a digest could be tried against guesses.
-impl fmt::Debug for Digest {
+impl fmt::Debug for SecretDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Digest")
     }
 }
 
 /// Makes digests.
-pub(super) struct Digests {
+pub(super) struct SecretHasher {
     /// Random, made at start-up, never shown.
     key: zeroize::Zeroizing<[u8; 32]>,
 }
 
-impl Digests {
+impl SecretHasher {
     pub(super) fn new() -> Self {
         Self {
             key: zeroize::Zeroizing::new(rand::random()),
@@ -61,23 +61,23 @@ impl Digests {
     }
 
     /// The digest of some parts, which are told apart by their lengths.
-    pub(super) fn of(&self, kind: Of, parts: &[&str]) -> Digest {
+    pub(super) fn of(&self, kind: SecretDigestKind, parts: &[&str]) -> SecretDigest {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
         hasher.update(&[kind as u8]);
         for part in parts {
             hasher.update(&(part.len() as u64).to_le_bytes());
             hasher.update(part.as_bytes());
         }
-        Digest(*hasher.finalize().as_bytes())
+        SecretDigest(*hasher.finalize().as_bytes())
     }
 
     /// A digest of nothing, which nothing has: what a stranger is compared with.
-    pub(super) fn nobody() -> Digest {
-        Digest(rand::random())
+    pub(super) fn nobody() -> SecretDigest {
+        SecretDigest(rand::random())
     }
 }
 
-impl fmt::Debug for Digests {
+impl fmt::Debug for SecretHasher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Digests")
     }
@@ -89,16 +89,16 @@ mod tests {
 
     #[test]
     fn parts_and_kinds_are_told_apart() {
-        let digests = Digests::new();
+        let digests = SecretHasher::new();
         let all = [
-            digests.of(Of::Login, &["ab", "c"]),
-            digests.of(Of::Login, &["a", "bc"]),
-            digests.of(Of::Login, &["abc", ""]),
-            digests.of(Of::Login, &["abc"]),
-            digests.of(Of::User, &["abc"]),
-            digests.of(Of::Token, &["abc"]),
-            Digests::new().of(Of::Token, &["abc"]),
-            Digests::nobody(),
+            digests.of(SecretDigestKind::Login, &["ab", "c"]),
+            digests.of(SecretDigestKind::Login, &["a", "bc"]),
+            digests.of(SecretDigestKind::Login, &["abc", ""]),
+            digests.of(SecretDigestKind::Login, &["abc"]),
+            digests.of(SecretDigestKind::User, &["abc"]),
+            digests.of(SecretDigestKind::Token, &["abc"]),
+            SecretHasher::new().of(SecretDigestKind::Token, &["abc"]),
+            SecretHasher::nobody(),
         ];
         for (at, one) in all.iter().enumerate() {
             assert!(one.is(one));
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn places_are_within_bounds() {
-        let digest = Digests::nobody();
+        let digest = SecretHasher::nobody();
         assert!((1..50).all(|count| digest.place(count) < count));
     }
 }

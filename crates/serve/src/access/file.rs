@@ -10,9 +10,9 @@ use std::str::FromStr as _;
 
 use zeroize::Zeroizing;
 
-use super::hash::{HashError, PasswordHash};
-use super::rule::{RuleError, TokenRule, check_user};
-use super::scope::{Scope, ScopeError};
+use super::hash::{PasswordHash, PasswordHashError};
+use super::rule::{AuthRuleError, TokenRule, check_user};
+use super::scope::{AccessScope, AccessScopeError};
 
 /// Bytes of the longest file; some hundred thousand logins.
 const LONGEST: u64 = 32 << 20;
@@ -25,7 +25,7 @@ pub struct HashedRule {
     /// Of the password.
     pub hash: PasswordHash,
     /// What they may do.
-    pub scope: Scope,
+    pub scope: AccessScope,
 }
 
 /// A file of logins.
@@ -44,17 +44,17 @@ pub struct TokenFile {
 
 /// A file that cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub struct FileError {
+pub struct AuthFileError {
     /// Which.
     pub path: PathBuf,
     /// Where in it, from 1.
     pub line: Option<usize>,
     /// Why.
     #[source]
-    pub kind: FileErrorKind,
+    pub kind: AuthFileErrorKind,
 }
 
-impl fmt::Display for FileError {
+impl fmt::Display for AuthFileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.path.display();
         match self.line {
@@ -66,7 +66,7 @@ impl fmt::Display for FileError {
 
 /// What is wrong with a file, or a line of one.
 #[derive(Debug, thiserror::Error)]
-pub enum FileErrorKind {
+pub enum AuthFileErrorKind {
     /// The system says so.
     #[error("it cannot be read")]
     Io(#[from] std::io::Error),
@@ -83,13 +83,13 @@ pub enum FileErrorKind {
     Parts,
     /// The first part.
     #[error("this is no login")]
-    Rule(#[from] RuleError),
+    Rule(#[from] AuthRuleError),
     /// The second part.
     #[error("this is no hash of a password")]
-    Hash(#[from] HashError),
+    Hash(#[from] PasswordHashError),
     /// The rest.
     #[error("what may be done is written ro|rw[:/prefix]")]
-    Scope(#[from] ScopeError),
+    Scope(#[from] AccessScopeError),
 }
 
 impl AuthFile {
@@ -97,7 +97,7 @@ impl AuthFile {
     ///
     /// # Errors
     /// When it cannot be read, or a line is no login.
-    pub fn read(path: &Path) -> Result<Self, FileError> {
+    pub fn read(path: &Path) -> Result<Self, AuthFileError> {
         Self::parse(path, &text(path)?)
     }
 
@@ -105,7 +105,7 @@ impl AuthFile {
     ///
     /// # Errors
     /// When a line is no login.
-    pub fn parse(path: &Path, text: &str) -> Result<Self, FileError> {
+    pub fn parse(path: &Path, text: &str) -> Result<Self, AuthFileError> {
         let rules = lines(path, text, login)?;
         Ok(Self { rules })
     }
@@ -116,7 +116,7 @@ impl TokenFile {
     ///
     /// # Errors
     /// When it cannot be read, or a line is no token.
-    pub fn read(path: &Path) -> Result<Self, FileError> {
+    pub fn read(path: &Path) -> Result<Self, AuthFileError> {
         Self::parse(path, &text(path)?)
     }
 
@@ -124,16 +124,16 @@ impl TokenFile {
     ///
     /// # Errors
     /// When a line is no token.
-    pub fn parse(path: &Path, text: &str) -> Result<Self, FileError> {
+    pub fn parse(path: &Path, text: &str) -> Result<Self, AuthFileError> {
         let rules = lines(path, text, |line| Ok(TokenRule::from_str(line)?))?;
         Ok(Self { rules })
     }
 }
 
-fn login(line: &str) -> Result<HashedRule, FileErrorKind> {
+fn login(line: &str) -> Result<HashedRule, AuthFileErrorKind> {
     let mut parts = line.splitn(3, ':');
     let (Some(user), Some(hash), Some(scope)) = (parts.next(), parts.next(), parts.next()) else {
-        return Err(FileErrorKind::Parts);
+        return Err(AuthFileErrorKind::Parts);
     };
     check_user(user)?;
     Ok(HashedRule {
@@ -160,13 +160,13 @@ pub(super) fn warn_if_exposed(path: &Path, file: &std::fs::File) {
 fn lines<T>(
     path: &Path,
     text: &str,
-    read: impl Fn(&str) -> Result<T, FileErrorKind>,
-) -> Result<Vec<T>, FileError> {
+    read: impl Fn(&str) -> Result<T, AuthFileErrorKind>,
+) -> Result<Vec<T>, AuthFileError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let numbered = text.lines().map(str::trim).zip(1..);
     let said = numbered.filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
     let rules = said.map(|(line, number)| {
-        read(line).map_err(|kind| FileError {
+        read(line).map_err(|kind| AuthFileError {
             path: path.to_owned(),
             line: Some(number),
             kind,
@@ -176,19 +176,19 @@ fn lines<T>(
 }
 
 /// A file as text, with a bound: `/dev/zero` has no end.
-fn text(path: &Path) -> Result<Zeroizing<String>, FileError> {
+fn text(path: &Path) -> Result<Zeroizing<String>, AuthFileError> {
     let read = || {
         let file = std::fs::File::open(path)?;
         warn_if_exposed(path, &file);
         let mut bytes = Vec::new();
         file.take(LONGEST + 1).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > LONGEST {
-            return Err(FileErrorKind::TooLong);
+            return Err(AuthFileErrorKind::TooLong);
         }
-        let text = String::from_utf8(bytes).map_err(|_| FileErrorKind::Encoding)?;
+        let text = String::from_utf8(bytes).map_err(|_| AuthFileErrorKind::Encoding)?;
         Ok(Zeroizing::new(text))
     };
-    read().map_err(|kind| FileError {
+    read().map_err(|kind| AuthFileError {
         path: path.to_owned(),
         line: None,
         kind,
@@ -198,7 +198,7 @@ fn text(path: &Path) -> Result<Zeroizing<String>, FileError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::Right;
+    use crate::access::AccessRight;
     use crate::access::tests::{argon2_of, bcrypt_of};
 
     #[test]
@@ -218,7 +218,7 @@ mod tests {
             ("alice", "rw:/a".to_owned())
         );
         assert!(alice.hash.verify("a") && bob.hash.verify("b"));
-        assert_eq!(bob.scope, Scope::everywhere(Right::Read));
+        assert_eq!(bob.scope, AccessScope::everywhere(AccessRight::Read));
         assert!(!format!("{file:?}").contains(&argon2));
     }
 
@@ -258,8 +258,8 @@ mod tests {
     #[test]
     fn what_is_no_file_of_text_is_refused() {
         let error = AuthFile::read(Path::new("/nonexistent")).expect_err("none");
-        assert!(matches!(error.kind, FileErrorKind::Io(_)) && error.line.is_none());
+        assert!(matches!(error.kind, AuthFileErrorKind::Io(_)) && error.line.is_none());
         let error = AuthFile::read(Path::new("/dev/zero")).expect_err("no end");
-        assert!(matches!(error.kind, FileErrorKind::TooLong));
+        assert!(matches!(error.kind, AuthFileErrorKind::TooLong));
     }
 }

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::{Key, Named};
+use crate::{ObjectKey, RequestPath};
 
-use super::scope::{Right, Scope};
-use super::signed::Signable;
+use super::scope::{AccessRight, AccessScope};
+use super::signed::SignableMethod;
 
 /// By what a request was granted something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum How {
+pub enum PermissionSource {
     /// Nothing is configured: everybody may do everything.
     Open,
     /// By what is granted to those who do not say who they are.
@@ -25,67 +25,67 @@ pub enum How {
 
 /// What a request may do. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Grant {
+pub struct Permissions {
     /// Who it is, for the log. It is a name from the configuration and never one that a stranger made up.
     pub user: Option<Arc<str>>,
-    /// By what. Answers to what was not granted to all alike ([`Grant::is_personal`]) do not belong into shared caches.
-    pub how: How,
-    rights: Rights,
+    /// By what. Answers to what was not granted to all alike ([`Permissions::is_personal`]) do not belong into shared caches.
+    pub how: PermissionSource,
+    rights: PermissionScope,
 }
 
 #[derive(Debug, Clone)]
-enum Rights {
+enum PermissionScope {
     All,
     /// Of one's own, and those that all have.
-    Scopes(Arc<[Scope]>, Arc<[Scope]>),
+    Scopes(Arc<[AccessScope]>, Arc<[AccessScope]>),
     /// One method for one path.
-    Signed(Signable, Arc<Named>),
+    Signed(SignableMethod, Arc<RequestPath>),
 }
 
-impl Grant {
+impl Permissions {
     pub(super) fn open() -> Self {
         Self {
             user: None,
-            how: How::Open,
-            rights: Rights::All,
+            how: PermissionSource::Open,
+            rights: PermissionScope::All,
         }
     }
 
-    pub(super) fn anonymous(common: &Arc<[Scope]>) -> Self {
-        Self::scoped((How::Anonymous, None), &Arc::from([]), common)
+    pub(super) fn anonymous(common: &Arc<[AccessScope]>) -> Self {
+        Self::scoped((PermissionSource::Anonymous, None), &Arc::from([]), common)
     }
 
     pub(super) fn scoped(
-        (how, user): (How, Option<Arc<str>>),
-        own: &Arc<[Scope]>,
-        common: &Arc<[Scope]>,
+        (how, user): (PermissionSource, Option<Arc<str>>),
+        own: &Arc<[AccessScope]>,
+        common: &Arc<[AccessScope]>,
     ) -> Self {
         Self {
             user,
             how,
-            rights: Rights::Scopes(Arc::clone(own), Arc::clone(common)),
+            rights: PermissionScope::Scopes(Arc::clone(own), Arc::clone(common)),
         }
     }
 
-    pub(super) fn signed(method: Signable, named: &Named) -> Self {
+    pub(super) fn signed(method: SignableMethod, named: &RequestPath) -> Self {
         Self {
             user: None,
-            how: How::Signature,
-            rights: Rights::Signed(method, Arc::new(named.clone())),
+            how: PermissionSource::Signature,
+            rights: PermissionScope::Signed(method, Arc::new(named.clone())),
         }
     }
 
-    /// Whether it reaches that far. [`Access::judge`](super::Access::judge) asked this for the request's own method and key;
+    /// Whether it reaches that far. [`AccessControl::judge`](super::AccessControl::judge) asked this for the request's own method and key;
     /// whoever touches another key, or shows on a page what could be done, asks again.
     ///
     /// A signed URL reaches its own key, and nothing beneath it.
     #[must_use]
-    pub fn may(&self, right: Right, key: &Key) -> bool {
-        let covered = |scopes: &[Scope]| scopes.iter().any(|scope| scope.covers(right, key));
+    pub fn may(&self, right: AccessRight, key: &ObjectKey) -> bool {
+        let covered = |scopes: &[AccessScope]| scopes.iter().any(|scope| scope.covers(right, key));
         match &self.rights {
-            Rights::All => true,
-            Rights::Scopes(own, common) => covered(own) || covered(common),
-            Rights::Signed(method, named) => method.right() == right && named.key == *key,
+            PermissionScope::All => true,
+            PermissionScope::Scopes(own, common) => covered(own) || covered(common),
+            PermissionScope::Signed(method, named) => method.right() == right && named.key == *key,
         }
     }
 
@@ -94,17 +94,20 @@ impl Grant {
     ///
     /// A signed URL lists the folder that it was made for, with its slash at the end.
     #[must_use]
-    pub fn may_list(&self, folder: &Key) -> bool {
+    pub fn may_list(&self, folder: &ObjectKey) -> bool {
         let is_listable = match &self.rights {
-            Rights::Signed(_, named) => named.is_folder,
-            Rights::All | Rights::Scopes(..) => true,
+            PermissionScope::Signed(_, named) => named.is_folder,
+            PermissionScope::All | PermissionScope::Scopes(..) => true,
         };
-        is_listable && self.may(Right::Read, folder)
+        is_listable && self.may(AccessRight::Read, folder)
     }
 
     /// Whether it came from something that not everybody has.
     #[must_use]
     pub fn is_personal(&self) -> bool {
-        !matches!(self.how, How::Open | How::Anonymous)
+        !matches!(
+            self.how,
+            PermissionSource::Open | PermissionSource::Anonymous
+        )
     }
 }

@@ -21,10 +21,10 @@ const LONGEST_ARGON2: u32 = 64;
 
 /// The hash of a password. Printing it prints its kind alone.
 #[derive(Clone, PartialEq, Eq)]
-pub struct PasswordHash(Kind);
+pub struct PasswordHash(PasswordHashKind);
 
 #[derive(Clone, PartialEq, Eq)]
-enum Kind {
+enum PasswordHashKind {
     /// Knows its parameters and its salt.
     Argon2(PasswordHashString),
     /// As it was written; it was seen to be well-formed.
@@ -33,7 +33,7 @@ enum Kind {
 
 /// Why a text is no hash that can be used. Says nothing of the text: people write the password itself there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum HashError {
+pub enum PasswordHashError {
     /// A plain password, or a kind that is not taken.
     #[error(
         "the hash is neither argon2 ($argon2id$...) nor bcrypt ($2b$... or $2y$..., as `htpasswd -nB user` makes it)"
@@ -63,21 +63,21 @@ impl PasswordHash {
         #[cfg(test)]
         super::tally::hashed();
         match &self.0 {
-            Kind::Argon2(hash) => {
+            PasswordHashKind::Argon2(hash) => {
                 let parsed = hash.password_hash();
                 Argon2::default()
                     .verify_password(password.as_bytes(), &parsed)
                     .is_ok()
             }
-            Kind::Bcrypt(hash) => bcrypt::verify(password, hash).unwrap_or(false),
+            PasswordHashKind::Bcrypt(hash) => bcrypt::verify(password, hash).unwrap_or(false),
         }
     }
 }
 
 impl FromStr for PasswordHash {
-    type Err = HashError;
+    type Err = PasswordHashError;
 
-    fn from_str(text: &str) -> Result<Self, HashError> {
+    fn from_str(text: &str) -> Result<Self, PasswordHashError> {
         if text.starts_with("$argon2") {
             return argon2(text);
         }
@@ -91,9 +91,9 @@ impl FromStr for PasswordHash {
             .iter()
             .any(|kind| text.starts_with(kind));
         Err(if is_old {
-            HashError::Weak
+            PasswordHashError::Weak
         } else {
-            HashError::Kind
+            PasswordHashError::Kind
         })
     }
 }
@@ -101,45 +101,45 @@ impl FromStr for PasswordHash {
 impl fmt::Debug for PasswordHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
-            Kind::Argon2(_) => "PasswordHash(argon2)",
-            Kind::Bcrypt(_) => "PasswordHash(bcrypt)",
+            PasswordHashKind::Argon2(_) => "PasswordHash(argon2)",
+            PasswordHashKind::Bcrypt(_) => "PasswordHash(bcrypt)",
         })
     }
 }
 
-fn argon2(text: &str) -> Result<PasswordHash, HashError> {
-    let hash = PasswordHashString::new(text).map_err(|_| HashError::Damaged)?;
+fn argon2(text: &str) -> Result<PasswordHash, PasswordHashError> {
+    let hash = PasswordHashString::new(text).map_err(|_| PasswordHashError::Damaged)?;
     let parsed = hash.password_hash();
-    Algorithm::try_from(parsed.algorithm).map_err(|_| HashError::Kind)?;
-    let params = Params::try_from(&parsed).map_err(|_| HashError::Damaged)?;
+    Algorithm::try_from(parsed.algorithm).map_err(|_| PasswordHashError::Kind)?;
+    let params = Params::try_from(&parsed).map_err(|_| PasswordHashError::Damaged)?;
     // Without these the hash is a wish for one, which no password fits.
     if parsed.salt.is_none() || parsed.hash.is_none() {
-        return Err(HashError::Damaged);
+        return Err(PasswordHashError::Damaged);
     }
     if params.m_cost() > LARGEST_ARGON2 || params.t_cost() > LONGEST_ARGON2 {
-        return Err(HashError::Dear);
+        return Err(PasswordHashError::Dear);
     }
-    Ok(PasswordHash(Kind::Argon2(hash)))
+    Ok(PasswordHash(PasswordHashKind::Argon2(hash)))
 }
 
-fn bcrypt(text: &str) -> Result<PasswordHash, HashError> {
-    let rest = text.get(4..).ok_or(HashError::Damaged)?;
-    let (cost, coded) = rest.split_once('$').ok_or(HashError::Damaged)?;
+fn bcrypt(text: &str) -> Result<PasswordHash, PasswordHashError> {
+    let rest = text.get(4..).ok_or(PasswordHashError::Damaged)?;
+    let (cost, coded) = rest.split_once('$').ok_or(PasswordHashError::Damaged)?;
     let is_number = cost.len() == 2 && cost.bytes().all(|byte| byte.is_ascii_digit());
     let is_coded = coded.len() == 53 && coded.is_ascii();
     if !is_number || !is_coded {
-        return Err(HashError::Damaged);
+        return Err(PasswordHashError::Damaged);
     }
     let (salt, hash) = coded.split_at(22);
     for part in [salt, hash] {
         bcrypt::BASE_64
             .decode(part)
-            .map_err(|_| HashError::Damaged)?;
+            .map_err(|_| PasswordHashError::Damaged)?;
     }
     match cost.parse() {
-        Ok(4..=DEAREST_BCRYPT) => Ok(PasswordHash(Kind::Bcrypt(text.to_owned()))),
-        Ok(17..) => Err(HashError::Dear),
-        _ => Err(HashError::Damaged),
+        Ok(4..=DEAREST_BCRYPT) => Ok(PasswordHash(PasswordHashKind::Bcrypt(text.to_owned()))),
+        Ok(17..) => Err(PasswordHashError::Dear),
+        _ => Err(PasswordHashError::Damaged),
     }
 }
 
@@ -179,21 +179,30 @@ mod tests {
         let argon2 = argon2_of("x");
         let short = &bcrypt[..59];
         let cases = [
-            ("hunter2", HashError::Kind),
-            ("$apr1$x$y", HashError::Weak),
-            ("{SHA}x", HashError::Weak),
-            ("$2x$04$abcdefghijklmnopqrstuu", HashError::Kind),
-            ("$2b$", HashError::Damaged),
-            (short, HashError::Damaged),
-            (&bcrypt.replace("$04$", "$31$"), HashError::Dear),
-            (&bcrypt.replace("$04$", "$03$"), HashError::Damaged),
-            (&bcrypt.replace("$04$", "$+4$"), HashError::Damaged),
-            ("$argon2id$", HashError::Damaged),
-            ("$argon2id$v=19$m=8,t=1,p=1", HashError::Damaged),
-            ("$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ", HashError::Damaged),
-            (&argon2.replace("m=8", "m=4294967295"), HashError::Dear),
-            (&argon2.replace("t=1", "t=100000"), HashError::Dear),
-            (&argon2.replace("argon2id", "argon2z"), HashError::Kind),
+            ("hunter2", PasswordHashError::Kind),
+            ("$apr1$x$y", PasswordHashError::Weak),
+            ("{SHA}x", PasswordHashError::Weak),
+            ("$2x$04$abcdefghijklmnopqrstuu", PasswordHashError::Kind),
+            ("$2b$", PasswordHashError::Damaged),
+            (short, PasswordHashError::Damaged),
+            (&bcrypt.replace("$04$", "$31$"), PasswordHashError::Dear),
+            (&bcrypt.replace("$04$", "$03$"), PasswordHashError::Damaged),
+            (&bcrypt.replace("$04$", "$+4$"), PasswordHashError::Damaged),
+            ("$argon2id$", PasswordHashError::Damaged),
+            ("$argon2id$v=19$m=8,t=1,p=1", PasswordHashError::Damaged),
+            (
+                "$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ",
+                PasswordHashError::Damaged,
+            ),
+            (
+                &argon2.replace("m=8", "m=4294967295"),
+                PasswordHashError::Dear,
+            ),
+            (&argon2.replace("t=1", "t=100000"), PasswordHashError::Dear),
+            (
+                &argon2.replace("argon2id", "argon2z"),
+                PasswordHashError::Kind,
+            ),
         ];
         for (text, why) in cases {
             assert_eq!(text.parse::<PasswordHash>(), Err(why), "{text}");

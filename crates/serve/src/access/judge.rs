@@ -21,31 +21,31 @@ use std::time::SystemTime;
 
 use http::{HeaderMap, HeaderValue, Method};
 
-use crate::Named;
+use crate::RequestPath;
 
-use super::account::{AccessError, AccessOptions, Accounts, Proof};
-use super::answers::{Judged, Refusal, Why};
-use super::credentials::Credentials;
-use super::digest::{Digest, Of};
-use super::grant::{Grant, How};
-use super::pending::{Checked, Login, Logins, PendingLogin};
-use super::scope::{Anonymous, Right, Scope};
-use super::secret::Secret;
-use super::signed::{SigningKey, Verdict};
+use super::account::{AccessError, AccessOptions, PasswordProof, UserAccounts};
+use super::answers::{AccessDecision, AccessRefusal, AccessRefusalReason};
+use super::credentials::RequestCredentials;
+use super::digest::{SecretDigest, SecretDigestKind};
+use super::grant::{PermissionSource, Permissions};
+use super::pending::{LoginAttempt, LoginQueue, LoginResult, PendingLogin};
+use super::scope::{AccessRight, AccessScope, AnonymousAccess};
+use super::secret::ZeroizedSecret;
+use super::signed::{SignatureVerdict, SigningKey};
 
 /// Who may do what. Cheap to clone; it never changes, so what was configured anew is a new one.
 #[derive(Debug, Clone)]
-pub struct Access {
+pub struct AccessControl {
     /// `None` when everybody may do everything.
-    rules: Option<Arc<Rules>>,
+    rules: Option<Arc<AccessRules>>,
 }
 
 #[derive(Debug)]
-struct Rules {
-    accounts: Accounts,
-    logins: Arc<Logins>,
+struct AccessRules {
+    accounts: UserAccounts,
+    logins: Arc<LoginQueue>,
     /// What strangers may do.
-    common: Arc<[Scope]>,
+    common: Arc<[AccessScope]>,
     signing: Option<SigningKey>,
     /// What a 401 says.
     challenges: Arc<[HeaderValue]>,
@@ -53,11 +53,11 @@ struct Rules {
 
 /// What is known of a request when it is judged.
 #[derive(Clone, Copy)]
-pub struct Ask<'a> {
+pub struct AccessRequest<'a> {
     /// Its method.
     pub method: &'a Method,
     /// Its path.
-    pub named: &'a Named,
+    pub named: &'a RequestPath,
     /// Its query, as it was sent, without the question mark.
     pub query: Option<&'a str>,
     /// Its header fields, of which Authorization is looked at.
@@ -70,13 +70,13 @@ pub struct Ask<'a> {
 }
 
 /// Without the fields and the query, which hold secrets.
-impl fmt::Debug for Ask<'_> {
+impl fmt::Debug for AccessRequest<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Ask({} {})", self.method, self.named.key)
     }
 }
 
-impl Access {
+impl AccessControl {
     /// Gathers what was configured. Blocks for no disk and hashes nothing.
     ///
     /// # Errors
@@ -87,18 +87,18 @@ impl Access {
             && options.tokens.is_empty()
             && options.token_files.is_empty()
             && options.signing.is_none()
-            && options.anonymous == Anonymous::None;
+            && options.anonymous == AnonymousAccess::None;
         if is_open {
             return Ok(Self::open());
         }
-        let accounts = Accounts::new(&options)?;
-        let rules = Rules {
+        let accounts = UserAccounts::new(&options)?;
+        let rules = AccessRules {
             challenges: challenges(&accounts),
             accounts,
-            logins: Arc::new(Logins::new(&options.logins)),
+            logins: Arc::new(LoginQueue::new(&options.logins)),
             common: match options.anonymous {
-                Anonymous::None => Arc::from([]),
-                Anonymous::Some(scopes) => scopes.into(),
+                AnonymousAccess::None => Arc::from([]),
+                AnonymousAccess::Some(scopes) => scopes.into(),
             },
             signing: options.signing,
         };
@@ -128,75 +128,84 @@ impl Access {
 
     /// What is to be done with a request.
     #[must_use]
-    pub fn judge(&self, ask: &Ask<'_>) -> Judged {
+    pub fn judge(&self, ask: &AccessRequest<'_>) -> AccessDecision {
         self.decide(ask, None)
     }
 
-    /// The same after its password was hashed; never [`Judged::NeedsHashing`] for the request that it was hashed for. To be asked
+    /// The same after its password was hashed; never [`AccessDecision::NeedsHashing`] for the request that it was hashed for. To be asked
     /// of the one that wanted it hashed, also if there is a newer one by now.
     #[must_use]
-    pub fn judge_again(&self, ask: &Ask<'_>, checked: &Checked) -> Judged {
+    pub fn judge_again(&self, ask: &AccessRequest<'_>, checked: &LoginResult) -> AccessDecision {
         self.decide(ask, Some(checked))
     }
 
-    fn decide(&self, ask: &Ask<'_>, checked: Option<&Checked>) -> Judged {
+    fn decide(&self, ask: &AccessRequest<'_>, checked: Option<&LoginResult>) -> AccessDecision {
         let Some(rules) = &self.rules else {
-            return Judged::Granted(Grant::open());
+            return AccessDecision::Granted(Permissions::open());
         };
         if *ask.method == Method::OPTIONS {
-            return Judged::Granted(Grant::anonymous(&rules.common));
+            return AccessDecision::Granted(Permissions::anonymous(&rules.common));
         }
         if let Some(verdict) = rules.signature(ask) {
             return rules.granted_or_refused(verdict);
         }
-        match Credentials::of(ask.headers) {
-            Credentials::None => rules.within(ask, Grant::anonymous(&rules.common)),
-            Credentials::Malformed => rules.refused(Why::Malformed),
-            Credentials::Token(token) => rules.token(ask, &token),
-            Credentials::Login { user, password } => rules.login(ask, (&user, password), checked),
+        match RequestCredentials::of(ask.headers) {
+            RequestCredentials::None => rules.within(ask, Permissions::anonymous(&rules.common)),
+            RequestCredentials::Malformed => rules.refused(AccessRefusalReason::Malformed),
+            RequestCredentials::Token(token) => rules.token(ask, &token),
+            RequestCredentials::Login { user, password } => {
+                rules.login(ask, (&user, password), checked)
+            }
         }
     }
 }
 
-impl Rules {
+impl AccessRules {
     /// What the query says of itself; `None` if it has no signature, or there is no key.
-    fn signature(&self, ask: &Ask<'_>) -> Option<Result<Grant, Why>> {
+    fn signature(
+        &self,
+        ask: &AccessRequest<'_>,
+    ) -> Option<Result<Permissions, AccessRefusalReason>> {
         let key = self.signing.as_ref()?;
         match key.verify(ask.method, ask.named, ask.query, ask.now) {
-            Verdict::Unsigned => None,
-            Verdict::Right(method) => Some(Ok(Grant::signed(method, ask.named))),
-            Verdict::Expired => Some(Err(Why::Expired)),
-            Verdict::Wrong => Some(Err(Why::BadSignature)),
+            SignatureVerdict::Unsigned => None,
+            SignatureVerdict::Right(method) => Some(Ok(Permissions::signed(method, ask.named))),
+            SignatureVerdict::Expired => Some(Err(AccessRefusalReason::Expired)),
+            SignatureVerdict::Wrong => Some(Err(AccessRefusalReason::BadSignature)),
         }
     }
 
-    fn token(&self, ask: &Ask<'_>, token: &Secret) -> Judged {
-        let came = self.accounts.digests.of(Of::Token, &[token.expose()]);
+    fn token(&self, ask: &AccessRequest<'_>, token: &ZeroizedSecret) -> AccessDecision {
+        let came = self
+            .accounts
+            .digests
+            .of(SecretDigestKind::Token, &[token.expose()]);
         let known = self.accounts.tokens.get_key_value(&came);
         let held = known.map_or(&self.accounts.nobody, |(digest, _)| digest);
         let is_right = came.is(held);
         match known {
             Some((_, scopes)) if is_right => {
-                let grant = Grant::scoped((How::Token, None), scopes, &self.common);
+                let grant =
+                    Permissions::scoped((PermissionSource::Token, None), scopes, &self.common);
                 self.within(ask, grant)
             }
-            _ => self.refused(Why::Wrong),
+            _ => self.refused(AccessRefusalReason::Wrong),
         }
     }
 
     fn login(
         &self,
-        ask: &Ask<'_>,
-        (user, password): (&str, Secret),
-        checked: Option<&Checked>,
-    ) -> Judged {
+        ask: &AccessRequest<'_>,
+        (user, password): (&str, ZeroizedSecret),
+        checked: Option<&LoginResult>,
+    ) -> AccessDecision {
         let digests = &self.accounts.digests;
-        let name = digests.of(Of::User, &[user]);
-        let came = digests.of(Of::Login, &[user, password.expose()]);
+        let name = digests.of(SecretDigestKind::User, &[user]);
+        let came = digests.of(SecretDigestKind::Login, &[user, password.expose()]);
         let account = self.accounts.users.get(&name);
         let (held, own_hash) = match account.map(|account| &account.proof) {
-            Some(Proof::Plain(digest)) => (digest, None),
-            Some(Proof::Hashed(hash)) => (&self.accounts.nobody, Some(hash)),
+            Some(PasswordProof::Plain(digest)) => (digest, None),
+            Some(PasswordProof::Hashed(hash)) => (&self.accounts.nobody, Some(hash)),
             None => (&self.accounts.nobody, None),
         };
         let hashes = &self.accounts.hashes;
@@ -207,19 +216,19 @@ impl Rules {
         };
         match (outcome, account) {
             (Some(true), Some(account)) => {
-                let who = (How::Login, Some(Arc::clone(&account.user)));
-                return self.within(ask, Grant::scoped(who, &account.scopes, &self.common));
+                let who = (PermissionSource::Login, Some(Arc::clone(&account.user)));
+                return self.within(ask, Permissions::scoped(who, &account.scopes, &self.common));
             }
-            (Some(_), _) => return self.refused(Why::Wrong),
+            (Some(_), _) => return self.refused(AccessRefusalReason::Wrong),
             (None, _) => {}
         }
         let Some(place) = self.logins.queue.place(ask.peer) else {
-            return self.refused(Why::Busy);
+            return self.refused(AccessRefusalReason::Busy);
         };
         let anothers = &hashes[name.place(hashes.len())];
-        Judged::NeedsHashing(PendingLogin {
+        AccessDecision::NeedsHashing(PendingLogin {
             logins: Arc::clone(&self.logins),
-            login: Login {
+            login: LoginAttempt {
                 digest: came,
                 password,
                 hash: Arc::clone(own_hash.unwrap_or(anothers)),
@@ -232,9 +241,9 @@ impl Rules {
     /// What hashing said of this login, now or a while ago.
     fn known_outcome(
         &self,
-        came: &Digest,
+        came: &SecretDigest,
         now: SystemTime,
-        checked: Option<&Checked>,
+        checked: Option<&LoginResult>,
     ) -> Option<bool> {
         if let Some(checked) = checked.filter(|checked| checked.digest.is(came)) {
             return Some(checked.is_right);
@@ -246,36 +255,43 @@ impl Rules {
     }
 
     /// Grants a request what it asks for, if the grant reaches that far.
-    fn within(&self, ask: &Ask<'_>, grant: Grant) -> Judged {
-        let needed = Right::needed(ask.method).unwrap_or(Right::Write);
+    fn within(&self, ask: &AccessRequest<'_>, grant: Permissions) -> AccessDecision {
+        let needed = AccessRight::needed(ask.method).unwrap_or(AccessRight::Write);
         if grant.may(needed, &ask.named.key) {
-            return Judged::Granted(grant);
+            return AccessDecision::Granted(grant);
         }
         self.refused(match grant.how {
-            How::Anonymous if !self.challenges.is_empty() => Why::Stranger,
-            How::Anonymous if self.signing.is_some() => Why::Unsigned,
-            _ => Why::NotAllowed,
+            PermissionSource::Anonymous if !self.challenges.is_empty() => {
+                AccessRefusalReason::Stranger
+            }
+            PermissionSource::Anonymous if self.signing.is_some() => AccessRefusalReason::Unsigned,
+            _ => AccessRefusalReason::NotAllowed,
         })
     }
 
-    fn granted_or_refused(&self, outcome: Result<Grant, Why>) -> Judged {
+    fn granted_or_refused(
+        &self,
+        outcome: Result<Permissions, AccessRefusalReason>,
+    ) -> AccessDecision {
         match outcome {
-            Ok(grant) => Judged::Granted(grant),
+            Ok(grant) => AccessDecision::Granted(grant),
             Err(why) => self.refused(why),
         }
     }
 
-    fn refused(&self, why: Why) -> Judged {
+    fn refused(&self, why: AccessRefusalReason) -> AccessDecision {
         let challenges = match why {
-            Why::Stranger | Why::Malformed | Why::Wrong => Arc::clone(&self.challenges),
+            AccessRefusalReason::Stranger
+            | AccessRefusalReason::Malformed
+            | AccessRefusalReason::Wrong => Arc::clone(&self.challenges),
             _ => Arc::from([]),
         };
-        Judged::Refused(Refusal { why, challenges })
+        AccessDecision::Refused(AccessRefusal { why, challenges })
     }
 }
 
 /// How one may log in. Basic comes first: browsers that know one scheme alone know that.
-fn challenges(accounts: &Accounts) -> Arc<[HeaderValue]> {
+fn challenges(accounts: &UserAccounts) -> Arc<[HeaderValue]> {
     let basic = HeaderValue::from_static(r#"Basic realm="haul", charset="UTF-8""#);
     let bearer = HeaderValue::from_static(r#"Bearer realm="haul""#);
     let basic = (!accounts.users.is_empty()).then_some(basic);

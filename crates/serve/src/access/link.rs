@@ -4,9 +4,9 @@ use std::time::SystemTime;
 
 use url::Url;
 
-use crate::{Key, KeyError};
+use crate::{ObjectKey, ObjectKeyError};
 
-use super::signed::{Signable, SigningKey};
+use super::signed::{SignableMethod, SigningKey};
 
 /// Why a URL cannot be signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -16,7 +16,7 @@ pub enum SignError {
     Scheme,
     /// No store has such a path.
     #[error("the path of the URL names nothing that a store can hold")]
-    Path(#[source] KeyError),
+    Path(#[source] ObjectKeyError),
 }
 
 /// The URL with what lets anybody use it, for this method, until `expires`. A signature that it has is replaced; a query is signed
@@ -29,14 +29,14 @@ pub enum SignError {
 /// See [`SignError`].
 pub fn sign_url(
     key: &SigningKey,
-    method: Signable,
+    method: SignableMethod,
     url: &Url,
     expires: SystemTime,
 ) -> Result<Url, SignError> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err(SignError::Scheme);
     }
-    let named = Key::parse(url.path()).map_err(SignError::Path)?;
+    let named = ObjectKey::parse(url.path()).map_err(SignError::Path)?;
     let mut signed = url.clone();
     signed.set_fragment(None);
     // Neither fails for a URL with a host, which those of http have.
@@ -52,7 +52,7 @@ mod tests {
 
     use http::Method;
 
-    use super::super::signed::Verdict;
+    use super::super::signed::SignatureVerdict;
     use super::*;
 
     #[test]
@@ -62,19 +62,25 @@ mod tests {
         let expires = now + Duration::from_secs(60);
         let given = "https://me:hunter2@files.example/a%20b/c d;x/?format=tar&q=a'b \u{e9}#top";
         let url: Url = given.parse().expect("a URL");
-        let signed = sign_url(&key, Signable::Get, &url, expires).expect("signed");
+        let signed = sign_url(&key, SignableMethod::Get, &url, expires).expect("signed");
         let shown = signed.as_str();
         assert!(
             shown.starts_with("https://files.example/a%20b/c%20d;x/?format=tar&q="),
             "{shown}"
         );
         assert!(signed.fragment().is_none());
-        let named = Key::parse(signed.path()).expect("a key");
+        let named = ObjectKey::parse(signed.path()).expect("a key");
         let verify = |url: &Url| key.verify(&Method::GET, &named, url.query(), now);
-        assert_eq!(verify(&signed), Verdict::Right(Signable::Get));
-        assert_eq!(verify(&url), Verdict::Unsigned);
+        assert_eq!(
+            verify(&signed),
+            SignatureVerdict::Right(SignableMethod::Get)
+        );
+        assert_eq!(verify(&url), SignatureVerdict::Unsigned);
         // Again, with what it has already.
-        assert_eq!(sign_url(&key, Signable::Get, &signed, expires), Ok(signed));
+        assert_eq!(
+            sign_url(&key, SignableMethod::Get, &signed, expires),
+            Ok(signed)
+        );
     }
 
     #[test]
@@ -83,7 +89,7 @@ mod tests {
         let sign = |url: &str| {
             sign_url(
                 &key,
-                Signable::Get,
+                SignableMethod::Get,
                 &url.parse().expect("a URL"),
                 SystemTime::UNIX_EPOCH,
             )
@@ -91,7 +97,7 @@ mod tests {
         assert_eq!(sign("ftp://a/b"), Err(SignError::Scheme));
         assert_eq!(
             sign("http://a/b%2fc"),
-            Err(SignError::Path(KeyError::Hidden))
+            Err(SignError::Path(ObjectKeyError::Hidden))
         );
     }
 }

@@ -1,14 +1,14 @@
 //! Who may do what: users, tokens, signed URLs, and what browsers are let do for other pages.
 //!
 //! Everything here is decided without a socket and, but for reading its files at start-up, without a disk. What was configured
-//! becomes an [`Access`]; each request is put to [`Access::judge`] before anything is looked up in the store, so that who may not
+//! becomes an [`AccessControl`]; each request is put to [`AccessControl::judge`] before anything is looked up in the store, so that who may not
 //! read learns of no name whether it exists. An answer is one of three: granted, refused, or "a password must be hashed first",
 //! which takes tens of milliseconds of a core and is therefore handed back for a thread that may block.
 //!
-//! - [`Scope`] is a right beneath a prefix; [`AuthRule`], [`TokenRule`], [`AuthFile`] and [`TokenFile`] say who has which.
+//! - [`AccessScope`] is a right beneath a prefix; [`AuthRule`], [`TokenRule`], [`AuthFile`] and [`TokenFile`] say who has which.
 //! - [`SigningKey`] makes and checks URLs that carry their own permission and expire.
-//! - [`Cors`] says which other pages may use the store from a browser, and [`is_cross_site`] finds out those who were not asked.
-//! - [`Hosts`](haul_service::Hosts) are the names that a server without logins goes by, against pages whose name was led here.
+//! - [`CorsPolicy`] says which other pages may use the store from a browser, and [`is_cross_site`] finds out those who were not asked.
+//! - [`ServerNames`](haul_service::ServerNames) are the names that a server without logins goes by, against pages whose name was led here.
 //!
 //! The order of calls, for one request:
 //!
@@ -46,19 +46,20 @@ mod tally;
 mod tests;
 
 pub use account::{AccessError, AccessOptions, LoginOptions};
-pub use answers::{Judged, Refusal, Why};
-pub use cors::{Admitted, Cors, CorsError, CorsOptions, Origins};
+pub use answers::{AccessDecision, AccessRefusal, AccessRefusalReason};
+pub use cors::{AllowedOrigins, CorsError, CorsOptions, CorsPolicy, CrossSiteWrite};
 pub use cross_site::is_cross_site;
-pub use file::{AuthFile, FileError, FileErrorKind, HashedRule, TokenFile};
-pub use grant::{Grant, How};
-pub use hash::{HashError, PasswordHash};
-pub use judge::{Access, Ask};
+pub use file::{AuthFile, AuthFileError, AuthFileErrorKind, HashedRule, TokenFile};
+pub use grant::{PermissionSource, Permissions};
+pub use hash::{PasswordHash, PasswordHashError};
+pub use judge::{AccessControl, AccessRequest};
 pub use link::{SignError, sign_url};
-pub use origin::{Origin, OriginError};
-pub use pending::{Checked, PendingLogin, ReadyLogin};
-pub use rule::{AuthRule, RuleError, TokenRule};
-pub use scope::{Anonymous, Right, Scope, ScopeError};
-pub use secret::Secret;
+pub use origin::{WebOrigin, WebOriginError};
+pub use pending::{LoginResult, PendingLogin, ReadyLogin};
+pub use rule::{AuthRule, AuthRuleError, TokenRule};
+pub use scope::{AccessRight, AccessScope, AccessScopeError, AnonymousAccess};
+pub use secret::ZeroizedSecret;
 pub use signed::{
-    EXPIRES, SIGNATURE, Signable, SignableError, SigningKey, SigningKeyError, without_signature,
+    EXPIRES, SIGNATURE, SignableMethod, SignableMethodError, SigningKey, SigningKeyError,
+    without_signature,
 };

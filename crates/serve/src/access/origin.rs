@@ -9,11 +9,11 @@ use url::Url;
 
 /// An origin as browsers write it: `https://app.example`, with a port where it is not the scheme's own.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Origin(String);
+pub struct WebOrigin(String);
 
 /// A text that is no origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum OriginError {
+pub enum WebOriginError {
     /// What every page can make itself to be.
     #[error("`null` is what any page can call itself, and stands for no origin")]
     Null,
@@ -24,7 +24,7 @@ pub enum OriginError {
     Shape,
 }
 
-impl Origin {
+impl WebOrigin {
     /// As it stands in a header.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -38,30 +38,30 @@ impl Origin {
     }
 }
 
-impl FromStr for Origin {
-    type Err = OriginError;
+impl FromStr for WebOrigin {
+    type Err = WebOriginError;
 
-    fn from_str(text: &str) -> Result<Self, OriginError> {
+    fn from_str(text: &str) -> Result<Self, WebOriginError> {
         if text == "null" {
-            return Err(OriginError::Null);
+            return Err(WebOriginError::Null);
         }
         let rest = text
             .strip_prefix("https://")
             .or_else(|| text.strip_prefix("http://"));
-        let rest = rest.ok_or(OriginError::Shape)?;
+        let rest = rest.ok_or(WebOriginError::Shape)?;
         let host = rest.strip_suffix('/').unwrap_or(rest);
         // What a parser of URLs would read as something beside the host.
         if host.contains(['/', '\\', '@', '?', '#', '*'])
             || host.chars().any(|sign| sign.is_control() || sign == ' ')
         {
-            return Err(OriginError::Shape);
+            return Err(WebOriginError::Shape);
         }
-        let url = Url::parse(text).map_err(|_| OriginError::Shape)?;
+        let url = Url::parse(text).map_err(|_| WebOriginError::Shape)?;
         Ok(Self(url.origin().ascii_serialization()))
     }
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for WebOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -91,7 +91,7 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                text.parse::<Origin>().map(|origin| origin.0),
+                text.parse::<WebOrigin>().map(|origin| origin.0),
                 Ok(written.to_owned())
             );
         }
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn what_is_no_origin_is_refused() {
-        assert_eq!("null".parse::<Origin>(), Err(OriginError::Null));
+        assert_eq!("null".parse::<WebOrigin>(), Err(WebOriginError::Null));
         for text in [
             "",
             "app.example",
@@ -115,7 +115,11 @@ mod tests {
             "file:///x",
             "*",
         ] {
-            assert_eq!(text.parse::<Origin>(), Err(OriginError::Shape), "{text}");
+            assert_eq!(
+                text.parse::<WebOrigin>(),
+                Err(WebOriginError::Shape),
+                "{text}"
+            );
         }
     }
 }

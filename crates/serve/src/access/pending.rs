@@ -13,33 +13,33 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::account::LoginOptions;
-use super::answers::{Refusal, Why};
-use super::digest::Digest;
+use super::answers::{AccessRefusal, AccessRefusalReason};
+use super::digest::SecretDigest;
 use super::hash::PasswordHash;
-use super::queue::{Place, Queue};
-use super::remembered::Remembered;
-use super::secret::Secret;
+use super::queue::{HashingQueue, HashingQueueSlot};
+use super::remembered::LoginCache;
+use super::secret::ZeroizedSecret;
 
 /// What logins share.
 #[derive(Debug)]
-pub(super) struct Logins {
+pub(super) struct LoginQueue {
     /// Places of those that wait or are hashed.
-    pub(super) queue: Arc<Queue>,
+    pub(super) queue: Arc<HashingQueue>,
     /// Places of those that are hashed.
     hashing: Arc<Semaphore>,
     /// Logins that were found right. Only who has a password gets in here, so a crowd without one displaces nobody.
-    pub(super) right: Remembered,
+    pub(super) right: LoginCache,
     /// Logins that were found wrong.
-    pub(super) wrong: Remembered,
+    pub(super) wrong: LoginCache,
 }
 
 /// A password to be hashed: [`turn`](Self::turn), then [`run`](ReadyLogin::run) on a thread that may block, then
-/// [`Access::judge_again`](super::Access::judge_again). Dropping it gives up its place in the queue.
+/// [`AccessControl::judge_again`](super::AccessControl::judge_again). Dropping it gives up its place in the queue.
 pub struct PendingLogin {
-    pub(super) logins: Arc<Logins>,
-    pub(super) login: Login,
+    pub(super) logins: Arc<LoginQueue>,
+    pub(super) login: LoginAttempt,
     /// Its place.
-    pub(super) place: Place,
+    pub(super) place: HashingQueueSlot,
 }
 
 /// A password whose turn it is. Dropping it lets the next one go ahead.
@@ -50,10 +50,10 @@ pub struct ReadyLogin {
 }
 
 /// What is to be found out.
-pub(super) struct Login {
+pub(super) struct LoginAttempt {
     /// Of name and password.
-    pub(super) digest: Digest,
-    pub(super) password: Secret,
+    pub(super) digest: SecretDigest,
+    pub(super) password: ZeroizedSecret,
     /// The user's, or another's if there is no such user.
     pub(super) hash: Arc<PasswordHash>,
     /// Whether there is such a user, with this hash. If not, the outcome is wrong whatever the hash says.
@@ -62,20 +62,20 @@ pub(super) struct Login {
 
 /// What hashing found out. Says something of one name with one password alone.
 #[derive(Debug, Clone, Copy)]
-pub struct Checked {
-    pub(super) digest: Digest,
+pub struct LoginResult {
+    pub(super) digest: SecretDigest,
     pub(super) is_right: bool,
 }
 
-impl Logins {
+impl LoginQueue {
     pub(super) fn new(options: &LoginOptions) -> Self {
         let hashing = options.hashing.get().min(Semaphore::MAX_PERMITS);
         let places = hashing.saturating_add(options.waiting);
         Self {
-            queue: Arc::new(Queue::new(places, options.of_one_address.get())),
+            queue: Arc::new(HashingQueue::new(places, options.of_one_address.get())),
             hashing: Arc::new(Semaphore::new(hashing)),
-            right: Remembered::new(options.remembered, options.lifetime),
-            wrong: Remembered::new(options.remembered, options.wrong_lifetime),
+            right: LoginCache::new(options.remembered, options.lifetime),
+            wrong: LoginCache::new(options.remembered, options.wrong_lifetime),
         }
     }
 }
@@ -84,10 +84,10 @@ impl PendingLogin {
     /// Waits until a password may be hashed. Cancel safe: the place in the queue is given up.
     ///
     /// # Errors
-    /// Does not happen while the [`Access`](super::Access) is there; [`Why::Busy`] otherwise.
-    pub async fn turn(self) -> Result<ReadyLogin, Refusal> {
+    /// Does not happen while the [`AccessControl`](super::AccessControl) is there; [`AccessRefusalReason::Busy`] otherwise.
+    pub async fn turn(self) -> Result<ReadyLogin, AccessRefusal> {
         let turn = Arc::clone(&self.logins.hashing).acquire_owned().await;
-        let turn = turn.map_err(|_| Refusal::new(Why::Busy))?;
+        let turn = turn.map_err(|_| AccessRefusal::new(AccessRefusalReason::Busy))?;
         Ok(ReadyLogin {
             pending: self,
             turn,
@@ -99,7 +99,7 @@ impl ReadyLogin {
     /// Hashes the password, unless another connection did so meanwhile. Blocks, for as long as the hash wants. The outcome is
     /// remembered also when nobody waits for it any more.
     #[must_use]
-    pub fn run(self) -> Checked {
+    pub fn run(self) -> LoginResult {
         let Self { pending, turn } = self;
         let PendingLogin {
             logins,
@@ -108,15 +108,15 @@ impl ReadyLogin {
         } = pending;
         let is_right = login.is_right(&logins);
         drop((turn, place));
-        Checked {
+        LoginResult {
             digest: login.digest,
             is_right,
         }
     }
 }
 
-impl Login {
-    fn is_right(&self, logins: &Logins) -> bool {
+impl LoginAttempt {
+    fn is_right(&self, logins: &LoginQueue) -> bool {
         if logins.right.knows(&self.digest) {
             return true;
         }

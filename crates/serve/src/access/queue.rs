@@ -12,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The places.
 #[derive(Debug)]
-pub(super) struct Queue {
+pub(super) struct HashingQueue {
     places: Arc<Semaphore>,
     /// Places of one address.
     most_of_one: usize,
@@ -22,15 +22,15 @@ pub(super) struct Queue {
 
 /// A place, given back when it is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
-    queue: Arc<Queue>,
+pub(super) struct HashingQueueSlot {
+    queue: Arc<HashingQueue>,
     /// Whose part it counts for.
     counted: Option<IpAddr>,
     /// Given back after the count is.
     _permit: OwnedSemaphorePermit,
 }
 
-impl Queue {
+impl HashingQueue {
     pub(super) fn new(places: usize, most_of_one: usize) -> Self {
         Self {
             places: Arc::new(Semaphore::new(places.min(Semaphore::MAX_PERMITS))),
@@ -40,7 +40,7 @@ impl Queue {
     }
 
     /// A place, if there is one for that peer.
-    pub(super) fn place(self: &Arc<Self>, peer: Option<IpAddr>) -> Option<Place> {
+    pub(super) fn place(self: &Arc<Self>, peer: Option<IpAddr>) -> Option<HashingQueueSlot> {
         let permit = Arc::clone(&self.places).try_acquire_owned().ok()?;
         let counted = peer.and_then(network);
         if let Some(network) = counted {
@@ -51,7 +51,7 @@ impl Queue {
             }
             held.insert(network, count + 1);
         }
-        Some(Place {
+        Some(HashingQueueSlot {
             queue: Arc::clone(self),
             counted,
             _permit: permit,
@@ -59,7 +59,7 @@ impl Queue {
     }
 }
 
-impl Drop for Place {
+impl Drop for HashingQueueSlot {
     fn drop(&mut self) {
         let Some(network) = self.counted else {
             return;
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn one_address_does_not_fill_it() {
-        let queue = Arc::new(Queue::new(4, 2));
+        let queue = Arc::new(HashingQueue::new(4, 2));
         let one = queue.place(peer("192.0.2.1")).expect("a place");
         let mapped = queue.place(peer("::ffff:192.0.2.1")).expect("a place");
         assert!(queue.place(peer("192.0.2.1")).is_none());
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_network_is_one_address_and_the_own_machine_is_none() {
-        let queue = Arc::new(Queue::new(8, 1));
+        let queue = Arc::new(HashingQueue::new(8, 1));
         let _one = queue.place(peer("2001:db8::1")).expect("a place");
         assert!(queue.place(peer("2001:db8::ffff:2")).is_none());
         let _next = queue.place(peer("2001:db8:0:1::1")).expect("a place");

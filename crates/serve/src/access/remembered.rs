@@ -9,34 +9,34 @@ use std::collections::HashSet;
 use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
-use super::digest::Digest;
+use super::digest::SecretDigest;
 
 /// A bounded set that forgets.
 #[derive(Debug)]
-pub(super) struct Remembered {
+pub(super) struct LoginCache {
     /// Entries of a generation.
     most: usize,
     /// How long a generation lasts.
     age: Duration,
     /// Read for every login; written for new ones, and when a generation ends.
-    generations: RwLock<Generations>,
+    generations: RwLock<LoginCacheGenerations>,
 }
 
 #[derive(Debug)]
-struct Generations {
-    young: HashSet<Digest>,
-    old: HashSet<Digest>,
+struct LoginCacheGenerations {
+    young: HashSet<SecretDigest>,
+    old: HashSet<SecretDigest>,
     /// When the young one began.
     since: SystemTime,
 }
 
-impl Remembered {
+impl LoginCache {
     /// Remembers at most `bound` digests, each for at most `lifetime` after it was last of use.
     pub(super) fn new(bound: usize, lifetime: Duration) -> Self {
         Self {
             most: bound.div_ceil(2).max(1),
             age: lifetime / 2,
-            generations: RwLock::new(Generations {
+            generations: RwLock::new(LoginCacheGenerations {
                 young: HashSet::new(),
                 old: HashSet::new(),
                 since: SystemTime::UNIX_EPOCH,
@@ -45,7 +45,7 @@ impl Remembered {
     }
 
     /// Whether it is remembered; it is then remembered longer.
-    pub(super) fn has(&self, digest: &Digest, now: SystemTime) -> bool {
+    pub(super) fn has(&self, digest: &SecretDigest, now: SystemTime) -> bool {
         {
             let generations = self
                 .generations
@@ -73,7 +73,7 @@ impl Remembered {
     }
 
     /// Whether it is remembered, by one who has no clock: true a little longer than [`has`](Self::has) says it.
-    pub(super) fn knows(&self, digest: &Digest) -> bool {
+    pub(super) fn knows(&self, digest: &SecretDigest) -> bool {
         let generations = self
             .generations
             .read()
@@ -82,7 +82,7 @@ impl Remembered {
     }
 
     /// Remembers it.
-    pub(super) fn add(&self, digest: Digest) {
+    pub(super) fn add(&self, digest: SecretDigest) {
         let mut generations = self
             .generations
             .write()
@@ -91,7 +91,7 @@ impl Remembered {
     }
 }
 
-impl Generations {
+impl LoginCacheGenerations {
     /// Whether the young generation is not over. It is when the clock was set back.
     fn lasts(&self, age: Duration, now: SystemTime) -> bool {
         now.duration_since(self.since)
@@ -112,7 +112,7 @@ impl Generations {
         self.since = now;
     }
 
-    fn add(&mut self, digest: Digest, most: usize) {
+    fn add(&mut self, digest: SecretDigest, most: usize) {
         if self.young.len() >= most && !self.young.contains(&digest) {
             self.old = std::mem::take(&mut self.young);
         }
@@ -122,7 +122,7 @@ impl Generations {
 
 #[cfg(test)]
 mod tests {
-    use super::super::digest::{Digests, Of};
+    use super::super::digest::{SecretDigestKind, SecretHasher};
     use super::*;
 
     const LIFETIME: Duration = Duration::from_secs(60);
@@ -132,10 +132,10 @@ mod tests {
     }
 
     /// A set that was asked at 0, so that its generation begins there.
-    fn begun(bound: usize) -> (Remembered, impl Fn(u32) -> Digest) {
-        let set = Remembered::new(bound, LIFETIME);
-        let digests = Digests::new();
-        let digest = move |number: u32| digests.of(Of::Login, &[&number.to_string()]);
+    fn begun(bound: usize) -> (LoginCache, impl Fn(u32) -> SecretDigest) {
+        let set = LoginCache::new(bound, LIFETIME);
+        let digests = SecretHasher::new();
+        let digest = move |number: u32| digests.of(SecretDigestKind::Login, &[&number.to_string()]);
         assert!(!set.has(&digest(0), at(0)));
         (set, digest)
     }

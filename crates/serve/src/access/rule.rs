@@ -6,8 +6,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::scope::{Scope, ScopeError};
-use super::secret::Secret;
+use super::scope::{AccessScope, AccessScopeError};
+use super::secret::ZeroizedSecret;
 
 /// A user, the password in plain, and one thing that the user may do: `user:password:ro|rw[:/prefix]`. Several rules may name one
 /// user, with the same password.
@@ -16,23 +16,23 @@ pub struct AuthRule {
     /// Who; has no colon and no control character, and is not empty.
     pub user: String,
     /// As the user types it.
-    pub password: Secret,
+    pub password: ZeroizedSecret,
     /// What they may do.
-    pub scope: Scope,
+    pub scope: AccessScope,
 }
 
 /// A token and one thing that its bearer may do: `TOKEN:ro|rw[:/prefix]`. Several rules may have one token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenRule {
     /// As it stands after `Bearer` (RFC 6750 2.1).
-    pub token: Secret,
+    pub token: ZeroizedSecret,
     /// What the bearer may do.
-    pub scope: Scope,
+    pub scope: AccessScope,
 }
 
 /// Why a text is no rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum RuleError {
+pub enum AuthRuleError {
     /// Too few colons.
     #[error(
         "a login is written user:password:ro or user:password:rw, with :/prefix after it for a part of the store"
@@ -43,7 +43,7 @@ pub enum RuleError {
         "a login is written user:password:ro|rw[:/prefix]; a password that holds a colon cannot be written so: put its hash into \
          a file of logins"
     )]
-    Colons(#[source] ScopeError),
+    Colons(#[source] AccessScopeError),
     /// Too few colons.
     #[error(
         "a token is written TOKEN:ro or TOKEN:rw, with :/prefix after it for a part of the store"
@@ -51,7 +51,7 @@ pub enum RuleError {
     Token,
     /// The end of a rule, where nothing can be mistaken.
     #[error("what may be done is written ro|rw[:/prefix]")]
-    Scope(#[source] ScopeError),
+    Scope(#[source] AccessScopeError),
     /// Nobody.
     #[error("the user has no name")]
     NoUser,
@@ -70,43 +70,45 @@ pub enum RuleError {
 }
 
 impl FromStr for AuthRule {
-    type Err = RuleError;
+    type Err = AuthRuleError;
 
-    fn from_str(text: &str) -> Result<Self, RuleError> {
+    fn from_str(text: &str) -> Result<Self, AuthRuleError> {
         let mut parts = text.splitn(3, ':');
         let (Some(user), Some(password), Some(scope)) = (parts.next(), parts.next(), parts.next())
         else {
-            return Err(RuleError::Login);
+            return Err(AuthRuleError::Login);
         };
         check_user(user)?;
         match password {
-            "" => return Err(RuleError::NoPassword),
-            _ if password.chars().any(char::is_control) => return Err(RuleError::PasswordControl),
+            "" => return Err(AuthRuleError::NoPassword),
+            _ if password.chars().any(char::is_control) => {
+                return Err(AuthRuleError::PasswordControl);
+            }
             _ => {}
         }
         Ok(Self {
             user: user.to_owned(),
-            password: Secret::new(password),
+            password: ZeroizedSecret::new(password),
             scope: scope.parse().map_err(|error| match error {
                 // Nothing but the last word can be wrong.
-                ScopeError::Right if !scope.contains(':') => RuleError::Scope(error),
-                _ => RuleError::Colons(error),
+                AccessScopeError::Right if !scope.contains(':') => AuthRuleError::Scope(error),
+                _ => AuthRuleError::Colons(error),
             })?,
         })
     }
 }
 
 impl FromStr for TokenRule {
-    type Err = RuleError;
+    type Err = AuthRuleError;
 
-    fn from_str(text: &str) -> Result<Self, RuleError> {
-        let (token, scope) = text.split_once(':').ok_or(RuleError::Token)?;
+    fn from_str(text: &str) -> Result<Self, AuthRuleError> {
+        let (token, scope) = text.split_once(':').ok_or(AuthRuleError::Token)?;
         if !is_token(token.as_bytes()) {
-            return Err(RuleError::TokenCharacters);
+            return Err(AuthRuleError::TokenCharacters);
         }
         Ok(Self {
-            token: Secret::new(token),
-            scope: scope.parse().map_err(RuleError::Scope)?,
+            token: ZeroizedSecret::new(token),
+            scope: scope.parse().map_err(AuthRuleError::Scope)?,
         })
     }
 }
@@ -119,10 +121,10 @@ impl fmt::Display for AuthRule {
 }
 
 /// What a name may be, in a rule and in a file.
-pub(super) fn check_user(user: &str) -> Result<(), RuleError> {
+pub(super) fn check_user(user: &str) -> Result<(), AuthRuleError> {
     match user {
-        "" => Err(RuleError::NoUser),
-        _ if user.chars().any(char::is_control) => Err(RuleError::UserControl),
+        "" => Err(AuthRuleError::NoUser),
+        _ if user.chars().any(char::is_control) => Err(AuthRuleError::UserControl),
         _ => Ok(()),
     }
 }
@@ -140,8 +142,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::Key;
-    use crate::access::Right;
+    use crate::ObjectKey;
+    use crate::access::AccessRight;
 
     /// The whole chain of an error.
     fn said(error: &dyn std::error::Error) -> String {
@@ -156,18 +158,18 @@ mod tests {
         let rule: AuthRule = "alice:s3cret:rw:/team/my%20files/".parse().expect("a rule");
         assert_eq!(rule.user, "alice");
         assert_eq!(rule.password.expose(), "s3cret");
-        assert_eq!(rule.scope.right, Right::Write);
+        assert_eq!(rule.scope.right, AccessRight::Write);
         assert_eq!(rule.scope.prefix.as_bytes(), b"team/my files");
         assert_eq!(rule.to_string(), "alice:***:rw:/team/my%20files");
         let rule: TokenRule = "abc-._~+/DEF==:ro".parse().expect("a rule");
-        assert_eq!(rule.scope, Scope::everywhere(Right::Read));
+        assert_eq!(rule.scope, AccessScope::everywhere(AccessRight::Read));
     }
 
     #[test]
     fn what_is_no_rule_is_refused_and_never_shown() {
-        use RuleError::{Login, NoPassword, NoUser, PasswordControl, UserControl};
-        let colons = |why| RuleError::Colons(why);
-        let relative = ScopeError::Prefix(crate::KeyError::Relative);
+        use AuthRuleError::{Login, NoPassword, NoUser, PasswordControl, UserControl};
+        let colons = |why| AuthRuleError::Colons(why);
+        let relative = AccessScopeError::Prefix(crate::ObjectKeyError::Relative);
         let cases = [
             ("", Login),
             ("hunter2", Login),
@@ -176,12 +178,24 @@ mod tests {
             ("ali\nce:hunter2:ro", UserControl),
             ("alice::rw", NoPassword),
             ("alice:hunter2\u{7f}:rw", PasswordControl),
-            ("alice:hunter2:", RuleError::Scope(ScopeError::Right)),
-            ("alice:hunter2:x", RuleError::Scope(ScopeError::Right)),
-            ("alice:hunter2:hunter2:ro", colons(ScopeError::Right)),
+            (
+                "alice:hunter2:",
+                AuthRuleError::Scope(AccessScopeError::Right),
+            ),
+            (
+                "alice:hunter2:x",
+                AuthRuleError::Scope(AccessScopeError::Right),
+            ),
+            ("alice:hunter2:hunter2:ro", colons(AccessScopeError::Right)),
             // Each of these could be a password with a colon in it.
-            ("alice:hunter2:ro:hunter2:rw", colons(ScopeError::Colons)),
-            ("alice:hunter2:ro:/hunter2:rw", colons(ScopeError::Colons)),
+            (
+                "alice:hunter2:ro:hunter2:rw",
+                colons(AccessScopeError::Colons),
+            ),
+            (
+                "alice:hunter2:ro:/hunter2:rw",
+                colons(AccessScopeError::Colons),
+            ),
             ("alice:hunter2:ro:hunter2", colons(relative)),
         ];
         for (text, why) in cases {
@@ -213,11 +227,11 @@ mod tests {
             is_write: bool,
             names in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..8), 0..4),
         ) {
-            let prefix = names.iter().try_fold(Key::root(), |key, name| key.child(name));
+            let prefix = names.iter().try_fold(ObjectKey::root(), |key, name| key.child(name));
             prop_assume!(prefix.is_ok());
-            let right = if is_write { Right::Write } else { Right::Read };
-            let scope = Scope { right, prefix: prefix.expect("checked") };
-            let rule = AuthRule { user, password: Secret::new(&password), scope };
+            let right = if is_write { AccessRight::Write } else { AccessRight::Read };
+            let scope = AccessScope { right, prefix: prefix.expect("checked") };
+            let rule = AuthRule { user, password: ZeroizedSecret::new(&password), scope };
             let text = format!("{}:{}:{}", rule.user, password, rule.scope);
             prop_assert_eq!(text.parse(), Ok(rule));
         }
@@ -226,7 +240,7 @@ mod tests {
         fn no_text_is_a_panic(text in "(:|/|ro|rw|%|\\PC|\\p{Cc}){0,12}") {
             let _ = text.parse::<AuthRule>();
             let _ = text.parse::<TokenRule>();
-            let _ = text.parse::<Scope>();
+            let _ = text.parse::<AccessScope>();
         }
     }
 }

@@ -10,18 +10,18 @@ use std::str::FromStr;
 
 use http::Method;
 
-use crate::{Key, KeyError};
+use crate::{ObjectKey, ObjectKeyError};
 
 /// What may be done with a key. The later implies the earlier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Right {
+pub enum AccessRight {
     /// Read it, and list it when it is a folder.
     Read,
     /// Read, replace and delete it.
     Write,
 }
 
-impl Right {
+impl AccessRight {
     /// What a method needs; `None` for OPTIONS, which is about the server and not about what it holds. Methods that are not known
     /// need the most.
     #[must_use]
@@ -34,19 +34,19 @@ impl Right {
     }
 }
 
-impl FromStr for Right {
-    type Err = ScopeError;
+impl FromStr for AccessRight {
+    type Err = AccessScopeError;
 
-    fn from_str(text: &str) -> Result<Self, ScopeError> {
+    fn from_str(text: &str) -> Result<Self, AccessScopeError> {
         match text {
             "ro" => Ok(Self::Read),
             "rw" => Ok(Self::Write),
-            _ => Err(ScopeError::Right),
+            _ => Err(AccessScopeError::Right),
         }
     }
 }
 
-impl fmt::Display for Right {
+impl fmt::Display for AccessRight {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Read => "ro",
@@ -57,16 +57,16 @@ impl fmt::Display for Right {
 
 /// A right to a key and all that lies beneath it. As text: `ro`, `rw`, `rw:/team/uploads`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Scope {
+pub struct AccessScope {
     /// The most that may be done there.
-    pub right: Right,
+    pub right: AccessRight,
     /// Where. The root is everything.
-    pub prefix: Key,
+    pub prefix: ObjectKey,
 }
 
 /// Why a text is no scope. Says nothing of the text: it may be the end of a password with a colon in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum ScopeError {
+pub enum AccessScopeError {
     /// Another word than the two.
     #[error("the right is neither `ro` (read) nor `rw` (read and write)")]
     Right,
@@ -75,39 +75,39 @@ pub enum ScopeError {
     Colons,
     /// The prefix is no key.
     #[error("the prefix is written as in a URL, like `/team/my%20files`")]
-    Prefix(#[source] KeyError),
+    Prefix(#[source] ObjectKeyError),
 }
 
-impl Scope {
+impl AccessScope {
     /// A right to everything.
     #[must_use]
-    pub fn everywhere(right: Right) -> Self {
+    pub fn everywhere(right: AccessRight) -> Self {
         Self {
             right,
-            prefix: Key::root(),
+            prefix: ObjectKey::root(),
         }
     }
 
     /// Whether it covers that.
     #[must_use]
-    pub fn covers(&self, right: Right, key: &Key) -> bool {
+    pub fn covers(&self, right: AccessRight, key: &ObjectKey) -> bool {
         right <= self.right && key.is_within(&self.prefix)
     }
 }
 
-impl FromStr for Scope {
-    type Err = ScopeError;
+impl FromStr for AccessScope {
+    type Err = AccessScopeError;
 
     /// A slash at the end of the prefix makes no difference.
-    fn from_str(text: &str) -> Result<Self, ScopeError> {
+    fn from_str(text: &str) -> Result<Self, AccessScopeError> {
         let Some((right, prefix)) = text.split_once(':') else {
             return Ok(Self::everywhere(text.parse()?));
         };
         let right = right.parse()?;
         if prefix.contains(':') {
-            return Err(ScopeError::Colons);
+            return Err(AccessScopeError::Colons);
         }
-        let named = Key::parse(prefix).map_err(ScopeError::Prefix)?;
+        let named = ObjectKey::parse(prefix).map_err(AccessScopeError::Prefix)?;
         Ok(Self {
             right,
             prefix: named.key,
@@ -115,7 +115,7 @@ impl FromStr for Scope {
     }
 }
 
-impl fmt::Display for Scope {
+impl fmt::Display for AccessScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.prefix.is_root() {
             return self.right.fmt(f);
@@ -126,10 +126,10 @@ impl fmt::Display for Scope {
 
 /// What those may do who do not say who they are. Those who do may do the same, besides what is theirs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Anonymous {
+pub enum AnonymousAccess {
     /// Nothing, unless nothing at all is configured: then there is nobody else, and they may do everything.
     #[default]
     None,
     /// This much and no more, whatever else is configured.
-    Some(Vec<Scope>),
+    Some(Vec<AccessScope>),
 }

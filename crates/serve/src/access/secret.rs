@@ -7,9 +7,9 @@ use zeroize::Zeroizing;
 
 /// A secret. Printing it prints nothing of it, and its memory is overwritten when it is dropped.
 #[derive(Clone)]
-pub struct Secret(Zeroizing<Box<str>>);
+pub struct ZeroizedSecret(Zeroizing<Box<str>>);
 
-impl Secret {
+impl ZeroizedSecret {
     /// Wraps a secret.
     #[must_use]
     pub fn new(text: &str) -> Self {
@@ -24,15 +24,15 @@ impl Secret {
     }
 }
 
-impl PartialEq for Secret {
+impl PartialEq for ZeroizedSecret {
     fn eq(&self, other: &Self) -> bool {
         self.0.as_bytes().ct_eq(other.0.as_bytes()).into()
     }
 }
 
-impl Eq for Secret {}
+impl Eq for ZeroizedSecret {}
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for ZeroizedSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("***")
     }

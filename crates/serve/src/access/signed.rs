@@ -34,9 +34,9 @@ use subtle::ConstantTimeEq as _;
 use zeroize::Zeroizing;
 
 use super::file::warn_if_exposed;
-use super::scope::Right;
-use crate::Named;
-use query::Query;
+use super::scope::AccessRight;
+use crate::RequestPath;
+use query::SignedQuery;
 pub use query::without_signature;
 
 /// The parameter that says until when.
@@ -56,7 +56,7 @@ const LONGEST: usize = 4096;
 
 /// A method that a URL can be signed for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Signable {
+pub enum SignableMethod {
     /// And HEAD.
     Get,
     /// Replaces the file.
@@ -68,7 +68,7 @@ pub enum Signable {
 /// Another method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a URL is signed for GET, PUT or DELETE")]
-pub struct SignableError;
+pub struct SignableMethodError;
 
 /// The key that signs, at least 16 bytes of whatever kind. Printing it prints nothing of it.
 #[derive(Clone)]
@@ -94,18 +94,18 @@ pub enum SigningKeyError {
 
 /// What a query says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum SignatureVerdict {
     /// Nothing of a signature.
     Unsigned,
     /// That it may, as far as this method goes.
-    Right(Signable),
+    Right(SignableMethod),
     /// That it might have.
     Expired,
     /// Nothing that holds.
     Wrong,
 }
 
-impl Signable {
+impl SignableMethod {
     /// The signature that a method wants.
     fn of(method: &Method) -> Option<Self> {
         match *method {
@@ -116,15 +116,15 @@ impl Signable {
         }
     }
 
-    pub(super) fn right(self) -> Right {
+    pub(super) fn right(self) -> AccessRight {
         match self {
-            Self::Get => Right::Read,
-            Self::Put | Self::Delete => Right::Write,
+            Self::Get => AccessRight::Read,
+            Self::Put | Self::Delete => AccessRight::Write,
         }
     }
 }
 
-impl fmt::Display for Signable {
+impl fmt::Display for SignableMethod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Get => "GET",
@@ -134,15 +134,15 @@ impl fmt::Display for Signable {
     }
 }
 
-impl FromStr for Signable {
-    type Err = SignableError;
+impl FromStr for SignableMethod {
+    type Err = SignableMethodError;
 
-    fn from_str(text: &str) -> Result<Self, SignableError> {
+    fn from_str(text: &str) -> Result<Self, SignableMethodError> {
         let all = [Self::Get, Self::Put, Self::Delete];
         let mut same = all
             .into_iter()
             .filter(|method| method.to_string().eq_ignore_ascii_case(text));
-        same.next().ok_or(SignableError)
+        same.next().ok_or(SignableMethodError)
     }
 }
 
@@ -182,13 +182,13 @@ impl SigningKey {
     #[must_use]
     pub fn sign(
         &self,
-        method: Signable,
-        named: &Named,
+        method: SignableMethod,
+        named: &RequestPath,
         query: Option<&str>,
         expires: SystemTime,
     ) -> String {
         let expires = seconds(expires).unwrap_or(0).to_string();
-        let signed = Query::read(query.unwrap_or_default());
+        let signed = SignedQuery::read(query.unwrap_or_default());
         let signature = self.signature(method, named, (&expires, &signed.others));
         format!(
             "{}{EXPIRES}={expires}&{SIGNATURE}={signature}",
@@ -200,38 +200,38 @@ impl SigningKey {
     pub(super) fn verify(
         &self,
         method: &Method,
-        named: &Named,
+        named: &RequestPath,
         query: Option<&str>,
         now: SystemTime,
-    ) -> Verdict {
-        let query = Query::read(query.unwrap_or_default());
+    ) -> SignatureVerdict {
+        let query = SignedQuery::read(query.unwrap_or_default());
         let (expires, signature) = match (&query.expires[..], &query.signatures[..]) {
-            ([], []) => return Verdict::Unsigned,
+            ([], []) => return SignatureVerdict::Unsigned,
             ([expires], [signature]) if is_number(expires) && !signature.is_empty() => {
                 (*expires, *signature)
             }
-            _ => return Verdict::Wrong,
+            _ => return SignatureVerdict::Wrong,
         };
-        let Some(method) = Signable::of(method) else {
-            return Verdict::Wrong;
+        let Some(method) = SignableMethod::of(method) else {
+            return SignatureVerdict::Wrong;
         };
         let right = self.signature(method, named, (expires, &query.others));
         if !bool::from(right.as_bytes().ct_eq(signature.as_bytes())) {
-            return Verdict::Wrong;
+            return SignatureVerdict::Wrong;
         }
         // Only now, so that none but those who have a right signature learn when it ends. A clock that stands before 1970 says
         // nothing of the time, and what may have expired has.
         match (seconds(now), expires.parse::<u64>()) {
-            (Some(now), Ok(expires)) if now < expires => Verdict::Right(method),
-            _ => Verdict::Expired,
+            (Some(now), Ok(expires)) if now < expires => SignatureVerdict::Right(method),
+            _ => SignatureVerdict::Expired,
         }
     }
 
     /// In base64.
     fn signature(
         &self,
-        method: Signable,
-        named: &Named,
+        method: SignableMethod,
+        named: &RequestPath,
         (expires, others): (&str, &str),
     ) -> String {
         let mut path = named.key.escaped();

@@ -6,27 +6,32 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::Key;
+use crate::ObjectKey;
 
 fn at(seconds: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(seconds)
 }
 
-fn named(path: &str) -> Named {
-    Key::parse(path).expect("a key")
+fn named(path: &str) -> RequestPath {
+    ObjectKey::parse(path).expect("a key")
 }
 
 fn key() -> SigningKey {
     SigningKey::new(b"0123456789abcdef").expect("a key")
 }
 
-fn verdict(method: &Method, path: &str, query: &str) -> Verdict {
+fn verdict(method: &Method, path: &str, query: &str) -> SignatureVerdict {
     key().verify(method, &named(path), Some(query), at(1000))
 }
 
 #[test]
 fn the_signature_is_what_the_page_says() {
-    let query = key().sign(Signable::Get, &named("/a%20b/c"), Some("x=1"), at(2000));
+    let query = key().sign(
+        SignableMethod::Get,
+        &named("/a%20b/c"),
+        Some("x=1"),
+        at(2000),
+    );
     // By `openssl dgst -sha256 -hmac 0123456789abcdef -binary | basenc --base64url`, of the text at the head of the file.
     let theirs = "zmSDW8reV7qOafoxp74naKPwDAkr1WSkRi-gepVgqlY";
     assert_eq!(
@@ -51,7 +56,7 @@ fn keys_are_long_enough_and_end_where_they_end() {
     let sign = |key: &[u8]| {
         SigningKey::new(key)
             .expect("a key")
-            .sign(Signable::Get, &named("/"), None, at(1))
+            .sign(SignableMethod::Get, &named("/"), None, at(1))
     };
     assert_eq!(sign(b"0123456789abcdef\r\n"), sign(b"0123456789abcdef"));
     let folder = tempfile::tempdir().expect("a folder");
@@ -59,7 +64,7 @@ fn keys_are_long_enough_and_end_where_they_end() {
     std::fs::write(&path, b"0123456789abcdef\n").expect("written");
     let read = SigningKey::read(&path).expect("a key");
     assert_eq!(
-        read.sign(Signable::Get, &named("/"), None, at(1)),
+        read.sign(SignableMethod::Get, &named("/"), None, at(1)),
         sign(b"0123456789abcdef")
     );
     assert!(matches!(
@@ -73,21 +78,24 @@ fn keys_are_long_enough_and_end_where_they_end() {
 
 #[test]
 fn a_signature_ends() {
-    let query = key().sign(Signable::Get, &named("/a"), None, at(1000));
+    let query = key().sign(SignableMethod::Get, &named("/a"), None, at(1000));
     let verdict = |now| key().verify(&Method::GET, &named("/a"), Some(&query), now);
-    assert_eq!(verdict(at(999)), Verdict::Right(Signable::Get));
-    assert_eq!(verdict(at(1000)), Verdict::Expired);
-    assert_eq!(verdict(at(u32::MAX.into())), Verdict::Expired);
+    assert_eq!(
+        verdict(at(999)),
+        SignatureVerdict::Right(SignableMethod::Get)
+    );
+    assert_eq!(verdict(at(1000)), SignatureVerdict::Expired);
+    assert_eq!(verdict(at(u32::MAX.into())), SignatureVerdict::Expired);
     // A clock that knows nothing lets nobody in.
     assert_eq!(
         verdict(UNIX_EPOCH - Duration::from_secs(1)),
-        Verdict::Expired
+        SignatureVerdict::Expired
     );
     // Of a wrong signature it is not said whether it would have expired.
     let wrong = query.replace("signature=", "signature=A");
     assert_eq!(
         key().verify(&Method::GET, &named("/a"), Some(&wrong), at(1000)),
-        Verdict::Wrong
+        SignatureVerdict::Wrong
     );
 }
 
@@ -102,42 +110,46 @@ fn head_goes_with_get_and_nothing_else_does() {
         Method::PATCH,
         Method::OPTIONS,
     ];
-    for signable in [Signable::Get, Signable::Put, Signable::Delete] {
+    for signable in [
+        SignableMethod::Get,
+        SignableMethod::Put,
+        SignableMethod::Delete,
+    ] {
         let query = key().sign(signable, &named("/a"), None, at(2000));
         for method in &methods {
-            let is_right = verdict(method, "/a", &query) == Verdict::Right(signable);
+            let is_right = verdict(method, "/a", &query) == SignatureVerdict::Right(signable);
             let is_meant = method.as_str() == signable.to_string()
-                || (signable, method) == (Signable::Get, &Method::HEAD);
+                || (signable, method) == (SignableMethod::Get, &Method::HEAD);
             assert_eq!(is_right, is_meant, "{signable} {method}");
         }
         assert_eq!(signable.to_string().to_lowercase().parse(), Ok(signable));
     }
-    assert_eq!("POST".parse::<Signable>(), Err(SignableError));
+    assert_eq!("POST".parse::<SignableMethod>(), Err(SignableMethodError));
 }
 
 #[test]
 fn one_path_has_one_signature() {
-    let query = key().sign(Signable::Get, &named("/a/b"), None, at(2000));
-    let right = Verdict::Right(Signable::Get);
+    let query = key().sign(SignableMethod::Get, &named("/a/b"), None, at(2000));
+    let right = SignatureVerdict::Right(SignableMethod::Get);
     // The same key in another spelling.
     assert_eq!(verdict(&Method::GET, "/%61/b", &query), right);
     for other in ["/", "/a", "/a/b/", "/a/b/c", "/A/b", "/a%0Ab", "/b/a"] {
         assert_eq!(
             verdict(&Method::GET, other, &query),
-            Verdict::Wrong,
+            SignatureVerdict::Wrong,
             "{other}"
         );
     }
-    let root = key().sign(Signable::Get, &named("/"), None, at(2000));
+    let root = key().sign(SignableMethod::Get, &named("/"), None, at(2000));
     assert_eq!(verdict(&Method::GET, "/", &root), right);
     // A line feed in a name does not move the fields.
-    let odd = key().sign(Signable::Get, &named("/a%0A2000"), None, at(2000));
+    let odd = key().sign(SignableMethod::Get, &named("/a%0A2000"), None, at(2000));
     assert_eq!(verdict(&Method::GET, "/a%0A2000", &odd), right);
 }
 
 #[test]
 fn a_query_is_signed_as_it_stands() {
-    let sign = |query| key().sign(Signable::Get, &named("/a"), Some(query), at(2000));
+    let sign = |query| key().sign(SignableMethod::Get, &named("/a"), Some(query), at(2000));
     let ours = sign("");
     for changed in [
         format!("{ours}&format=tar"),
@@ -160,7 +172,7 @@ fn a_query_is_signed_as_it_stands() {
     ] {
         assert_eq!(
             verdict(&Method::GET, "/a", &changed),
-            Verdict::Wrong,
+            SignatureVerdict::Wrong,
             "{changed}"
         );
     }
@@ -168,20 +180,26 @@ fn a_query_is_signed_as_it_stands() {
     let more = sign("a=1&b=2");
     assert!(matches!(
         verdict(&Method::GET, "/a", &more),
-        Verdict::Right(_)
+        SignatureVerdict::Right(_)
     ));
     let parts: Vec<_> = more.split('&').collect();
     let moved = [parts[3], parts[0], parts[2], parts[1]].join("&");
     assert!(matches!(
         verdict(&Method::GET, "/a", &moved),
-        Verdict::Right(_)
+        SignatureVerdict::Right(_)
     ));
     let turned = [parts[1], parts[0], parts[2], parts[3]].join("&");
-    assert_eq!(verdict(&Method::GET, "/a", &turned), Verdict::Wrong);
-    assert_eq!(verdict(&Method::GET, "/a", "a=1"), Verdict::Unsigned);
+    assert_eq!(
+        verdict(&Method::GET, "/a", &turned),
+        SignatureVerdict::Wrong
+    );
+    assert_eq!(
+        verdict(&Method::GET, "/a", "a=1"),
+        SignatureVerdict::Unsigned
+    );
     assert_eq!(
         verdict(&Method::GET, "/a", "haul-signatures=1"),
-        Verdict::Unsigned
+        SignatureVerdict::Unsigned
     );
     // Signed again, it has one signature.
     assert_eq!(sign(&more), more);
@@ -189,12 +207,12 @@ fn a_query_is_signed_as_it_stands() {
 
 #[test]
 fn fields_of_what_is_signed_do_not_run_into_each_other() {
-    let sign = |path, query| key().sign(Signable::Get, &named(path), Some(query), at(2000));
+    let sign = |path, query| key().sign(SignableMethod::Get, &named(path), Some(query), at(2000));
     let signature = |query: &str| query.rsplit_once('=').expect("a signature").1.to_owned();
     // No request has a line feed in its query; nothing depends on that.
     let odd = signature(&sign("/a", "x\ny"));
     let moved = format!("y&haul-expires=2000\nx&haul-signature={odd}");
-    assert_eq!(verdict(&Method::GET, "/a", &moved), Verdict::Wrong);
+    assert_eq!(verdict(&Method::GET, "/a", &moved), SignatureVerdict::Wrong);
     let all = [
         sign("/a", ""),
         sign("/a", "b"),
@@ -210,7 +228,7 @@ fn fields_of_what_is_signed_do_not_run_into_each_other() {
 
 #[test]
 fn logs_show_no_signature() {
-    let query = key().sign(Signable::Get, &named("/a"), Some("x=1"), at(2000));
+    let query = key().sign(SignableMethod::Get, &named("/a"), Some("x=1"), at(2000));
     assert_eq!(
         without_signature(&query),
         "x=1&haul-expires=2000&haul-signature=***"
@@ -229,12 +247,12 @@ proptest! {
         byte in "[a-zA-Z0-9=&_%+-]",
         kind in 0..3,
     ) {
-        let made = names.iter().try_fold(Key::root(), |key, name| key.child(name.as_bytes()));
+        let made = names.iter().try_fold(ObjectKey::root(), |key, name| key.child(name.as_bytes()));
         prop_assume!(made.is_ok());
-        let named = Named { key: made.expect("checked"), is_folder: false };
-        let signed = key().sign(Signable::Get, &named, Some(&query), at(expires));
+        let named = RequestPath { key: made.expect("checked"), is_folder: false };
+        let signed = key().sign(SignableMethod::Get, &named, Some(&query), at(expires));
         let verify = |query: &str| key().verify(&Method::GET, &named, Some(query), at(1000));
-        prop_assert_eq!(verify(&signed), Verdict::Right(Signable::Get));
+        prop_assert_eq!(verify(&signed), SignatureVerdict::Right(SignableMethod::Get));
         let at = place.index(signed.len());
         let changed = match kind {
             0 => [&signed[..at], &byte, &signed[at + 1..]].concat(),
@@ -242,14 +260,14 @@ proptest! {
             _ => [&signed[..at], &signed[at + 1..]].concat(),
         };
         prop_assume!(changed != signed);
-        prop_assert!(!matches!(verify(&changed), Verdict::Right(_)), "{}", changed);
+        prop_assert!(!matches!(verify(&changed), SignatureVerdict::Right(_)), "{}", changed);
         let other = SigningKey::new(b"0123456789abcdeg").expect("a key");
-        prop_assert_eq!(other.verify(&Method::GET, &named, Some(&signed), self::at(1000)), Verdict::Wrong);
+        prop_assert_eq!(other.verify(&Method::GET, &named, Some(&signed), self::at(1000)), SignatureVerdict::Wrong);
     }
 
     #[test]
     fn no_query_is_a_panic(query in "(haul-expires=|haul-signature=|&|=|[0-9]{1,22}|\\PC){0,12}") {
-        prop_assert!(!matches!(verdict(&Method::GET, "/a", &query), Verdict::Right(_)));
+        prop_assert!(!matches!(verdict(&Method::GET, "/a", &query), SignatureVerdict::Right(_)));
         let _ = without_signature(&query);
     }
 }

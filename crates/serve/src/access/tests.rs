@@ -18,7 +18,7 @@ use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue};
 
 use super::*;
-use crate::{Key, Named};
+use crate::{ObjectKey, RequestPath};
 
 /// The cheapest argon2 that there is.
 pub(super) fn argon2_of(password: &str) -> String {
@@ -40,11 +40,11 @@ fn at(seconds: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + seconds)
 }
 
-fn named(path: &str) -> Named {
-    Key::parse(path).expect("a key")
+fn named(path: &str) -> RequestPath {
+    ObjectKey::parse(path).expect("a key")
 }
 
-fn key(path: &str) -> Key {
+fn key(path: &str) -> ObjectKey {
     named(path).key
 }
 
@@ -61,11 +61,11 @@ fn bearer(token: &str) -> Option<String> {
 
 /// A request: method, path with query, Authorization.
 fn asked(
-    access: &Access,
+    access: &AccessControl,
     line: &str,
     authorization: Option<String>,
-    again: Option<&Checked>,
-) -> Judged {
+    again: Option<&LoginResult>,
+) -> AccessDecision {
     let (method, target) = line.split_once(' ').expect("a line");
     let (path, query) = match target.split_once('?') {
         Some((path, query)) => (path, Some(query)),
@@ -77,7 +77,7 @@ fn asked(
             HeaderValue::from_str(&text).expect("a value"),
         )
     });
-    let ask = Ask {
+    let ask = AccessRequest {
         method: &method.parse().expect("a method"),
         named: &named(path),
         query,
@@ -91,24 +91,24 @@ fn asked(
     }
 }
 
-fn status(access: &Access, line: &str, authorization: Option<String>) -> u16 {
+fn status(access: &AccessControl, line: &str, authorization: Option<String>) -> u16 {
     match asked(access, line, authorization, None) {
-        Judged::Granted(_) => 200,
-        Judged::Refused(refusal) => refusal.status().as_u16(),
-        Judged::NeedsHashing(_) => 0,
+        AccessDecision::Granted(_) => 200,
+        AccessDecision::Refused(refusal) => refusal.status().as_u16(),
+        AccessDecision::NeedsHashing(_) => 0,
     }
 }
 
-fn granted(access: &Access, line: &str, authorization: Option<String>) -> Grant {
+fn granted(access: &AccessControl, line: &str, authorization: Option<String>) -> Permissions {
     match asked(access, line, authorization, None) {
-        Judged::Granted(grant) => grant,
+        AccessDecision::Granted(grant) => grant,
         other => panic!("{line}: {other:?}"),
     }
 }
 
-fn pending(access: &Access, line: &str, authorization: Option<String>) -> PendingLogin {
+fn pending(access: &AccessControl, line: &str, authorization: Option<String>) -> PendingLogin {
     match asked(access, line, authorization, None) {
-        Judged::NeedsHashing(pending) => pending,
+        AccessDecision::NeedsHashing(pending) => pending,
         other => panic!("{line}: {other:?}"),
     }
 }
@@ -131,6 +131,6 @@ fn hashed(lines: &[String]) -> AccessOptions {
     }
 }
 
-fn access(options: AccessOptions) -> Access {
-    Access::new(options).expect("rules that agree")
+fn access(options: AccessOptions) -> AccessControl {
+    AccessControl::new(options).expect("rules that agree")
 }

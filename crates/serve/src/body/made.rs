@@ -11,31 +11,32 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 
-use crate::store::Disk;
+use crate::store::DiskThreads;
 
 /// What makes it: pieces, or an error that ends it short.
-pub(crate) type Maker = Box<dyn Iterator<Item = io::Result<Bytes>> + Send>;
+pub(crate) type BodyProducer = Box<dyn Iterator<Item = io::Result<Bytes>> + Send>;
 
 /// A step that is under way; the maker comes back with its piece.
-type Step = Pin<Box<dyn Future<Output = (Maker, Option<io::Result<Bytes>>)> + Send>>;
+type BodyProducerStep =
+    Pin<Box<dyn Future<Output = (BodyProducer, Option<io::Result<Bytes>>)> + Send>>;
 
 /// The body.
-pub(crate) struct Made {
+pub(crate) struct ProducedBody {
     /// Where steps may wait.
-    disk: Disk,
+    disk: DiskThreads,
     /// `None` at the end.
-    step: Option<Step>,
+    step: Option<BodyProducerStep>,
 }
 
-impl fmt::Debug for Made {
+impl fmt::Debug for ProducedBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Made").finish_non_exhaustive()
     }
 }
 
-impl Made {
+impl ProducedBody {
     /// Begins with the first step.
-    pub(crate) fn new(maker: Maker, disk: Disk) -> Self {
+    pub(crate) fn new(maker: BodyProducer, disk: DiskThreads) -> Self {
         let step = Some(step(maker, &disk));
         Self { disk, step }
     }
@@ -56,7 +57,7 @@ impl Made {
     }
 }
 
-fn step(mut maker: Maker, disk: &Disk) -> Step {
+fn step(mut maker: BodyProducer, disk: &DiskThreads) -> BodyProducerStep {
     Box::pin(disk.run(move || {
         let piece = maker.next();
         (maker, piece)

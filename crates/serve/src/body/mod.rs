@@ -1,9 +1,9 @@
 //! What answers are made of.
 //!
 //! Small things are one piece of memory. Files beyond that go one of two roads: on a plain HTTP/1.1 connection as slices that
-//! the kernel sends ([`sendfile`](crate::sendfile)), elsewhere (TLS, HTTP/2) read piece by piece ([`Reader`]). The end of a large one is always
+//! the kernel sends ([`sendfile`](crate::sendfile)), elsewhere (TLS, HTTP/2) read piece by piece ([`FileRangeReader`]). The end of a large one is always
 //! read, since that is where a file that has changed meanwhile is found out. What is made while it is sent
-//! (listings, archives) comes from an iterator, step by step ([`Made`]).
+//! (listings, archives) comes from an iterator, step by step ([`ProducedBody`]).
 
 mod made;
 mod reader;
@@ -17,31 +17,31 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
 
-pub(crate) use made::{Made, Maker};
-pub(crate) use reader::Reader;
+pub(crate) use made::{BodyProducer, ProducedBody};
+pub(crate) use reader::FileRangeReader;
 
 /// A body.
-pub(crate) enum Body {
+pub(crate) enum ServeBody {
     /// Nothing.
     Empty,
     /// One piece: memory, or a slice of a file that stands for it.
     Whole(Bytes),
     /// Pieces of both kinds, one after another; the bytes in all of them.
-    Pieces(VecDeque<Piece>, u64),
+    Pieces(VecDeque<BodyChunk>, u64),
     /// What is made while it is sent; an error ends the connection, so that nobody takes a part for the whole.
-    Made(Made),
+    Made(ProducedBody),
 }
 
 /// Part of a body.
-pub(crate) enum Piece {
+pub(crate) enum BodyChunk {
     /// Memory, or a slice of a file that stands for it.
     Bytes(Bytes),
     /// A range of a file, to be read.
-    Reader(Box<Reader>),
+    Reader(Box<FileRangeReader>),
 }
 
 /// By lengths: a slice that stands for a file must not be looked at.
-impl fmt::Debug for Body {
+impl fmt::Debug for ServeBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Body")
             .field("len", &self.len())
@@ -50,7 +50,7 @@ impl fmt::Debug for Body {
 }
 
 /// The same.
-impl fmt::Debug for Piece {
+impl fmt::Debug for BodyChunk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Piece")
             .field("len", &self.len())
@@ -58,16 +58,16 @@ impl fmt::Debug for Piece {
     }
 }
 
-impl Body {
+impl ServeBody {
     /// Text.
     pub(crate) fn text(text: impl Into<String>) -> Self {
         Self::Whole(text.into().into())
     }
 
     /// Some pieces.
-    pub(crate) fn pieces(pieces: impl IntoIterator<Item = Piece>) -> Self {
-        let pieces: VecDeque<Piece> = pieces.into_iter().collect();
-        let len = pieces.iter().map(Piece::len).sum();
+    pub(crate) fn pieces(pieces: impl IntoIterator<Item = BodyChunk>) -> Self {
+        let pieces: VecDeque<BodyChunk> = pieces.into_iter().collect();
+        let len = pieces.iter().map(BodyChunk::len).sum();
         Self::Pieces(pieces, len)
     }
 
@@ -82,7 +82,7 @@ impl Body {
     }
 }
 
-impl Piece {
+impl BodyChunk {
     fn len(&self) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
@@ -91,7 +91,7 @@ impl Piece {
     }
 }
 
-impl hyper::body::Body for Body {
+impl hyper::body::Body for ServeBody {
     type Data = Bytes;
     type Error = io::Error;
 
@@ -109,8 +109,8 @@ impl hyper::body::Body for Body {
             Self::Pieces(pieces, left) => {
                 let bytes = match pieces.front_mut() {
                     None => return Poll::Ready(None),
-                    Some(Piece::Bytes(bytes)) => std::mem::take(bytes),
-                    Some(Piece::Reader(reader)) => ready!(reader.poll_next(cx))?,
+                    Some(BodyChunk::Bytes(bytes)) => std::mem::take(bytes),
+                    Some(BodyChunk::Reader(reader)) => ready!(reader.poll_next(cx))?,
                 };
                 *left = left.saturating_sub(bytes.len() as u64);
                 if pieces.front().is_some_and(|piece| piece.len() == 0) {

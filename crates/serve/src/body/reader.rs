@@ -17,45 +17,45 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 
-use crate::store::{Disk, Object};
+use crate::store::{DiskThreads, OpenObject};
 
 /// Bytes of a piece: several records of TLS, and few enough that a thousand slow readers fit into memory.
 const PIECE: usize = 128 << 10;
 
 /// A read that waits.
-type Waiting = Pin<Box<dyn Future<Output = (Vec<u8>, io::Result<usize>)> + Send>>;
+type PendingRead = Pin<Box<dyn Future<Output = (Vec<u8>, io::Result<usize>)> + Send>>;
 
 /// A range of a file.
-pub(crate) struct Reader {
+pub(crate) struct FileRangeReader {
     /// The version that is read.
-    object: Arc<Object>,
+    object: Arc<OpenObject>,
     /// Where reading may wait.
-    disk: Disk,
+    disk: DiskThreads,
     /// What is still to come.
     rest: Range<u64>,
     /// A read that waits for the disk.
-    waiting: Option<Waiting>,
+    waiting: Option<PendingRead>,
     /// Buffers that are free.
-    free: Free,
+    free: FreeBuffers,
 }
 
 /// Buffers that came back.
-type Free = Arc<Mutex<Vec<Vec<u8>>>>;
+type FreeBuffers = Arc<Mutex<Vec<Vec<u8>>>>;
 
 /// A piece; its buffer comes back when it is dropped.
-struct Lent {
+struct PooledChunk {
     buffer: Vec<u8>,
     len: usize,
-    free: Free,
+    free: FreeBuffers,
 }
 
-impl AsRef<[u8]> for Lent {
+impl AsRef<[u8]> for PooledChunk {
     fn as_ref(&self) -> &[u8] {
         &self.buffer[..self.len]
     }
 }
 
-impl Drop for Lent {
+impl Drop for PooledChunk {
     fn drop(&mut self) {
         let buffer = std::mem::take(&mut self.buffer);
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
@@ -63,7 +63,7 @@ impl Drop for Lent {
     }
 }
 
-impl fmt::Debug for Reader {
+impl fmt::Debug for FileRangeReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reader")
             .field("object", &self.object)
@@ -72,15 +72,15 @@ impl fmt::Debug for Reader {
     }
 }
 
-impl Reader {
+impl FileRangeReader {
     /// Reads a range of a version.
-    pub(crate) fn new(object: Arc<Object>, disk: Disk, range: Range<u64>) -> Self {
+    pub(crate) fn new(object: Arc<OpenObject>, disk: DiskThreads, range: Range<u64>) -> Self {
         Self {
             object,
             disk,
             rest: range,
             waiting: None,
-            free: Free::default(),
+            free: FreeBuffers::default(),
         }
     }
 
@@ -101,7 +101,7 @@ impl Reader {
                 Err(mut buffer) => {
                     let (object, rest, len) =
                         (Arc::clone(&self.object), self.rest.clone(), self.next_len());
-                    let mut waiting: Waiting = Box::pin(self.disk.run(move || {
+                    let mut waiting: PendingRead = Box::pin(self.disk.run(move || {
                         let read = object.read(&mut buffer[..len], rest.start);
                         let read = read.and_then(|read| looked(&object, &rest, read));
                         (buffer, read)
@@ -119,7 +119,7 @@ impl Reader {
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::UnexpectedEof, text)));
         }
         self.rest.start += len as u64;
-        Poll::Ready(Ok(Bytes::from_owner(Lent {
+        Poll::Ready(Ok(Bytes::from_owner(PooledChunk {
             buffer,
             len,
             free: Arc::clone(&self.free),
@@ -154,7 +154,7 @@ impl Reader {
 }
 
 /// Looks at the object, if what was read of it is all of the rest.
-fn looked(object: &Object, rest: &Range<u64>, read: usize) -> io::Result<usize> {
+fn looked(object: &OpenObject, rest: &Range<u64>, read: usize) -> io::Result<usize> {
     if read as u64 == rest.end - rest.start {
         object.unchanged()?;
     }

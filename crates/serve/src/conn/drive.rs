@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use haul_plan::serving::Tired;
+use haul_plan::serving::TimeoutKind;
 use http::StatusCode;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -19,12 +19,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::exchange::log_unreadable;
-use super::line::Line;
-use super::minder::{Minder, Wants};
-use super::transport::Transport;
-use super::wire::Wire;
-use crate::http::Service;
-use crate::observe::Fault;
+use super::line::ConnectionState;
+use super::minder::{ConnectionTimer, ConnectionTimerAction};
+use super::transport::ServerTransport;
+use super::wire::CountedIo;
+use crate::http::ConnectionService;
+use crate::observe::ConnectionFault;
 
 /// What an HTTP/2 connection begins with (RFC 9113 3.4).
 pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -41,47 +41,47 @@ pub(super) const HEAD: usize = 64 << 10;
 
 /// Which protocol was agreed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Protocol {
+pub(crate) enum ConnectionProtocol {
     /// None: it shows.
     Open,
     /// HTTP/2, by ALPN.
     Http2,
 }
 
-/// Serves one connection. Its [`Line`] says by which server.
-pub(crate) async fn drive<S: Transport + 'static>(
+/// Serves one connection. Its [`ConnectionState`] says by which server.
+pub(crate) async fn drive<S: ServerTransport + 'static>(
     stream: S,
-    protocol: Protocol,
-    line: Arc<Line>,
+    protocol: ConnectionProtocol,
+    line: Arc<ConnectionState>,
     tasks: TaskTracker,
     stop: CancellationToken,
 ) {
-    let wire = Wire::new(stream, Arc::clone(&line), line.server.disk.clone());
-    let service = Service::new(Arc::clone(&line));
+    let wire = CountedIo::new(stream, Arc::clone(&line), line.server.disk.clone());
+    let service = ConnectionService::new(Arc::clone(&line));
     // Before what is polled, so that it is dropped behind it.
     let over = line.over_at_end();
-    let driver = Driver {
+    let driver = ServerConnection {
         line: Arc::clone(&line),
         tasks,
         stop,
     };
     let ended = match protocol {
-        Protocol::Open => driver.first(wire, service).await,
-        Protocol::Http2 => Box::pin(driver.second(wire, service)).await,
+        ConnectionProtocol::Open => driver.first(wire, service).await,
+        ConnectionProtocol::Http2 => Box::pin(driver.second(wire, service)).await,
     };
     drop(over);
     let (peer, metrics) = (line.peer, &line.server.options.metrics);
     match ended {
         Ok(()) => {}
-        Err(Early::Tired(tired)) => {
+        Err(EarlyClose::Tired(tired)) => {
             metrics.fault(fault_of(tired));
             tracing::debug!(?peer, %tired, "a connection is given up");
         }
-        Err(Early::Broken(error)) => {
+        Err(EarlyClose::Broken(error)) => {
             let fault = if error.is_parse() {
-                Fault::Protocol
+                ConnectionFault::Protocol
             } else {
-                Fault::Io
+                ConnectionFault::Io
             };
             metrics.fault(fault);
             tracing::debug!(
@@ -94,31 +94,31 @@ pub(crate) async fn drive<S: Transport + 'static>(
 }
 
 /// Why a connection ended before its time.
-pub(super) enum Early {
+pub(super) enum EarlyClose {
     /// Its peer took too long.
-    Tired(Tired),
+    Tired(TimeoutKind),
     /// It broke, or spoke no HTTP.
     Broken(hyper::Error),
 }
 
-impl From<hyper::Error> for Early {
+impl From<hyper::Error> for EarlyClose {
     fn from(error: hyper::Error) -> Self {
         Self::Broken(error)
     }
 }
 
-fn fault_of(tired: Tired) -> Fault {
+fn fault_of(tired: TimeoutKind) -> ConnectionFault {
     match tired {
-        Tired::Handshake => Fault::TlsTimeout,
-        Tired::Head => Fault::HeadTimeout,
-        Tired::Idle => Fault::IdleTimeout,
-        Tired::SlowBody => Fault::BodyTimeout,
-        Tired::SlowReader => Fault::SendTimeout,
+        TimeoutKind::Handshake => ConnectionFault::TlsTimeout,
+        TimeoutKind::Head => ConnectionFault::HeadTimeout,
+        TimeoutKind::Idle => ConnectionFault::IdleTimeout,
+        TimeoutKind::SlowBody => ConnectionFault::BodyTimeout,
+        TimeoutKind::SlowReader => ConnectionFault::SendTimeout,
     }
 }
 
 /// How polling ended.
-pub(super) enum Turned {
+pub(super) enum DriveOutcome {
     /// The protocol has.
     Over,
     /// Nothing has happened for a while.
@@ -126,24 +126,24 @@ pub(super) enum Turned {
 }
 
 /// What drives one connection.
-pub(super) struct Driver {
-    pub(super) line: Arc<Line>,
+pub(super) struct ServerConnection {
+    pub(super) line: Arc<ConnectionState>,
     /// Where its streams run.
     pub(super) tasks: TaskTracker,
     /// When it is to end with the request that is under way.
     pub(super) stop: CancellationToken,
 }
 
-impl Driver {
+impl ServerConnection {
     /// HTTP/1.1.
     ///
     /// hyper keeps two buffers of eight kilobytes for a connection, whether anything happens on it or not. So a connection that has
     /// been idle for a while is taken from it, and given to it anew when something comes.
-    async fn first<S: Transport + 'static>(
+    async fn first<S: ServerTransport + 'static>(
         &self,
-        mut wire: Wire<S>,
-        mut service: Service,
-    ) -> Result<(), Early> {
+        mut wire: CountedIo<S>,
+        mut service: ConnectionService,
+    ) -> Result<(), EarlyClose> {
         loop {
             let mut connection = http1::Builder::new()
                 .max_buf_size(BUFFER)
@@ -161,7 +161,7 @@ impl Driver {
                 .await;
             let parts = connection.into_parts();
             (wire, service) = (parts.io.into_inner(), parts.service);
-            let Ok(Turned::Idle) = ended else {
+            let Ok(DriveOutcome::Idle) = ended else {
                 return self.end_first(wire, service, ended, parts.read_buf).await;
             };
             wire.rewind(without_empty_lines(parts.read_buf));
@@ -175,16 +175,16 @@ impl Driver {
     }
 
     /// What follows when hyper is done with a connection.
-    async fn end_first<S: Transport + 'static>(
+    async fn end_first<S: ServerTransport + 'static>(
         &self,
-        mut wire: Wire<S>,
-        service: Service,
-        ended: Result<Turned, Early>,
+        mut wire: CountedIo<S>,
+        service: ConnectionService,
+        ended: Result<DriveOutcome, EarlyClose>,
         unread: Bytes,
-    ) -> Result<(), Early> {
+    ) -> Result<(), EarlyClose> {
         // In boxes, as most connections come to none of this: what is not needed takes no room.
         match ended {
-            Err(Early::Broken(error))
+            Err(EarlyClose::Broken(error))
                 if error.is_parse()
                     && unread.starts_with(PREFACE)
                     && self.line.is_at_beginning() =>
@@ -193,7 +193,7 @@ impl Driver {
                 Box::pin(self.second(wire, service)).await
             }
             // hyper has refused it with an answer, which is lost if more comes for which nobody waits.
-            Err(Early::Broken(error)) if error.is_parse() => {
+            Err(EarlyClose::Broken(error)) if error.is_parse() => {
                 let status = match error.is_parse_too_large() {
                     true => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
                     false => StatusCode::BAD_REQUEST,
@@ -203,11 +203,11 @@ impl Driver {
                 Err(error.into())
             }
             // In good order: who kept a connection for later is not to take its end for an attack.
-            Err(error @ Early::Tired(Tired::Idle)) => {
+            Err(error @ EarlyClose::Tired(TimeoutKind::Idle)) => {
                 let _ = Box::pin(self.leave(wire, false)).await;
                 Err(error)
             }
-            Err(error @ Early::Tired(Tired::Head)) => {
+            Err(error @ EarlyClose::Tired(TimeoutKind::Head)) => {
                 log_unreadable(&self.line, StatusCode::REQUEST_TIMEOUT);
                 let _ = Box::pin(self.leave_late(wire)).await;
                 Err(error)
@@ -225,7 +225,10 @@ impl Driver {
     ///
     /// # Errors
     /// How the connection ends instead.
-    async fn idle<S: Transport>(&self, wire: &mut Wire<S>) -> Result<(), Result<(), Early>> {
+    async fn idle<S: ServerTransport>(
+        &self,
+        wire: &mut CountedIo<S>,
+    ) -> Result<(), Result<(), EarlyClose>> {
         let mut stopped = pin!(self.stop.cancelled());
         let turned = self.turns(None, |cx, _| {
             if stopped.as_mut().poll(cx).is_ready() {
@@ -247,9 +250,9 @@ impl Driver {
         &self,
         idle: Option<Duration>,
         mut turn: impl FnMut(&mut Context<'_>, bool) -> Poll<hyper::Result<()>>,
-    ) -> Result<Turned, Early> {
+    ) -> Result<DriveOutcome, EarlyClose> {
         let sleep = pin!(tokio::time::sleep(Duration::ZERO));
-        let mut minder = Minder::new(Arc::clone(&self.line), idle, sleep);
+        let mut minder = ConnectionTimer::new(Arc::clone(&self.line), idle, sleep);
         let mut stopped = pin!(self.stop.cancelled());
         let mut is_ending = false;
         std::future::poll_fn(move |cx| {
@@ -258,17 +261,23 @@ impl Driver {
             let mut polled = turn(cx, is_told);
             while polled.is_pending() {
                 match minder.poll(cx) {
-                    Wants::Nothing => return Poll::Pending,
-                    Wants::Look => polled = turn(cx, false),
-                    Wants::Rest => return Poll::Ready(Ok(Turned::Idle)),
-                    Wants::End(tired) if self.line.tires(tired) => {
+                    ConnectionTimerAction::Nothing => return Poll::Pending,
+                    ConnectionTimerAction::Look => polled = turn(cx, false),
+                    ConnectionTimerAction::Rest => return Poll::Ready(Ok(DriveOutcome::Idle)),
+                    ConnectionTimerAction::End(tired) if self.line.tires(tired) => {
                         self.line.server.options.metrics.fault(fault_of(tired));
                         polled = turn(cx, false);
                     }
-                    Wants::End(tired) => return Poll::Ready(Err(Early::Tired(tired))),
+                    ConnectionTimerAction::End(tired) => {
+                        return Poll::Ready(Err(EarlyClose::Tired(tired)));
+                    }
                 }
             }
-            polled.map(|ended| ended.map(|()| Turned::Over).map_err(Early::Broken))
+            polled.map(|ended| {
+                ended
+                    .map(|()| DriveOutcome::Over)
+                    .map_err(EarlyClose::Broken)
+            })
         })
         .await
     }

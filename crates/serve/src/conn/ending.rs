@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use super::drive::Driver;
+use super::drive::ServerConnection;
 use super::late;
-use super::transport::Transport;
-use super::wire::Wire;
+use super::transport::ServerTransport;
+use super::wire::CountedIo;
 
 /// How long what comes after an answer is read and dropped.
 const LINGER: Duration = Duration::from_secs(5);
@@ -19,17 +19,20 @@ const LINGER: Duration = Duration::from_secs(5);
 /// The same when the server ends.
 pub(super) const LAST: Duration = Duration::from_millis(500);
 
-impl Driver {
+impl ServerConnection {
     /// Ends a connection whose peer took too long, and says so.
-    pub(super) async fn leave_late<S: Transport>(&self, mut wire: Wire<S>) -> io::Result<()> {
+    pub(super) async fn leave_late<S: ServerTransport>(
+        &self,
+        mut wire: CountedIo<S>,
+    ) -> io::Result<()> {
         late::say(&mut wire).await?;
         self.leave(wire, false).await
     }
 
     /// Ends a connection so that its last answer arrives, also when there may be more to come.
-    pub(super) async fn leave<S: Transport>(
+    pub(super) async fn leave<S: ServerTransport>(
         &self,
-        mut wire: Wire<S>,
+        mut wire: CountedIo<S>,
         may_have_more: bool,
     ) -> io::Result<()> {
         // What comes from here on is nobody's, and is not to be kept.

@@ -13,10 +13,10 @@ use http::{HeaderValue, Method, Response, StatusCode, Uri, Version, request};
 use hyper::body::{Body as _, Frame, SizeHint};
 use tokio::time::Instant;
 
-use super::line::{Line, Pause};
-use super::tail::Tail;
-use crate::body::Body;
-use crate::observe::{Fault, Record};
+use super::line::{ConnectionState, TimeoutPause};
+use super::tail::UnflushedResponse;
+use crate::body::ServeBody;
+use crate::observe::{AccessRecord, ConnectionFault};
 
 /// What a log has for a request whose peer went away before there was an answer: no status of HTTP's, but what nginx made usual.
 const GONE: StatusCode = match StatusCode::from_u16(499) {
@@ -26,22 +26,22 @@ const GONE: StatusCode = match StatusCode::from_u16(499) {
 
 /// A request that is being answered.
 #[derive(Debug)]
-pub(crate) struct Exchange {
-    line: Arc<Line>,
+pub(crate) struct HttpExchange {
+    line: Arc<ConnectionState>,
     method: Method,
     /// When its head was whole.
     began: Instant,
     /// Bytes that had gone over the connection before.
     sent_before: u64,
     /// What a log tells beyond what is counted. None without a log.
-    told: Option<Box<Told>>,
+    told: Option<Box<ExchangeLogFields>>,
     /// Whether an answer to it exists, which ends it.
     is_answered: bool,
 }
 
 /// What a log tells.
 #[derive(Debug)]
-struct Told {
+struct ExchangeLogFields {
     when: SystemTime,
     user: Option<Arc<str>>,
     target: Uri,
@@ -54,8 +54,8 @@ struct Told {
 
 /// An answer that has left the service.
 #[derive(Debug)]
-pub(crate) struct Finished {
-    exchange: Exchange,
+pub(crate) struct FinishedExchange {
+    exchange: HttpExchange,
     status: StatusCode,
     /// Bytes of its body that were given away.
     given: u64,
@@ -65,25 +65,25 @@ pub(crate) struct Finished {
 
 /// An answer's body, watched until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Watched {
-    body: Body,
+pub(crate) struct TrackedBody {
+    body: ServeBody,
     /// Taken when it ends.
-    exchange: Option<(Exchange, StatusCode)>,
+    exchange: Option<(HttpExchange, StatusCode)>,
     given: u64,
     /// Whether all of it was given away.
     is_whole: bool,
     /// While the body has nothing to give, its peer waits for the server.
-    pause: Option<Pause>,
+    pause: Option<TimeoutPause>,
     /// On HTTP/2, what the pieces that were given share.
-    tail: Option<Arc<Tail>>,
+    tail: Option<Arc<UnflushedResponse>>,
 }
 
-impl Exchange {
+impl HttpExchange {
     /// A request's head is whole.
-    pub(crate) fn begin(line: &Arc<Line>, head: &request::Parts) -> Self {
+    pub(crate) fn begin(line: &Arc<ConnectionState>, head: &request::Parts) -> Self {
         line.patience().head_done();
         let told = line.server.options.log.is_some().then(|| {
-            Box::new(Told {
+            Box::new(ExchangeLogFields {
                 when: SystemTime::now(),
                 user: None,
                 target: head.uri.clone(),
@@ -116,7 +116,7 @@ impl Exchange {
     }
 
     /// It is answered.
-    pub(crate) fn answered(mut self, mut answer: Response<Body>) -> Response<Watched> {
+    pub(crate) fn answered(mut self, mut answer: Response<ServeBody>) -> Response<TrackedBody> {
         if self.line.is_last() {
             let close = HeaderValue::from_static("close");
             answer.headers_mut().insert(CONNECTION, close);
@@ -130,7 +130,7 @@ impl Exchange {
         let status = answer.status();
         // What has no body by its nature is whole at once: hyper does not ask for it.
         let is_whole = answer.body().is_end_stream();
-        answer.map(|body| Watched {
+        answer.map(|body| TrackedBody {
             body,
             exchange: Some((self, status)),
             given: 0,
@@ -142,15 +142,15 @@ impl Exchange {
 }
 
 /// Leaves of an answer to HEAD what HEAD asks for: over HTTP/2 hyper would send the body.
-fn behead(answer: &mut Response<Body>) {
-    let body = std::mem::replace(answer.body_mut(), Body::Empty);
+fn behead(answer: &mut Response<ServeBody>) {
+    let body = std::mem::replace(answer.body_mut(), ServeBody::Empty);
     if let Some(len) = body.len().filter(|len| *len > 0) {
         answer.headers_mut().insert(CONTENT_LENGTH, len.into());
     }
 }
 
 /// What is logged of a request that was never answered.
-fn unanswered(line: &Line) -> StatusCode {
+fn unanswered(line: &ConnectionState) -> StatusCode {
     if line.server.is_cut_off() {
         StatusCode::SERVICE_UNAVAILABLE
     } else if line.is_tired() {
@@ -160,7 +160,7 @@ fn unanswered(line: &Line) -> StatusCode {
     }
 }
 
-impl Drop for Exchange {
+impl Drop for HttpExchange {
     /// Its peer went away before there was an answer, or the server did, or had waited for long enough.
     fn drop(&mut self) {
         if !self.is_answered {
@@ -174,7 +174,7 @@ impl Drop for Exchange {
     }
 }
 
-impl Finished {
+impl FinishedExchange {
     /// Counts it, and logs it.
     pub(super) fn tell(&self, is_cut_short: bool) {
         let is_cut_short = is_cut_short || self.is_cut_short;
@@ -182,7 +182,7 @@ impl Finished {
     }
 }
 
-impl Exchange {
+impl HttpExchange {
     fn tell(&self, status: StatusCode, given: u64, is_cut_short: bool) {
         let Self {
             line,
@@ -200,12 +200,12 @@ impl Exchange {
         options.metrics.request(method, status, took);
         options.metrics.sent(sent);
         if is_cut_short {
-            options.metrics.fault(Fault::Aborted);
+            options.metrics.fault(ConnectionFault::Aborted);
         }
         let (Some(told), Some(log)) = (told, &options.log) else {
             return;
         };
-        log.write(&Record {
+        log.write(&AccessRecord {
             when: told.when,
             peer: line.peer.map(|peer| peer.ip()),
             user: told.user.clone(),
@@ -224,9 +224,9 @@ impl Exchange {
 }
 
 /// Logs a request that could not be read, and was answered all the same.
-pub(super) fn log_unreadable(line: &Line, status: StatusCode) {
+pub(super) fn log_unreadable(line: &ConnectionState, status: StatusCode) {
     if let Some(log) = &line.server.options.log {
-        log.write(&Record {
+        log.write(&AccessRecord {
             when: SystemTime::now(),
             peer: line.peer.map(|peer| peer.ip()),
             user: None,
@@ -244,7 +244,7 @@ pub(super) fn log_unreadable(line: &Line, status: StatusCode) {
     }
 }
 
-impl hyper::body::Body for Watched {
+impl hyper::body::Body for TrackedBody {
     type Data = Bytes;
     type Error = io::Error;
 
@@ -286,12 +286,14 @@ impl hyper::body::Body for Watched {
     }
 }
 
-impl Watched {
+impl TrackedBody {
     /// Where answers do not go out one after another, each piece says itself when it has gone.
     fn followed(&mut self, frame: Frame<Bytes>) -> Frame<Bytes> {
         match &self.exchange {
             Some((exchange, _)) if exchange.line.is_multiplexed() => {
-                let tail = self.tail.get_or_insert_with(|| Tail::new(&exchange.line));
+                let tail = self
+                    .tail
+                    .get_or_insert_with(|| UnflushedResponse::new(&exchange.line));
                 frame.map_data(|bytes| tail.watch(bytes))
             }
             _ => frame,
@@ -299,12 +301,12 @@ impl Watched {
     }
 }
 
-impl Drop for Watched {
+impl Drop for TrackedBody {
     fn drop(&mut self) {
         self.pause = None;
         if let Some((exchange, status)) = self.exchange.take() {
             let line = Arc::clone(&exchange.line);
-            let finished = Finished {
+            let finished = FinishedExchange {
                 exchange,
                 status,
                 given: self.given,

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tokio::io::AsyncWriteExt as _;
 
-use super::transport::Transport;
-use super::wire::Wire;
+use super::transport::ServerTransport;
+use super::wire::CountedIo;
 
 /// How long it may take to be sent: it fits into any buffer that is not full.
 const LIMIT: Duration = Duration::from_millis(500);
@@ -25,7 +25,7 @@ const ANSWER: &[u8] = b"HTTP/1.1 408 Request Timeout\r\n\
 ///
 /// # Errors
 /// When its peer takes nothing, or is gone.
-pub(super) async fn say<S: Transport>(wire: &mut Wire<S>) -> io::Result<()> {
+pub(super) async fn say<S: ServerTransport>(wire: &mut CountedIo<S>) -> io::Result<()> {
     tokio::time::timeout(LIMIT, wire.write_all(ANSWER)).await?
 }
 

@@ -7,20 +7,20 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::oneshot;
 
-use super::transport::Transport;
-use super::wire::Wire;
+use super::transport::ServerTransport;
+use super::wire::CountedIo;
 
 /// A wire that comes back when hyper is done with it.
-pub(super) struct Lent<S: Transport> {
+pub(super) struct ReclaimableIo<S: ServerTransport> {
     /// There until this is dropped.
-    wire: Option<Wire<S>>,
+    wire: Option<CountedIo<S>>,
     /// Where it goes then.
-    back: Option<oneshot::Sender<Wire<S>>>,
+    back: Option<oneshot::Sender<CountedIo<S>>>,
 }
 
-impl<S: Transport> Lent<S> {
+impl<S: ServerTransport> ReclaimableIo<S> {
     /// Lends it. Whoever has the receiver gets it back.
-    pub(super) fn new(wire: Wire<S>) -> (Self, oneshot::Receiver<Wire<S>>) {
+    pub(super) fn new(wire: CountedIo<S>) -> (Self, oneshot::Receiver<CountedIo<S>>) {
         let (back, receiver) = oneshot::channel();
         let lent = Self {
             wire: Some(wire),
@@ -30,12 +30,12 @@ impl<S: Transport> Lent<S> {
     }
 
     #[expect(clippy::expect_used, reason = "it is taken by what drops the holder")]
-    fn wire(&mut self) -> Pin<&mut Wire<S>> {
+    fn wire(&mut self) -> Pin<&mut CountedIo<S>> {
         Pin::new(self.wire.as_mut().expect("it is lent"))
     }
 }
 
-impl<S: Transport> Drop for Lent<S> {
+impl<S: ServerTransport> Drop for ReclaimableIo<S> {
     fn drop(&mut self) {
         if let (Some(wire), Some(back)) = (self.wire.take(), self.back.take()) {
             // Whoever lent it may not want it back.
@@ -44,7 +44,7 @@ impl<S: Transport> Drop for Lent<S> {
     }
 }
 
-impl<S: Transport> AsyncRead for Lent<S> {
+impl<S: ServerTransport> AsyncRead for ReclaimableIo<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -54,7 +54,7 @@ impl<S: Transport> AsyncRead for Lent<S> {
     }
 }
 
-impl<S: Transport> AsyncWrite for Lent<S> {
+impl<S: ServerTransport> AsyncWrite for ReclaimableIo<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -1,7 +1,7 @@
 //! What one connection's parts know together: its end of the wire, the service that answers its requests, and whoever drives both.
 //!
 //! All of them run in one task on HTTP/1.1, so the locks here are never waited for; with HTTP/2 streams have tasks of their own. What happens is told
-//! to a [`Patience`], which says how long the peer is waited for; and exchanges that are over are kept until their last byte has left
+//! to a [`Timeouts`], which says how long the peer is waited for; and exchanges that are over are kept until their last byte has left
 //! hyper, when they are counted and logged.
 
 use std::net::SocketAddr;
@@ -9,34 +9,34 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use haul_plan::serving::{Ambiguous, Follows, HeadWatch, Patience, Tired};
+use haul_plan::serving::{AmbiguousHead, HeadWatch, RequestBodyFraming, TimeoutKind, Timeouts};
 use tokio::time::Instant;
 
-use super::exchange::Finished;
-use crate::http::Server;
-use crate::sendfile::Ledger;
+use super::exchange::FinishedExchange;
+use crate::http::FileServer;
+use crate::sendfile::MappingRegistry;
 
 /// A connection, to its parts.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct ConnectionState {
     /// What it is served by.
-    pub(crate) server: Arc<Server>,
+    pub(crate) server: Arc<FileServer>,
     /// Who is at the other end; nobody knows of a unix socket.
     pub(crate) peer: Option<SocketAddr>,
     /// Whether it is encrypted.
     pub(crate) is_tls: bool,
     /// Mappings that it was lent; `None` where the kernel cannot send files.
-    ledger: Option<Ledger>,
+    ledger: Option<MappingRegistry>,
     /// What times are since.
     began: Instant,
     /// How long the peer is waited for.
-    patience: Mutex<Patience>,
+    patience: Mutex<Timeouts>,
     /// Watches the heads of HTTP/1.1.
     watch: Mutex<HeadWatch>,
     /// Whether answers go out one after another, so that a flush is the end of all before it.
     is_in_order: AtomicBool,
     /// Exchanges whose answer has left the service and perhaps not hyper.
-    finished: Mutex<Vec<Finished>>,
+    finished: Mutex<Vec<FinishedExchange>>,
     /// Whether there are any.
     any_finished: AtomicBool,
     /// Whether the peer has said that it sends no more.
@@ -59,9 +59,9 @@ pub(crate) struct Line {
 
 /// A time in which the server makes its peer wait. It ends when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Pause(Arc<Line>);
+pub(crate) struct TimeoutPause(Arc<ConnectionState>);
 
-impl Drop for Pause {
+impl Drop for TimeoutPause {
     fn drop(&mut self) {
         let now = self.0.now();
         self.0.patience().resume(now);
@@ -71,29 +71,29 @@ impl Drop for Pause {
 /// Settles a connection that is over: what has not left by now never will. Exchanges have their connection, so that its own end would
 /// never come while they are kept.
 #[derive(Debug)]
-pub(super) struct Over(Arc<Line>);
+pub(super) struct ConnectionEndGuard(Arc<ConnectionState>);
 
-impl Drop for Over {
+impl Drop for ConnectionEndGuard {
     fn drop(&mut self) {
         self.0.settle(true);
     }
 }
 
-impl Line {
+impl ConnectionState {
     /// A new connection; of one with TLS, when that is agreed on.
     pub(crate) fn new(
-        server: Arc<Server>,
+        server: Arc<FileServer>,
         peer: Option<SocketAddr>,
         is_tls: bool,
         sends_files: bool,
     ) -> Self {
-        let mut patience = Patience::new(server.options.patience, Duration::ZERO);
+        let mut patience = Timeouts::new(server.options.patience, Duration::ZERO);
         patience.handshake_done(Duration::ZERO);
         Self {
             server,
             peer,
             is_tls,
-            ledger: sends_files.then(Ledger::default),
+            ledger: sends_files.then(MappingRegistry::default),
             began: Instant::now(),
             patience: Mutex::new(patience),
             watch: Mutex::default(),
@@ -112,12 +112,12 @@ impl Line {
     }
 
     /// Mappings that it was lent.
-    pub(crate) fn ledger(&self) -> Option<&Ledger> {
+    pub(crate) fn ledger(&self) -> Option<&MappingRegistry> {
         self.ledger.as_ref()
     }
 
     /// Where mappings may be lent: not on HTTP/2, which looks into what it sends.
-    pub(crate) fn lends(&self) -> Option<&Ledger> {
+    pub(crate) fn lends(&self) -> Option<&MappingRegistry> {
         let is_in_order = self.is_in_order.load(Ordering::Relaxed);
         self.ledger.as_ref().filter(|_| is_in_order)
     }
@@ -133,15 +133,15 @@ impl Line {
     }
 
     /// Tells what happened, or asks.
-    pub(crate) fn patience(&self) -> MutexGuard<'_, Patience> {
+    pub(crate) fn patience(&self) -> MutexGuard<'_, Timeouts> {
         self.patience.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Until the pause is dropped, the peer waits for the server.
-    pub(crate) fn pause(self: &Arc<Self>) -> Pause {
+    pub(crate) fn pause(self: &Arc<Self>) -> TimeoutPause {
         let now = self.now();
         self.patience().pause(now);
-        Pause(Arc::clone(self))
+        TimeoutPause(Arc::clone(self))
     }
 
     /// Watches heads.
@@ -167,7 +167,7 @@ impl Line {
     }
 
     /// hyper has read a head. Whether others would have read the same, see [`HeadWatch::head`].
-    pub(crate) fn head_came(&self, follows: Follows) -> Result<(), Ambiguous> {
+    pub(crate) fn head_came(&self, follows: RequestBodyFraming) -> Result<(), AmbiguousHead> {
         let (judged, has_more) = {
             let mut watch = self.watch();
             (watch.head(follows), watch.has_begun())
@@ -235,9 +235,9 @@ impl Line {
 
     /// Its peer was waited for long enough. Whether it can still be told so: a body that comes too slowly ends for whoever reads it, who
     /// then answers. Over HTTP/2 it is the connection that is too slow, and not one body.
-    pub(super) fn tires(&self, tired: Tired) -> bool {
+    pub(super) fn tires(&self, tired: TimeoutKind) -> bool {
         let was_tired = self.is_tired.swap(true, Ordering::Relaxed);
-        tired == Tired::SlowBody && !was_tired && !self.is_multiplexed()
+        tired == TimeoutKind::SlowBody && !was_tired && !self.is_multiplexed()
     }
 
     /// Whether its peer was waited for long enough.
@@ -273,7 +273,7 @@ impl Line {
     }
 
     /// An answer has left the service.
-    pub(crate) fn finish(&self, finished: Finished) {
+    pub(crate) fn finish(&self, finished: FinishedExchange) {
         if self.is_in_order.load(Ordering::Relaxed) {
             self.finished
                 .lock()
@@ -297,8 +297,8 @@ impl Line {
     }
 
     /// What is to be dropped when the connection is over, also where it is dropped itself.
-    pub(super) fn over_at_end(self: &Arc<Self>) -> Over {
-        Over(Arc::clone(self))
+    pub(super) fn over_at_end(self: &Arc<Self>) -> ConnectionEndGuard {
+        ConnectionEndGuard(Arc::clone(self))
     }
 
     fn settle(&self, is_cut_short: bool) {
@@ -309,7 +309,7 @@ impl Line {
             .for_each(|finished| self.over(finished, is_cut_short));
     }
 
-    fn over(&self, finished: &Finished, is_cut_short: bool) {
+    fn over(&self, finished: &FinishedExchange, is_cut_short: bool) {
         let now = self.now();
         self.patience().response_done(now);
         finished.tell(is_cut_short);

@@ -1,4 +1,4 @@
-//! The timer of one connection: it fires when [`Patience`](haul_plan::serving::Patience) may have run out.
+//! The timer of one connection: it fires when [`Timeouts`](haul_plan::serving::Timeouts) may have run out.
 //!
 //! It is asked after each turn of the connection, and what moves a deadline mostly happens in a turn. Not all of it: streams of HTTP/2 have tasks
 //! of their own, which begin to wait for a body, or end a pause, while the connection sleeps. So while anything is under way there, or nothing
@@ -9,17 +9,17 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use haul_plan::serving::Tired;
+use haul_plan::serving::TimeoutKind;
 use tokio::time::{Instant, Sleep};
 
-use super::line::Line;
+use super::line::ConnectionState;
 
 /// Far enough to be never, near enough for any clock.
 const NEVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 
 /// Minds one connection.
-pub(super) struct Minder<'a> {
-    line: Arc<Line>,
+pub(super) struct ConnectionTimer<'a> {
+    line: Arc<ConnectionState>,
     /// The one timer.
     sleep: Pin<&'a mut Sleep>,
     /// What the line's times are since.
@@ -38,7 +38,7 @@ pub(super) struct Minder<'a> {
 
 /// What a minder wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wants {
+pub(super) enum ConnectionTimerAction {
     /// Nothing before something happens.
     Nothing,
     /// The connection to be polled once more, so that its wire looks how much has left.
@@ -46,12 +46,16 @@ pub(super) enum Wants {
     /// Nothing has happened for as long as was said: the connection to be kept in less room.
     Rest,
     /// The connection to end.
-    End(Tired),
+    End(TimeoutKind),
 }
 
-impl<'a> Minder<'a> {
+impl<'a> ConnectionTimer<'a> {
     /// With a timer of its own.
-    pub(super) fn new(line: Arc<Line>, idle: Option<Duration>, sleep: Pin<&'a mut Sleep>) -> Self {
+    pub(super) fn new(
+        line: Arc<ConnectionState>,
+        idle: Option<Duration>,
+        sleep: Pin<&'a mut Sleep>,
+    ) -> Self {
         let began = Instant::now()
             .checked_sub(line.now())
             .unwrap_or_else(Instant::now);
@@ -71,29 +75,29 @@ impl<'a> Minder<'a> {
     }
 
     /// To be asked after each turn of the connection.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Wants {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> ConnectionTimerAction {
         loop {
             let deadline = self.deadline();
             if deadline < self.armed {
                 self.arm(deadline);
             }
             if self.sleep.as_mut().poll(cx) == Poll::Pending {
-                return Wants::Nothing;
+                return ConnectionTimerAction::Nothing;
             }
             let now = self.line.now();
             let is_due = self.line.patience().deadline() <= now;
             if !is_due && self.rest().is_some_and(|rest| rest <= now) {
-                return Wants::Rest;
+                return ConnectionTimerAction::Rest;
             }
             if !self.has_asked && !self.line.patience().is_idle() {
                 self.has_asked = true;
                 self.line.want_look();
-                return Wants::Look;
+                return ConnectionTimerAction::Look;
             }
             self.has_asked = false;
             let verdict = self.line.patience().verdict(now);
             match verdict {
-                Some(tired) => return Wants::End(tired),
+                Some(tired) => return ConnectionTimerAction::End(tired),
                 None => {
                     let deadline = self.deadline();
                     self.arm(deadline);
@@ -130,47 +134,51 @@ impl<'a> Minder<'a> {
 mod tests {
     use std::pin::pin;
 
-    use haul_plan::serving::PatienceOptions;
+    use haul_plan::serving::TimeoutOptions;
     use tokio::runtime::Handle;
     use tokio::task::JoinSet;
     use tokio::time::sleep;
 
     use super::*;
-    use crate::store::{Disk, Store, StoreOptions};
-    use crate::{Server, ServerOptions};
+    use crate::store::{DiskThreads, FileStore, FileStoreOptions};
+    use crate::{FileServer, FileServerOptions};
 
     const GRACE: Duration = Duration::from_secs(30);
     const IDLE: Duration = Duration::from_secs(75);
 
     /// A line of HTTP/2, at which a request has come whose body is still to come.
-    fn line() -> Arc<Line> {
+    fn line() -> Arc<ConnectionState> {
         let folder = tempfile::tempdir().expect("a folder");
-        let store = Store::open(folder.path(), StoreOptions::default()).expect("a store");
-        let options = ServerOptions {
-            patience: PatienceOptions {
+        let store = FileStore::open(folder.path(), FileStoreOptions::default()).expect("a store");
+        let options = FileServerOptions {
+            patience: TimeoutOptions {
                 grace: GRACE,
                 idle: IDLE,
-                ..PatienceOptions::default()
+                ..TimeoutOptions::default()
             },
-            ..ServerOptions::default()
+            ..FileServerOptions::default()
         };
-        let server = Server::new(Arc::new(store), Disk::new(Handle::current()), options);
-        let line = Arc::new(Line::new(Arc::new(server), None, false, false));
+        let server = FileServer::new(
+            Arc::new(store),
+            DiskThreads::new(Handle::current()),
+            options,
+        );
+        let line = Arc::new(ConnectionState::new(Arc::new(server), None, false, false));
         line.becomes_second();
         line
     }
 
     /// Minds a line as its connection's task does, which nothing wakes but the timer. Why and when it was given up.
-    async fn mind(line: Arc<Line>) -> (Tired, Duration) {
+    async fn mind(line: Arc<ConnectionState>) -> (TimeoutKind, Duration) {
         let sleep = pin!(sleep(Duration::ZERO));
-        let mut minder = Minder::new(Arc::clone(&line), None, sleep);
+        let mut minder = ConnectionTimer::new(Arc::clone(&line), None, sleep);
         let tired = std::future::poll_fn(|cx| {
             loop {
                 match minder.poll(cx) {
-                    Wants::Nothing => return Poll::Pending,
-                    Wants::Look => line.looked(0),
-                    Wants::Rest => unreachable!("it was not asked for"),
-                    Wants::End(tired) => return Poll::Ready(tired),
+                    ConnectionTimerAction::Nothing => return Poll::Pending,
+                    ConnectionTimerAction::Look => line.looked(0),
+                    ConnectionTimerAction::Rest => unreachable!("it was not asked for"),
+                    ConnectionTimerAction::End(tired) => return Poll::Ready(tired),
                 }
             }
         });
@@ -178,7 +186,7 @@ mod tests {
     }
 
     /// Runs a stream's task beside the connection's.
-    async fn given_up<F>(stream: impl FnOnce(Arc<Line>) -> F) -> (Tired, Duration)
+    async fn given_up<F>(stream: impl FnOnce(Arc<ConnectionState>) -> F) -> (TimeoutKind, Duration)
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -201,7 +209,7 @@ mod tests {
             line.patience().body_begun(now);
         })
         .await;
-        assert_eq!(tired, Tired::SlowBody);
+        assert_eq!(tired, TimeoutKind::SlowBody);
         assert!(
             paused + GRACE <= when && when <= paused + 2 * GRACE,
             "{when:?}"
@@ -216,7 +224,7 @@ mod tests {
             line.patience().body_begun(now);
         })
         .await;
-        assert_eq!(tired, Tired::SlowBody);
+        assert_eq!(tired, TimeoutKind::SlowBody);
         // Not when it would have been idle for too long.
         assert!(GRACE <= when && when <= 2 * GRACE, "{when:?}");
     }
@@ -224,6 +232,6 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_connection_that_does_nothing_wakes_nobody_before_its_time() {
         let (tired, when) = mind(line()).await;
-        assert_eq!((tired, when), (Tired::Idle, IDLE));
+        assert_eq!((tired, when), (TimeoutKind::Idle, IDLE));
     }
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use haul_plan::Bucket;
+use haul_plan::TokenBucket;
 use tokio::time::{Instant, Sleep};
 
 /// What of a second's worth may pass at once.
@@ -20,36 +20,36 @@ const LEAST: u64 = 4 << 10;
 
 /// One way of all connections.
 #[derive(Debug)]
-pub(crate) struct Total {
+pub(crate) struct TotalRate {
     /// What times are since.
     began: Instant,
     /// Bytes a second.
     rate: u64,
-    bucket: Mutex<Bucket>,
+    bucket: Mutex<TokenBucket>,
 }
 
 /// One way of one connection.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct ConnectionRate {
     /// What times are since.
     began: Instant,
     /// Its own.
-    own: Option<Bucket>,
+    own: Option<TokenBucket>,
     /// What it shares with all others.
-    total: Option<Arc<Total>>,
+    total: Option<Arc<TotalRate>>,
     /// Bytes that may pass at once.
     at_once: usize,
     /// Until what passed is level.
     wait: Option<Pin<Box<Sleep>>>,
 }
 
-impl Total {
+impl TotalRate {
     /// So many bytes a second.
     pub(crate) fn new(rate: u64) -> Self {
         Self {
             began: Instant::now(),
             rate,
-            bucket: Mutex::new(Bucket::new(rate, burst(rate))),
+            bucket: Mutex::new(TokenBucket::new(rate, burst(rate))),
         }
     }
 
@@ -67,16 +67,16 @@ fn burst(rate: u64) -> u64 {
     (rate / PART).max(LEAST)
 }
 
-impl Pace {
+impl ConnectionRate {
     /// One way of one connection; `None` without limits.
-    pub(crate) fn new(rate: Option<u64>, total: Option<&Arc<Total>>) -> Option<Self> {
+    pub(crate) fn new(rate: Option<u64>, total: Option<&Arc<TotalRate>>) -> Option<Self> {
         let lower = [rate, total.map(|total| total.rate)]
             .into_iter()
             .flatten()
             .min()?;
         Some(Self {
             began: Instant::now(),
-            own: rate.map(|rate| Bucket::new(rate, burst(rate))),
+            own: rate.map(|rate| TokenBucket::new(rate, burst(rate))),
             total: total.cloned(),
             at_once: usize::try_from(burst(lower)).unwrap_or(usize::MAX),
             wait: None,

@@ -12,17 +12,17 @@
 
 use std::pin::pin;
 
-use haul_plan::serving::Tired;
+use haul_plan::serving::TimeoutKind;
 use hyper::server::conn::http2;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio_util::task::TaskTracker;
 
-use super::drive::{Driver, Early, HEAD};
+use super::drive::{EarlyClose, HEAD, ServerConnection};
 use super::ending::LAST;
-use super::lent::Lent;
-use super::transport::Transport;
-use super::wire::Wire;
-use crate::http::Service;
+use super::lent::ReclaimableIo;
+use super::transport::ServerTransport;
+use super::wire::CountedIo;
+use crate::http::ConnectionService;
 
 /// Requests at one time on one connection: what browsers and RFC 9113 6.5.2 take for enough.
 const STREAMS: u32 = 100;
@@ -48,9 +48,9 @@ const _: () = assert!(HEAD_LIST as usize == HEAD, "the same on both roads");
 
 /// Runs the tasks of streams, so that a server that ends waits for them.
 #[derive(Debug, Clone)]
-struct Streams(TaskTracker);
+struct Http2StreamTasks(TaskTracker);
 
-impl<F> hyper::rt::Executor<F> for Streams
+impl<F> hyper::rt::Executor<F> for Http2StreamTasks
 where
     F: Future<Output: Send + 'static> + Send + 'static,
 {
@@ -59,18 +59,18 @@ where
     }
 }
 
-impl Driver {
+impl ServerConnection {
     /// Serves a connection of HTTP/2.
-    pub(super) async fn second<S: Transport + 'static>(
+    pub(super) async fn second<S: ServerTransport + 'static>(
         &self,
-        wire: Wire<S>,
-        service: Service,
-    ) -> Result<(), Early> {
+        wire: CountedIo<S>,
+        service: ConnectionService,
+    ) -> Result<(), EarlyClose> {
         self.line.becomes_second();
-        let (lent, mut back) = Lent::new(wire);
+        let (lent, mut back) = ReclaimableIo::new(wire);
         let ended = self.streams(lent, service).await;
         // A peer that dawdles gets no more time; to all others a last word may still be under way.
-        if !matches!(ended, Err(Early::Tired(tired)) if tired != Tired::Idle)
+        if !matches!(ended, Err(EarlyClose::Tired(tired)) if tired != TimeoutKind::Idle)
             && let Ok(wire) = back.try_recv()
         {
             let _ = Box::pin(self.leave(wire, self.line.peer_may_send())).await;
@@ -79,13 +79,13 @@ impl Driver {
     }
 
     /// Answers until there is nothing more to answer.
-    async fn streams<S: Transport + 'static>(
+    async fn streams<S: ServerTransport + 'static>(
         &self,
-        lent: Lent<S>,
-        service: Service,
-    ) -> Result<(), Early> {
+        lent: ReclaimableIo<S>,
+        service: ConnectionService,
+    ) -> Result<(), EarlyClose> {
         let mut connection = pin!(
-            http2::Builder::new(Streams(self.tasks.clone()))
+            http2::Builder::new(Http2StreamTasks(self.tasks.clone()))
                 .timer(TokioTimer::new())
                 .max_concurrent_streams(STREAMS)
                 .max_send_buf_size(STREAM_BUFFER)
@@ -105,7 +105,7 @@ impl Driver {
             turned = turned => turned.map(drop),
             () = self.is_left_alone() => Ok(()),
         };
-        if matches!(ended, Err(Early::Tired(Tired::Idle))) {
+        if matches!(ended, Err(EarlyClose::Tired(TimeoutKind::Idle))) {
             // In good order: a request that is on its way now may be sent again elsewhere, and its sender must know that.
             connection.as_mut().graceful_shutdown();
             let _ = tokio::time::timeout(LAST, connection).await;

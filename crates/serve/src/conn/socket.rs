@@ -16,8 +16,8 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::sys;
-use super::transport::Transport;
-use crate::store::Object;
+use super::transport::ServerTransport;
+use crate::store::OpenObject;
 
 /// Bytes that one call sends of a file, so that one fast reader does not keep a reactor from all others.
 const AT_ONCE: u64 = 2 << 20;
@@ -29,14 +29,16 @@ const TRIES: u8 = 8;
 const FIRST: usize = 8 << 10;
 
 /// A runtime's socket.
-pub(crate) trait Tied: AsyncRead + AsyncWrite + AsFd + Unpin + Send + Sized {
+pub(crate) trait RuntimeSocket:
+    AsyncRead + AsyncWrite + AsFd + Unpin + Send + Sized
+{
     /// The same, of no runtime's.
     type Loose: AsFd + Unpin + Send;
 
     /// Has the runtime watch it.
     fn tie(loose: Self::Loose) -> io::Result<Self>;
 
-    /// See [`Transport::poll_readable`].
+    /// See [`ServerTransport::poll_readable`].
     fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
     /// Makes a call as soon as the socket has something, or takes something.
@@ -51,7 +53,7 @@ pub(crate) trait Tied: AsyncRead + AsyncWrite + AsFd + Unpin + Send + Sized {
 /// They differ by their names alone.
 macro_rules! tied {
     ($socket:ty, $loose:ty) => {
-        impl Tied for $socket {
+        impl RuntimeSocket for $socket {
             type Loose = $loose;
 
             fn tie(loose: $loose) -> io::Result<Self> {
@@ -87,7 +89,7 @@ tied!(TcpStream, std::net::TcpStream);
 tied!(UnixStream, std::os::unix::net::UnixStream);
 
 /// An accepted socket.
-pub(crate) enum Socket<T: Tied> {
+pub(crate) enum ServerSocket<T: RuntimeSocket> {
     /// Nothing watches it.
     Loose {
         /// It does not block.
@@ -107,7 +109,7 @@ pub(crate) enum Socket<T: Tied> {
     Lost,
 }
 
-impl<T: Tied> Socket<T> {
+impl<T: RuntimeSocket> ServerSocket<T> {
     /// Of one that does not block.
     pub(crate) fn new(socket: T::Loose) -> Self {
         Self::Loose {
@@ -171,7 +173,7 @@ impl<T: Tied> Socket<T> {
     }
 }
 
-impl<T: Tied> Transport for Socket<T> {
+impl<T: RuntimeSocket> ServerTransport for ServerSocket<T> {
     const SENDS_FILES: bool = cfg!(target_os = "linux");
     const HAS_FAREWELL: bool = false;
 
@@ -210,7 +212,7 @@ impl<T: Tied> Transport for Socket<T> {
     fn poll_send(
         &mut self,
         cx: &mut Context<'_>,
-        object: &Object,
+        object: &OpenObject,
         offset: u64,
         len: u64,
     ) -> Poll<io::Result<usize>> {
@@ -218,7 +220,7 @@ impl<T: Tied> Transport for Socket<T> {
     }
 }
 
-impl<T: Tied> AsyncRead for Socket<T> {
+impl<T: RuntimeSocket> AsyncRead for ServerSocket<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -244,7 +246,7 @@ impl<T: Tied> AsyncRead for Socket<T> {
     }
 }
 
-impl<T: Tied> AsyncWrite for Socket<T> {
+impl<T: RuntimeSocket> AsyncWrite for ServerSocket<T> {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -296,7 +298,7 @@ fn write(socket: impl AsFd, slices: &[IoSlice<'_>], flags: SendFlags) -> io::Res
 }
 
 #[cfg(target_os = "linux")]
-fn send(socket: impl AsFd, object: &Object, mut offset: u64, len: u64) -> io::Result<usize> {
+fn send(socket: impl AsFd, object: &OpenObject, mut offset: u64, len: u64) -> io::Result<usize> {
     let len = usize::try_from(len.min(AT_ONCE)).unwrap_or(usize::MAX);
     Ok(retry_on_intr(|| {
         rustix::fs::sendfile(&socket, object.file(), Some(&mut offset), len)
@@ -304,6 +306,6 @@ fn send(socket: impl AsFd, object: &Object, mut offset: u64, len: u64) -> io::Re
 }
 
 #[cfg(not(target_os = "linux"))]
-fn send(_: impl AsFd, _: &Object, _: u64, _: u64) -> io::Result<usize> {
+fn send(_: impl AsFd, _: &OpenObject, _: u64, _: u64) -> io::Result<usize> {
     Err(io::ErrorKind::Unsupported.into())
 }

@@ -8,33 +8,33 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
-use super::exchange::Finished;
-use super::line::Line;
+use super::exchange::FinishedExchange;
+use super::line::ConnectionState;
 
 /// What the pieces of one answer share.
 #[derive(Debug)]
-pub(super) struct Tail {
-    line: Arc<Line>,
+pub(super) struct UnflushedResponse {
+    line: Arc<ConnectionState>,
     /// There once nothing more will be given.
-    finished: Mutex<Option<Finished>>,
+    finished: Mutex<Option<FinishedExchange>>,
 }
 
 /// A piece of an answer.
-struct Piece {
+struct UnflushedChunk {
     bytes: Bytes,
     /// What to tell when it is gone.
-    _tail: Arc<Tail>,
+    _tail: Arc<UnflushedResponse>,
 }
 
-impl AsRef<[u8]> for Piece {
+impl AsRef<[u8]> for UnflushedChunk {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-impl Tail {
+impl UnflushedResponse {
     /// Of an answer on this line.
-    pub(super) fn new(line: &Arc<Line>) -> Arc<Self> {
+    pub(super) fn new(line: &Arc<ConnectionState>) -> Arc<Self> {
         Arc::new(Self {
             line: Arc::clone(line),
             finished: Mutex::default(),
@@ -43,19 +43,19 @@ impl Tail {
 
     /// The same bytes, watched until they are gone.
     pub(super) fn watch(self: &Arc<Self>, bytes: Bytes) -> Bytes {
-        Bytes::from_owner(Piece {
+        Bytes::from_owner(UnflushedChunk {
             bytes,
             _tail: Arc::clone(self),
         })
     }
 
     /// Nothing more will be given.
-    pub(super) fn finish(&self, finished: Finished) {
+    pub(super) fn finish(&self, finished: FinishedExchange) {
         *self.finished.lock().unwrap_or_else(PoisonError::into_inner) = Some(finished);
     }
 }
 
-impl Drop for Tail {
+impl Drop for UnflushedResponse {
     fn drop(&mut self) {
         let finished = self
             .finished

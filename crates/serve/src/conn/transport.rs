@@ -1,4 +1,4 @@
-//! What a wire runs over: a [`Socket`](super::socket::Socket), or TLS over one.
+//! What a wire runs over: a [`ServerSocket`](super::socket::ServerSocket), or TLS over one.
 
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll};
@@ -6,10 +6,10 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::server::TlsStream;
 
-use crate::store::Object;
+use crate::store::OpenObject;
 
 /// A byte stream of a connection.
-pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin + Send {
+pub(crate) trait ServerTransport: AsyncRead + AsyncWrite + Unpin + Send {
     /// Whether the kernel can send files on it.
     const SENDS_FILES: bool;
 
@@ -36,13 +36,13 @@ pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin + Send {
     fn poll_send(
         &mut self,
         cx: &mut Context<'_>,
-        object: &Object,
+        object: &OpenObject,
         offset: u64,
         len: u64,
     ) -> Poll<io::Result<usize>>;
 }
 
-impl<S: Transport> Transport for TlsStream<S> {
+impl<S: ServerTransport> ServerTransport for TlsStream<S> {
     const SENDS_FILES: bool = false;
     const HAS_FAREWELL: bool = true;
 
@@ -69,7 +69,7 @@ impl<S: Transport> Transport for TlsStream<S> {
     fn poll_send(
         &mut self,
         _: &mut Context<'_>,
-        _: &Object,
+        _: &OpenObject,
         _: u64,
         _: u64,
     ) -> Poll<io::Result<usize>> {

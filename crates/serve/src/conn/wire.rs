@@ -1,7 +1,7 @@
 //! A connection's end of the wire, between hyper and the socket.
 //!
 //! All bytes of a connection pass here, so this is where they are counted, where heads are watched, and where a slice that stands for a
-//! stretch of a file becomes a `sendfile(2)` ([`Ledger`](crate::sendfile::Ledger) tells which do). Before a stretch is sent it is looked at whether it
+//! stretch of a file becomes a `sendfile(2)` ([`MappingRegistry`](crate::sendfile::MappingRegistry) tells which do). Before a stretch is sent it is looked at whether it
 //! is in memory; if not, it is brought there on a thread that may wait, and the connection is not ready meanwhile.
 
 use std::future::Future;
@@ -15,11 +15,11 @@ use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::drive::PREFACE;
-use super::line::{Line, Pause};
-use super::pace::Pace;
-use super::transport::Transport;
-use crate::sendfile::{Mapped, Stretch};
-use crate::store::{Disk, Object};
+use super::line::{ConnectionState, TimeoutPause};
+use super::pace::ConnectionRate;
+use super::transport::ServerTransport;
+use crate::sendfile::{MappedBody, MappedRun};
+use crate::store::{DiskThreads, OpenObject};
 
 /// Bytes of a file that are looked at, and brought into memory, before they are sent.
 const WINDOW: u64 = 4 << 20;
@@ -29,44 +29,44 @@ const WINDOW: u64 = 4 << 20;
 const END: u64 = 4 << 10;
 
 /// A stretch that is on its way into memory.
-type Bringing = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
+type PendingPrefetch = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
 
 /// The wire.
-pub(crate) struct Wire<S> {
+pub(crate) struct CountedIo<S> {
     /// What it runs over.
     stream: S,
     /// What the connection's parts know.
-    line: Arc<Line>,
+    line: Arc<ConnectionState>,
     /// Where waiting is allowed.
-    disk: Disk,
+    disk: DiskThreads,
     /// What of the file that is being sent is known to be in memory.
     ready: Range<u64>,
     /// What is being brought there.
-    bringing: Option<Bringing>,
+    bringing: Option<PendingPrefetch>,
     /// Bytes that were read and are to be read again. In a box, since there are hardly ever any.
     again: Option<Box<Bytes>>,
     /// What came first, while that may become HTTP/2's preface. `None` once it is known.
     first: Option<Vec<u8>>,
     /// How fast it may send. In a box, since most connections have no limit.
-    out: Option<Box<Pace>>,
+    out: Option<Box<ConnectionRate>>,
     /// How fast it may receive.
-    inward: Option<Box<Pace>>,
+    inward: Option<Box<ConnectionRate>>,
     /// Whether it is a limit that it waits for.
     is_held: bool,
     /// While it waits to send, for the disk or for a limit, its peer waits for the server.
-    pause: Option<Pause>,
+    pause: Option<TimeoutPause>,
     /// The same while it waits to receive.
-    pause_inward: Option<Pause>,
+    pause_inward: Option<TimeoutPause>,
 }
 
-impl<S: Transport> Wire<S> {
+impl<S: ServerTransport> CountedIo<S> {
     /// A connection's end.
-    pub(crate) fn new(stream: S, line: Arc<Line>, disk: Disk) -> Self {
+    pub(crate) fn new(stream: S, line: Arc<ConnectionState>, disk: DiskThreads) -> Self {
         let server = &line.server;
         let (rate, totals) = (server.options.rate, &server.totals);
         Self {
-            out: Pace::new(rate, totals.out.as_ref()).map(Box::new),
-            inward: Pace::new(rate, totals.inward.as_ref()).map(Box::new),
+            out: ConnectionRate::new(rate, totals.out.as_ref()).map(Box::new),
+            inward: ConnectionRate::new(rate, totals.inward.as_ref()).map(Box::new),
             is_held: false,
             pause: None,
             pause_inward: None,
@@ -185,11 +185,11 @@ impl<S: Transport> Wire<S> {
         };
         let first = match self.line.ledger() {
             Some(ledger) => ledger.first(slices),
-            None => Stretch::Memory(slices.len()),
+            None => MappedRun::Memory(slices.len()),
         };
         match first {
-            Stretch::File(mapped, range) => self.poll_send(cx, &mapped, &range, room as u64),
-            Stretch::Memory(some) => {
+            MappedRun::File(mapped, range) => self.poll_send(cx, &mapped, &range, room as u64),
+            MappedRun::Memory(some) => {
                 // What follows may be another file.
                 self.ready = 0..0;
                 let bytes: usize = slices[..some].iter().map(|slice| slice.len()).sum();
@@ -212,7 +212,7 @@ impl<S: Transport> Wire<S> {
     fn poll_send(
         &mut self,
         cx: &mut Context<'_>,
-        mapped: &Mapped,
+        mapped: &MappedBody,
         range: &Range<u64>,
         room: u64,
     ) -> Poll<io::Result<usize>> {
@@ -241,7 +241,7 @@ impl<S: Transport> Wire<S> {
     fn poll_ready(
         &mut self,
         cx: &mut Context<'_>,
-        object: &Arc<Object>,
+        object: &Arc<OpenObject>,
         range: &Range<u64>,
     ) -> Poll<io::Result<()>> {
         loop {
@@ -263,7 +263,7 @@ impl<S: Transport> Wire<S> {
     }
 }
 
-impl<S: Transport> AsyncRead for Wire<S> {
+impl<S: ServerTransport> AsyncRead for CountedIo<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -304,7 +304,7 @@ impl<S: Transport> AsyncRead for Wire<S> {
     }
 }
 
-impl<S: Transport> AsyncWrite for Wire<S> {
+impl<S: ServerTransport> AsyncWrite for CountedIo<S> {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -4,24 +4,24 @@ use haul_net::is_shortage;
 use http::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{Method, Response, StatusCode};
 
-use super::Server;
-use crate::access::Refusal;
-use crate::body::Body;
-use crate::observe::Fault;
+use super::FileServer;
+use crate::access::AccessRefusal;
+use crate::body::ServeBody;
+use crate::observe::ConnectionFault;
 use crate::store::StoreError;
-use crate::{Key, KeyError};
+use crate::{ObjectKey, ObjectKeyError};
 
 /// What the service gives.
-pub(crate) type Answer = Response<Body>;
+pub(crate) type ServeResponse = Response<ServeBody>;
 
 /// An answer in place of what was asked for.
-pub(crate) type Instead = Box<Answer>;
+pub(crate) type ErrorResponse = Box<ServeResponse>;
 
 /// A status with a line of text.
-pub(crate) fn plain(status: StatusCode, text: impl Into<String>) -> Answer {
+pub(crate) fn plain(status: StatusCode, text: impl Into<String>) -> ServeResponse {
     let mut text = text.into();
     text.push('\n');
-    let mut answer = Response::new(Body::text(text));
+    let mut answer = Response::new(ServeBody::text(text));
     *answer.status_mut() = status;
     let kind = HeaderValue::from_static("text/plain; charset=utf-8");
     answer.headers_mut().insert(CONTENT_TYPE, kind);
@@ -29,14 +29,14 @@ pub(crate) fn plain(status: StatusCode, text: impl Into<String>) -> Answer {
 }
 
 /// A status alone.
-pub(crate) fn bare(status: StatusCode) -> Answer {
-    let mut answer = Response::new(Body::Empty);
+pub(crate) fn bare(status: StatusCode) -> ServeResponse {
+    let mut answer = Response::new(ServeBody::Empty);
     *answer.status_mut() = status;
     answer
 }
 
 /// 405 with what is allowed.
-pub(crate) fn not_allowed(method: &Method, is_writable: bool) -> Answer {
+pub(crate) fn not_allowed(method: &Method, is_writable: bool) -> ServeResponse {
     let why = match (method, is_writable) {
         (&Method::PUT | &Method::DELETE | &Method::POST, false) => {
             "this server is read-only: it was started without --writable"
@@ -47,7 +47,7 @@ pub(crate) fn not_allowed(method: &Method, is_writable: bool) -> Answer {
 }
 
 /// 405: what is allowed instead (RFC 9110 15.5.6).
-pub(crate) fn only(why: &str, allow: HeaderValue) -> Answer {
+pub(crate) fn only(why: &str, allow: HeaderValue) -> ServeResponse {
     let mut answer = plain(StatusCode::METHOD_NOT_ALLOWED, why);
     answer.headers_mut().insert(ALLOW, allow);
     answer
@@ -65,18 +65,18 @@ pub(crate) fn allow(is_writable: bool) -> HeaderValue {
 }
 
 /// A path that is no key.
-pub(crate) fn no_key(error: KeyError) -> Answer {
+pub(crate) fn no_key(error: ObjectKeyError) -> ServeResponse {
     let status = match error {
-        KeyError::TooLong => StatusCode::URI_TOO_LONG,
+        ObjectKeyError::TooLong => StatusCode::URI_TOO_LONG,
         // As if it were not there: what the store keeps for itself is nobody's affair.
-        KeyError::Reserved => StatusCode::NOT_FOUND,
+        ObjectKeyError::Reserved => StatusCode::NOT_FOUND,
         _ => StatusCode::BAD_REQUEST,
     };
     plain(status, error.to_string())
 }
 
 /// What the store said of a key. What is the matter with the server and not with the request is counted.
-pub(crate) fn of_store(server: &Server, error: &StoreError, key: &Key) -> Answer {
+pub(crate) fn of_store(server: &FileServer, error: &StoreError, key: &ObjectKey) -> ServeResponse {
     let status = match error {
         StoreError::NotFound => StatusCode::NOT_FOUND,
         StoreError::TooLong => StatusCode::URI_TOO_LONG,
@@ -92,11 +92,11 @@ pub(crate) fn of_store(server: &Server, error: &StoreError, key: &Key) -> Answer
     };
     if let StoreError::Io(error) = error {
         if is_shortage(error) {
-            server.options.metrics.fault(Fault::Descriptors);
+            server.options.metrics.fault(ConnectionFault::Descriptors);
             tracing::warn!(%key, %error, "a file cannot be opened just now");
             return short_of_descriptors();
         }
-        server.options.metrics.fault(Fault::Disk);
+        server.options.metrics.fault(ConnectionFault::Disk);
         tracing::error!(%key, %error, "the disk failed");
         // What the system says may name what a client need not know.
         return plain(status, "the server's disk failed: its log says how");
@@ -108,7 +108,7 @@ pub(crate) fn of_store(server: &Server, error: &StoreError, key: &Key) -> Answer
 }
 
 /// The disk is well, and others have to end first.
-pub(crate) fn short_of_descriptors() -> Answer {
+pub(crate) fn short_of_descriptors() -> ServeResponse {
     let text = "the server has as many files and connections open as its system lets it (ulimit -n): try again in a moment";
     let mut answer = plain(StatusCode::SERVICE_UNAVAILABLE, text);
     answer
@@ -118,7 +118,7 @@ pub(crate) fn short_of_descriptors() -> Answer {
 }
 
 /// A name that is not ours (RFC 9110 15.5.20).
-pub(crate) fn misdirected() -> Answer {
+pub(crate) fn misdirected() -> ServeResponse {
     let text = "this server is for its own machine, has no logins, and does not go by the name in Host: \
         a page of a stranger may have been led here. If the name is right, start haul serve with --allow-host NAME, \
         or have the proxy in front send Host: localhost";
@@ -126,7 +126,7 @@ pub(crate) fn misdirected() -> Answer {
 }
 
 /// A login that is missing, wrong or not enough.
-pub(crate) fn refused(refusal: &Refusal) -> Answer {
+pub(crate) fn refused(refusal: &AccessRefusal) -> ServeResponse {
     let mut answer = plain(refusal.status(), refusal.to_string());
     for challenge in refusal.challenges.iter() {
         answer

@@ -10,26 +10,28 @@ use http::header::{
 };
 use http::{Method, Response, StatusCode};
 
-use super::answer::{Answer, of_store, plain, short_of_descriptors};
-use crate::body::{Body, Made, Maker};
-use crate::conn::Line;
-use crate::observe::{Fault, Metrics};
-use crate::page::tar::TarError;
-use crate::page::{Format, HTML_LIMIT, JSON_LIMIT, ListQuery, Listing, html, json, tar};
-use crate::store::{Folder, StoreError};
-use crate::{Key, escaped_name};
+use super::answer::{ServeResponse, of_store, plain, short_of_descriptors};
+use crate::body::{BodyProducer, ProducedBody, ServeBody};
+use crate::conn::ConnectionState;
+use crate::observe::{ConnectionFault, ServeMetrics};
+use crate::page::tar::FolderTarError;
+use crate::page::{
+    FolderListing, HTML_LIMIT, JSON_LIMIT, ListQuery, ListingFormat, html, json, tar,
+};
+use crate::store::{OpenFolder, StoreError};
+use crate::{ObjectKey, escaped_name};
 
 /// What is asked for.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct FolderRequest {
     /// GET or HEAD.
     pub(crate) method: Method,
     /// The folder's key.
-    pub(crate) key: Key,
+    pub(crate) key: ObjectKey,
     /// What its query says.
     pub(crate) query: ListQuery,
     /// In which form.
-    pub(crate) format: Format,
+    pub(crate) format: ListingFormat,
     /// Whether whoever asks may change it.
     pub(crate) may_write: bool,
     /// Who that is.
@@ -37,29 +39,31 @@ pub(crate) struct Asked {
 }
 
 /// In which form a folder is wanted.
-pub(crate) fn format(query: &ListQuery, headers: &HeaderMap) -> Format {
+pub(crate) fn format(query: &ListQuery, headers: &HeaderMap) -> ListingFormat {
     let accept = headers
         .get_all(ACCEPT)
         .iter()
         .filter_map(|value| value.to_str().ok());
-    Format::negotiate(query.format, accept)
+    ListingFormat::negotiate(query.format, accept)
 }
 
 /// Answers with a folder.
-pub(crate) async fn answer(line: Arc<Line>, asked: Asked) -> Answer {
+pub(crate) async fn answer(line: Arc<ConnectionState>, asked: FolderRequest) -> ServeResponse {
     let (key, format) = (asked.key.clone(), asked.format);
     let is_head = asked.method == Method::HEAD;
     let store = Arc::clone(&line.server.store);
     let (disk, metrics) = (&line.server.disk, Arc::clone(&line.server.options.metrics));
     let threads = disk.clone();
     let made = disk.run(move || {
-        let open = || Folder::open(store.root(), asked.key.clone());
+        let open = || OpenFolder::open(store.root(), asked.key.clone());
         if is_head {
-            return store.sparing(open).map(|_| Ok(Body::Empty));
+            return store.sparing(open).map(|_| Ok(ServeBody::Empty));
         }
         let maker = store.sparing(|| Ok(maker(open()?, &asked)?))?;
         let maker = watched(maker, asked.key, metrics);
-        Ok::<_, StoreError>(begun(maker).map(|maker| Body::Made(Made::new(maker, threads))))
+        Ok::<_, StoreError>(
+            begun(maker).map(|maker| ServeBody::Made(ProducedBody::new(maker, threads))),
+        )
     });
     let body = match made.await {
         Ok(Ok(body)) => body,
@@ -73,7 +77,7 @@ pub(crate) async fn answer(line: Arc<Line>, asked: Asked) -> Answer {
     answer
 }
 
-fn describe(key: &Key, format: Format, headers: &mut HeaderMap) {
+fn describe(key: &ObjectKey, format: ListingFormat, headers: &mut HeaderMap) {
     headers.insert(
         CONTENT_TYPE,
         HeaderValue::from_static(format.content_type()),
@@ -83,7 +87,7 @@ fn describe(key: &Key, format: Format, headers: &mut HeaderMap) {
     // Whatever is in a folder may change at any time, and nothing says that it has not.
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     match format {
-        Format::Html => {
+        ListingFormat::Html => {
             headers.insert(
                 CONTENT_SECURITY_POLICY,
                 HeaderValue::from_static(html::content_security_policy()),
@@ -91,26 +95,26 @@ fn describe(key: &Key, format: Format, headers: &mut HeaderMap) {
             // Its own form says where it comes from, and nobody else learns of it.
             headers.insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
         }
-        Format::Tar => {
+        ListingFormat::Tar => {
             let name = escaped_name(&tar::file_name(key));
             let text = format!("attachment; filename*=UTF-8''{name}");
             if let Ok(value) = HeaderValue::try_from(text) {
                 headers.insert(CONTENT_DISPOSITION, value);
             }
         }
-        Format::Json | Format::JsonLines => {}
+        ListingFormat::Json | ListingFormat::JsonLines => {}
     }
 }
 
 /// What makes the rest, with its first piece made: what fails in that has a status of its own, as nothing is on its way yet.
-fn begun(mut maker: Maker) -> io::Result<Maker> {
+fn begun(mut maker: BodyProducer) -> io::Result<BodyProducer> {
     let first = maker.next().transpose()?;
     Ok(Box::new(first.map(Ok).into_iter().chain(maker)))
 }
 
 /// Counts and tells what ends it early. That is once, since nothing comes behind it, and whoever asked learns no more than that something is
 /// missing.
-fn watched(maker: Maker, key: Key, metrics: Arc<Metrics>) -> Maker {
+fn watched(maker: BodyProducer, key: ObjectKey, metrics: Arc<ServeMetrics>) -> BodyProducer {
     Box::new(maker.inspect(move |piece| {
         let Err(error) = piece else { return };
         if let Some(fault) = fault_of(error) {
@@ -122,14 +126,14 @@ fn watched(maker: Maker, key: Key, metrics: Arc<Metrics>) -> Maker {
 }
 
 /// The answer where not even a beginning could be made. What the system says may name what a client need not know.
-fn broken(error: &io::Error) -> Answer {
+fn broken(error: &io::Error) -> ServeResponse {
     match fault_of(error) {
-        Some(Fault::Descriptors) => short_of_descriptors(),
-        Some(Fault::Disk) => plain(
+        Some(ConnectionFault::Descriptors) => short_of_descriptors(),
+        Some(ConnectionFault::Disk) => plain(
             StatusCode::INTERNAL_SERVER_ERROR,
             "the server's disk failed: its log says how",
         ),
-        Some(Fault::ShortFile) => plain(
+        Some(ConnectionFault::ShortFile) => plain(
             StatusCode::SERVICE_UNAVAILABLE,
             "a file became shorter while it was read: try again",
         ),
@@ -141,44 +145,44 @@ fn broken(error: &io::Error) -> Answer {
 }
 
 /// What an operator would call it; nothing where it is the folder that is at fault.
-fn fault_of(error: &io::Error) -> Option<Fault> {
+fn fault_of(error: &io::Error) -> Option<ConnectionFault> {
     let of_tar = error.get_ref().and_then(|error| error.downcast_ref());
     let error = match of_tar {
-        Some(TarError::Shrank { .. }) => return Some(Fault::ShortFile),
-        Some(TarError::TooDeep { .. }) => return None,
-        Some(TarError::Read { source, .. }) => source,
+        Some(FolderTarError::Shrank { .. }) => return Some(ConnectionFault::ShortFile),
+        Some(FolderTarError::TooDeep { .. }) => return None,
+        Some(FolderTarError::Read { source, .. }) => source,
         None => error,
     };
     match error.kind() {
-        _ if is_shortage(error) => Some(Fault::Descriptors),
+        _ if is_shortage(error) => Some(ConnectionFault::Descriptors),
         io::ErrorKind::PermissionDenied => None,
-        _ => Some(Fault::Disk),
+        _ => Some(ConnectionFault::Disk),
     }
 }
 
 /// Reads what must be read first, and gives what makes the rest.
-fn maker(folder: Folder, asked: &Asked) -> io::Result<Maker> {
-    let listing = |limit: usize| -> io::Result<Listing> {
+fn maker(folder: OpenFolder, asked: &FolderRequest) -> io::Result<BodyProducer> {
+    let listing = |limit: usize| -> io::Result<FolderListing> {
         let ask = asked.query.page(limit);
-        Ok(Listing {
+        Ok(FolderListing {
             key: asked.key.clone(),
             page: folder.page(&ask)?,
             ask,
         })
     };
     Ok(match asked.format {
-        Format::Html => {
-            let options = html::PageOptions {
+        ListingFormat::Html => {
+            let options = html::ListingPageOptions {
                 may_write: asked.may_write,
                 user: asked.user.clone(),
-                ..html::PageOptions::default()
+                ..html::ListingPageOptions::default()
             };
             Box::new(html::render(listing(HTML_LIMIT)?, options).map(Ok))
         }
-        Format::Json => Box::new(json::render(listing(JSON_LIMIT)?).map(Ok)),
-        Format::JsonLines => Box::new(json::Lines::new(folder.into_entries()?)),
-        Format::Tar => {
-            Box::new(tar::Tar::new(folder)?.map(|piece| piece.map_err(io::Error::other)))
+        ListingFormat::Json => Box::new(json::render(listing(JSON_LIMIT)?).map(Ok)),
+        ListingFormat::JsonLines => Box::new(json::JsonLines::new(folder.into_entries()?)),
+        ListingFormat::Tar => {
+            Box::new(tar::FolderTar::new(folder)?.map(|piece| piece.map_err(io::Error::other)))
         }
     })
 }

@@ -6,26 +6,26 @@ use bytes::Bytes;
 use http::StatusCode;
 use http::header::{HeaderValue, LOCATION};
 
-use super::answer::{Answer, bare, plain};
-use super::inbound::Inbound;
-use super::put::{self, PutError, Source};
-use crate::Key;
-use crate::access::{Grant, Right};
-use crate::body::Body;
-use crate::conn::Line;
-use crate::page::form::{Form, FormError};
+use super::answer::{ServeResponse, bare, plain};
+use super::inbound::RequestBody;
+use super::put::{self, UploadError, UploadSource};
+use crate::ObjectKey;
+use crate::access::{AccessRight, Permissions};
+use crate::body::ServeBody;
+use crate::conn::ConnectionState;
+use crate::page::form::{FormError, FormReader};
 use crate::store::StoreError;
 
 /// One file of a form.
 struct FormFile<'a> {
-    form: &'a mut Form<Inbound>,
+    form: &'a mut FormReader<RequestBody>,
     is_over: bool,
 }
 
-impl Source for FormFile<'_> {
-    async fn next(&mut self) -> Result<Option<Bytes>, PutError> {
+impl UploadSource for FormFile<'_> {
+    async fn next(&mut self) -> Result<Option<Bytes>, UploadError> {
         let chunk = self.form.chunk().await;
-        let chunk = chunk.map_err(|error| PutError::Broken(error.into()))?;
+        let chunk = chunk.map_err(|error| UploadError::Broken(error.into()))?;
         self.is_over = chunk.is_none();
         Ok(chunk)
     }
@@ -36,9 +36,9 @@ impl Source for FormFile<'_> {
 }
 
 /// What a form is asked to do.
-pub(crate) struct Asked {
+pub(crate) struct FormRequest {
     /// Where its files go.
-    pub(crate) folder: Key,
+    pub(crate) folder: ObjectKey,
     /// The type of its body.
     pub(crate) kind: String,
     /// Whether files that are there are replaced.
@@ -47,21 +47,26 @@ pub(crate) struct Asked {
 
 /// What came of a form's files.
 #[derive(Default)]
-struct Sent {
+struct FormOutcome {
     /// How many were stored.
     stored: usize,
     /// Those that were there already, and were left alone.
-    there: Vec<Key>,
+    there: Vec<ObjectKey>,
 }
 
 /// Puts a form's files into a folder, one after another, and leads back to its page. What came before something went wrong stays, and what is
 /// there is replaced only if that was asked for: whoever sends a form by hand may not have seen what there is.
-pub(crate) async fn answer(line: Arc<Line>, asked: Asked, body: Inbound, grant: Grant) -> Answer {
-    let form = match Form::new(&asked.kind, asked.folder.clone(), body) {
+pub(crate) async fn answer(
+    line: Arc<ConnectionState>,
+    asked: FormRequest,
+    body: RequestBody,
+    grant: Permissions,
+) -> ServeResponse {
+    let form = match FormReader::new(&asked.kind, asked.folder.clone(), body) {
         Ok(form) => form,
         Err(error) => return refused(&line, &error),
     };
-    let mut sent = Sent::default();
+    let mut sent = FormOutcome::default();
     match all(&line, form, &grant, asked.replaces, &mut sent).await {
         Err((key, answer)) => told(answer, key.as_ref(), &sent),
         Ok(()) if sent.there.is_empty() && sent.stored > 0 => back(&asked.folder),
@@ -74,22 +79,22 @@ pub(crate) async fn answer(line: Arc<Line>, asked: Asked, body: Inbound, grant: 
 }
 
 async fn all(
-    line: &Arc<Line>,
-    mut form: Form<Inbound>,
-    grant: &Grant,
+    line: &Arc<ConnectionState>,
+    mut form: FormReader<RequestBody>,
+    grant: &Permissions,
     replaces: bool,
-    sent: &mut Sent,
-) -> Result<(), (Option<Key>, Answer)> {
+    sent: &mut FormOutcome,
+) -> Result<(), (Option<ObjectKey>, ServeResponse)> {
     while let Some(key) = form
         .next_file()
         .await
         .map_err(|error| (None, refused(line, &error)))?
     {
-        if !grant.may(Right::Write, &key) {
+        if !grant.may(AccessRight::Write, &key) {
             let answer = plain(StatusCode::FORBIDDEN, "that file may not be written");
             return Err((Some(key), answer));
         }
-        let asked = put::Asked::plainly(&line.server, key.clone());
+        let asked = put::UploadRequest::plainly(&line.server, key.clone());
         let asked = if replaces { asked } else { asked.if_new() };
         let most = asked.most;
         let file = FormFile {
@@ -98,7 +103,7 @@ async fn all(
         };
         match put::put(line, asked, file).await {
             Ok(_) => sent.stored += 1,
-            Err(PutError::Store(StoreError::Failed)) if !replaces => sent.there.push(key),
+            Err(UploadError::Store(StoreError::Failed)) if !replaces => sent.there.push(key),
             Err(error) => {
                 let answer = put::failed(line, &error, &key, most);
                 return Err((Some(key), answer));
@@ -109,8 +114,8 @@ async fn all(
 }
 
 /// What went wrong, with which file, and what became of the others.
-fn told(answer: Answer, key: Option<&Key>, sent: &Sent) -> Answer {
-    let Body::Whole(text) = answer.body() else {
+fn told(answer: ServeResponse, key: Option<&ObjectKey>, sent: &FormOutcome) -> ServeResponse {
+    let ServeBody::Whole(text) = answer.body() else {
         return answer;
     };
     let text = String::from_utf8_lossy(text);
@@ -126,7 +131,7 @@ fn told(answer: Answer, key: Option<&Key>, sent: &Sent) -> Answer {
     )
 }
 
-fn were_there(sent: &Sent) -> String {
+fn were_there(sent: &FormOutcome) -> String {
     /// More names are no help.
     const NAMES: usize = 20;
     let names = sent
@@ -147,7 +152,7 @@ fn were_there(sent: &Sent) -> String {
 }
 
 /// 303: the browser shows the folder, and a reload sends nothing again.
-fn back(folder: &Key) -> Answer {
+fn back(folder: &ObjectKey) -> ServeResponse {
     let mut answer = bare(StatusCode::SEE_OTHER);
     let path = folder.escaped();
     let slash = if folder.is_root() { "" } else { "/" };
@@ -157,7 +162,7 @@ fn back(folder: &Key) -> Answer {
     answer
 }
 
-fn refused(line: &Line, error: &FormError) -> Answer {
+fn refused(line: &ConnectionState, error: &FormError) -> ServeResponse {
     // What is wrong with it is that the rest did not come.
     if line.is_tired() {
         return put::too_slow();

@@ -11,18 +11,18 @@ const LONG: usize = 4 << 10;
 
 /// Pieces, in order.
 #[derive(Debug, Default)]
-pub(super) struct Gathered {
+pub(super) struct CoalescedChunks {
     /// Those that are done.
     pieces: Vec<Bytes>,
     /// Short ones after them.
-    short: Short,
+    short: ShortChunks,
     /// Bytes of all.
     bytes: usize,
 }
 
 /// Short pieces next to each other.
 #[derive(Debug, Default)]
-enum Short {
+enum ShortChunks {
     #[default]
     None,
     /// Mostly there is one: a small body, or the end of a long one.
@@ -31,7 +31,7 @@ enum Short {
     Many(BytesMut),
 }
 
-impl Gathered {
+impl CoalescedChunks {
     /// One more.
     pub(super) fn push(&mut self, piece: Bytes) {
         self.bytes += piece.len();
@@ -41,16 +41,16 @@ impl Gathered {
             return;
         }
         self.short = match std::mem::take(&mut self.short) {
-            Short::None => Short::One(piece),
-            Short::One(first) => {
+            ShortChunks::None => ShortChunks::One(piece),
+            ShortChunks::One(first) => {
                 let mut many = BytesMut::with_capacity(LONG.max(first.len() + piece.len()));
                 many.extend_from_slice(&first);
                 many.extend_from_slice(&piece);
-                Short::Many(many)
+                ShortChunks::Many(many)
             }
-            Short::Many(mut many) => {
+            ShortChunks::Many(mut many) => {
                 many.extend_from_slice(&piece);
-                Short::Many(many)
+                ShortChunks::Many(many)
             }
         };
     }
@@ -68,9 +68,9 @@ impl Gathered {
 
     fn seal(&mut self) {
         match std::mem::take(&mut self.short) {
-            Short::None => {}
-            Short::One(piece) => self.pieces.push(piece),
-            Short::Many(many) => self.pieces.push(many.freeze()),
+            ShortChunks::None => {}
+            ShortChunks::One(piece) => self.pieces.push(piece),
+            ShortChunks::Many(many) => self.pieces.push(many.freeze()),
         }
     }
 }
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     fn gathered(pieces: impl IntoIterator<Item = Bytes>) -> Vec<Bytes> {
-        let mut gathered = Gathered::default();
+        let mut gathered = CoalescedChunks::default();
         pieces.into_iter().for_each(|piece| gathered.push(piece));
         gathered.into_pieces()
     }
@@ -114,7 +114,7 @@ mod tests {
             let pieces: Vec<Bytes> = lengths.iter().map(|length| {
                 (0..*length).map(|_| { next = next.wrapping_add(7); next }).collect()
             }).collect();
-            let mut all = Gathered::default();
+            let mut all = CoalescedChunks::default();
             pieces.iter().for_each(|piece| all.push(piece.clone()));
             prop_assert_eq!(all.bytes(), lengths.iter().sum::<usize>());
             let came = all.into_pieces();

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use haul_plan::serving::{
-    Conditions, Current, Outcome, RangeLimits, Selection, for_one, repr_digest, select,
+    ConditionOutcome, CurrentRepresentation, RangeLimits, RangeSelection, RequestConditions,
+    for_one, repr_digest, select,
 };
 use http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY,
@@ -14,25 +15,25 @@ use http::header::{
 };
 use http::{Method, Response, StatusCode};
 
-use super::Server;
-use super::answer::{Answer, bare, plain};
+use super::FileServer;
+use super::answer::{ServeResponse, bare, plain};
 use super::multipart;
-use super::roads::Roads;
-use crate::Key;
-use crate::body::Body;
-use crate::conn::Line;
-use crate::store::{Meta, Object};
+use super::roads::RangeResponses;
+use crate::ObjectKey;
+use crate::body::ServeBody;
+use crate::conn::ConnectionState;
+use crate::store::{FileMetadata, OpenObject};
 
 /// RFC 9530.
 const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
 
 /// What of a request matters to a file.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct FileRequest<'a> {
     /// GET or HEAD.
     pub(crate) method: &'a Method,
     /// The file's key.
-    pub(crate) key: &'a Key,
+    pub(crate) key: &'a ObjectKey,
     /// All fields.
     pub(crate) headers: &'a HeaderMap,
     /// Whether not everybody would get it.
@@ -40,20 +41,24 @@ pub(crate) struct Asked<'a> {
 }
 
 /// Answers with a file.
-pub(crate) fn answer(line: &Line, asked: Asked<'_>, object: &Arc<Object>) -> Answer {
+pub(crate) fn answer(
+    line: &ConnectionState,
+    asked: FileRequest<'_>,
+    object: &Arc<OpenObject>,
+) -> ServeResponse {
     let (server, meta) = (&*line.server, object.meta());
     let current = current(meta);
-    let conditions = Conditions::parse(asked.headers);
+    let conditions = RequestConditions::parse(asked.headers);
     match conditions.for_read(current) {
-        Outcome::Proceed => {}
-        Outcome::NotModified => {
+        ConditionOutcome::Proceed => {}
+        ConditionOutcome::NotModified => {
             let mut answer = bare(StatusCode::NOT_MODIFIED);
             describe(server, asked, meta, answer.headers_mut());
             // RFC 9110 15.4.5: nothing about a body that is not there.
             answer.headers_mut().remove(CONTENT_TYPE);
             return answer;
         }
-        Outcome::Failed => {
+        ConditionOutcome::Failed => {
             return plain(StatusCode::PRECONDITION_FAILED, "a condition does not hold");
         }
     }
@@ -62,28 +67,30 @@ pub(crate) fn answer(line: &Line, asked: Asked<'_>, object: &Arc<Object>) -> Ans
         && conditions.range_applies(current, SystemTime::now());
     let selection = match is_range {
         true => select(asked.headers, meta.len, &RangeLimits::default()),
-        false => Selection::Whole,
+        false => RangeSelection::Whole,
     };
     let mut answer = match selection {
-        Selection::Unsatisfiable => return unsatisfiable(meta.len),
-        Selection::Whole if asked.method == Method::HEAD => {
-            let mut answer = Response::new(Body::Empty);
+        RangeSelection::Unsatisfiable => return unsatisfiable(meta.len),
+        RangeSelection::Whole if asked.method == Method::HEAD => {
+            let mut answer = Response::new(ServeBody::Empty);
             answer.headers_mut().insert(CONTENT_LENGTH, meta.len.into());
             answer
         }
-        Selection::Whole => Response::new(Roads::new(line, object, meta.len).whole(0..meta.len)),
-        Selection::One(range) => {
+        RangeSelection::Whole => {
+            Response::new(RangeResponses::new(line, object, meta.len).whole(0..meta.len))
+        }
+        RangeSelection::One(range) => {
             let total = range.end - range.start;
             let field = content_range(&range, meta.len);
-            let mut answer = Response::new(Roads::new(line, object, total).whole(range));
+            let mut answer = Response::new(RangeResponses::new(line, object, total).whole(range));
             *answer.status_mut() = StatusCode::PARTIAL_CONTENT;
             answer.headers_mut().insert(CONTENT_RANGE, field);
             answer
         }
-        Selection::Many(ranges) => {
+        RangeSelection::Many(ranges) => {
             let total = ranges.iter().map(|range| range.end - range.start).sum();
-            let mut roads = Roads::new(line, object, total);
-            let parts = multipart::Parts::new(media_type(asked.key), meta.len);
+            let mut roads = RangeResponses::new(line, object, total);
+            let parts = multipart::MultipartRanges::new(media_type(asked.key), meta.len);
             let kind = parts.media_type();
             let body = parts.body(&ranges, |range| roads.piece(range));
             let mut answer = Response::new(body);
@@ -98,15 +105,20 @@ pub(crate) fn answer(line: &Line, asked: Asked<'_>, object: &Arc<Object>) -> Ans
 }
 
 /// What conditions are held against.
-pub(crate) fn current(meta: &Meta) -> Current<'_> {
-    Current {
+pub(crate) fn current(meta: &FileMetadata) -> CurrentRepresentation<'_> {
+    CurrentRepresentation {
         etag: Some(&meta.tag),
         modified: Some(meta.modified),
     }
 }
 
 /// The fields that say which version of what it is.
-fn describe(server: &Server, asked: Asked<'_>, meta: &Meta, headers: &mut HeaderMap) {
+fn describe(
+    server: &FileServer,
+    asked: FileRequest<'_>,
+    meta: &FileMetadata,
+    headers: &mut HeaderMap,
+) {
     headers.insert(CONTENT_TYPE, media_type(asked.key));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
@@ -136,7 +148,7 @@ fn is_active(kind: &HeaderValue) -> bool {
 }
 
 /// The fields that tell versions apart.
-pub(crate) fn version(meta: &Meta, headers: &mut HeaderMap) {
+pub(crate) fn version(meta: &FileMetadata, headers: &mut HeaderMap) {
     if let Ok(tag) = HeaderValue::try_from(meta.tag.to_string()) {
         headers.insert(ETAG, tag);
     }
@@ -153,7 +165,7 @@ pub(crate) fn version(meta: &Meta, headers: &mut HeaderMap) {
 }
 
 /// By the name's ending. Text is taken for UTF-8, as nearly all is.
-pub(crate) fn media_type(key: &Key) -> HeaderValue {
+pub(crate) fn media_type(key: &ObjectKey) -> HeaderValue {
     let name = key.split_ref().map_or(&[][..], |(_, name)| name);
     let ending = name
         .rsplit(|byte| *byte == b'.')
@@ -174,7 +186,7 @@ pub(crate) fn media_type(key: &Key) -> HeaderValue {
     })
 }
 
-fn unsatisfiable(len: u64) -> Answer {
+fn unsatisfiable(len: u64) -> ServeResponse {
     let mut answer = plain(
         StatusCode::RANGE_NOT_SATISFIABLE,
         format!("the file has {len} bytes"),
@@ -196,14 +208,15 @@ mod tests {
 
     #[test]
     fn what_runs_in_browsers_is_known() {
-        let active = |name: &str| is_active(&media_type(&Key::parse(name).expect("a key").key));
+        let active =
+            |name: &str| is_active(&media_type(&ObjectKey::parse(name).expect("a key").key));
         assert!(active("/x.html") && active("/x.svg") && active("/x.xml") && active("/x.xhtml"));
         assert!(!active("/x.png") && !active("/x.txt") && !active("/x.pdf") && !active("/x"));
     }
 
     #[test]
     fn types_go_by_the_ends_of_names() {
-        let kind = |path: &str| media_type(&Key::parse(path).expect("a key").key);
+        let kind = |path: &str| media_type(&ObjectKey::parse(path).expect("a key").key);
         assert_eq!(kind("/a/b.TXT"), "text/plain; charset=utf-8");
         assert_eq!(kind("/a.b/c"), "application/octet-stream");
         assert_eq!(kind("/png"), "application/octet-stream");

@@ -9,11 +9,11 @@ use bytes::Bytes;
 use futures_util::Stream;
 use hyper::body::{Body as _, Incoming};
 
-use crate::conn::Line;
+use crate::conn::ConnectionState;
 
 /// Why a body is not whole.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum InboundError {
+pub(crate) enum RequestBodyError {
     /// What HTTP says.
     #[error(transparent)]
     Http(#[from] hyper::Error),
@@ -27,9 +27,9 @@ pub(crate) enum InboundError {
 
 /// The body of one request.
 #[derive(Debug)]
-pub(crate) struct Inbound {
+pub(crate) struct RequestBody {
     body: Incoming,
-    line: Arc<Line>,
+    line: Arc<ConnectionState>,
     /// Whether it was asked for: until then its peer may be waiting for a word (100-continue).
     has_begun: bool,
     /// Bytes that came.
@@ -40,9 +40,13 @@ pub(crate) struct Inbound {
     declared: Option<u64>,
 }
 
-impl Inbound {
+impl RequestBody {
     /// A body that nobody has asked for yet.
-    pub(crate) fn new(body: Incoming, line: &Arc<Line>, counted: Option<Arc<AtomicU64>>) -> Self {
+    pub(crate) fn new(
+        body: Incoming,
+        line: &Arc<ConnectionState>,
+        counted: Option<Arc<AtomicU64>>,
+    ) -> Self {
         Self {
             declared: body.size_hint().exact(),
             body,
@@ -70,8 +74,8 @@ impl Inbound {
     }
 }
 
-impl Stream for Inbound {
-    type Item = Result<Bytes, InboundError>;
+impl Stream for RequestBody {
+    type Item = Result<Bytes, RequestBodyError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
@@ -81,7 +85,7 @@ impl Stream for Inbound {
             this.line.patience().body_begun(now);
         }
         if this.line.is_tired() {
-            return Poll::Ready(Some(Err(InboundError::Slow)));
+            return Poll::Ready(Some(Err(RequestBodyError::Slow)));
         }
         loop {
             let frame = ready!(Pin::new(&mut this.body).poll_frame(cx)).transpose()?;
@@ -89,7 +93,7 @@ impl Stream for Inbound {
                 this.line.body_came();
             }
             let Some(frame) = frame else {
-                return Poll::Ready((!this.is_whole()).then_some(Err(InboundError::Short)));
+                return Poll::Ready((!this.is_whole()).then_some(Err(RequestBodyError::Short)));
             };
             // Trailers say nothing that is wanted.
             if let Ok(bytes) = frame.into_data() {
@@ -104,7 +108,7 @@ impl Stream for Inbound {
     }
 }
 
-impl Drop for Inbound {
+impl Drop for RequestBody {
     fn drop(&mut self) {
         if !self.body.is_end_stream() {
             self.line.leaves_unread();

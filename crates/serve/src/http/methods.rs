@@ -2,41 +2,46 @@
 
 use std::sync::Arc;
 
-use haul_plan::serving::Conditions;
+use haul_plan::serving::RequestConditions;
 use http::header::{ALLOW, CONTENT_TYPE, HOST, HeaderValue, LOCATION};
 use http::{Method, StatusCode, request};
 
-use super::answer::{self, Answer, Instead, bare, not_allowed, of_store, plain};
-use super::inbound::Inbound;
-use super::reply::Reply;
-use super::service::{Asked, Service};
+use super::answer::{self, ErrorResponse, ServeResponse, bare, not_allowed, of_store, plain};
+use super::inbound::RequestBody;
+use super::reply::ResponseFuture;
+use super::service::{ConnectionService, ParsedRequest};
 use super::{folder, form, get, put};
-use crate::access::{Admitted, Grant, Right, is_cross_site};
-use crate::conn::Line;
+use crate::access::{AccessRight, CrossSiteWrite, Permissions, is_cross_site};
+use crate::conn::ConnectionState;
 use crate::page::ListQuery;
-use crate::store::{Meta, Now, Object, StoreError};
-use crate::{Key, Named};
+use crate::store::{CachedLookup, FileMetadata, OpenObject, StoreError};
+use crate::{ObjectKey, RequestPath};
 
-impl Service {
+impl ConnectionService {
     /// Does what was asked for by somebody who may.
-    pub(super) fn answer(&self, asked: Asked, body: Inbound, grant: Grant) -> Reply {
+    pub(super) fn answer(
+        &self,
+        asked: ParsedRequest,
+        body: RequestBody,
+        grant: Permissions,
+    ) -> ResponseFuture {
         let is_writable = self.server().store.options().writable;
         let method = &asked.head.method;
         match *method {
             Method::GET | Method::HEAD => self.get(asked, &grant),
-            Method::OPTIONS => Reply::Now(self.options(&asked)),
+            Method::OPTIONS => ResponseFuture::Now(self.options(&asked)),
             Method::PUT | Method::DELETE | Method::POST if is_writable => {
                 match self.is_ours(&asked, &grant) {
                     Ok(()) => self.change(asked, body, grant),
-                    Err(answer) => Reply::Now(*answer),
+                    Err(answer) => ResponseFuture::Now(*answer),
                 }
             }
-            _ => Reply::Now(not_allowed(method, is_writable)),
+            _ => ResponseFuture::Now(not_allowed(method, is_writable)),
         }
     }
 
     /// Whether a change was asked for by our own page, or by no page, or by one that may.
-    fn is_ours(&self, asked: &Asked, grant: &Grant) -> Result<(), Instead> {
+    fn is_ours(&self, asked: &ParsedRequest, grant: &Permissions) -> Result<(), ErrorResponse> {
         let head = &asked.head;
         let host = head.headers.get(HOST).and_then(|host| host.to_str().ok());
         let host = host
@@ -46,22 +51,27 @@ impl Service {
         if !is_cross_site(&head.headers, host, self.line.is_tls) {
             return Ok(());
         }
-        let admitted = cors.map_or(Admitted::Never, |cors| {
+        let admitted = cors.map_or(CrossSiteWrite::Never, |cors| {
             cors.admits(&head.headers, &head.method, grant)
         });
         let why = match admitted {
-            Admitted::Yes => return Ok(()),
-            Admitted::WithCredentials => {
+            CrossSiteWrite::Yes => return Ok(()),
+            CrossSiteWrite::WithCredentials => {
                 "pages of other sites may write with a login only if --cors names them and --cors-credentials is given, \
                  since browsers add logins by themselves: a token needs no leave"
             }
-            Admitted::Never => "pages of other sites may change nothing here",
+            CrossSiteWrite::Never => "pages of other sites may change nothing here",
         };
         Err(plain(StatusCode::FORBIDDEN, why).into())
     }
 
-    fn change(&self, asked: Asked, body: Inbound, grant: Grant) -> Reply {
-        let Asked { head, named } = asked;
+    fn change(
+        &self,
+        asked: ParsedRequest,
+        body: RequestBody,
+        grant: Permissions,
+    ) -> ResponseFuture {
+        let ParsedRequest { head, named } = asked;
         match head.method {
             Method::PUT => self.put(&head, named, body),
             Method::DELETE => self.delete(&head, named),
@@ -69,16 +79,18 @@ impl Service {
         }
     }
 
-    fn get(&self, asked: Asked, grant: &Grant) -> Reply {
+    fn get(&self, asked: ParsedRequest, grant: &Permissions) -> ResponseFuture {
         if asked.named.is_folder {
             return self.list(&asked, grant);
         }
         let (store, is_personal) = (&self.server().store, grant.is_personal());
         match store.read_now(&asked.named.key) {
-            Now::Done(found) => Reply::Now(self.found(&asked, is_personal, found)),
-            Now::Wait => {
+            CachedLookup::Done(found) => {
+                ResponseFuture::Now(self.found(&asked, is_personal, found))
+            }
+            CachedLookup::Wait => {
                 let (service, store) = (self.clone(), Arc::clone(store));
-                Reply::later(async move {
+                ResponseFuture::later(async move {
                     let key = asked.named.key.clone();
                     let found = service.server().disk.run(move || store.read(&key)).await;
                     service.found(&asked, is_personal, found)
@@ -90,12 +102,12 @@ impl Service {
     /// Answers with what a key led to.
     fn found(
         &self,
-        asked: &Asked,
+        asked: &ParsedRequest,
         is_personal: bool,
-        found: Result<Arc<Object>, StoreError>,
-    ) -> Answer {
+        found: Result<Arc<OpenObject>, StoreError>,
+    ) -> ServeResponse {
         let key = &asked.named.key;
-        let file = get::Asked {
+        let file = get::FileRequest {
             method: &asked.head.method,
             key,
             headers: &asked.head.headers,
@@ -110,10 +122,10 @@ impl Service {
         }
     }
 
-    fn list(&self, asked: &Asked, grant: &Grant) -> Reply {
+    fn list(&self, asked: &ParsedRequest, grant: &Permissions) -> ResponseFuture {
         let (head, key) = (&asked.head, &asked.named.key);
         if !grant.may_list(key) {
-            return Reply::Now(plain(
+            return ResponseFuture::Now(plain(
                 StatusCode::FORBIDDEN,
                 "that folder may not be listed",
             ));
@@ -121,39 +133,47 @@ impl Service {
         let query = crate::access::without_signature(head.uri.query().unwrap_or_default());
         let query = match ListQuery::parse(&query) {
             Ok(query) => query,
-            Err(error) => return Reply::Now(plain(StatusCode::BAD_REQUEST, error.to_string())),
+            Err(error) => {
+                return ResponseFuture::Now(plain(StatusCode::BAD_REQUEST, error.to_string()));
+            }
         };
         let is_writable = self.server().store.options().writable;
-        Reply::later(folder::answer(
+        ResponseFuture::later(folder::answer(
             Arc::clone(&self.line),
-            folder::Asked {
+            folder::FolderRequest {
                 method: head.method.clone(),
                 key: key.clone(),
                 format: folder::format(&query, &head.headers),
                 query,
-                may_write: is_writable && grant.may(Right::Write, key),
+                may_write: is_writable && grant.may(AccessRight::Write, key),
                 user: grant.user.as_deref().map(str::to_owned),
             },
         ))
     }
 
-    fn put(&self, head: &request::Parts, named: Named, body: Inbound) -> Reply {
+    fn put(&self, head: &request::Parts, named: RequestPath, body: RequestBody) -> ResponseFuture {
         if named.is_folder {
             let text =
                 "a file's path does not end in a slash; folders are made with the files in them";
-            return Reply::Now(plain(StatusCode::BAD_REQUEST, text));
+            return ResponseFuture::Now(plain(StatusCode::BAD_REQUEST, text));
         }
-        match put::Asked::new(&self.line, named.key, &head.headers) {
-            Ok(asked) => Reply::later(put::answer(Arc::clone(&self.line), asked, body)),
-            Err(answer) => Reply::Now(*answer),
+        match put::UploadRequest::new(&self.line, named.key, &head.headers) {
+            Ok(asked) => ResponseFuture::later(put::answer(Arc::clone(&self.line), asked, body)),
+            Err(answer) => ResponseFuture::Now(*answer),
         }
     }
 
-    fn post(&self, head: &request::Parts, named: Named, body: Inbound, grant: Grant) -> Reply {
+    fn post(
+        &self,
+        head: &request::Parts,
+        named: RequestPath,
+        body: RequestBody,
+        grant: Permissions,
+    ) -> ResponseFuture {
         if !named.is_folder {
             let text =
                 "a form is sent to a folder, whose path ends in a slash; a file is sent by PUT";
-            return Reply::Now(answer::only(text, answer::FILE));
+            return ResponseFuture::Now(answer::only(text, answer::FILE));
         }
         let kind = head
             .headers
@@ -161,37 +181,37 @@ impl Service {
             .and_then(|kind| kind.to_str().ok());
         let kind = kind.unwrap_or_default().to_owned();
         let query = head.uri.query().unwrap_or_default();
-        let asked = form::Asked {
+        let asked = form::FormRequest {
             folder: named.key,
             kind,
             replaces: query.split('&').any(|pair| pair == "replace=yes"),
         };
-        Reply::later(form::answer(Arc::clone(&self.line), asked, body, grant))
+        ResponseFuture::later(form::answer(Arc::clone(&self.line), asked, body, grant))
     }
 
-    fn delete(&self, head: &request::Parts, named: Named) -> Reply {
+    fn delete(&self, head: &request::Parts, named: RequestPath) -> ResponseFuture {
         if named.key.is_root() {
             let text = "this is the folder that is served itself: what is in it can be deleted, and it cannot";
-            return Reply::Now(plain(StatusCode::FORBIDDEN, text));
+            return ResponseFuture::Now(plain(StatusCode::FORBIDDEN, text));
         }
-        let conditions = Conditions::parse(&head.headers);
+        let conditions = RequestConditions::parse(&head.headers);
         let line = Arc::clone(&self.line);
         if conditions.is_empty()
-            && let Now::Done(deleted) = line.server.store.delete_now(&named)
+            && let CachedLookup::Done(deleted) = line.server.store.delete_now(&named)
         {
-            return Reply::Now(gone(&line, deleted, &named));
+            return ResponseFuture::Now(gone(&line, deleted, &named));
         }
-        Reply::later(async move {
+        ResponseFuture::later(async move {
             let (store, its) = (Arc::clone(&line.server.store), named.clone());
             let deleted = line.server.disk.write(move || {
-                let check = |meta: Option<&Meta>| put::holds(&conditions, meta);
+                let check = |meta: Option<&FileMetadata>| put::holds(&conditions, meta);
                 store.delete(&its, (!conditions.is_empty()).then_some(&check))
             });
             gone(&line, deleted.await, &named)
         })
     }
 
-    fn options(&self, asked: &Asked) -> Answer {
+    fn options(&self, asked: &ParsedRequest) -> ServeResponse {
         let mut answer = bare(StatusCode::NO_CONTENT);
         let allow = answer::allow(self.server().store.options().writable);
         answer.headers_mut().insert(ALLOW, allow);
@@ -204,7 +224,11 @@ impl Service {
 }
 
 /// What is said of a deletion.
-fn gone(line: &Line, deleted: Result<(), StoreError>, named: &Named) -> Answer {
+fn gone(
+    line: &ConnectionState,
+    deleted: Result<(), StoreError>,
+    named: &RequestPath,
+) -> ServeResponse {
     match deleted {
         Ok(()) => bare(StatusCode::NO_CONTENT),
         Err(StoreError::Conflict) if named.is_folder => {
@@ -216,7 +240,7 @@ fn gone(line: &Line, deleted: Result<(), StoreError>, named: &Named) -> Answer {
 }
 
 /// A folder's path ends in a slash: links in its page are relative to that.
-fn to_folder(head: &request::Parts, key: &Key) -> Answer {
+fn to_folder(head: &request::Parts, key: &ObjectKey) -> ServeResponse {
     let query = head
         .uri
         .query()

@@ -1,6 +1,6 @@
 //! What requests mean, and what is answered.
 //!
-//! [`Service`] is what hyper calls for each request of a connection. It finds out who asks and whether they may, and hands over to `methods`,
+//! [`ConnectionService`] is what hyper calls for each request of a connection. It finds out who asks and whether they may, and hands over to `methods`,
 //! which ask `get` for files (with `multipart` for several ranges and `roads` for their bytes), `folder` for listings, `put` and `form` for what comes
 //! in (an `inbound` body). What is no file is in `answer`; a `reply` is an answer, now or later.
 
@@ -18,5 +18,5 @@ mod roads;
 mod server;
 mod service;
 
-pub use server::{Server, ServerOptions};
-pub(crate) use service::Service;
+pub use server::{FileServer, FileServerOptions};
+pub(crate) use service::ConnectionService;

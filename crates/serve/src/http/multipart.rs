@@ -4,11 +4,11 @@ use std::ops::Range;
 
 use http::HeaderValue;
 
-use crate::body::{Body, Piece};
+use crate::body::{BodyChunk, ServeBody};
 
 /// The parts of one answer.
 #[derive(Debug)]
-pub(crate) struct Parts {
+pub(crate) struct MultipartRanges {
     /// What stands between them: random, so that no file holds it but by chance.
     boundary: String,
     /// Of the file.
@@ -17,7 +17,7 @@ pub(crate) struct Parts {
     len: u64,
 }
 
-impl Parts {
+impl MultipartRanges {
     /// Parts of a file of some type and length.
     pub(crate) fn new(kind: HeaderValue, len: u64) -> Self {
         Self {
@@ -38,17 +38,17 @@ impl Parts {
     pub(crate) fn body(
         &self,
         ranges: &[Range<u64>],
-        mut piece: impl FnMut(Range<u64>) -> Piece,
-    ) -> Body {
+        mut piece: impl FnMut(Range<u64>) -> BodyChunk,
+    ) -> ServeBody {
         let mut pieces = Vec::with_capacity(ranges.len() * 2 + 1);
         for (index, range) in ranges.iter().enumerate() {
-            pieces.push(Piece::Bytes(self.head(index, range).into()));
+            pieces.push(BodyChunk::Bytes(self.head(index, range).into()));
             pieces.push(piece(range.clone()));
         }
-        pieces.push(Piece::Bytes(
+        pieces.push(BodyChunk::Bytes(
             format!("\r\n--{}--\r\n", self.boundary).into(),
         ));
-        Body::pieces(pieces)
+        ServeBody::pieces(pieces)
     }
 
     fn head(&self, index: usize, range: &Range<u64>) -> String {

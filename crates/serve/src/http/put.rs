@@ -12,21 +12,21 @@ mod intake;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use haul_plan::serving::{Conditions, Outcome};
+use haul_plan::serving::{ConditionOutcome, RequestConditions};
 use http::StatusCode;
 
-use super::answer::{Answer, bare, of_store, plain};
+use super::answer::{ServeResponse, bare, of_store, plain};
 use super::get::{current, version};
-use super::inbound::Inbound;
-use crate::Key;
-use crate::conn::Line;
+use super::inbound::RequestBody;
+use crate::ObjectKey;
+use crate::conn::ConnectionState;
 use crate::observe::BodyRefusal;
-use crate::page::Size;
-use crate::store::{Meta, Now, Put, StoreError, Upload};
-pub(crate) use asked::Asked;
-use held::Held;
-use intake::Intake;
-pub(crate) use intake::Source;
+use crate::page::DisplaySize;
+use crate::store::{CachedLookup, CommittedUpload, FileMetadata, StoreError, Upload};
+pub(crate) use asked::UploadRequest;
+use held::UploadGuard;
+use intake::UploadBody;
+pub(crate) use intake::UploadSource;
 
 /// Bytes up to which an upload is gathered before anything is done on the disk.
 const SMALL: usize = 64 << 10;
@@ -36,7 +36,7 @@ const LOAD: usize = 512 << 10;
 
 /// Why an upload came to nothing.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum PutError {
+pub(crate) enum UploadError {
     /// The store's reason.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -48,7 +48,7 @@ pub(crate) enum PutError {
     TooLong,
 }
 
-impl PutError {
+impl UploadError {
     /// Of a body whose head says how long it is.
     fn of_length(self, length: Option<u64>) -> Self {
         match self {
@@ -62,7 +62,11 @@ impl PutError {
 }
 
 /// Puts a request's body.
-pub(crate) async fn answer(line: Arc<Line>, asked: Asked, body: Inbound) -> Answer {
+pub(crate) async fn answer(
+    line: Arc<ConnectionState>,
+    asked: UploadRequest,
+    body: RequestBody,
+) -> ServeResponse {
     let (key, most, length) = (asked.key.clone(), asked.most, asked.length);
     match put(&line, asked, body).await {
         Ok(put) => done(&put),
@@ -71,10 +75,15 @@ pub(crate) async fn answer(line: Arc<Line>, asked: Asked, body: Inbound) -> Answ
 }
 
 /// The answer to an upload that came to nothing; also counts it.
-pub(crate) fn failed(line: &Line, error: &PutError, key: &Key, most: u64) -> Answer {
+pub(crate) fn failed(
+    line: &ConnectionState,
+    error: &UploadError,
+    key: &ObjectKey,
+    most: u64,
+) -> ServeResponse {
     let metrics = &line.server.options.metrics;
     match error {
-        PutError::Store(error) => {
+        UploadError::Store(error) => {
             match error {
                 StoreError::OverQuota { .. } => metrics.refused_body(BodyRefusal::Quota),
                 StoreError::NoSpace => metrics.refused_body(BodyRefusal::DiskFull),
@@ -94,13 +103,13 @@ pub(crate) fn failed(line: &Line, error: &PutError, key: &Key, most: u64) -> Ans
                 error => of_store(&line.server, error, key),
             }
         }
-        PutError::TooLong => {
+        UploadError::TooLong => {
             metrics.refused_body(BodyRefusal::TooLarge);
             too_long(most)
         }
         // What is wrong with it is that the rest did not come.
-        PutError::Broken(_) if line.is_tired() => too_slow(),
-        PutError::Broken(error) => {
+        UploadError::Broken(_) if line.is_tired() => too_slow(),
+        UploadError::Broken(error) => {
             metrics.refused_body(BodyRefusal::Short);
             tracing::debug!(%key, %error, "an upload broke off");
             plain(
@@ -111,7 +120,7 @@ pub(crate) fn failed(line: &Line, error: &PutError, key: &Key, most: u64) -> Ans
     }
 }
 
-fn done(put: &Put) -> Answer {
+fn done(put: &CommittedUpload) -> ServeResponse {
     let status = if put.replaced {
         StatusCode::NO_CONTENT
     } else {
@@ -123,12 +132,12 @@ fn done(put: &Put) -> Answer {
 }
 
 /// A body that was given up.
-pub(crate) fn too_slow() -> Answer {
+pub(crate) fn too_slow() -> ServeResponse {
     let text = "the body came too slowly, or not at all: the server has waited for long enough";
     plain(StatusCode::REQUEST_TIMEOUT, text)
 }
 
-fn too_long(most: u64) -> Answer {
+fn too_long(most: u64) -> ServeResponse {
     plain(
         StatusCode::PAYLOAD_TOO_LARGE,
         format!("this server takes bodies of up to {most} bytes (--max-body)"),
@@ -138,11 +147,11 @@ fn too_long(most: u64) -> Answer {
 /// What the quota leaves and what was wanted, as people read sizes; where that makes both look alike, to the byte.
 fn over_quota(room: u64, needed: Option<u64>) -> String {
     let [left, wanted] =
-        [Some(room), needed].map(|bytes| bytes.map(|bytes| Size(bytes).to_string()));
+        [Some(room), needed].map(|bytes| bytes.map(|bytes| DisplaySize(bytes).to_string()));
     let is_close = left == wanted;
     let shown = |bytes: u64| match is_close {
         true => format!("{bytes} bytes"),
-        false => Size(bytes).to_string(),
+        false => DisplaySize(bytes).to_string(),
     };
     let wanted = needed.map_or_else(
         || "this one has more".to_owned(),
@@ -159,31 +168,31 @@ fn over_quota(room: u64, needed: Option<u64>) -> String {
 }
 
 /// Whether conditions hold for what is there.
-pub(crate) fn holds(conditions: &Conditions, meta: Option<&Meta>) -> bool {
-    conditions.for_write(meta.map(current)) == Outcome::Proceed
+pub(crate) fn holds(conditions: &RequestConditions, meta: Option<&FileMetadata>) -> bool {
+    conditions.for_write(meta.map(current)) == ConditionOutcome::Proceed
 }
 
 /// Puts what a source gives.
 pub(crate) async fn put(
-    line: &Arc<Line>,
-    asked: Asked,
-    source: impl Source,
-) -> Result<Put, PutError> {
+    line: &Arc<ConnectionState>,
+    asked: UploadRequest,
+    source: impl UploadSource,
+) -> Result<CommittedUpload, UploadError> {
     let (store, disk) = (Arc::clone(&line.server.store), &line.server.disk);
     let _upload = line.server.options.metrics.upload();
     asked.look(line).await?;
-    let Asked {
+    let UploadRequest {
         key,
         conditions,
         digests,
         most,
         ..
     } = asked;
-    let mut intake = Intake::new(source, most);
+    let mut intake = UploadBody::new(source, most);
     let mut load = intake.load(SMALL).await?;
     let mut held = match store.put_now(&key, &digests) {
-        Now::Done(upload) => Held::new(upload?, disk),
-        Now::Wait if intake.is_over => {
+        CachedLookup::Done(upload) => UploadGuard::new(upload?, disk),
+        CachedLookup::Wait if intake.is_over => {
             let all = move || {
                 let mut upload = store.put(&key, digests)?;
                 upload.take(&load)?;
@@ -193,9 +202,9 @@ pub(crate) async fn put(
             let _pause = line.pause();
             return Ok(disk.write(all).await?);
         }
-        Now::Wait => {
+        CachedLookup::Wait => {
             let _pause = line.pause();
-            Held::new(disk.write(move || store.put(&key, digests)).await?, disk)
+            UploadGuard::new(disk.write(move || store.put(&key, digests)).await?, disk)
         }
     };
     loop {
@@ -228,11 +237,11 @@ pub(crate) async fn put(
 
 /// Writes what is left and commits.
 async fn end(
-    line: &Arc<Line>,
-    mut held: Held,
+    line: &Arc<ConnectionState>,
+    mut held: UploadGuard,
     mut load: Vec<Bytes>,
-    conditions: Conditions,
-) -> Result<Put, PutError> {
+    conditions: RequestConditions,
+) -> Result<CommittedUpload, UploadError> {
     let end = move || {
         held.upload().write(&mut load)?;
         commit(held.give(), &conditions)
@@ -241,7 +250,7 @@ async fn end(
     Ok(line.server.disk.write(end).await?)
 }
 
-fn commit(upload: Upload, conditions: &Conditions) -> Result<Put, StoreError> {
+fn commit(upload: Upload, conditions: &RequestConditions) -> Result<CommittedUpload, StoreError> {
     match conditions.is_empty() {
         true => upload.commit(None),
         false => upload.commit(Some(&|meta| holds(conditions, meta))),

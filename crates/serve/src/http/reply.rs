@@ -9,28 +9,28 @@ use std::task::{Context, Poll};
 
 use http::Response;
 
-use super::answer::Answer;
-use crate::conn::Watched;
+use super::answer::ServeResponse;
+use crate::conn::TrackedBody;
 
 /// An answer, now or later.
-pub(super) enum Reply {
+pub(super) enum ResponseFuture {
     /// It is there.
-    Now(Answer),
+    Now(ServeResponse),
     /// It takes something that may wait.
-    Later(Later<Answer>),
+    Later(BoxedResponse<ServeResponse>),
 }
 
 /// Something that may wait.
-pub(super) type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+pub(super) type BoxedResponse<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-impl Reply {
+impl ResponseFuture {
     /// What may wait.
-    pub(super) fn later(answer: impl Future<Output = Answer> + Send + 'static) -> Self {
+    pub(super) fn later(answer: impl Future<Output = ServeResponse> + Send + 'static) -> Self {
         Self::Later(Box::pin(answer))
     }
 
     /// Waits for it.
-    pub(super) async fn get(self) -> Answer {
+    pub(super) async fn get(self) -> ServeResponse {
         match self {
             Self::Now(answer) => answer,
             Self::Later(answer) => answer.await,
@@ -43,15 +43,15 @@ impl Reply {
     clippy::large_enum_variant,
     reason = "it is made in place, where a box would be an allocation for each small file"
 )]
-pub(crate) enum Answering {
+pub(crate) enum ResponseFutureState {
     /// It is there; taken once.
-    Now(Option<Response<Watched>>),
+    Now(Option<Response<TrackedBody>>),
     /// It takes something that may wait.
-    Later(Later<Response<Watched>>),
+    Later(BoxedResponse<Response<TrackedBody>>),
 }
 
-impl Future for Answering {
-    type Output = Result<Response<Watched>, Infallible>;
+impl Future for ResponseFutureState {
+    type Output = Result<Response<TrackedBody>, Infallible>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut *self {

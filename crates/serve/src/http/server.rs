@@ -3,50 +3,50 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use haul_plan::serving::PatienceOptions;
-use haul_service::Hosts;
+use haul_plan::serving::TimeoutOptions;
+use haul_service::ServerNames;
 use http::HeaderValue;
 
-use crate::access::{Access, Cors};
-use crate::conn::Total;
-use crate::observe::{AccessLog, Metrics};
-use crate::store::{Disk, Store};
+use crate::access::{AccessControl, CorsPolicy};
+use crate::conn::TotalRate;
+use crate::observe::{AccessLog, ServeMetrics};
+use crate::store::{DiskThreads, FileStore};
 
 /// How requests are answered.
 #[derive(Debug, Clone)]
-pub struct ServerOptions {
+pub struct FileServerOptions {
     /// Who may do what.
-    pub access: Access,
+    pub access: AccessControl,
     /// Which other sites' pages may.
-    pub cors: Option<Cors>,
+    pub cors: Option<CorsPolicy>,
     /// By which names it may be asked for over TCP without TLS; `None`: by any.
-    pub hosts: Option<Hosts>,
+    pub hosts: Option<ServerNames>,
     /// Bytes that an upload may have; `None`: what the disk has.
     pub max_body: Option<u64>,
     /// What files are sent with as Cache-Control.
     pub cache_control: Option<HeaderValue>,
     /// How long peers are waited for.
-    pub patience: PatienceOptions,
+    pub patience: TimeoutOptions,
     /// Bytes a second that one connection may have, each way.
     pub rate: Option<u64>,
     /// Bytes a second that all connections together may have, each way.
     pub total_rate: Option<u64>,
     /// What is counted.
-    pub metrics: Arc<Metrics>,
+    pub metrics: Arc<ServeMetrics>,
     /// Where each request is told.
     pub log: Option<AccessLog>,
 }
 
-impl Default for ServerOptions {
+impl Default for FileServerOptions {
     /// Everything to everybody, as fast as it goes.
     fn default() -> Self {
         Self {
-            access: Access::open(),
+            access: AccessControl::open(),
             cors: None,
             hosts: None,
             max_body: None,
             cache_control: None,
-            patience: PatienceOptions::default(),
+            patience: TimeoutOptions::default(),
             rate: None,
             total_rate: None,
             metrics: Arc::default(),
@@ -57,15 +57,15 @@ impl Default for ServerOptions {
 
 /// A store and how it is served.
 #[derive(Debug)]
-pub struct Server {
+pub struct FileServer {
     /// The files.
-    pub(crate) store: Arc<Store>,
+    pub(crate) store: Arc<FileStore>,
     /// Where waiting is allowed.
-    pub(crate) disk: Disk,
+    pub(crate) disk: DiskThreads,
     /// How requests are answered.
-    pub(crate) options: ServerOptions,
+    pub(crate) options: FileServerOptions,
     /// What all connections may have together.
-    pub(crate) totals: Totals,
+    pub(crate) totals: TotalRateLimits,
     /// How often a connection came to rest.
     rests: AtomicU64,
     /// Whether what is under way now is dropped: it was not the client that went.
@@ -74,21 +74,25 @@ pub struct Server {
 
 /// Limits of all connections, each way.
 #[derive(Debug, Default)]
-pub(crate) struct Totals {
+pub(crate) struct TotalRateLimits {
     /// Of answers.
-    pub(crate) out: Option<Arc<Total>>,
+    pub(crate) out: Option<Arc<TotalRate>>,
     /// Of requests.
-    pub(crate) inward: Option<Arc<Total>>,
+    pub(crate) inward: Option<Arc<TotalRate>>,
 }
 
-impl Server {
+impl FileServer {
     /// A server of a store.
     #[must_use]
-    pub fn new(store: Arc<Store>, disk: Disk, options: ServerOptions) -> Self {
+    pub fn new(store: Arc<FileStore>, disk: DiskThreads, options: FileServerOptions) -> Self {
         store.close_on(&disk);
-        let total = || options.total_rate.map(|rate| Arc::new(Total::new(rate)));
+        let total = || {
+            options
+                .total_rate
+                .map(|rate| Arc::new(TotalRate::new(rate)))
+        };
         Self {
-            totals: Totals {
+            totals: TotalRateLimits {
                 out: total(),
                 inward: total(),
             },
@@ -102,7 +106,7 @@ impl Server {
 
     /// The files.
     #[must_use]
-    pub fn store(&self) -> &Arc<Store> {
+    pub fn store(&self) -> &Arc<FileStore> {
         &self.store
     }
 

@@ -6,44 +6,44 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use haul_plan::serving::Follows;
+use haul_plan::serving::RequestBodyFraming;
 use http::header::ORIGIN;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version, request};
 use hyper::body::Incoming;
 
-use super::Server;
-use super::answer::{Answer, Instead, bare, misdirected, no_key, plain, refused};
-use super::inbound::Inbound;
-use super::reply::{Answering, Reply};
-use crate::access::{Ask, Judged, PendingLogin};
-use crate::conn::{Exchange, Line, Watched};
-use crate::{Key, Named};
+use super::FileServer;
+use super::answer::{ErrorResponse, ServeResponse, bare, misdirected, no_key, plain, refused};
+use super::inbound::RequestBody;
+use super::reply::{ResponseFuture, ResponseFutureState};
+use crate::access::{AccessDecision, AccessRequest, PendingLogin};
+use crate::conn::{ConnectionState, HttpExchange, TrackedBody};
+use crate::{ObjectKey, RequestPath};
 
 /// The service of one connection.
 #[derive(Debug, Clone)]
-pub(crate) struct Service {
+pub(crate) struct ConnectionService {
     /// What the connection's parts know together.
-    pub(super) line: Arc<Line>,
+    pub(super) line: Arc<ConnectionState>,
 }
 
 /// A request's head with what its path names.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct ParsedRequest {
     /// Its head.
     pub(super) head: request::Parts,
     /// What its path names.
-    pub(super) named: Named,
+    pub(super) named: RequestPath,
 }
 
-impl hyper::service::Service<Request<Incoming>> for Service {
-    type Response = Response<Watched>;
+impl hyper::service::Service<Request<Incoming>> for ConnectionService {
+    type Response = Response<TrackedBody>;
     type Error = Infallible;
-    type Future = Answering;
+    type Future = ResponseFutureState;
 
-    fn call(&self, request: Request<Incoming>) -> Answering {
+    fn call(&self, request: Request<Incoming>) -> ResponseFutureState {
         let (head, body) = request.into_parts();
-        let mut exchange = Exchange::begin(&self.line, &head);
-        let body = Inbound::new(body, &self.line, exchange.received());
+        let mut exchange = HttpExchange::begin(&self.line, &head);
+        let body = RequestBody::new(body, &self.line, exchange.received());
         if head.version < Version::HTTP_2 && !body.is_end() {
             self.line.awaits_body();
         }
@@ -52,19 +52,21 @@ impl hyper::service::Service<Request<Incoming>> for Service {
         let named = match self.named(&head, &body) {
             Ok(named) => named,
             Err(answer) => {
-                return Answering::Now(Some(exchange.answered(self.shared(*answer, origin))));
+                return ResponseFutureState::Now(Some(
+                    exchange.answered(self.shared(*answer, origin)),
+                ));
             }
         };
-        let asked = Asked { head, named };
+        let asked = ParsedRequest { head, named };
         let grant = match self.judge(&asked) {
-            Judged::Granted(grant) => grant,
-            Judged::Refused(refusal) => {
+            AccessDecision::Granted(grant) => grant,
+            AccessDecision::Refused(refusal) => {
                 let answer = self.shared(refused(&refusal), origin);
-                return Answering::Now(Some(exchange.answered(answer)));
+                return ResponseFutureState::Now(Some(exchange.answered(answer)));
             }
-            Judged::NeedsHashing(pending) => {
+            AccessDecision::NeedsHashing(pending) => {
                 let service = self.clone();
-                return Answering::Later(Box::pin(async move {
+                return ResponseFutureState::Later(Box::pin(async move {
                     let answer = service.hash(pending, asked, body, &mut exchange).await;
                     exchange.answered(service.shared(answer, origin))
                 }));
@@ -72,12 +74,12 @@ impl hyper::service::Service<Request<Incoming>> for Service {
         };
         exchange.comes_from(grant.user.as_ref());
         match self.answer(asked, body, grant) {
-            Reply::Now(answer) => {
-                Answering::Now(Some(exchange.answered(self.shared(answer, origin))))
+            ResponseFuture::Now(answer) => {
+                ResponseFutureState::Now(Some(exchange.answered(self.shared(answer, origin))))
             }
-            Reply::Later(answer) => {
+            ResponseFuture::Later(answer) => {
                 let service = self.clone();
-                Answering::Later(Box::pin(async move {
+                ResponseFutureState::Later(Box::pin(async move {
                     let answer = answer.await;
                     exchange.answered(service.shared(answer, origin))
                 }))
@@ -86,28 +88,32 @@ impl hyper::service::Service<Request<Incoming>> for Service {
     }
 }
 
-impl Service {
+impl ConnectionService {
     /// For one connection.
-    pub(crate) fn new(line: Arc<Line>) -> Self {
+    pub(crate) fn new(line: Arc<ConnectionState>) -> Self {
         Self { line }
     }
 
     /// What all connections share.
-    pub(super) fn server(&self) -> &Server {
+    pub(super) fn server(&self) -> &FileServer {
         &self.line.server
     }
 
     /// What a request is for, if it is one for us.
-    fn named(&self, head: &request::Parts, body: &Inbound) -> Result<Named, Instead> {
+    fn named(
+        &self,
+        head: &request::Parts,
+        body: &RequestBody,
+    ) -> Result<RequestPath, ErrorResponse> {
         self.is_plain(head, body)?;
         if !self.is_for_us(head) {
             return Err(misdirected().into());
         }
-        match Key::parse(head.uri.path()) {
+        match ObjectKey::parse(head.uri.path()) {
             Ok(named) => Ok(named),
             // `OPTIONS *` asks about the server.
-            Err(_) if head.method == Method::OPTIONS && head.uri.path() == "*" => Ok(Named {
-                key: Key::root(),
+            Err(_) if head.method == Method::OPTIONS && head.uri.path() == "*" => Ok(RequestPath {
+                key: ObjectKey::root(),
                 is_folder: true,
             }),
             Err(error) => Err(no_key(error).into()),
@@ -115,12 +121,14 @@ impl Service {
     }
 
     /// Whether a request is one that everybody reads the same way (RFC 9112 3.2, 6.3).
-    fn is_plain(&self, head: &request::Parts, body: &Inbound) -> Result<(), Instead> {
+    fn is_plain(&self, head: &request::Parts, body: &RequestBody) -> Result<(), ErrorResponse> {
         if head.version >= Version::HTTP_2 {
             return Ok(());
         }
-        let follows = body.len().map_or(Follows::Chunks, Follows::Length);
-        if follows == Follows::Chunks {
+        let follows = body
+            .len()
+            .map_or(RequestBodyFraming::Chunks, RequestBodyFraming::Length);
+        if follows == RequestBodyFraming::Chunks {
             // Where the next head would begin, the watch does not know.
             self.line.ends_with_answer();
         }
@@ -137,12 +145,12 @@ impl Service {
         hosts.is_none_or(|hosts| hosts.admit(&head.headers, &head.uri))
     }
 
-    fn judge(&self, asked: &Asked) -> Judged {
+    fn judge(&self, asked: &ParsedRequest) -> AccessDecision {
         self.server().options.access.judge(&self.ask(asked))
     }
 
-    fn ask<'a>(&self, asked: &'a Asked) -> Ask<'a> {
-        Ask {
+    fn ask<'a>(&self, asked: &'a ParsedRequest) -> AccessRequest<'a> {
+        AccessRequest {
             method: &asked.head.method,
             named: &asked.named,
             query: asked.head.uri.query(),
@@ -156,10 +164,10 @@ impl Service {
     async fn hash(
         &self,
         pending: PendingLogin,
-        asked: Asked,
-        body: Inbound,
-        exchange: &mut Exchange,
-    ) -> Answer {
+        asked: ParsedRequest,
+        body: RequestBody,
+        exchange: &mut HttpExchange,
+    ) -> ServeResponse {
         let ready = match pending.turn().await {
             Ok(ready) => ready,
             Err(refusal) => return refused(&refusal),
@@ -171,13 +179,13 @@ impl Service {
             .access
             .judge_again(&self.ask(&asked), &checked);
         match judged {
-            Judged::Granted(grant) => {
+            AccessDecision::Granted(grant) => {
                 exchange.comes_from(grant.user.as_ref());
                 self.answer(asked, body, grant).get().await
             }
-            Judged::Refused(refusal) => refused(&refusal),
+            AccessDecision::Refused(refusal) => refused(&refusal),
             // It has just been done.
-            Judged::NeedsHashing(_) => bare(StatusCode::INTERNAL_SERVER_ERROR),
+            AccessDecision::NeedsHashing(_) => bare(StatusCode::INTERNAL_SERVER_ERROR),
         }
     }
 
@@ -189,7 +197,7 @@ impl Service {
     }
 
     /// Adds what other sites' pages need.
-    fn shared(&self, mut answer: Answer, request: Option<HeaderMap>) -> Answer {
+    fn shared(&self, mut answer: ServeResponse, request: Option<HeaderMap>) -> ServeResponse {
         if let (Some(cors), Some(request)) = (&self.server().options.cors, request) {
             cors.answer(&request, answer.headers_mut());
         }

@@ -1,20 +1,20 @@
-//! The access log: a [`Log`] whose lines are requests, in one of the formats.
+//! The access log: a [`LineLog`] whose lines are requests, in one of the formats.
 //!
 //! Opening, closing and beginning anew are the log's, whose owner has it beside this.
 
 use std::sync::Arc;
 
-use haul_service::observe::Log;
+use haul_service::observe::LineLog;
 
-use super::{LogFormat, Record};
+use super::{AccessLogFormat, AccessRecord};
 
 /// Where requests are logged. A clone logs to the same place.
 #[derive(Debug, Clone)]
 pub struct AccessLog {
     /// Takes the lines.
-    log: Arc<Log>,
+    log: Arc<LineLog>,
     /// What they look like.
-    format: LogFormat,
+    format: AccessLogFormat,
 }
 
 impl AccessLog {
@@ -23,12 +23,12 @@ impl AccessLog {
 
     /// Requests are logged in this format there.
     #[must_use]
-    pub fn new(log: Arc<Log>, format: LogFormat) -> Self {
+    pub fn new(log: Arc<LineLog>, format: AccessLogFormat) -> Self {
         Self { log, format }
     }
 
     /// Logs a request, or drops its line and counts that. It never waits for the disk.
-    pub fn write(&self, record: &Record) {
+    pub fn write(&self, record: &AccessRecord) {
         self.log.write(|line| self.format.render(record, line));
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Both are made on the path of every request, of what [`haul_service::observe`] has for it, and cost as little as that says:
 //!
-//! - [`Metrics`] counts requests, bytes, connections and what goes wrong, each thread in lines of its own.
-//! - [`AccessLog`] renders a [`Record`] as a [`LogFormat`] into a [`Log`](haul_service::observe::Log).
+//! - [`ServeMetrics`] counts requests, bytes, connections and what goes wrong, each thread in lines of its own.
+//! - [`AccessLog`] renders a [`AccessRecord`] as a [`AccessLogFormat`] into a [`LineLog`](haul_service::observe::LineLog).
 //!
 //! Nothing here knows the store or HTTP's service.
 
@@ -13,6 +13,6 @@ mod metrics;
 mod record;
 
 pub use access_log::AccessLog;
-pub use format::{LogFormat, LogFormatError};
-pub use metrics::{BodyRefusal, Fault, Held, Metrics};
-pub use record::Record;
+pub use format::{AccessLogFormat, AccessLogFormatError};
+pub use metrics::{BodyRefusal, ConnectionFault, GaugeGuard, ServeMetrics};
+pub use record::AccessRecord;

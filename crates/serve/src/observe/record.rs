@@ -9,7 +9,7 @@ use http::{HeaderValue, Method, StatusCode, Uri, Version};
 /// One request. Its fields are what HTTP's types hold already, so that making one copies nothing: a few reference counts. What
 /// a peer sent is in it as it came; masking and escaping are the formats' affair.
 #[derive(Debug, Clone)]
-pub struct Record {
+pub struct AccessRecord {
     /// When its head was read.
     pub when: SystemTime,
     /// Who sent it; unix sockets have no address.

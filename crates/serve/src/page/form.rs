@@ -1,6 +1,6 @@
 //! The page's upload form: `multipart/form-data` (RFC 7578), streamed.
 //!
-//! [`Form`] drives, [`Splitter`] decides: bytes go in as they come, and the heads of parts and pieces of their bodies
+//! [`FormReader`] drives, [`MultipartParser`] decides: bytes go in as they come, and the heads of parts and pieces of their bodies
 //! come out. No part is held; what is held is a piece of the body, a delimiter's length of the one before, and a head under its limit. (The
 //! crate that is kept for this reads whatever is ready before it looks at any of it, and has no limit on a head.)
 //!
@@ -13,8 +13,8 @@ mod split;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
 
-use self::split::{Event, Splitter};
-use crate::{Key, KeyError};
+use self::split::{MultipartEvent, MultipartParser};
+use crate::{ObjectKey, ObjectKeyError};
 
 /// Parts of a form, files or not. A browser that sends more at once has chosen a whole tree.
 pub const MOST_PARTS: usize = 1000;
@@ -39,7 +39,7 @@ pub enum FormError {
     TooMany,
     /// A file has a name that no key can have.
     #[error("a file's name cannot be taken: {0}")]
-    Name(#[source] KeyError),
+    Name(#[source] ObjectKeyError),
     /// The body ended before the form did.
     #[error("the form is cut off")]
     CutOff,
@@ -54,19 +54,19 @@ pub enum FormError {
 /// complete when `chunk` has said `None`, and not before: any error means that what came of the current one must be thrown away. Both are
 /// cancel safe, as nothing is taken out before it is given out.
 #[derive(Debug)]
-pub struct Form<B> {
+pub struct FormReader<B> {
     /// The request's body.
     body: B,
-    splitter: Splitter,
+    splitter: MultipartParser,
     /// Where the files go.
-    folder: Key,
+    folder: ObjectKey,
     /// So far.
     parts: usize,
     /// Whether `chunk` has more of the current file.
     in_file: bool,
 }
 
-impl<B, E> Form<B>
+impl<B, E> FormReader<B>
 where
     B: Stream<Item = Result<Bytes, E>> + Unpin,
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -75,11 +75,11 @@ where
     ///
     /// # Errors
     /// When it is no form.
-    pub fn new(content_type: &str, folder: Key, body: B) -> Result<Self, FormError> {
+    pub fn new(content_type: &str, folder: ObjectKey, body: B) -> Result<Self, FormError> {
         let boundary = disposition::boundary(content_type).ok_or(FormError::NoForm)?;
         Ok(Self {
             body,
-            splitter: Splitter::new(&boundary),
+            splitter: MultipartParser::new(&boundary),
             folder,
             parts: 0,
             in_file: false,
@@ -93,11 +93,11 @@ where
     ///
     /// # Errors
     /// See [`FormError`].
-    pub async fn next_file(&mut self) -> Result<Option<Key>, FormError> {
+    pub async fn next_file(&mut self) -> Result<Option<ObjectKey>, FormError> {
         self.in_file = false;
         loop {
             match self.event().await? {
-                Event::Part(head) => {
+                MultipartEvent::Part(head) => {
                     self.parts += 1;
                     if self.parts > MOST_PARTS {
                         return Err(FormError::TooMany);
@@ -108,8 +108,8 @@ where
                         return Ok(Some(key));
                     }
                 }
-                Event::Data(_) | Event::PartEnd => {}
-                Event::End => return Ok(None),
+                MultipartEvent::Data(_) | MultipartEvent::PartEnd => {}
+                MultipartEvent::End => return Ok(None),
             }
         }
     }
@@ -123,15 +123,15 @@ where
             return Ok(None);
         }
         match self.event().await? {
-            Event::Data(bytes) => Ok(Some(bytes)),
-            Event::Part(_) | Event::PartEnd | Event::End => {
+            MultipartEvent::Data(bytes) => Ok(Some(bytes)),
+            MultipartEvent::Part(_) | MultipartEvent::PartEnd | MultipartEvent::End => {
                 self.in_file = false;
                 Ok(None)
             }
         }
     }
 
-    async fn event(&mut self) -> Result<Event, FormError> {
+    async fn event(&mut self) -> Result<MultipartEvent, FormError> {
         loop {
             if let Some(event) = self.splitter.poll()? {
                 return Ok(event);

@@ -4,7 +4,7 @@
 //! see of the rest. The policy that goes with it ([`content_security_policy`]) names both by their hashes and allows nothing else, so
 //! that even a mistake in escaping would run nothing. All links are relative, for the same proxies.
 //!
-//! Names are hostile; all that is not from this file goes through `Html`.
+//! Names are hostile; all that is not from this file goes through `HtmlEscaped`.
 
 use std::fmt::Write as _;
 use std::sync::LazyLock;
@@ -15,10 +15,10 @@ use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
 use super::pieces::pieces;
-use super::shown::{Grouped, Html, Name, Size, Utc};
-use super::{HTML_LIMIT, Listing};
+use super::shown::{DisplayName, DisplaySize, DisplayUtc, GroupedDigits, HtmlEscaped};
+use super::{FolderListing, HTML_LIMIT};
 use crate::key::escaped_name;
-use crate::store::{Begin, Cursor, Entry, Kind, PageAsk, Sort};
+use crate::store::{EntryKind, FolderEntry, ListingCursor, PageRequest, PageStart, SortKey};
 
 const STYLE: &str = include_str!("assets/style.css");
 const SCRIPT: &str = include_str!("assets/page.js");
@@ -31,7 +31,7 @@ const MOST_CRUMBS: usize = 16;
 
 /// What a page shows beside its entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PageOptions {
+pub struct ListingPageOptions {
     /// What the top of the store is called.
     pub title: String,
     /// Whether whoever looks at it may put and delete here: without it, nothing of that is on the page.
@@ -42,7 +42,7 @@ pub struct PageOptions {
     pub user: Option<String>,
 }
 
-impl Default for PageOptions {
+impl Default for ListingPageOptions {
     fn default() -> Self {
         Self {
             title: "haul".to_owned(),
@@ -54,9 +54,9 @@ impl Default for PageOptions {
 }
 
 /// What a page is made of, from its top to its end.
-enum Line {
+enum HtmlLine {
     Head,
-    Row(Entry),
+    Row(FolderEntry),
     Tail,
 }
 
@@ -76,39 +76,42 @@ pub fn content_security_policy() -> &'static str {
 }
 
 /// Writes a page in pieces. The URL that it is served under must end in a slash, as its links are relative.
-pub fn render(listing: Listing, options: PageOptions) -> impl Iterator<Item = Bytes> + Send {
+pub fn render(
+    listing: FolderListing,
+    options: ListingPageOptions,
+) -> impl Iterator<Item = Bytes> + Send {
     let mut listing = listing;
     let rows = std::mem::take(&mut listing.page.entries);
-    let counts = Counts::of(&rows);
-    let lines = std::iter::once(Line::Head).chain(rows.into_iter().map(Line::Row));
-    pieces(lines.chain([Line::Tail]), move |out, line| {
-        let page = View {
+    let counts = ListingCounts::of(&rows);
+    let lines = std::iter::once(HtmlLine::Head).chain(rows.into_iter().map(HtmlLine::Row));
+    pieces(lines.chain([HtmlLine::Tail]), move |out, line| {
+        let page = HtmlPage {
             listing: &listing,
             options: &options,
             counts,
         };
         // A string takes whatever is written to it.
         let _ = match line {
-            Line::Head => page.head(out),
-            Line::Row(entry) => page.row(out, &entry),
-            Line::Tail => page.tail(out),
+            HtmlLine::Head => page.head(out),
+            HtmlLine::Row(entry) => page.row(out, &entry),
+            HtmlLine::Tail => page.tail(out),
         };
     })
 }
 
 /// What is on the page.
 #[derive(Debug, Clone, Copy)]
-struct Counts {
+struct ListingCounts {
     folders: u64,
     files: u64,
     bytes: u64,
 }
 
-impl Counts {
-    fn of(entries: &[Entry]) -> Self {
+impl ListingCounts {
+    fn of(entries: &[FolderEntry]) -> Self {
         let folders = entries
             .iter()
-            .filter(|entry| entry.kind == Kind::Folder)
+            .filter(|entry| entry.kind == EntryKind::Folder)
             .count() as u64;
         Self {
             folders,
@@ -125,22 +128,26 @@ impl Counts {
 }
 
 /// A page while it is written.
-struct View<'a> {
-    listing: &'a Listing,
-    options: &'a PageOptions,
-    counts: Counts,
+struct HtmlPage<'a> {
+    listing: &'a FolderListing,
+    options: &'a ListingPageOptions,
+    counts: ListingCounts,
 }
 
-impl View<'_> {
+impl HtmlPage<'_> {
     fn head(&self, out: &mut String) -> std::fmt::Result {
-        let title = Html(&self.options.title);
+        let title = HtmlEscaped(&self.options.title);
         let (above, own) = self.segments();
         out.push_str("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
         out.push_str(
             "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
         );
         match own {
-            Some(own) => writeln!(out, "{} \u{2013} {title}</title>", Html(Name(own)))?,
+            Some(own) => writeln!(
+                out,
+                "{} \u{2013} {title}</title>",
+                HtmlEscaped(DisplayName(own))
+            )?,
             None => writeln!(out, "{title}</title>")?,
         }
         writeln!(
@@ -160,12 +167,12 @@ impl View<'_> {
             write!(
                 out,
                 "<p>Signed in as <bdi>{}</bdi></p>",
-                Html(Name(user.as_bytes()))
+                HtmlEscaped(DisplayName(user.as_bytes()))
             )?;
         }
         out.push_str("</div>\n<h1><bdi>");
         match own {
-            Some(own) => write!(out, "{}", Html(Name(own)))?,
+            Some(own) => write!(out, "{}", HtmlEscaped(DisplayName(own)))?,
             None => write!(out, "{title}")?,
         }
         out.push_str("</bdi></h1>\n</header>\n<main>\n");
@@ -192,7 +199,7 @@ impl View<'_> {
             out,
             "<li><a href=\"{}\">{}</a></li>",
             "../".repeat(depth),
-            Html(&self.options.title)
+            HtmlEscaped(&self.options.title)
         )?;
         // Of a path as deep as paths may be, the links alone would have megabytes.
         let skipped = above.len().saturating_sub(MOST_CRUMBS);
@@ -204,7 +211,7 @@ impl View<'_> {
             write!(
                 out,
                 "<li><a href=\"{up}\"><bdi>{}</bdi></a></li>",
-                Html(Name(segment))
+                HtmlEscaped(DisplayName(segment))
             )?;
         }
         Ok(())
@@ -212,22 +219,27 @@ impl View<'_> {
 
     /// What there is, the filter, the tar.
     fn bar(&self, out: &mut String) -> std::fmt::Result {
-        let Counts {
+        let ListingCounts {
             folders,
             files,
             bytes,
         } = self.counts;
         out.push_str("<div class=\"bar\"><p class=\"sum\">");
         if folders > 0 {
-            write!(out, "{} folder{}, ", Grouped(folders), plural(folders))?;
+            write!(
+                out,
+                "{} folder{}, ",
+                GroupedDigits(folders),
+                plural(folders)
+            )?;
         }
-        write!(out, "{} file{}", Grouped(files), plural(files))?;
+        write!(out, "{} file{}", GroupedDigits(files), plural(files))?;
         if files > 0 {
             write!(
                 out,
                 ", <span title=\"{} bytes\">{}</span>",
-                Grouped(bytes),
-                Size(bytes)
+                GroupedDigits(bytes),
+                DisplaySize(bytes)
             )?;
         }
         if self.listing.page.total > self.counts.all() {
@@ -250,10 +262,10 @@ impl View<'_> {
     fn table_head(&self, out: &mut String) -> std::fmt::Result {
         out.push_str("<div class=\"list\" id=\"list\"><table>\n<caption class=\"heard\">What is in this folder</caption>\n<thead><tr>");
         for (sort, name) in [
-            (Sort::Name, "Name"),
-            (Sort::Size, "Size"),
+            (SortKey::Name, "Name"),
+            (SortKey::Size, "Size"),
             (
-                Sort::Modified,
+                SortKey::Modified,
                 "Modified<span class=\"plain\"> (UTC)</span>",
             ),
         ] {
@@ -268,18 +280,22 @@ impl View<'_> {
                 };
                 write!(out, " aria-sort=\"{direction}\"")?;
             }
-            let turned = PageAsk {
+            let turned = PageRequest {
                 sort,
                 // Another click turns it around. The greatest and the latest are what one looks for first.
                 descending: if is_current {
                     !ask.descending
                 } else {
-                    sort != Sort::Name
+                    sort != SortKey::Name
                 },
-                from: Begin::First,
+                from: PageStart::First,
                 limit: ask.limit,
             };
-            write!(out, "><a href=\"{}\">{name}</a></th>", Html(link(&turned)))?;
+            write!(
+                out,
+                "><a href=\"{}\">{name}</a></th>",
+                HtmlEscaped(link(&turned))
+            )?;
         }
         if self.options.may_write {
             out.push_str("<th scope=\"col\"><span class=\"heard\">Actions</span></th>");
@@ -298,28 +314,28 @@ impl View<'_> {
 
     /// A row is kept short, as there may be a hundred thousand: cells are known by their place, icons by where links lead, and the
     /// ends of cells and rows may be left out (HTML 13.1.2.4).
-    fn row(&self, out: &mut String, entry: &Entry) -> std::fmt::Result {
-        let name = Html(Name(&entry.name));
+    fn row(&self, out: &mut String, entry: &FolderEntry) -> std::fmt::Result {
+        let name = HtmlEscaped(DisplayName(&entry.name));
         let href = escaped_name(&entry.name);
-        let href = Html(&href);
+        let href = HtmlEscaped(&href);
         match entry.kind {
-            Kind::Folder => write!(
+            EntryKind::Folder => write!(
                 out,
                 "<tr><td><a href=\"{href}/\"><span><bdi>{name}</bdi>/</span></a><td>"
             )?,
-            Kind::File => write!(
+            EntryKind::File => write!(
                 out,
                 "<tr><td><a href=\"{href}\"><bdi>{name}</bdi></a><td title=\"{} bytes\">{}",
-                Grouped(entry.len),
-                Size(entry.len)
+                GroupedDigits(entry.len),
+                DisplaySize(entry.len)
             )?,
-            Kind::Other => write!(out, "<tr><td><span><bdi>{name}</bdi></span><td>")?,
+            EntryKind::Other => write!(out, "<tr><td><span><bdi>{name}</bdi></span><td>")?,
         }
-        let time = Utc(entry.modified);
+        let time = DisplayUtc(entry.modified);
         write!(out, "<td><time datetime=\"{time}\">{time:#}</time>")?;
         if self.options.may_write {
             out.push_str("<td>");
-            if entry.kind != Kind::Other {
+            if entry.kind != EntryKind::Other {
                 write!(
                     out,
                     "<button type=\"button\" class=\"delete\" title=\"Delete\" aria-label=\"Delete {name}\"></button>"
@@ -350,25 +366,25 @@ impl View<'_> {
         write!(
             out,
             "<nav class=\"pages\" aria-label=\"Pages\"><p>{} to {} of {}</p><span>",
-            Grouped(first),
-            Grouped(last),
-            Grouped(page.total)
+            GroupedDigits(first),
+            GroupedDigits(last),
+            GroupedDigits(page.total)
         )?;
-        let to = |begin: fn(Cursor) -> Begin, cursor: &Cursor| {
-            Html(link(&PageAsk {
+        let to = |begin: fn(ListingCursor) -> PageStart, cursor: &ListingCursor| {
+            HtmlEscaped(link(&PageRequest {
                 from: begin(cursor.clone()),
                 ..self.listing.ask.clone()
             }))
         };
         if let Some(previous) = &page.previous {
-            let href = to(Begin::Before, previous);
+            let href = to(PageStart::Before, previous);
             write!(
                 out,
                 "<a class=\"button\" rel=\"prev\" href=\"{href}\">\u{2190} Previous</a>"
             )?;
         }
         if let Some(next) = &page.next {
-            let href = to(Begin::After, next);
+            let href = to(PageStart::After, next);
             write!(
                 out,
                 "<a class=\"button\" rel=\"next\" href=\"{href}\">Next \u{2192}</a>"
@@ -387,11 +403,11 @@ const UPLOAD: &str = "<form class=\"upload\" method=\"post\" enctype=\"multipart
     <p class=\"script\">or drop files and folders anywhere on this page</p></form>\n<ul id=\"uploads\" aria-label=\"Uploads\" hidden></ul>\n";
 
 /// The query that leads to a page.
-fn link(ask: &PageAsk) -> String {
+fn link(ask: &PageRequest) -> String {
     let sort = match ask.sort {
-        Sort::Name => "name",
-        Sort::Size => "size",
-        Sort::Modified => "modified",
+        SortKey::Name => "name",
+        SortKey::Size => "size",
+        SortKey::Modified => "modified",
     };
     let order = if ask.descending { "desc" } else { "asc" };
     let mut query = format!("?sort={sort}&order={order}");
@@ -399,9 +415,9 @@ fn link(ask: &PageAsk) -> String {
         let _ = write!(query, "&limit={}", ask.limit);
     }
     let _ = match &ask.from {
-        Begin::First => Ok(()),
-        Begin::After(cursor) => write!(query, "&after={cursor}"),
-        Begin::Before(cursor) => write!(query, "&before={cursor}"),
+        PageStart::First => Ok(()),
+        PageStart::After(cursor) => write!(query, "&after={cursor}"),
+        PageStart::Before(cursor) => write!(query, "&before={cursor}"),
     };
     query
 }

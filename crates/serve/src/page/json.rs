@@ -7,19 +7,19 @@ use std::io;
 use bytes::Bytes;
 use serde::Serialize;
 
-use super::Listing;
+use super::FolderListing;
 use super::pieces::pieces;
-use super::shown::Utc;
-use crate::Key;
+use super::shown::DisplayUtc;
+use crate::ObjectKey;
 use crate::key::escaped_name;
-use crate::store::{Entries, Entry, Kind};
+use crate::store::{EntryKind, FolderEntries, FolderEntry};
 
 /// Bytes after which lines go out.
 const FULL: usize = 64 * 1024;
 
 /// An entry as programs see it.
 #[derive(Serialize)]
-struct Row<'a> {
+struct JsonRow<'a> {
     /// With replacement characters for what is no UTF-8.
     name: &'a str,
     /// Where to get it.
@@ -33,68 +33,71 @@ struct Row<'a> {
 }
 
 /// What surrounds the rows of a page.
-enum Line {
+enum JsonPageLine {
     Head,
-    Row { entry: Entry, is_first: bool },
+    Row { entry: FolderEntry, is_first: bool },
     Tail,
 }
 
 /// A page as one object: `{"path", "total", "entries": [...], "next", "previous"}`.
-pub fn render(listing: Listing) -> impl Iterator<Item = Bytes> + Send {
-    let Listing { key, mut page, .. } = listing;
+pub fn render(listing: FolderListing) -> impl Iterator<Item = Bytes> + Send {
+    let FolderListing { key, mut page, .. } = listing;
     let rows = std::mem::take(&mut page.entries).into_iter().enumerate();
-    let rows = rows.map(|(index, entry)| Line::Row {
+    let rows = rows.map(|(index, entry)| JsonPageLine::Row {
         entry,
         is_first: index == 0,
     });
-    let lines = std::iter::once(Line::Head).chain(rows);
+    let lines = std::iter::once(JsonPageLine::Head).chain(rows);
     let folder = folder_path(&key);
-    pieces(lines.chain([Line::Tail]), move |out, line| match line {
-        Line::Head => {
-            *out += "{\"path\":";
-            *out += &text(
-                &String::from_utf8_lossy(&[b"/", key.as_bytes()].concat()),
-                !key.is_root(),
-            );
-            *out += ",\"href\":";
-            *out += &text(&folder, false);
-            *out += ",\"total\":";
-            *out += &page.total.to_string();
-            *out += ",\"entries\":[";
-        }
-        Line::Row { entry, is_first } => {
-            *out += if is_first { "\n" } else { ",\n" };
-            *out += &row(&folder, &entry);
-        }
-        Line::Tail => {
-            let place = |cursor: Option<&crate::store::Cursor>| match cursor {
-                Some(cursor) => format!("\"{cursor}\""),
-                None => "null".to_owned(),
-            };
-            *out += "\n],\"next\":";
-            *out += &place(page.next.as_ref());
-            *out += ",\"previous\":";
-            *out += &place(page.previous.as_ref());
-            *out += "}\n";
-        }
-    })
+    pieces(
+        lines.chain([JsonPageLine::Tail]),
+        move |out, line| match line {
+            JsonPageLine::Head => {
+                *out += "{\"path\":";
+                *out += &text(
+                    &String::from_utf8_lossy(&[b"/", key.as_bytes()].concat()),
+                    !key.is_root(),
+                );
+                *out += ",\"href\":";
+                *out += &text(&folder, false);
+                *out += ",\"total\":";
+                *out += &page.total.to_string();
+                *out += ",\"entries\":[";
+            }
+            JsonPageLine::Row { entry, is_first } => {
+                *out += if is_first { "\n" } else { ",\n" };
+                *out += &row(&folder, &entry);
+            }
+            JsonPageLine::Tail => {
+                let place = |cursor: Option<&crate::store::ListingCursor>| match cursor {
+                    Some(cursor) => format!("\"{cursor}\""),
+                    None => "null".to_owned(),
+                };
+                *out += "\n],\"next\":";
+                *out += &place(page.next.as_ref());
+                *out += ",\"previous\":";
+                *out += &place(page.previous.as_ref());
+                *out += "}\n";
+            }
+        },
+    )
 }
 
 /// All entries of a folder, an object a line, in pieces. Each step may wait for a disk.
 ///
 /// An error ends it. What went out before it are whole lines, but not all of them, so that the connection must be cut short.
 #[derive(Debug)]
-pub struct Lines {
-    entries: Entries,
+pub struct JsonLines {
+    entries: FolderEntries,
     folder: String,
     /// Set by the end or an error.
     is_over: bool,
 }
 
-impl Lines {
+impl JsonLines {
     /// Begins.
     #[must_use]
-    pub fn new(entries: Entries) -> Self {
+    pub fn new(entries: FolderEntries) -> Self {
         Self {
             folder: folder_path(entries.key()),
             entries,
@@ -103,7 +106,7 @@ impl Lines {
     }
 }
 
-impl Iterator for Lines {
+impl Iterator for JsonLines {
     type Item = io::Result<Bytes>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -126,7 +129,7 @@ impl Iterator for Lines {
 }
 
 /// The path of a folder in a URL, with a slash at its end.
-fn folder_path(key: &Key) -> String {
+fn folder_path(key: &ObjectKey) -> String {
     let mut path = key.escaped();
     if !path.ends_with('/') {
         path.push('/');
@@ -134,18 +137,18 @@ fn folder_path(key: &Key) -> String {
     path
 }
 
-fn row(folder: &str, entry: &Entry) -> String {
+fn row(folder: &str, entry: &FolderEntry) -> String {
     let (kind, slash) = match entry.kind {
-        Kind::Folder => ("folder", "/"),
-        Kind::File => ("file", ""),
-        Kind::Other => ("other", ""),
+        EntryKind::Folder => ("folder", "/"),
+        EntryKind::File => ("file", ""),
+        EntryKind::Other => ("other", ""),
     };
-    let row = Row {
+    let row = JsonRow {
         name: &String::from_utf8_lossy(&entry.name),
         href: format!("{folder}{}{slash}", escaped_name(&entry.name)),
         kind,
-        size: (entry.kind == Kind::File).then_some(entry.len),
-        modified: Utc(entry.modified).to_string(),
+        size: (entry.kind == EntryKind::File).then_some(entry.len),
+        modified: DisplayUtc(entry.modified).to_string(),
     };
     // Strings and numbers: nothing that could fail.
     serde_json::to_string(&row).unwrap_or_default()
@@ -166,13 +169,13 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::store::{Folder, Page, PageAsk, Root};
+    use crate::store::{FolderPage, OpenFolder, PageRequest, StoreRoot};
 
-    fn listing(path: &str, entries: Vec<Entry>) -> Listing {
-        Listing {
-            key: Key::parse(path).expect("a key").key,
-            ask: PageAsk::first(10),
-            page: Page {
+    fn listing(path: &str, entries: Vec<FolderEntry>) -> FolderListing {
+        FolderListing {
+            key: ObjectKey::parse(path).expect("a key").key,
+            ask: PageRequest::first(10),
+            page: FolderPage {
                 total: entries.len() as u64,
                 entries,
                 ahead: 0,
@@ -182,13 +185,13 @@ mod tests {
         }
     }
 
-    fn object(listing: Listing) -> Value {
+    fn object(listing: FolderListing) -> Value {
         let bytes: Vec<Bytes> = render(listing).collect();
         serde_json::from_slice(&bytes.concat()).expect("JSON")
     }
 
-    fn entry(name: &[u8], kind: Kind) -> Entry {
-        Entry {
+    fn entry(name: &[u8], kind: EntryKind) -> FolderEntry {
+        FolderEntry {
             name: name.to_vec(),
             kind,
             len: 3,
@@ -199,8 +202,8 @@ mod tests {
     #[test]
     fn a_page_is_an_object() {
         let entries = vec![
-            entry(b"sub dir", Kind::Folder),
-            entry(b"f\xff\"", Kind::File),
+            entry(b"sub dir", EntryKind::Folder),
+            entry(b"f\xff\"", EntryKind::File),
         ];
         let mut page = listing("/a%20b/", entries);
         page.page.next = "AAEAAAAAAAAAAAAAAAAAAAAAYQ".parse().ok();
@@ -231,10 +234,10 @@ mod tests {
         for name in &expected {
             std::fs::write(top.path().join(name), name).expect("a file");
         }
-        let root = Arc::new(Root::open(top.path()).expect("a root"));
-        let entries =
-            Folder::open(&root, Key::root()).and_then(|folder| Ok(folder.into_entries()?));
-        let pieces: Vec<Bytes> = Lines::new(entries.expect("entries"))
+        let root = Arc::new(StoreRoot::open(top.path()).expect("a root"));
+        let entries = OpenFolder::open(&root, ObjectKey::root())
+            .and_then(|folder| Ok(folder.into_entries()?));
+        let pieces: Vec<Bytes> = JsonLines::new(entries.expect("entries"))
             .map(|piece| piece.expect("a piece"))
             .collect();
         assert!(pieces.len() > 1 && pieces.iter().all(|piece| piece.ends_with(b"}\n")));
@@ -254,12 +257,12 @@ mod tests {
     proptest! {
         #[test]
         fn d1_hrefs_lead_back_to_the_key(name in prop::collection::vec(any::<u8>(), 1..30), is_folder: bool) {
-            let folder = Key::parse("/x%3F/y").expect("a key").key;
+            let folder = ObjectKey::parse("/x%3F/y").expect("a key").key;
             prop_assume!(folder.child(&name).is_ok());
-            let kind = if is_folder { Kind::Folder } else { Kind::File };
+            let kind = if is_folder { EntryKind::Folder } else { EntryKind::File };
             let page = object(listing("/x%3F/y", vec![entry(&name, kind)]));
             let href = page["entries"][0]["href"].as_str().expect("a path");
-            let named = Key::parse(href).expect("a key");
+            let named = ObjectKey::parse(href).expect("a key");
             prop_assert_eq!((Ok(named.key), named.is_folder), (folder.child(&name), is_folder));
         }
     }

@@ -1,11 +1,11 @@
 //! What people and programs see of a folder: a page, JSON, a tar.
 //!
-//! [`ListQuery`] reads what was asked for, [`Format::negotiate`] settles the form of the answer, [`Folder`](crate::store::Folder)
+//! [`ListQuery`] reads what was asked for, [`ListingFormat::negotiate`] settles the form of the answer, [`OpenFolder`](crate::store::OpenFolder)
 //! is read on a thread that may wait for a disk, and what is here writes it out, all in the same way: an iterator of pieces of some
 //! 64 KiB, of which one exists at a time. Nobody has to keep up, and no thread waits for a slow reader: whoever drives the iterator asks
 //! for the next piece when the last one is on its way.
 //!
-//! [`html::render`] and [`json::render`] write a page that was read before; they only compute. [`json::Lines`] and [`tar::Tar`] read as
+//! [`html::render`] and [`json::render`] write a page that was read before; they only compute. [`json::JsonLines`] and [`tar::FolderTar`] read as
 //! they go, so each of their steps may wait for a disk, and an error in the middle must cut the connection short.
 //!
 //! [`form`] is the way back: the page's upload form, for browsers without a script.
@@ -19,20 +19,22 @@ mod pieces;
 mod query;
 mod shown;
 
-pub(crate) use shown::Size;
+pub(crate) use shown::DisplaySize;
 
-pub use query::{Format, HTML_LIMIT, JSON_LIMIT, ListQuery, MOST, Parameter, QueryError};
+pub use query::{
+    HTML_LIMIT, JSON_LIMIT, ListQuery, ListQueryError, ListQueryParameter, ListingFormat, MOST,
+};
 
-use crate::Key;
-use crate::store::{Page, PageAsk};
+use crate::ObjectKey;
+use crate::store::{FolderPage, PageRequest};
 
 /// A page of a folder, and what it is a page of.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listing {
+pub struct FolderListing {
     /// The folder.
-    pub key: Key,
+    pub key: ObjectKey,
     /// What was asked for, of which links to other pages are made.
-    pub ask: PageAsk,
+    pub ask: PageRequest,
     /// What there is.
-    pub page: Page,
+    pub page: FolderPage,
 }

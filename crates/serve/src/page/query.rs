@@ -7,7 +7,7 @@ use std::fmt;
 
 use url::form_urlencoded;
 
-use crate::store::{Begin, Cursor, PageAsk, Sort};
+use crate::store::{ListingCursor, PageRequest, PageStart, SortKey};
 
 /// Entries on a page for people: it is some 500 KB then, which a phone lays out at once.
 pub const HTML_LIMIT: usize = 2000;
@@ -20,7 +20,7 @@ pub const MOST: usize = 100_000;
 
 /// The forms that a folder can be had in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Format {
+pub enum ListingFormat {
     /// A page, for people.
     Html,
     /// One object with a page of entries.
@@ -31,7 +31,7 @@ pub enum Format {
     Tar,
 }
 
-impl Format {
+impl ListingFormat {
     /// All of them; where a client likes two equally, the first.
     const ALL: [Self; 4] = [Self::Html, Self::Json, Self::JsonLines, Self::Tar];
 
@@ -109,20 +109,20 @@ fn media_range(text: &str) -> Option<(&str, u16)> {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListQuery {
     /// `format`: html, json, jsonl or tar.
-    pub format: Option<Format>,
+    pub format: Option<ListingFormat>,
     /// `sort`: name, size or modified.
-    pub sort: Sort,
+    pub sort: SortKey,
     /// `order`: asc or desc.
     pub descending: bool,
     /// `after` or `before`: a cursor.
-    pub begin: Begin,
+    pub begin: PageStart,
     /// `limit`: entries on a page, from 1 to [`MOST`].
     pub limit: Option<usize>,
 }
 
 /// Why a query is not understood. What it displays is fit for the body of a 400.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum QueryError {
+pub enum ListQueryError {
     /// No form that we know.
     #[error("format is html, json, jsonl or tar")]
     Format,
@@ -137,26 +137,26 @@ pub enum QueryError {
     Limit,
     /// No cursor of ours.
     #[error("{0} is no place that this server gave out")]
-    Place(Parameter),
+    Place(ListQueryParameter),
     /// A cursor of ours, but of another order.
     #[error(
         "{0} is a place in another order: it goes with the sort and order of the listing that gave it out"
     )]
-    OtherOrder(Parameter),
+    OtherOrder(ListQueryParameter),
     /// Both ends were given.
     #[error("after and before do not go together")]
     BothEnds,
     /// Something of ours is there twice.
     #[error("{0} is given twice")]
-    Twice(Parameter),
+    Twice(ListQueryParameter),
     /// A page was asked of a form that has none.
     #[error("{0} does not go with format jsonl or tar, which hold everything, in no order")]
-    Whole(Parameter),
+    Whole(ListQueryParameter),
 }
 
 /// The names that we know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Parameter {
+pub enum ListQueryParameter {
     /// `format`
     Format,
     /// `sort`
@@ -171,7 +171,7 @@ pub enum Parameter {
     Limit,
 }
 
-impl Parameter {
+impl ListQueryParameter {
     const ALL: [Self; 6] = [
         Self::Format,
         Self::Sort,
@@ -193,7 +193,7 @@ impl Parameter {
     }
 }
 
-impl fmt::Display for Parameter {
+impl fmt::Display for ListQueryParameter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -203,19 +203,19 @@ impl ListQuery {
     /// Reads the query of a URL, without its question mark.
     ///
     /// # Errors
-    /// See [`QueryError`].
-    pub fn parse(query: &str) -> Result<Self, QueryError> {
+    /// See [`ListQueryError`].
+    pub fn parse(query: &str) -> Result<Self, ListQueryError> {
         let mut read = Self::default();
-        let mut seen: Vec<Parameter> = Vec::new();
+        let mut seen: Vec<ListQueryParameter> = Vec::new();
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-            let known = Parameter::ALL
+            let known = ListQueryParameter::ALL
                 .into_iter()
                 .find(|known| known.name() == name);
             let Some(parameter) = known else {
                 continue;
             };
             if seen.contains(&parameter) {
-                return Err(QueryError::Twice(parameter));
+                return Err(ListQueryError::Twice(parameter));
             }
             seen.push(parameter);
             read.take(parameter, &value)?;
@@ -226,8 +226,8 @@ impl ListQuery {
 
     /// The page that it asks for.
     #[must_use]
-    pub fn page(&self, default_limit: usize) -> PageAsk {
-        PageAsk {
+    pub fn page(&self, default_limit: usize) -> PageRequest {
+        PageRequest {
             sort: self.sort,
             descending: self.descending,
             from: self.begin.clone(),
@@ -235,69 +235,72 @@ impl ListQuery {
         }
     }
 
-    fn take(&mut self, parameter: Parameter, value: &str) -> Result<(), QueryError> {
+    fn take(&mut self, parameter: ListQueryParameter, value: &str) -> Result<(), ListQueryError> {
         let place = |value: &str| {
             value
-                .parse::<Cursor>()
-                .map_err(|_| QueryError::Place(parameter))
+                .parse::<ListingCursor>()
+                .map_err(|_| ListQueryError::Place(parameter))
         };
         match parameter {
-            Parameter::Format => {
+            ListQueryParameter::Format => {
                 self.format = Some(match value {
-                    "html" => Format::Html,
-                    "json" => Format::Json,
-                    "jsonl" => Format::JsonLines,
-                    "tar" => Format::Tar,
-                    _ => return Err(QueryError::Format),
+                    "html" => ListingFormat::Html,
+                    "json" => ListingFormat::Json,
+                    "jsonl" => ListingFormat::JsonLines,
+                    "tar" => ListingFormat::Tar,
+                    _ => return Err(ListQueryError::Format),
                 });
             }
-            Parameter::Sort => {
+            ListQueryParameter::Sort => {
                 self.sort = match value {
-                    "name" => Sort::Name,
-                    "size" => Sort::Size,
-                    "modified" => Sort::Modified,
-                    _ => return Err(QueryError::Sort),
+                    "name" => SortKey::Name,
+                    "size" => SortKey::Size,
+                    "modified" => SortKey::Modified,
+                    _ => return Err(ListQueryError::Sort),
                 };
             }
-            Parameter::Order => {
+            ListQueryParameter::Order => {
                 self.descending = match value {
                     "asc" => false,
                     "desc" => true,
-                    _ => return Err(QueryError::Order),
+                    _ => return Err(ListQueryError::Order),
                 };
             }
-            Parameter::After => self.begin = Begin::After(place(value)?),
-            Parameter::Before => self.begin = Begin::Before(place(value)?),
-            Parameter::Limit => {
+            ListQueryParameter::After => self.begin = PageStart::After(place(value)?),
+            ListQueryParameter::Before => self.begin = PageStart::Before(place(value)?),
+            ListQueryParameter::Limit => {
                 let is_number = value.bytes().all(|byte| byte.is_ascii_digit());
                 let limit = value.parse().ok().filter(|_| is_number);
                 let limit = limit.filter(|limit| (1..=MOST).contains(limit));
-                self.limit = Some(limit.ok_or(QueryError::Limit)?);
+                self.limit = Some(limit.ok_or(ListQueryError::Limit)?);
             }
         }
         Ok(())
     }
 
     /// Whether what was read goes together.
-    fn check(&self, seen: &[Parameter]) -> Result<(), QueryError> {
-        if seen.contains(&Parameter::After) && seen.contains(&Parameter::Before) {
-            return Err(QueryError::BothEnds);
+    fn check(&self, seen: &[ListQueryParameter]) -> Result<(), ListQueryError> {
+        if seen.contains(&ListQueryParameter::After) && seen.contains(&ListQueryParameter::Before) {
+            return Err(ListQueryError::BothEnds);
         }
         let of_pages = seen
             .iter()
-            .find(|parameter| **parameter != Parameter::Format);
-        let is_whole = matches!(self.format, Some(Format::JsonLines | Format::Tar));
+            .find(|parameter| **parameter != ListQueryParameter::Format);
+        let is_whole = matches!(
+            self.format,
+            Some(ListingFormat::JsonLines | ListingFormat::Tar)
+        );
         if let Some(parameter) = of_pages.filter(|_| is_whole) {
-            return Err(QueryError::Whole(*parameter));
+            return Err(ListQueryError::Whole(*parameter));
         }
         let (cursor, parameter) = match &self.begin {
-            Begin::First => return Ok(()),
-            Begin::After(cursor) => (cursor, Parameter::After),
-            Begin::Before(cursor) => (cursor, Parameter::Before),
+            PageStart::First => return Ok(()),
+            PageStart::After(cursor) => (cursor, ListQueryParameter::After),
+            PageStart::Before(cursor) => (cursor, ListQueryParameter::Before),
         };
         match cursor.is_of(self.sort, self.descending) {
             true => Ok(()),
-            false => Err(QueryError::OtherOrder(parameter)),
+            false => Err(ListQueryError::OtherOrder(parameter)),
         }
     }
 }
@@ -310,9 +313,9 @@ mod tests {
 
     #[test]
     fn what_a_client_likes_best_is_served() {
-        use Format::{Html, Json, JsonLines, Tar};
+        use ListingFormat::{Html, Json, JsonLines, Tar};
         let firefox = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
-        let cases: [(&[&str], Format); 17] = [
+        let cases: [(&[&str], ListingFormat); 17] = [
             (&[], Html),
             (&[""], Html),
             (&["*/*"], Html),
@@ -333,12 +336,15 @@ mod tests {
         ];
         for (accept, format) in cases {
             assert_eq!(
-                Format::negotiate(None, accept.iter().copied()),
+                ListingFormat::negotiate(None, accept.iter().copied()),
                 format,
                 "{accept:?}"
             );
         }
-        assert_eq!(Format::negotiate(Some(Tar), ["application/json"]), Tar);
+        assert_eq!(
+            ListingFormat::negotiate(Some(Tar), ["application/json"]),
+            Tar
+        );
     }
 
     #[test]
@@ -349,27 +355,36 @@ mod tests {
         let read = ListQuery::parse("format=json&sort=size&order=desc&limit=7").expect("a query");
         assert_eq!(
             (read.format, read.sort, read.descending),
-            (Some(Format::Json), Sort::Size, true)
+            (Some(ListingFormat::Json), SortKey::Size, true)
         );
         assert_eq!(
             (read.page(3).limit, ListQuery::default().page(3).limit),
             (7, 3)
         );
         let refused = [
-            ("format=xml", QueryError::Format),
-            ("format=", QueryError::Format),
-            ("sort=Name", QueryError::Sort),
-            ("order=down", QueryError::Order),
-            ("limit=0", QueryError::Limit),
-            ("limit=+5", QueryError::Limit),
-            ("limit=%2B5", QueryError::Limit),
-            ("limit=100001", QueryError::Limit),
-            ("limit=99999999999999999999", QueryError::Limit),
-            ("limit=", QueryError::Limit),
-            ("after=!", QueryError::Place(Parameter::After)),
-            ("before=..%2F", QueryError::Place(Parameter::Before)),
-            ("sort=name&sort=name", QueryError::Twice(Parameter::Sort)),
-            ("format=tar&limit=3", QueryError::Whole(Parameter::Limit)),
+            ("format=xml", ListQueryError::Format),
+            ("format=", ListQueryError::Format),
+            ("sort=Name", ListQueryError::Sort),
+            ("order=down", ListQueryError::Order),
+            ("limit=0", ListQueryError::Limit),
+            ("limit=+5", ListQueryError::Limit),
+            ("limit=%2B5", ListQueryError::Limit),
+            ("limit=100001", ListQueryError::Limit),
+            ("limit=99999999999999999999", ListQueryError::Limit),
+            ("limit=", ListQueryError::Limit),
+            ("after=!", ListQueryError::Place(ListQueryParameter::After)),
+            (
+                "before=..%2F",
+                ListQueryError::Place(ListQueryParameter::Before),
+            ),
+            (
+                "sort=name&sort=name",
+                ListQueryError::Twice(ListQueryParameter::Sort),
+            ),
+            (
+                "format=tar&limit=3",
+                ListQueryError::Whole(ListQueryParameter::Limit),
+            ),
         ];
         for (query, why) in refused {
             assert_eq!(ListQuery::parse(query), Err(why), "{query}");
@@ -382,19 +397,19 @@ mod tests {
         let place = "AAEAAAAAAAAAAAAAAAAAAAAAYQ";
         let parse = |query: String| ListQuery::parse(&query);
         let read = parse(format!("after={place}")).expect("a query");
-        assert!(matches!(read.begin, Begin::After(cursor) if cursor.to_string() == place));
-        let other = Err(QueryError::OtherOrder(Parameter::After));
+        assert!(matches!(read.begin, PageStart::After(cursor) if cursor.to_string() == place));
+        let other = Err(ListQueryError::OtherOrder(ListQueryParameter::After));
         assert_eq!(parse(format!("after={place}&order=desc")), other);
         assert_eq!(parse(format!("sort=size&after={place}")), other);
         let both = parse(format!("after={place}&before={place}"));
-        assert_eq!(both, Err(QueryError::BothEnds));
+        assert_eq!(both, Err(ListQueryError::BothEnds));
     }
 
     proptest! {
         #[test]
         fn no_query_panics(query in "(format|sort|order|after|before|limit|=|&|%|[a-z0-9+;]){0,20}", accept in "(text/html|\\*|/|;|q=|[01.]|,|application/json){0,12}") {
             let _ = ListQuery::parse(&query);
-            let _ = Format::negotiate(None, [accept.as_str()]);
+            let _ = ListingFormat::negotiate(None, [accept.as_str()]);
         }
     }
 }

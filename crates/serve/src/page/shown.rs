@@ -1,16 +1,16 @@
 //! How names, sizes and times are shown.
 //!
-//! Names are hostile: any bytes, markup, characters that turn the line around so that `exe.txt` reads as something else. [`Name`] makes
-//! visible what is not text or has no shape of its own; [`Html`] escapes whatever is written through it.
+//! Names are hostile: any bytes, markup, characters that turn the line around so that `exe.txt` reads as something else. [`DisplayName`] makes
+//! visible what is not text or has no shape of its own; [`HtmlEscaped`] escapes whatever is written through it.
 
 use std::fmt::{self, Write};
 use std::time::{Duration, SystemTime};
 
 /// A name as text: what is no UTF-8, controls and changes of direction are written out.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Name<'a>(pub(super) &'a [u8]);
+pub(super) struct DisplayName<'a>(pub(super) &'a [u8]);
 
-impl fmt::Display for Name<'_> {
+impl fmt::Display for DisplayName<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for chunk in self.0.utf8_chunks() {
             let text = chunk.valid();
@@ -39,18 +39,18 @@ fn is_unseen(letter: char) -> bool {
 
 /// Anything, escaped for HTML: for text and for values of attributes in either kind of quotes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Html<T>(pub(super) T);
+pub(super) struct HtmlEscaped<T>(pub(super) T);
 
-impl<T: fmt::Display> fmt::Display for Html<T> {
+impl<T: fmt::Display> fmt::Display for HtmlEscaped<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(Escaping(f), "{}", self.0)
+        write!(HtmlEscaper(f), "{}", self.0)
     }
 }
 
 /// Escapes what is written through it.
-struct Escaping<'a, 'b>(&'a mut fmt::Formatter<'b>);
+struct HtmlEscaper<'a, 'b>(&'a mut fmt::Formatter<'b>);
 
-impl Write for Escaping<'_, '_> {
+impl Write for HtmlEscaper<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let mut from = 0;
         for (at, byte) in text.bytes().enumerate() {
@@ -72,9 +72,9 @@ impl Write for Escaping<'_, '_> {
 
 /// Bytes in binary units.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Size(pub(crate) u64);
+pub(crate) struct DisplaySize(pub(crate) u64);
 
-impl fmt::Display for Size {
+impl fmt::Display for DisplaySize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
         if self.0 < 1024 {
@@ -94,9 +94,9 @@ impl fmt::Display for Size {
 
 /// A number with its thousands apart.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Grouped(pub(super) u64);
+pub(super) struct GroupedDigits(pub(super) u64);
 
-impl fmt::Display for Grouped {
+impl fmt::Display for GroupedDigits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits = self.0.to_string();
         for (at, digit) in digits.chars().enumerate() {
@@ -111,12 +111,12 @@ impl fmt::Display for Grouped {
 
 /// A time in UTC, to the second. Displayed as RFC 3339 has it; the alternate form (`{:#}`) is for people, to the minute.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Utc(pub(super) SystemTime);
+pub(super) struct DisplayUtc(pub(super) SystemTime);
 
 /// The first and the last second of the years that RFC 3339 can write.
 const YEARS: (i64, i64) = (-62_167_219_200, 253_402_300_799);
 
-impl fmt::Display for Utc {
+impl fmt::Display for DisplayUtc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let signed = |span: Duration| i64::try_from(span.as_secs()).unwrap_or(i64::MAX);
         let seconds = match self.0.duration_since(SystemTime::UNIX_EPOCH) {
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn what_is_not_seen_is_written_out() {
-        let shown = |name: &[u8]| Name(name).to_string();
+        let shown = |name: &[u8]| DisplayName(name).to_string();
         assert_eq!(
             shown("plain žluťoučký 写真".as_bytes()),
             "plain žluťoučký 写真"
@@ -194,10 +194,10 @@ mod tests {
             (u64::MAX, "16.0 EiB"),
         ];
         for (bytes, text) in cases {
-            assert_eq!(Size(bytes).to_string(), text);
+            assert_eq!(DisplaySize(bytes).to_string(), text);
         }
-        assert_eq!(Grouped(999).to_string(), "999");
-        assert_eq!(Grouped(1_234_567).to_string(), "1,234,567");
+        assert_eq!(GroupedDigits(999).to_string(), "999");
+        assert_eq!(GroupedDigits(1_234_567).to_string(), "1,234,567");
     }
 
     #[test]
@@ -208,7 +208,7 @@ mod tests {
                 true => SystemTime::UNIX_EPOCH - span,
                 false => SystemTime::UNIX_EPOCH + span,
             };
-            Utc(time).to_string()
+            DisplayUtc(time).to_string()
         };
         assert_eq!(at(0), "1970-01-01T00:00:00Z");
         assert_eq!(at(951_826_154), "2000-02-29T12:09:14Z");
@@ -216,9 +216,9 @@ mod tests {
         assert_eq!(at(i64::from(i32::MAX) + 1), "2038-01-19T03:14:08Z");
         assert_eq!(at(1_000_000_000_000), "9999-12-31T23:59:59Z");
         let before = SystemTime::UNIX_EPOCH - Duration::from_millis(1);
-        assert_eq!(Utc(before).to_string(), "1969-12-31T23:59:59Z");
+        assert_eq!(DisplayUtc(before).to_string(), "1969-12-31T23:59:59Z");
         assert_eq!(
-            format!("{:#}", Utc(SystemTime::UNIX_EPOCH)),
+            format!("{:#}", DisplayUtc(SystemTime::UNIX_EPOCH)),
             "1970-01-01 00:00"
         );
     }
@@ -231,18 +231,18 @@ mod tests {
             let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
             let month = months.iter().position(|month| *month == &other[8..11]).map_or(0, |at| at + 1);
             let expected = format!("{}-{month:02}-{}T{}Z", &other[12..16], &other[5..7], &other[17..25]);
-            prop_assert_eq!(Utc(time).to_string(), expected);
+            prop_assert_eq!(DisplayUtc(time).to_string(), expected);
         }
 
         #[test]
         fn nothing_escapes_the_escape(name in prop::collection::vec(any::<u8>(), 0..40)) {
-            let html = Html(Name(&name)).to_string();
+            let html = HtmlEscaped(DisplayName(&name)).to_string();
             prop_assert!(!html.contains(['<', '>', '"', '\'']));
             let mut back = html;
             for (escaped, plain) in [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&amp;", "&")] {
                 back = back.replace(escaped, plain);
             }
-            prop_assert_eq!(back, Name(&name).to_string());
+            prop_assert_eq!(back, DisplayName(&name).to_string());
         }
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! What is packed: regular files and folders, with their times, as modes 644 and 755. A link to a file beneath the root is packed as
 //! that file, as the listing shows it and a GET answers it; a link to a folder is left out, as what it leads to may be above. What
-//! is neither file nor folder is left out too; [`Tar::left_out`] counts both for the log.
+//! is neither file nor folder is left out too; [`FolderTar::left_out`] counts both for the log.
 //!
 //! What is a file or a folder is in the archive, or the archive ends with an error and not with an end: one that looks whole holds all that
 //! there was to hold. So it ends at what may not be read, or cannot be.
@@ -26,9 +26,11 @@ use bytes::Bytes;
 use rustix::fs::Stat;
 use tar::{EntryType, Header};
 
-use super::shown::Name;
-use crate::Key;
-use crate::store::{Entries, Folder, Kind, Member, Missed, StoreError, modified};
+use super::shown::DisplayName;
+use crate::ObjectKey;
+use crate::store::{
+    EntryKind, FolderEntries, OpenFolder, OpenedEntry, StoreError, UnopenedEntry, modified,
+};
 
 /// Bytes in a piece of the archive.
 const PIECE: usize = 128 * 1024;
@@ -47,15 +49,15 @@ const TOP: &[u8] = b"files";
 
 /// An archive, in pieces. Each step may wait for a disk; between two of them no thread is held.
 #[derive(Debug)]
-pub struct Tar {
+pub struct FolderTar {
     /// What is packed.
-    folder: Key,
+    folder: ObjectKey,
     /// The folders that are being walked, the outermost first.
-    levels: Vec<Level>,
+    levels: Vec<FolderTarLevel>,
     /// The path in the archive of the innermost folder, with a slash at its end.
     path: Vec<u8>,
     /// The file that is being packed.
-    body: Option<Body>,
+    body: Option<FolderTarFile>,
     left_out: u64,
     /// Set by the end or an error.
     is_over: bool,
@@ -63,15 +65,15 @@ pub struct Tar {
 
 /// A folder that is being walked.
 #[derive(Debug)]
-struct Level {
-    entries: Entries,
+struct FolderTarLevel {
+    entries: FolderEntries,
     /// How much of the path is that of the folder above.
     above: usize,
 }
 
 /// A file that is being packed.
 #[derive(Debug)]
-struct Body {
+struct FolderTarFile {
     file: File,
     path: Vec<u8>,
     /// Bytes that its header has promised and that are still to come.
@@ -82,7 +84,7 @@ struct Body {
 
 /// Why an archive ends before its end.
 #[derive(Debug, thiserror::Error)]
-pub enum TarError {
+pub enum FolderTarError {
     /// A file has lost bytes that were promised.
     #[error("{path} became shorter while it was packed")]
     Shrank {
@@ -107,25 +109,25 @@ pub enum TarError {
 
 /// The name that a browser is to save the archive of a folder under.
 #[must_use]
-pub fn file_name(key: &Key) -> Vec<u8> {
+pub fn file_name(key: &ObjectKey) -> Vec<u8> {
     [top_name(key), b".tar"].concat()
 }
 
-fn top_name(key: &Key) -> &[u8] {
+fn top_name(key: &ObjectKey) -> &[u8] {
     key.segments().last().unwrap_or(TOP)
 }
 
-impl Tar {
+impl FolderTar {
     /// Begins. All of it will be in one folder that is called as the one packed is.
     ///
     /// # Errors
     /// When the folder cannot be read.
-    pub fn new(folder: Folder) -> io::Result<Self> {
+    pub fn new(folder: OpenFolder) -> io::Result<Self> {
         let path = [top_name(folder.key()), b"/"].concat();
         let entries = folder.into_entries()?;
         Ok(Self {
             folder: entries.key().clone(),
-            levels: vec![Level { entries, above: 0 }],
+            levels: vec![FolderTarLevel { entries, above: 0 }],
             path,
             body: None,
             left_out: 0,
@@ -140,7 +142,7 @@ impl Tar {
     }
 
     /// Goes on by a bit. False at the end.
-    fn step(&mut self, out: &mut Vec<u8>) -> Result<bool, TarError> {
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<bool, FolderTarError> {
         if let Some(body) = &mut self.body {
             if body.pack(out)? {
                 self.body = None;
@@ -168,18 +170,18 @@ impl Tar {
     }
 
     /// Packs what was opened: a file's header, whose bytes follow, or a folder, which is walked next.
-    fn take(&mut self, opened: Member, out: &mut Vec<u8>) -> Result<(), TarError> {
+    fn take(&mut self, opened: OpenedEntry, out: &mut Vec<u8>) -> Result<(), FolderTarError> {
         let mut path = [&self.path[..], &opened.name].concat();
         match opened.kind {
-            Kind::File => {
+            EntryKind::File => {
                 let len = u64::try_from(opened.stat.st_size).unwrap_or(0);
                 head(out, &path, len, &opened.stat);
-                self.body = Some(Body::new(opened.fd, path, len));
+                self.body = Some(FolderTarFile::new(opened.fd, path, len));
             }
-            Kind::Folder if !opened.by_link => {
+            EntryKind::Folder if !opened.by_link => {
                 if self.levels.len() == DEEPEST {
-                    let path = Name(&path).to_string();
-                    return Err(TarError::TooDeep { path });
+                    let path = DisplayName(&path).to_string();
+                    return Err(FolderTarError::TooDeep { path });
                 }
                 path.push(b'/');
                 head(out, &path, 0, &opened.stat);
@@ -189,16 +191,16 @@ impl Tar {
                 let entries = level.entries.below(opened);
                 let entries = entries.map_err(|source| unreadable(&path, source))?;
                 let above = self.path.len();
-                self.levels.push(Level { entries, above });
+                self.levels.push(FolderTarLevel { entries, above });
                 self.path = path;
             }
-            Kind::Folder | Kind::Other => self.left_out += 1,
+            EntryKind::Folder | EntryKind::Other => self.left_out += 1,
         }
         Ok(())
     }
 
     /// What could not be opened ends the archive, unless it is nothing that would be in it.
-    fn miss(&mut self, missed: Missed) -> Result<(), TarError> {
+    fn miss(&mut self, missed: UnopenedEntry) -> Result<(), FolderTarError> {
         let source = match missed.error {
             // Gone meanwhile, or a link that leads nowhere: it is not listed either.
             StoreError::NotFound => return Ok(()),
@@ -214,13 +216,13 @@ impl Tar {
     }
 }
 
-fn unreadable(path: &[u8], source: io::Error) -> TarError {
-    let path = Name(path).to_string();
-    TarError::Read { path, source }
+fn unreadable(path: &[u8], source: io::Error) -> FolderTarError {
+    let path = DisplayName(path).to_string();
+    FolderTarError::Read { path, source }
 }
 
-impl Iterator for Tar {
-    type Item = Result<Bytes, TarError>;
+impl Iterator for FolderTar {
+    type Item = Result<Bytes, FolderTarError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.is_over {
@@ -245,7 +247,7 @@ impl Iterator for Tar {
     }
 }
 
-impl Body {
+impl FolderTarFile {
     fn new(fd: OwnedFd, path: Vec<u8>, len: u64) -> Self {
         Self {
             file: File::from(fd),
@@ -256,14 +258,14 @@ impl Body {
     }
 
     /// Fills a piece as far as the file goes. True when that was its end.
-    fn pack(&mut self, out: &mut Vec<u8>) -> Result<bool, TarError> {
+    fn pack(&mut self, out: &mut Vec<u8>) -> Result<bool, FolderTarError> {
         let room = PIECE.saturating_sub(out.len()) as u64;
         let wanted = self.left.min(room);
         let read = (&mut self.file).take(wanted).read_to_end(out);
         let read = read.map_err(|source| unreadable(&self.path, source))?;
         if (read as u64) < wanted {
-            let path = Name(&self.path).to_string();
-            return Err(TarError::Shrank { path });
+            let path = DisplayName(&self.path).to_string();
+            return Err(FolderTarError::Shrank { path });
         }
         self.left -= wanted;
         if self.left > 0 {

@@ -7,29 +7,29 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 
 use super::sys;
-use crate::store::Object;
+use crate::store::OpenObject;
 
 /// One body, or several ranges of one, lent to one connection.
 #[derive(Debug)]
-pub(crate) struct Mapped {
+pub(crate) struct MappedBody {
     /// What is sent. It keeps its mapping.
-    object: Arc<Object>,
+    object: Arc<OpenObject>,
     /// Whether some of it was sent.
     has_begun: AtomicBool,
 }
 
 /// Keeps the object while any slice of its mapping is about.
-struct Lent(Arc<Mapped>);
+struct MappedSlice(Arc<MappedBody>);
 
-impl AsRef<[u8]> for Lent {
+impl AsRef<[u8]> for MappedSlice {
     fn as_ref(&self) -> &[u8] {
         self.0.addresses()
     }
 }
 
-impl Mapped {
+impl MappedBody {
     /// An object with a mapping; `None` when the system has no room for one, or the file has another length by now.
-    pub(crate) fn new(object: Arc<Object>) -> Option<Arc<Self>> {
+    pub(crate) fn new(object: Arc<OpenObject>) -> Option<Arc<Self>> {
         object.stand_in(sys::map)?;
         Some(Arc::new(Self {
             object,
@@ -43,7 +43,7 @@ impl Mapped {
     }
 
     /// What is sent.
-    pub(crate) fn object(&self) -> &Arc<Object> {
+    pub(crate) fn object(&self) -> &Arc<OpenObject> {
         &self.object
     }
 
@@ -51,7 +51,7 @@ impl Mapped {
     pub(crate) fn slice(self: &Arc<Self>, range: Range<u64>) -> Option<Bytes> {
         let start = usize::try_from(range.start).ok()?;
         let end = usize::try_from(range.end).ok()?;
-        let whole = Bytes::from_owner(Lent(Arc::clone(self)));
+        let whole = Bytes::from_owner(MappedSlice(Arc::clone(self)));
         (start <= end && end <= whole.len()).then(|| whole.slice(start..end))
     }
 

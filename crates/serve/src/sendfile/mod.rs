@@ -1,7 +1,7 @@
 //! Bodies that the kernel sends: from the page cache to the socket, through no buffer of this process.
 //!
 //! hyper writes a response from slices of memory. A large body is given to it as one slice of a *mapping* of its file, which nobody reads:
-//! before a slice is written, the connection's end of the wire asks its [`Ledger`] whether the address is in a mapping that it was
+//! before a slice is written, the connection's end of the wire asks its [`MappingRegistry`] whether the address is in a mapping that it was
 //! lent, and if so sends that range of the file with `sendfile(2)`. For 4 GiB that is a tenth of the CPU that reading and writing
 //! takes, and it needs no HTTP of our own. All other ways of writing would still be right, since the memory is the file's.
 //!
@@ -13,5 +13,5 @@ mod ledger;
 mod mapped;
 mod sys;
 
-pub(crate) use ledger::{Ledger, Stretch};
-pub(crate) use mapped::Mapped;
+pub(crate) use ledger::{MappedRun, MappingRegistry};
+pub(crate) use mapped::MappedBody;

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use super::Disk;
+use super::DiskThreads;
 
 /// Bytes of a file that is large: less is given back within a millisecond or so.
 pub(super) const LARGE: u64 = 16 << 20;
@@ -17,28 +17,28 @@ const MOST: usize = 256;
 
 /// Closes files elsewhere.
 #[derive(Debug, Default)]
-pub(super) struct Closing {
+pub(super) struct DeferredClose {
     /// Where. Until that is known, whoever closes does.
-    disk: OnceLock<Disk>,
+    disk: OnceLock<DiskThreads>,
     /// Files that wait.
     waiting: AtomicUsize,
 }
 
-impl Closing {
+impl DeferredClose {
     /// What a file of so many bytes needs of it.
     pub(super) fn of(closing: &Arc<Self>, len: u64) -> Option<Arc<Self>> {
         (len >= LARGE).then(|| Arc::clone(closing))
     }
 
     /// Whose threads do it from now on.
-    pub(super) fn use_disk(&self, disk: &Disk) {
+    pub(super) fn use_disk(&self, disk: &DiskThreads) {
         self.disk.get_or_init(|| disk.clone());
     }
 
     /// Drops something, elsewhere if that can be.
     pub(super) fn close(self: &Arc<Self>, what: impl Send + 'static) {
         let waiting = self.waiting.fetch_add(1, Ordering::Relaxed);
-        let closes = Closes {
+        let closes = DeferredDrop {
             what: Some(what),
             closing: Arc::clone(self),
         };
@@ -50,12 +50,12 @@ impl Closing {
 }
 
 /// Something to be dropped, by whoever comes to it.
-struct Closes<T> {
+struct DeferredDrop<T> {
     what: Option<T>,
-    closing: Arc<Closing>,
+    closing: Arc<DeferredClose>,
 }
 
-impl<T> Drop for Closes<T> {
+impl<T> Drop for DeferredDrop<T> {
     fn drop(&mut self) {
         drop(self.what.take());
         self.closing.waiting.fetch_sub(1, Ordering::Relaxed);
@@ -87,10 +87,10 @@ mod tests {
             .expect("a runtime");
         let here = std::thread::current().id();
         let (sender, dropped) = mpsc::channel();
-        let closing = Arc::new(Closing::default());
+        let closing = Arc::new(DeferredClose::default());
         closing.close(Dropped(sender.clone()));
         assert_eq!(dropped.recv().expect("nowhere else to go"), here);
-        let disk = Disk::new(runtime.handle().clone());
+        let disk = DiskThreads::new(runtime.handle().clone());
         closing.use_disk(&disk);
         let (release, held) = mpsc::channel::<()>();
         drop(disk.run(move || held.recv()));

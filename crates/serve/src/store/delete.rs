@@ -4,19 +4,23 @@ use std::os::fd::OwnedFd;
 
 use rustix::fs::{AtFlags, FileType, Stat};
 
-use super::options::Durability;
+use super::options::UploadDurability;
 use super::upload::LITTLE;
-use super::{Check, Now, Store, StoreError, root};
-use crate::{Key, Named};
+use super::{CachedLookup, FileStore, StoreError, VersionCheck, root};
+use crate::{ObjectKey, RequestPath};
 
-impl Store {
+impl FileStore {
     /// Removes a file if `check` likes it; a folder if the name is a folder's and nothing is in it.
     ///
     /// Whoever reads the file goes on reading it.
     ///
     /// # Errors
     /// See [`StoreError`]. A link is removed, and not what it leads to.
-    pub fn delete(&self, named: &Named, check: Option<Check<'_>>) -> Result<(), StoreError> {
+    pub fn delete(
+        &self,
+        named: &RequestPath,
+        check: Option<VersionCheck<'_>>,
+    ) -> Result<(), StoreError> {
         if !self.options.writable {
             return Err(StoreError::ReadOnly);
         }
@@ -31,36 +35,41 @@ impl Store {
         }
         let before = before(&folder, &named.key)?;
         self.remove(named, &folder, &before)?;
-        if self.options.durability == Durability::Full {
+        if self.options.durability == UploadDurability::Full {
             rustix::fs::fsync(&folder)?;
         }
         Ok(())
     }
 
     /// The same for a file without conditions, where all of the store is memory and the file is soon forgotten.
-    pub fn delete_now(&self, named: &Named) -> Now<Result<(), StoreError>> {
+    pub fn delete_now(&self, named: &RequestPath) -> CachedLookup<Result<(), StoreError>> {
         if !self.is_memory || !self.options.writable || named.is_folder {
-            return Now::Wait;
+            return CachedLookup::Wait;
         }
         let Ok(above) = above(&named.key) else {
-            return Now::Wait;
+            return CachedLookup::Wait;
         };
         // Another mount, or nothing there: whoever may wait finds out which.
         let Ok(folder) = self.root.open_near(&above) else {
-            return Now::Wait;
+            return CachedLookup::Wait;
         };
         let Some(_lock) = self.locks.try_lock(&named.key) else {
-            return Now::Wait;
+            return CachedLookup::Wait;
         };
         match before(&folder, &named.key) {
-            Ok(before) if size(&before) > LITTLE => Now::Wait,
-            Ok(before) => Now::Done(self.remove(named, &folder, &before)),
-            Err(error) => Now::Done(Err(error)),
+            Ok(before) if size(&before) > LITTLE => CachedLookup::Wait,
+            Ok(before) => CachedLookup::Done(self.remove(named, &folder, &before)),
+            Err(error) => CachedLookup::Done(Err(error)),
         }
     }
 
     /// Removes what was looked at.
-    fn remove(&self, named: &Named, folder: &OwnedFd, before: &Stat) -> Result<(), StoreError> {
+    fn remove(
+        &self,
+        named: &RequestPath,
+        folder: &OwnedFd,
+        before: &Stat,
+    ) -> Result<(), StoreError> {
         let flags = match named.is_folder {
             true => AtFlags::REMOVEDIR,
             false => AtFlags::empty(),
@@ -79,15 +88,15 @@ impl Store {
 }
 
 /// The folder of what is to go; the root stays.
-fn above(key: &Key) -> Result<Key, StoreError> {
+fn above(key: &ObjectKey) -> Result<ObjectKey, StoreError> {
     Ok(key.split().ok_or(StoreError::Denied)?.0)
 }
 
-fn name(key: &Key) -> Result<&[u8], StoreError> {
+fn name(key: &ObjectKey) -> Result<&[u8], StoreError> {
     Ok(key.split_ref().ok_or(StoreError::Denied)?.1)
 }
 
-fn before(folder: &OwnedFd, key: &Key) -> Result<Stat, StoreError> {
+fn before(folder: &OwnedFd, key: &ObjectKey) -> Result<Stat, StoreError> {
     Ok(rustix::fs::statat(
         folder,
         name(key)?,

@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use haul_plan::Checksum;
 use rustix::fs::XattrFlags;
 
-use super::version::Identity;
+use super::version::FileVersionId;
 
 /// The attribute.
 const NAME: &str = "user.haul.digest";
@@ -18,7 +18,7 @@ const NAME: &str = "user.haul.digest";
 const LONGEST: usize = 400;
 
 /// The digest that is kept for this version of a file.
-pub(super) fn kept(file: impl AsFd, version: &Identity) -> Option<Checksum> {
+pub(super) fn kept(file: impl AsFd, version: &FileVersionId) -> Option<Checksum> {
     let mut buffer = [0; LONGEST];
     let length = rustix::fs::fgetxattr(file, NAME, &mut buffer).ok()?;
     let text = std::str::from_utf8(buffer.get(..length)?).ok()?;
@@ -28,7 +28,7 @@ pub(super) fn kept(file: impl AsFd, version: &Identity) -> Option<Checksum> {
 }
 
 /// Keeps a digest for this version. Where that cannot be done there is none: it is no part of the file.
-pub(super) fn keep(file: impl AsFd, version: &Identity, checksum: &Checksum) {
+pub(super) fn keep(file: impl AsFd, version: &FileVersionId, checksum: &Checksum) {
     let hex = checksum.digest.as_deref().map(haul_digest::hex);
     let Some(hex) = hex else { return };
     let text = format!("{};{}:{hex}", version.signature(), checksum.algorithm);

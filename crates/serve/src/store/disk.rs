@@ -1,7 +1,7 @@
 //! Threads that may wait for a disk, so that no reactor has to.
 //!
 //! There are so many of them and no more. A flush of a slow disk takes a second or ten, and so may a write while the system holds writers
-//! back: were all threads in those, every read would wait behind them. So what changes something ([`Disk::write`]) has a part of the
+//! back: were all threads in those, every read would wait behind them. So what changes something ([`DiskThreads::write`]) has a part of the
 //! threads at most, and waits for one of these without taking another.
 
 use std::future::Future;
@@ -12,14 +12,14 @@ use tokio::sync::Semaphore;
 
 /// Where waiting is allowed: the blocking threads of one runtime, whichever runtime asks.
 #[derive(Debug, Clone)]
-pub struct Disk {
+pub struct DiskThreads {
     /// Whose threads they are.
     handle: Handle,
     /// One for each thread that may change something.
     writers: Arc<Semaphore>,
 }
 
-impl Disk {
+impl DiskThreads {
     /// Threads that a runtime should have for this. A disk has as many requests in its queue at best, and more threads than that bring nothing.
     pub const THREADS: usize = 64;
 
@@ -100,21 +100,21 @@ mod tests {
     fn reads_find_a_thread_while_all_writers_wait() {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
-            .max_blocking_threads(Disk::THREADS)
+            .max_blocking_threads(DiskThreads::THREADS)
             .enable_time()
             .build()
             .expect("a runtime");
-        let disk = Disk::new(runtime.handle().clone());
+        let disk = DiskThreads::new(runtime.handle().clone());
         let (gate, done) = (
-            Arc::new(Barrier::new(Disk::WRITERS + 1)),
+            Arc::new(Barrier::new(DiskThreads::WRITERS + 1)),
             Arc::new(AtomicUsize::new(0)),
         );
-        let writing: Vec<_> = (0..Disk::THREADS + Disk::WRITERS)
+        let writing: Vec<_> = (0..DiskThreads::THREADS + DiskThreads::WRITERS)
             .map(|index| {
                 let (gate, done) = (Arc::clone(&gate), Arc::clone(&done));
                 disk.write(move || {
                     // The first hold their threads until they are told.
-                    if index < Disk::WRITERS {
+                    if index < DiskThreads::WRITERS {
                         gate.wait();
                     }
                     done.fetch_add(1, Ordering::Relaxed);
@@ -130,6 +130,9 @@ mod tests {
             }
         });
         assert_eq!(read, Ok(7));
-        assert_eq!(done.load(Ordering::Relaxed), Disk::THREADS + Disk::WRITERS);
+        assert_eq!(
+            done.load(Ordering::Relaxed),
+            DiskThreads::THREADS + DiskThreads::WRITERS
+        );
     }
 }

@@ -14,8 +14,8 @@ use rustix::fs::{AtFlags, Mode};
 use rustix::io::Errno;
 
 use super::StoreError;
-use super::root::{Reach, Root, unlink};
-use crate::Key;
+use super::root::{OpenScope, StoreRoot, unlink};
+use crate::ObjectKey;
 
 /// Folders are made for everybody whom the process's mask does not leave out.
 const MODE: Mode = Mode::RWXU.union(Mode::RWXG).union(Mode::RWXO);
@@ -25,31 +25,31 @@ pub(super) const TRIES: usize = 16;
 
 /// Makes folders.
 #[derive(Debug)]
-pub(super) struct Folders {
-    root: Arc<Root>,
+pub(super) struct FolderCreator {
+    root: Arc<StoreRoot>,
     /// Those whose names may not be durable yet, and the number of the making. `None` where none has to be.
-    fresh: Option<Mutex<Fresh>>,
+    fresh: Option<Mutex<UnsyncedFolders>>,
 }
 
 #[derive(Debug, Default)]
-struct Fresh {
+struct UnsyncedFolders {
     /// By their keys: which making it was, so that one that was removed and made again meanwhile is not taken for the first.
-    folders: HashMap<Key, u64>,
+    folders: HashMap<ObjectKey, u64>,
     /// The last making.
     last: u64,
 }
 
 /// Folders that were made for an upload. They go when this is dropped, if nothing is in them.
 #[derive(Debug)]
-pub(super) struct Made {
-    folders: Arc<Folders>,
+pub(super) struct CreatedFolders {
+    folders: Arc<FolderCreator>,
     /// From the top down, each with its making.
-    keys: Vec<(Key, u64)>,
+    keys: Vec<(ObjectKey, u64)>,
 }
 
-impl Folders {
+impl FolderCreator {
     /// Makes folders beneath a root. `are_durable`: whether their names are to be.
-    pub(super) fn new(root: Arc<Root>, are_durable: bool) -> Self {
+    pub(super) fn new(root: Arc<StoreRoot>, are_durable: bool) -> Self {
         Self {
             root,
             fresh: are_durable.then(Mutex::default),
@@ -62,10 +62,10 @@ impl Folders {
     /// See [`StoreError`]. Then what was made is gone again.
     pub(super) fn open(
         self: &Arc<Self>,
-        key: &Key,
-        reach: Reach,
-    ) -> Result<(OwnedFd, Made), StoreError> {
-        let mut made = Made {
+        key: &ObjectKey,
+        reach: OpenScope,
+    ) -> Result<(OwnedFd, CreatedFolders), StoreError> {
+        let mut made = CreatedFolders {
             folders: Arc::clone(self),
             keys: Vec::new(),
         };
@@ -80,7 +80,12 @@ impl Folders {
         Err(StoreError::NotFound)
     }
 
-    fn make(&self, key: &Key, reach: Reach, made: &mut Vec<(Key, u64)>) -> Result<OwnedFd, Errno> {
+    fn make(
+        &self,
+        key: &ObjectKey,
+        reach: OpenScope,
+        made: &mut Vec<(ObjectKey, u64)>,
+    ) -> Result<OwnedFd, Errno> {
         match self.root.open_folder_as(key, reach) {
             Err(Errno::NOENT) => {}
             other => return other,
@@ -108,7 +113,7 @@ impl Folders {
     ///
     /// # Errors
     /// What the disk says.
-    pub(super) fn sync(&self, key: &Key, folder: &OwnedFd) -> Result<(), StoreError> {
+    pub(super) fn sync(&self, key: &ObjectKey, folder: &OwnedFd) -> Result<(), StoreError> {
         rustix::fs::fsync(folder)?;
         let mut key = key.clone();
         while let Some((above, _)) = key.split() {
@@ -127,7 +132,7 @@ impl Folders {
     }
 
     /// The name is about to be given: in which making, and which was the one before whose name may not be durable.
-    fn made_fresh(&self, key: &Key) -> (u64, Option<u64>) {
+    fn made_fresh(&self, key: &ObjectKey) -> (u64, Option<u64>) {
         let Some(mut fresh) = self.fresh() else {
             return (0, None);
         };
@@ -138,7 +143,7 @@ impl Folders {
     }
 
     /// The name was not given in that making: what was believed before holds, unless somebody knows better by now.
-    fn was_not_made(&self, key: &Key, making: u64, before: Option<u64>) {
+    fn was_not_made(&self, key: &ObjectKey, making: u64, before: Option<u64>) {
         let Some(mut fresh) = self.fresh() else {
             return;
         };
@@ -151,12 +156,12 @@ impl Folders {
     }
 
     /// The making of a folder whose name may not be durable.
-    fn making(&self, key: &Key) -> Option<u64> {
+    fn making(&self, key: &ObjectKey) -> Option<u64> {
         self.fresh()?.folders.get(key).copied()
     }
 
     /// The name that was given then is durable, or gone.
-    fn made_durable(&self, key: &Key, making: u64) {
+    fn made_durable(&self, key: &ObjectKey, making: u64) {
         if let Some(mut fresh) = self.fresh()
             && fresh.folders.get(key) == Some(&making)
         {
@@ -165,7 +170,7 @@ impl Folders {
     }
 
     /// Removes a folder of that making if nothing is in it. Whether it did.
-    fn remove(&self, key: &Key, making: u64) -> bool {
+    fn remove(&self, key: &ObjectKey, making: u64) -> bool {
         let removed = key.split().is_some_and(|(above, name)| {
             let above = self.root.open_folder(&above);
             above.is_ok_and(|above| unlink(above, name, AtFlags::REMOVEDIR).is_ok())
@@ -177,7 +182,7 @@ impl Folders {
         removed
     }
 
-    fn fresh(&self) -> Option<MutexGuard<'_, Fresh>> {
+    fn fresh(&self) -> Option<MutexGuard<'_, UnsyncedFolders>> {
         let fresh = self.fresh.as_ref()?;
         Some(fresh.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -189,7 +194,7 @@ impl Folders {
     }
 }
 
-impl Made {
+impl CreatedFolders {
     /// They are not this upload's alone any more.
     pub(super) fn keep(mut self) {
         self.keys.clear();
@@ -207,7 +212,7 @@ impl Made {
     }
 }
 
-impl Drop for Made {
+impl Drop for CreatedFolders {
     fn drop(&mut self) {
         // Nothing above one that stays is empty.
         let mut made = self.keys.iter().rev();
@@ -221,13 +226,13 @@ mod tests {
 
     use super::*;
 
-    fn key(path: &str) -> Key {
-        Key::parse(path).expect("a key").key
+    fn key(path: &str) -> ObjectKey {
+        ObjectKey::parse(path).expect("a key").key
     }
 
-    fn folders(path: &std::path::Path) -> Arc<Folders> {
-        let root = Arc::new(Root::open(path).expect("a root"));
-        Arc::new(Folders::new(root, true))
+    fn folders(path: &std::path::Path) -> Arc<FolderCreator> {
+        let root = Arc::new(StoreRoot::open(path).expect("a root"));
+        Arc::new(FolderCreator::new(root, true))
     }
 
     #[test]
@@ -237,14 +242,14 @@ mod tests {
         fs::write(all.path().join("a/f"), "").expect("a file");
         let folders = folders(all.path());
         let (_, made) = folders
-            .open(&key("/a/x/y"), Reach::Anywhere)
+            .open(&key("/a/x/y"), OpenScope::Anywhere)
             .expect("folders");
         assert_eq!(made.keys, [(key("/a/x"), 1), (key("/a/x/y"), 2)]);
         let (_, none) = folders
-            .open(&key("/a/x/y"), Reach::Anywhere)
+            .open(&key("/a/x/y"), OpenScope::Anywhere)
             .expect("there");
         assert!(none.keys.is_empty());
-        let beneath_a_file = folders.open(&key("/a/f/z"), Reach::Anywhere);
+        let beneath_a_file = folders.open(&key("/a/f/z"), OpenScope::Anywhere);
         assert!(matches!(beneath_a_file, Err(StoreError::Conflict)));
         drop(made);
         assert!(!all.path().join("a/x").exists() && all.path().join("a").exists());
@@ -255,8 +260,8 @@ mod tests {
     fn names_that_another_upload_gave_are_made_durable_by_the_first_that_ends() {
         let all = tempfile::tempdir().expect("a directory");
         let folders = folders(all.path());
-        let (_, first) = folders.open(&key("/x"), Reach::Anywhere).expect("x");
-        let (inner, second) = folders.open(&key("/x/y"), Reach::Anywhere).expect("y");
+        let (_, first) = folders.open(&key("/x"), OpenScope::Anywhere).expect("x");
+        let (inner, second) = folders.open(&key("/x/y"), OpenScope::Anywhere).expect("y");
         assert_eq!(folders.count_fresh(), 2);
         folders.sync(&key("/x/y"), &inner).expect("synced");
         assert_eq!(folders.count_fresh(), 0, "both names");

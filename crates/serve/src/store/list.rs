@@ -1,13 +1,13 @@
 //! Reading a folder: what is in it, and a page of it in order.
 //!
-//! A [`Folder`] is an open directory, which [`Root`] opened from a key. All is looked at relative to that descriptor and without
-//! following links. What a link leads to is asked of [`Root`], so that the kernel resolves it beneath the root; one that leads out,
+//! A [`OpenFolder`] is an open directory, which [`StoreRoot`] opened from a key. All is looked at relative to that descriptor and without
+//! following links. What a link leads to is asked of [`StoreRoot`], so that the kernel resolves it beneath the root; one that leads out,
 //! or nowhere, is not listed. No path is put together from strings here.
 //!
 //! Not listed either: what has no key (the store's own room at the top, names that are too long) and what uploads leave beside
 //! their targets while they run.
 //!
-//! Memory: [`Entries`] holds one buffer of the kernel's, whatever the size of the directory. [`Folder::page`] holds at most twice
+//! Memory: [`FolderEntries`] holds one buffer of the kernel's, whatever the size of the directory. [`OpenFolder::page`] holds at most twice
 //! the page's limit of names (see [`best`]). Everything here may wait for a disk, and belongs on a thread that may.
 
 mod best;
@@ -23,19 +23,19 @@ use std::time::SystemTime;
 
 use rustix::fs::{Dir, Stat};
 
-use self::order::Rank;
-use self::pass::{Candidate, Pass};
-use self::place::{Found, Place, Seen};
-use super::{Root, StoreError};
-use crate::Key;
+use self::order::SortRank;
+use self::pass::{DirectoryPass, EntryCandidate};
+use self::place::{DirectoryRecord, EntryLookup, FolderLocation};
+use super::{StoreError, StoreRoot};
+use crate::ObjectKey;
 
-pub use self::cursor::{Cursor, CursorError};
-pub use self::order::{Begin, PageAsk, Sort};
+pub use self::cursor::{ListingCursor, ListingCursorError};
+pub use self::order::{PageRequest, PageStart, SortKey};
 pub(crate) use self::place::modified;
 
 /// What an entry is, in the order of a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
+pub enum EntryKind {
     /// A directory, or a link to one beneath the root.
     Folder,
     /// A regular file, or a link to one beneath the root.
@@ -46,11 +46,11 @@ pub enum Kind {
 
 /// One line of a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct FolderEntry {
     /// As the file system has it: any bytes but NUL and slash.
     pub name: Vec<u8>,
     /// What it is; of a link, what it leads to.
-    pub kind: Kind,
+    pub kind: EntryKind,
     /// Bytes in it. Zero for all but files, whose size it is.
     pub len: u64,
     /// When its content changed last, by the file system's clock.
@@ -59,32 +59,32 @@ pub struct Entry {
 
 /// A page of a folder, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Page {
+pub struct FolderPage {
     /// The entries. Fewer than were selected where some went away meanwhile.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<FolderEntry>,
     /// How many entries the folder had, as they went by.
     pub total: u64,
     /// How many of them come before this page.
     pub ahead: u64,
     /// Where the next page begins, if there is one.
-    pub next: Option<Cursor>,
+    pub next: Option<ListingCursor>,
     /// Where the page before this one ends, if there is one.
-    pub previous: Option<Cursor>,
+    pub previous: Option<ListingCursor>,
 }
 
 /// An open folder of the store.
 #[derive(Debug)]
-pub struct Folder {
-    place: Place,
+pub struct OpenFolder {
+    place: FolderLocation,
     /// The directory, open for reading.
     dir: OwnedFd,
 }
 
 /// Something in a folder that was opened.
 #[derive(Debug)]
-pub(crate) struct Member {
+pub(crate) struct OpenedEntry {
     pub(crate) name: Vec<u8>,
-    pub(crate) kind: Kind,
+    pub(crate) kind: EntryKind,
     /// As it was when it was opened.
     pub(crate) stat: Stat,
     /// Whether a link led here.
@@ -94,21 +94,21 @@ pub(crate) struct Member {
 
 /// Something in a folder that could not be.
 #[derive(Debug)]
-pub(crate) struct Missed {
+pub(crate) struct UnopenedEntry {
     pub(crate) name: Vec<u8>,
     /// Why.
     pub(crate) error: StoreError,
 }
 
-impl Folder {
+impl OpenFolder {
     /// Opens a folder beneath a root.
     ///
     /// # Errors
     /// See [`StoreError`].
-    pub fn open(root: &Arc<Root>, key: Key) -> Result<Self, StoreError> {
+    pub fn open(root: &Arc<StoreRoot>, key: ObjectKey) -> Result<Self, StoreError> {
         Ok(Self {
             dir: root.open_folder(&key)?,
-            place: Place {
+            place: FolderLocation {
                 root: Arc::clone(root),
                 key,
             },
@@ -117,7 +117,7 @@ impl Folder {
 
     /// Where it is.
     #[must_use]
-    pub fn key(&self) -> &Key {
+    pub fn key(&self) -> &ObjectKey {
         &self.place.key
     }
 
@@ -125,8 +125,8 @@ impl Folder {
     ///
     /// # Errors
     /// When it cannot be read.
-    pub fn into_entries(self) -> io::Result<Entries> {
-        Ok(Entries {
+    pub fn into_entries(self) -> io::Result<FolderEntries> {
+        Ok(FolderEntries {
             place: self.place,
             dir: Dir::new(self.dir)?,
         })
@@ -137,8 +137,8 @@ impl Folder {
     ///
     /// # Errors
     /// When the directory cannot be read, or something in it cannot be looked at. What goes away meanwhile is left out.
-    pub fn page(&self, ask: &PageAsk) -> io::Result<Page> {
-        let mut pass = Pass::new(ask);
+    pub fn page(&self, ask: &PageRequest) -> io::Result<FolderPage> {
+        let mut pass = DirectoryPass::new(ask);
         let mut dir = Dir::read_from(&self.dir)?;
         while let Some(seen) = self.place.read(&mut dir)? {
             if let Some(candidate) = self.candidate(seen, ask.sort)? {
@@ -158,19 +158,26 @@ impl Folder {
     }
 
     /// Ranks an entry; `None` where there is nothing to show.
-    fn candidate(&self, seen: Seen, sort: Sort) -> io::Result<Option<Candidate>> {
-        if let (Sort::Name, Some(kind)) = (sort, seen.kind) {
-            return Ok(Some((Rank::new(kind, 0, seen.name), None)));
+    fn candidate(
+        &self,
+        seen: DirectoryRecord,
+        sort: SortKey,
+    ) -> io::Result<Option<EntryCandidate>> {
+        if let (SortKey::Name, Some(kind)) = (sort, seen.kind) {
+            return Ok(Some((SortRank::new(kind, 0, seen.name), None)));
         }
         let Some(found) = self.place.look(self.dir.as_fd(), &seen.name)? else {
             return Ok(None);
         };
         let value = match sort {
-            Sort::Name => 0,
-            Sort::Size => found.len.into(),
-            Sort::Modified => order::nanos(found.modified),
+            SortKey::Name => 0,
+            SortKey::Size => found.len.into(),
+            SortKey::Modified => order::nanos(found.modified),
         };
-        Ok(Some((Rank::new(found.kind, value, seen.name), Some(found))))
+        Ok(Some((
+            SortRank::new(found.kind, value, seen.name),
+            Some(found),
+        )))
     }
 }
 
@@ -179,40 +186,40 @@ impl Folder {
 /// It ends after the first error. Each step may wait for a disk; between two of them nothing is held but a descriptor and a buffer,
 /// so whoever is slow to take the entries costs no thread.
 #[derive(Debug)]
-pub struct Entries {
-    place: Place,
+pub struct FolderEntries {
+    place: FolderLocation,
     dir: Dir,
 }
 
-impl Entries {
+impl FolderEntries {
     /// The folder they are in.
     #[must_use]
-    pub fn key(&self) -> &Key {
+    pub fn key(&self) -> &ObjectKey {
         &self.place.key
     }
 
     /// The next file or folder, opened. Says what could not be opened, which the walk can go on behind.
-    pub(crate) fn next_member(&mut self) -> io::Result<Option<Result<Member, Missed>>> {
+    pub(crate) fn next_member(&mut self) -> io::Result<Option<Result<OpenedEntry, UnopenedEntry>>> {
         loop {
             let Some(seen) = self.place.read(&mut self.dir)? else {
                 return Ok(None);
             };
             // A device may do something when it is opened.
-            if seen.kind != Some(Kind::Other) {
+            if seen.kind != Some(EntryKind::Other) {
                 return Ok(Some(self.open(seen.name)));
             }
         }
     }
 
     /// What was opened, as a folder to be read itself.
-    pub(crate) fn below(&self, opened: Member) -> io::Result<Self> {
+    pub(crate) fn below(&self, opened: OpenedEntry) -> io::Result<Self> {
         let key = self
             .place
             .key
             .child(&opened.name)
             .map_err(io::Error::other)?;
         Ok(Self {
-            place: Place {
+            place: FolderLocation {
                 key,
                 root: Arc::clone(&self.place.root),
             },
@@ -220,26 +227,26 @@ impl Entries {
         })
     }
 
-    fn open(&self, name: Vec<u8>) -> Result<Member, Missed> {
+    fn open(&self, name: Vec<u8>) -> Result<OpenedEntry, UnopenedEntry> {
         let opened = || {
             let (fd, by_link) = self.place.open(self.dir.fd()?, &name)?;
             Ok((rustix::fs::fstat(&fd)?, fd, by_link))
         };
         match opened() {
-            Ok((stat, fd, by_link)) => Ok(Member {
-                kind: Found::of(&stat).kind,
+            Ok((stat, fd, by_link)) => Ok(OpenedEntry {
+                kind: EntryLookup::of(&stat).kind,
                 name,
                 stat,
                 by_link,
                 fd,
             }),
-            Err(error) => Err(Missed { name, error }),
+            Err(error) => Err(UnopenedEntry { name, error }),
         }
     }
 }
 
-impl Iterator for Entries {
-    type Item = io::Result<Entry>;
+impl Iterator for FolderEntries {
+    type Item = io::Result<FolderEntry>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {

@@ -6,21 +6,21 @@
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-use crate::Key;
+use crate::ObjectKey;
 
 /// More than threads that could hold one.
 const LOCKS: usize = 128;
 
 /// The locks.
 #[derive(Debug)]
-pub(super) struct Locks {
+pub(super) struct KeyLocks {
     /// By a hash that no client knows.
     all: Box<[Mutex<()>]>,
     /// The hash.
     hash: RandomState,
 }
 
-impl Default for Locks {
+impl Default for KeyLocks {
     fn default() -> Self {
         Self {
             all: (0..LOCKS).map(|_| Mutex::default()).collect(),
@@ -29,14 +29,14 @@ impl Default for Locks {
     }
 }
 
-impl Locks {
+impl KeyLocks {
     /// Waits until nobody else changes the key.
-    pub(super) fn lock(&self, key: &Key) -> MutexGuard<'_, ()> {
+    pub(super) fn lock(&self, key: &ObjectKey) -> MutexGuard<'_, ()> {
         self.of(key).lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The same without waiting: `None` while somebody changes it, or a key of the same hash.
-    pub(super) fn try_lock(&self, key: &Key) -> Option<MutexGuard<'_, ()>> {
+    pub(super) fn try_lock(&self, key: &ObjectKey) -> Option<MutexGuard<'_, ()>> {
         match self.of(key).try_lock() {
             Ok(guard) => Some(guard),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
@@ -44,7 +44,7 @@ impl Locks {
         }
     }
 
-    fn of(&self, key: &Key) -> &Mutex<()> {
+    fn of(&self, key: &ObjectKey) -> &Mutex<()> {
         let which = self.hash.hash_one(key) % LOCKS as u64;
         &self.all[usize::try_from(which).unwrap_or(0)]
     }

@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 
 /// Kinds of file systems.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Media {
+pub enum FilesystemKind {
     /// All of it is memory: no call waits.
     Memory,
     /// A disk of this machine behind the page cache.
@@ -35,7 +35,7 @@ mod magic {
     ];
 }
 
-impl Media {
+impl FilesystemKind {
     /// What an open file lies on.
     #[cfg(target_os = "linux")]
     #[must_use]
@@ -70,8 +70,8 @@ mod tests {
     #[test]
     fn what_no_table_knows_may_wait() {
         let proc = File::open("/proc/self/status").expect("this process");
-        assert_eq!(Media::of(&proc), Media::Remote);
+        assert_eq!(FilesystemKind::of(&proc), FilesystemKind::Remote);
         let shm = File::open("/dev/shm").expect("shared memory");
-        assert_eq!(Media::of(&shm), Media::Memory);
+        assert_eq!(FilesystemKind::of(&shm), FilesystemKind::Memory);
     }
 }

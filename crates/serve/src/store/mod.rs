@@ -3,9 +3,9 @@
 //! It knows nothing of HTTP. A key is a plain file, so that people find their files with any other program, and other programs may
 //! change them at any time: nothing is believed that was not looked at for this request.
 //!
-//! [`Store::read`] opens a version of a file, which stays that version while it is read; [`Store::put`] begins an [`Upload`], which
-//! commits or vanishes; [`Store::delete`] removes; [`Root::open_folder`] is where listings begin. All of these may wait for a disk, and
-//! run on [`Disk`]'s threads; [`Store::read_now`] and what else ends so does without waiting what can be done so.
+//! [`FileStore::read`] opens a version of a file, which stays that version while it is read; [`FileStore::put`] begins an [`Upload`], which
+//! commits or vanishes; [`FileStore::delete`] removes; [`StoreRoot::open_folder`] is where listings begin. All of these may wait for a disk, and
+//! run on [`DiskThreads`]'s threads; [`FileStore::read_now`] and what else ends so does without waiting what can be done so.
 //!
 //! What the parts do: `root` turns keys into descriptors, `object` is an open file, `version` what it is, `open_files` keeps some of them
 //! between requests, `closing` lets go of them, `room` has the temporaries, `upload` fills them, `folders` makes the way to their keys, `quota`
@@ -39,118 +39,121 @@ mod version;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use disk::Disk;
+pub use disk::DiskThreads;
 pub use error::StoreError;
-pub use list::{Begin, Cursor, CursorError, Entries, Entry, Folder, Kind, Page, PageAsk, Sort};
-pub(crate) use list::{Member, Missed, modified};
-pub use media::Media;
-pub use object::Object;
-pub use options::{Durability, DurabilityError, StoreOptions};
-pub use root::{Now, Root};
-pub use upload::{Put, Upload};
-pub use version::Meta;
+pub use list::{
+    EntryKind, FolderEntries, FolderEntry, FolderPage, ListingCursor, ListingCursorError,
+    OpenFolder, PageRequest, PageStart, SortKey,
+};
+pub(crate) use list::{OpenedEntry, UnopenedEntry, modified};
+pub use media::FilesystemKind;
+pub use object::OpenObject;
+pub use options::{FileStoreOptions, UploadDurability, UploadDurabilityError};
+pub use root::{CachedLookup, StoreRoot};
+pub use upload::{CommittedUpload, Upload};
+pub use version::FileMetadata;
 
-use crate::Key;
-use closing::Closing;
-use folders::Folders;
+use crate::ObjectKey;
+use closing::DeferredClose;
+use folders::FolderCreator;
 use haul_net::is_shortage;
 use haul_plan::Checksum;
-use locks::Locks;
-use object::Opened;
-use open_files::OpenFiles;
-use quota::Quota;
-use recount::Recount;
-use room::Room;
-use root::Reach;
-use stamps::Stamps;
-use sync::Syncing;
+use locks::KeyLocks;
+use object::OpenedKey;
+use open_files::OpenFileCache;
+use quota::StorageQuota;
+use recount::QuotaRecount;
+use room::TemporaryFolder;
+use root::OpenScope;
+use stamps::UploadTimestamps;
+use sync::GroupSync;
 
 /// What a caller thinks of the version that has a key, or of there being none.
-pub type Check<'a> = &'a dyn Fn(Option<&Meta>) -> bool;
+pub type VersionCheck<'a> = &'a dyn Fn(Option<&FileMetadata>) -> bool;
 
 /// A store, open.
 #[derive(Debug)]
-pub struct Store {
+pub struct FileStore {
     /// What it lies beneath. Listings and archives have it, too, for as long as they are read.
-    root: Arc<Root>,
+    root: Arc<StoreRoot>,
     /// How it was opened.
-    options: StoreOptions,
+    options: FileStoreOptions,
     /// Where uploads are until they are whole; none in a store for reading.
-    room: Option<Room>,
+    room: Option<TemporaryFolder>,
     /// Makes the way to keys.
-    folders: Arc<Folders>,
+    folders: Arc<FolderCreator>,
     /// Files that are asked for often.
-    open_files: OpenFiles,
+    open_files: OpenFileCache,
     /// Where large ones are closed.
-    closing: Arc<Closing>,
+    closing: Arc<DeferredClose>,
     /// What it holds.
-    quota: Arc<Quota>,
+    quota: Arc<StorageQuota>,
     /// Finds out what other programs did to that.
-    recount: Recount,
+    recount: QuotaRecount,
     /// One change of a key at a time.
-    locks: Locks,
+    locks: KeyLocks,
     /// Times for uploads.
-    stamps: Stamps,
+    stamps: UploadTimestamps,
     /// What makes uploads durable.
-    syncing: Syncing,
+    syncing: GroupSync,
     /// Whether all of it is memory, but for what is mounted beneath it.
     is_memory: bool,
     /// Temporaries that an earlier process had left.
     cleaned: usize,
 }
 
-impl Store {
+impl FileStore {
     /// Opens a directory as a store. Where it may be written to, what is left of uploads is removed; where it has a quota, what it
     /// holds is counted: a look at every file.
     ///
     /// # Errors
     /// When it is no directory, or may not be read, or written to as was asked for.
-    pub fn open(path: &Path, options: StoreOptions) -> Result<Self, StoreError> {
-        let root = Root::open(path)?;
+    pub fn open(path: &Path, options: FileStoreOptions) -> Result<Self, StoreError> {
+        let root = StoreRoot::open(path)?;
         let root = match options.follows_links {
             true => root,
             false => root.without_links(),
         };
         let root = Arc::new(root);
         let (room, cleaned) = match options.writable {
-            true => Some(Room::open(&root)?).unzip(),
+            true => Some(TemporaryFolder::open(&root)?).unzip(),
             false => (None, None),
         };
         let used = match (options.writable, options.quota) {
             (true, Some(_)) => usage::of(root.top()),
             _ => 0,
         };
-        let is_durable = options.writable && options.durability == Durability::Full;
+        let is_durable = options.writable && options.durability == UploadDurability::Full;
         if is_durable {
             // Folders that an earlier process had made, and was killed before it told anybody.
             rustix::fs::syncfs(root.top())?;
         }
         Ok(Self {
-            folders: Arc::new(Folders::new(Arc::clone(&root), is_durable)),
-            recount: Recount::new(),
-            quota: Arc::new(Quota::new(used, options.quota)),
-            open_files: OpenFiles::new(options.open_files),
+            folders: Arc::new(FolderCreator::new(Arc::clone(&root), is_durable)),
+            recount: QuotaRecount::new(),
+            quota: Arc::new(StorageQuota::new(used, options.quota)),
+            open_files: OpenFileCache::new(options.open_files),
             closing: Arc::default(),
             is_memory: root.is_memory(),
             root,
             options,
             room,
-            locks: Locks::default(),
-            stamps: Stamps::default(),
-            syncing: Syncing::default(),
+            locks: KeyLocks::default(),
+            stamps: UploadTimestamps::default(),
+            syncing: GroupSync::default(),
             cleaned: cleaned.unwrap_or(0),
         })
     }
 
     /// What it lies beneath: for listings.
     #[must_use]
-    pub fn root(&self) -> &Arc<Root> {
+    pub fn root(&self) -> &Arc<StoreRoot> {
         &self.root
     }
 
     /// How it was opened.
     #[must_use]
-    pub fn options(&self) -> &StoreOptions {
+    pub fn options(&self) -> &FileStoreOptions {
         &self.options
     }
 
@@ -164,25 +167,29 @@ impl Store {
     ///
     /// # Errors
     /// See [`StoreError`].
-    pub fn read(&self, key: &Key) -> Result<Arc<Object>, StoreError> {
+    pub fn read(&self, key: &ObjectKey) -> Result<Arc<OpenObject>, StoreError> {
         let opened = self.sparing(|| self.root.open_any(key))?;
-        self.opened(key, Object::of(opened)?)
+        self.opened(key, OpenObject::of(opened)?)
     }
 
     /// The same without waiting for a disk: from what is open, or what the kernel has in its caches.
-    pub fn read_now(&self, key: &Key) -> Now<Result<Arc<Object>, StoreError>> {
+    pub fn read_now(&self, key: &ObjectKey) -> CachedLookup<Result<Arc<OpenObject>, StoreError>> {
         if let Some(object) = self.open_files.find(&self.root, key) {
-            return Now::Done(Ok(object));
+            return CachedLookup::Done(Ok(object));
         }
         match self.root.open_now(key) {
-            Now::Done(Ok(opened)) => match Object::of_now(opened) {
-                Now::Done(found) => Now::Done(found.and_then(|found| self.opened(key, found))),
-                Now::Wait => Now::Wait,
+            CachedLookup::Done(Ok(opened)) => match OpenObject::of_now(opened) {
+                CachedLookup::Done(found) => {
+                    CachedLookup::Done(found.and_then(|found| self.opened(key, found)))
+                }
+                CachedLookup::Wait => CachedLookup::Wait,
             },
             // Closing others to make room is for whoever may wait.
-            Now::Done(Err(StoreError::Io(error))) if is_shortage(&error) => Now::Wait,
-            Now::Done(Err(error)) => Now::Done(Err(error)),
-            Now::Wait => Now::Wait,
+            CachedLookup::Done(Err(StoreError::Io(error))) if is_shortage(&error) => {
+                CachedLookup::Wait
+            }
+            CachedLookup::Done(Err(error)) => CachedLookup::Done(Err(error)),
+            CachedLookup::Wait => CachedLookup::Wait,
         }
     }
 
@@ -190,24 +197,28 @@ impl Store {
     ///
     /// # Errors
     /// When a part of the key is a file, or the store is for reading, or the disk says so.
-    pub fn put(self: &Arc<Self>, key: &Key, wanted: Vec<Checksum>) -> Result<Upload, StoreError> {
-        self.sparing(|| Upload::begin(self, key, wanted.clone(), Reach::Anywhere))
+    pub fn put(
+        self: &Arc<Self>,
+        key: &ObjectKey,
+        wanted: Vec<Checksum>,
+    ) -> Result<Upload, StoreError> {
+        self.sparing(|| Upload::begin(self, key, wanted.clone(), OpenScope::Anywhere))
     }
 
     /// The same without waiting for a disk, where all of the store is memory.
     pub fn put_now(
         self: &Arc<Self>,
-        key: &Key,
+        key: &ObjectKey,
         wanted: &[Checksum],
-    ) -> Now<Result<Upload, StoreError>> {
+    ) -> CachedLookup<Result<Upload, StoreError>> {
         if !self.is_memory && !self.options.discards {
-            return Now::Wait;
+            return CachedLookup::Wait;
         }
-        match Upload::begin(self, key, wanted.to_vec(), Reach::OneMount) {
+        match Upload::begin(self, key, wanted.to_vec(), OpenScope::OneMount) {
             // Its folder is on another mount: the kernel does not go there.
-            Err(StoreError::NotFound) => Now::Wait,
-            Err(StoreError::Io(error)) if is_shortage(&error) => Now::Wait,
-            done => Now::Done(done),
+            Err(StoreError::NotFound) => CachedLookup::Wait,
+            Err(StoreError::Io(error)) if is_shortage(&error) => CachedLookup::Wait,
+            done => CachedLookup::Done(done),
         }
     }
 
@@ -215,7 +226,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Failed`] if it does not like that.
-    pub fn check(&self, key: &Key, check: Check<'_>) -> Result<bool, StoreError> {
+    pub fn check(&self, key: &ObjectKey, check: VersionCheck<'_>) -> Result<bool, StoreError> {
         let current = self.current(key)?;
         match check(current.as_ref()) {
             true => Ok(current.is_some()),
@@ -234,7 +245,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::OverQuota`] if they are not, and [`StoreError::NoSpace`] if the disk has no room for them: it needs that beside what
     /// is there.
-    pub fn has_room_for(&self, key: &Key, bytes: u64) -> Result<(), StoreError> {
+    pub fn has_room_for(&self, key: &ObjectKey, bytes: u64) -> Result<(), StoreError> {
         if !self.options.discards && self.free_for(key).is_some_and(|free| free < bytes) {
             return Err(StoreError::NoSpace);
         }
@@ -246,7 +257,7 @@ impl Store {
     }
 
     /// Bytes that are free where a key is, or will be once its folders are made; `None` if the file system does not say.
-    fn free_for(&self, key: &Key) -> Option<u64> {
+    fn free_for(&self, key: &ObjectKey) -> Option<u64> {
         let mut folder = key.split()?.0;
         let found = loop {
             match self.root.open_folder(&folder) {
@@ -289,24 +300,24 @@ impl Store {
     }
 
     /// Large files that were removed are closed there from now on, and not by whoever happens to be the last to read them.
-    pub fn close_on(&self, disk: &Disk) {
+    pub fn close_on(&self, disk: &DiskThreads) {
         self.closing.use_disk(disk);
     }
 
-    fn opened(&self, key: &Key, opened: Opened) -> Result<Arc<Object>, StoreError> {
+    fn opened(&self, key: &ObjectKey, opened: OpenedKey) -> Result<Arc<OpenObject>, StoreError> {
         match opened {
-            Opened::File(mut object) => {
-                object.closing = Closing::of(&self.closing, object.meta().len);
+            OpenedKey::File(mut object) => {
+                object.closing = DeferredClose::of(&self.closing, object.meta().len);
                 let object = Arc::new(object);
                 self.open_files.keep(key, &object);
                 Ok(object)
             }
-            Opened::Folder => Err(StoreError::IsFolder),
+            OpenedKey::Folder => Err(StoreError::IsFolder),
         }
     }
 
     /// What is known of what has a key now.
-    fn current(&self, key: &Key) -> Result<Option<Meta>, StoreError> {
+    fn current(&self, key: &ObjectKey) -> Result<Option<FileMetadata>, StoreError> {
         match self.read(key) {
             Ok(object) => Ok(Some(object.meta().clone())),
             Err(StoreError::NotFound) => Ok(None),

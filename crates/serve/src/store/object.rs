@@ -14,42 +14,42 @@ use memmap2::Mmap;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::closing::Closing;
-use super::media::Media;
-use super::version::{Identity, Meta};
-use super::{Now, StoreError, digest};
+use super::closing::DeferredClose;
+use super::media::FilesystemKind;
+use super::version::{FileMetadata, FileVersionId};
+use super::{CachedLookup, StoreError, digest};
 
 /// How far apart looks for what is in memory are, and what is read at once, in bytes: what the kernel reads ahead.
 const STRIDE: usize = 128 << 10;
 
 /// One version of a file, open. It stays that version when the key gets another.
 #[derive(Debug)]
-pub struct Object {
+pub struct OpenObject {
     /// Open to be read, until it is dropped.
     file: Option<File>,
     /// What it is.
-    meta: Meta,
+    meta: FileMetadata,
     /// To see whether the key still leads here.
-    pub(super) identity: Identity,
+    pub(super) identity: FileVersionId,
     /// Whether reading it may wait.
-    media: Media,
+    media: FilesystemKind,
     /// Addresses that stand for its bytes, made when they are first wanted. `None`: the system had none to give.
     stand_in: OnceLock<Option<Mmap>>,
     /// Where it is closed, if that may take long.
-    pub(super) closing: Option<Arc<Closing>>,
+    pub(super) closing: Option<Arc<DeferredClose>>,
 }
 
 /// What a key leads to.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "it is taken apart at once")]
-pub(super) enum Opened {
+pub(super) enum OpenedKey {
     /// A file.
-    File(Object),
+    File(OpenObject),
     /// A folder.
     Folder,
 }
 
-impl Object {
+impl OpenObject {
     /// The open file. Reading moves no position if it is done by offsets, as it must be: it is shared.
     #[must_use]
     #[expect(clippy::expect_used, reason = "it is taken by dropping alone")]
@@ -59,7 +59,7 @@ impl Object {
 
     /// What it is.
     #[must_use]
-    pub fn meta(&self) -> &Meta {
+    pub fn meta(&self) -> &FileMetadata {
         &self.meta
     }
 
@@ -76,10 +76,10 @@ impl Object {
     /// Whether even a look at it may wait.
     #[must_use]
     pub fn is_remote(&self) -> bool {
-        self.media == Media::Remote
+        self.media == FilesystemKind::Remote
     }
 
-    /// Looks whether it is still what it was when it was opened. Waits for a disk where [`Object::is_remote`].
+    /// Looks whether it is still what it was when it was opened. Waits for a disk where [`OpenObject::is_remote`].
     ///
     /// Its length and the time of its last writing tell. The time of change does not: that goes on when the file's name goes to another
     /// one, and this one is sent to its end all the same.
@@ -98,38 +98,45 @@ impl Object {
     ///
     /// # Errors
     /// When it is neither a file nor a folder, or cannot be looked at.
-    pub(super) fn of(opened: OwnedFd) -> Result<Opened, StoreError> {
+    pub(super) fn of(opened: OwnedFd) -> Result<OpenedKey, StoreError> {
         let Some(identity) = looked_at(&opened)? else {
-            return Ok(Opened::Folder);
+            return Ok(OpenedKey::Folder);
         };
         let digest = match identity.may_have_digest() {
             true => digest::kept(&opened, &identity),
             false => None,
         };
-        let media = Media::of(&opened);
-        Ok(Opened::File(Self::new(opened, identity, digest, media)))
+        let media = FilesystemKind::of(&opened);
+        Ok(OpenedKey::File(Self::new(opened, identity, digest, media)))
     }
 
     /// The same without waiting: not for a file that may have a digest, where that may be on a disk.
-    pub(super) fn of_now(opened: OwnedFd) -> Now<Result<Opened, StoreError>> {
+    pub(super) fn of_now(opened: OwnedFd) -> CachedLookup<Result<OpenedKey, StoreError>> {
         let identity = match looked_at(&opened) {
             Ok(Some(identity)) => identity,
-            Ok(None) => return Now::Done(Ok(Opened::Folder)),
-            Err(error) => return Now::Done(Err(error)),
+            Ok(None) => return CachedLookup::Done(Ok(OpenedKey::Folder)),
+            Err(error) => return CachedLookup::Done(Err(error)),
         };
-        let media = Media::of(&opened);
+        let media = FilesystemKind::of(&opened);
         let digest = match (identity.may_have_digest(), media) {
             (false, _) => None,
-            (true, Media::Memory) => digest::kept(&opened, &identity),
-            (true, _) => return Now::Wait,
+            (true, FilesystemKind::Memory) => digest::kept(&opened, &identity),
+            (true, _) => return CachedLookup::Wait,
         };
-        Now::Done(Ok(Opened::File(Self::new(opened, identity, digest, media))))
+        CachedLookup::Done(Ok(OpenedKey::File(Self::new(
+            opened, identity, digest, media,
+        ))))
     }
 
-    fn new(opened: OwnedFd, identity: Identity, digest: Option<Checksum>, media: Media) -> Self {
+    fn new(
+        opened: OwnedFd,
+        identity: FileVersionId,
+        digest: Option<Checksum>,
+        media: FilesystemKind,
+    ) -> Self {
         Self {
             file: Some(opened.into()),
-            meta: Meta::new(&identity, digest),
+            meta: FileMetadata::new(&identity, digest),
             identity,
             media,
             stand_in: OnceLock::new(),
@@ -143,9 +150,9 @@ impl Object {
     /// What the system says.
     pub fn read_now(&self, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
         match self.media {
-            Media::Memory => self.read(buffer, offset).map(Some),
-            Media::Cached => read_cached(self.file(), buffer, offset),
-            Media::Remote => Ok(None),
+            FilesystemKind::Memory => self.read(buffer, offset).map(Some),
+            FilesystemKind::Cached => read_cached(self.file(), buffer, offset),
+            FilesystemKind::Remote => Ok(None),
         }
     }
 
@@ -163,9 +170,9 @@ impl Object {
     #[must_use]
     pub fn is_resident(&self, range: Range<u64>) -> bool {
         match self.media {
-            Media::Memory => true,
-            Media::Remote => false,
-            Media::Cached => (range.start..range.end)
+            FilesystemKind::Memory => true,
+            FilesystemKind::Remote => false,
+            FilesystemKind::Cached => (range.start..range.end)
                 .step_by(STRIDE)
                 .chain(range.end.checked_sub(1))
                 .all(|at| matches!(read_cached(self.file(), &mut [0], at), Ok(Some(_)))),
@@ -189,7 +196,7 @@ impl Object {
     }
 }
 
-impl Drop for Object {
+impl Drop for OpenObject {
     /// A large file that has no name any more frees its space with its last close.
     fn drop(&mut self) {
         let Some(closing) = self.closing.take() else {
@@ -205,10 +212,10 @@ impl Drop for Object {
 }
 
 /// What the system tells of a file; `None` of a folder.
-fn looked_at(opened: &OwnedFd) -> Result<Option<Identity>, StoreError> {
+fn looked_at(opened: &OwnedFd) -> Result<Option<FileVersionId>, StoreError> {
     let stat = rustix::fs::fstat(opened)?;
     match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => Ok(Some(Identity::of(&stat))),
+        FileType::RegularFile => Ok(Some(FileVersionId::of(&stat))),
         FileType::Directory => Ok(None),
         _ => Err(StoreError::Special),
     }
@@ -238,11 +245,11 @@ mod tests {
 
     use super::*;
 
-    fn object(path: &std::path::Path) -> Object {
+    fn object(path: &std::path::Path) -> OpenObject {
         let file = File::open(path).expect("a file");
-        match Object::of(file.into()).expect("an object") {
-            Opened::File(object) => object,
-            Opened::Folder => panic!("a folder"),
+        match OpenObject::of(file.into()).expect("an object") {
+            OpenedKey::File(object) => object,
+            OpenedKey::Folder => panic!("a folder"),
         }
     }
 
@@ -269,10 +276,13 @@ mod tests {
     fn what_is_no_file_is_none() {
         let folder = tempfile::tempdir().expect("a directory");
         let opened = File::open(folder.path()).expect("a folder");
-        assert!(matches!(Object::of(opened.into()), Ok(Opened::Folder)));
+        assert!(matches!(
+            OpenObject::of(opened.into()),
+            Ok(OpenedKey::Folder)
+        ));
         let device = File::open("/dev/null").expect("a device");
         assert!(matches!(
-            Object::of(device.into()),
+            OpenObject::of(device.into()),
             Err(StoreError::Special)
         ));
     }

@@ -11,33 +11,33 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use quick_cache::sync::Cache;
 
-use super::Root;
-use super::object::Object;
-use super::version::Identity;
-use crate::Key;
+use super::StoreRoot;
+use super::object::OpenObject;
+use super::version::FileVersionId;
+use crate::ObjectKey;
 
 /// Sweeps that a file stays open without being asked for.
 const IDLE_SWEEPS: u32 = 2;
 
 /// One of them.
 #[derive(Debug, Clone)]
-struct Kept {
+struct CachedFile {
     /// Open.
-    object: Arc<Object>,
+    object: Arc<OpenObject>,
     /// The number of the sweep before which it was last asked for.
     used: Arc<AtomicU32>,
 }
 
 /// Open files by their keys.
 #[derive(Debug)]
-pub(super) struct OpenFiles {
+pub(super) struct OpenFileCache {
     /// At most as many as were allowed.
-    files: Cache<Key, Kept>,
+    files: Cache<ObjectKey, CachedFile>,
     /// How often those that nobody uses were closed.
     sweeps: AtomicU32,
 }
 
-impl OpenFiles {
+impl OpenFileCache {
     /// At most `most` of them.
     pub(super) fn new(most: usize) -> Self {
         Self {
@@ -47,11 +47,11 @@ impl OpenFiles {
     }
 
     /// The open file of a key, if that is what the key leads to now. Waits for nothing.
-    pub(super) fn find(&self, root: &Root, key: &Key) -> Option<Arc<Object>> {
+    pub(super) fn find(&self, root: &StoreRoot, key: &ObjectKey) -> Option<Arc<OpenObject>> {
         let kept = self.files.get(key)?;
         let is_same = root
             .identity_of(key)
-            .is_ok_and(|stat| Identity::of(&stat) == kept.object.identity);
+            .is_ok_and(|stat| FileVersionId::of(&stat) == kept.object.identity);
         if !is_same {
             self.forget(key);
             return None;
@@ -62,12 +62,12 @@ impl OpenFiles {
     }
 
     /// Keeps a file open. Those on file systems where a look may wait are not kept.
-    pub(super) fn keep(&self, key: &Key, object: &Arc<Object>) {
+    pub(super) fn keep(&self, key: &ObjectKey, object: &Arc<OpenObject>) {
         if object.is_remote() {
             return;
         }
         let used = self.sweeps.load(Ordering::Relaxed);
-        let kept = Kept {
+        let kept = CachedFile {
             object: Arc::clone(object),
             used: Arc::new(AtomicU32::new(used)),
         };
@@ -75,22 +75,23 @@ impl OpenFiles {
     }
 
     /// The key leads elsewhere now.
-    pub(super) fn forget(&self, key: &Key) {
+    pub(super) fn forget(&self, key: &ObjectKey) {
         self.files.remove(key);
     }
 
     /// Closes those that nobody asked for since the sweep before the last. Called every few seconds.
     pub(super) fn sweep(&self) {
         let now = self.sweeps.fetch_add(1, Ordering::Relaxed) + 1;
-        let in_use =
-            |kept: &Kept| now.saturating_sub(kept.used.load(Ordering::Relaxed)) <= IDLE_SWEEPS;
+        let in_use = |kept: &CachedFile| {
+            now.saturating_sub(kept.used.load(Ordering::Relaxed)) <= IDLE_SWEEPS
+        };
         self.files.retain(|_, kept| in_use(kept));
     }
 
     /// Closes every other one of those that nobody is reading. Whether there was any: the rest would leave no descriptor behind.
     pub(super) fn spare(&self) -> bool {
         let seen = Cell::new(0_usize);
-        let stays = |kept: &Kept| {
+        let stays = |kept: &CachedFile| {
             if Arc::strong_count(&kept.object) > 1 {
                 return true;
             }

@@ -4,14 +4,14 @@ use std::str::FromStr;
 
 /// Options of a store.
 #[derive(Debug, Clone)]
-pub struct StoreOptions {
+pub struct FileStoreOptions {
     /// Whether anything may be changed. A store for reading makes nothing, not even its own room.
     pub writable: bool,
     /// Whether links that stay beneath the root are followed. Where rights are of a part of the store, they must not be: a key
     /// in that part would be a way out of it.
     pub follows_links: bool,
     /// What an acknowledged upload has survived.
-    pub durability: Durability,
+    pub durability: UploadDurability,
     /// Bytes that all files together may have; `None`: what the disk has.
     pub quota: Option<u64>,
     /// Files that are kept open between requests.
@@ -20,12 +20,12 @@ pub struct StoreOptions {
     pub discards: bool,
 }
 
-impl Default for StoreOptions {
+impl Default for FileStoreOptions {
     fn default() -> Self {
         Self {
             writable: false,
             follows_links: true,
-            durability: Durability::default(),
+            durability: UploadDurability::default(),
             quota: None,
             // A hundredth of what common systems let a process open. They are kept in shards, some of which are full before all are: of a
             // thousand files in room for 1024, one request in twenty found its file closed.
@@ -37,7 +37,7 @@ impl Default for StoreOptions {
 
 /// What has happened to an upload's bytes when it is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Durability {
+pub enum UploadDurability {
     /// They are with the system: a crash of this program loses nothing, a power cut may.
     None,
     /// They are on the disk (`fdatasync`). A power cut leaves the old version or the new one, each whole.
@@ -50,17 +50,17 @@ pub enum Durability {
 /// Not a durability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("durability is none, file or full")]
-pub struct DurabilityError;
+pub struct UploadDurabilityError;
 
-impl FromStr for Durability {
-    type Err = DurabilityError;
+impl FromStr for UploadDurability {
+    type Err = UploadDurabilityError;
 
-    fn from_str(text: &str) -> Result<Self, DurabilityError> {
+    fn from_str(text: &str) -> Result<Self, UploadDurabilityError> {
         match text {
             "none" => Ok(Self::None),
             "file" => Ok(Self::File),
             "full" => Ok(Self::Full),
-            _ => Err(DurabilityError),
+            _ => Err(UploadDurabilityError),
         }
     }
 }

@@ -6,29 +6,29 @@
 //! An upload that replaces a file need not find room for what it replaces: that much of it is not claimed. Only one upload to a key at a
 //! time counts on what is there, or a hundred of them would, and each has it on the disk beside the old version. So a store that is full
 //! has at most twice its quota on the disk while files are replaced. What was there may be gone when the upload has its name:
-//! [`Claimed::change`] looks once more, and then it may be too much after all.
+//! [`QuotaReservation::change`] looks once more, and then it may be too much after all.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::StoreError;
-use crate::Key;
+use crate::ObjectKey;
 
 /// The count.
 #[derive(Debug)]
-pub(super) struct Quota {
+pub(super) struct StorageQuota {
     /// Bytes that may be; `None` and nothing is counted.
     most: Option<u64>,
     /// What is.
-    count: Mutex<Count>,
+    count: Mutex<QuotaCount>,
     /// Whether somebody was refused since that was asked last.
     refused: AtomicBool,
 }
 
 /// What is.
 #[derive(Debug, Default)]
-struct Count {
+struct QuotaCount {
     /// Bytes in files.
     files: u64,
     /// Bytes of uploads that are under way.
@@ -40,20 +40,20 @@ struct Count {
     /// Bytes of changes of which the disk may know and this count does not yet.
     changing: u64,
     /// Keys of which an upload counts on what is there.
-    replaced: HashSet<Key>,
+    replaced: HashSet<ObjectKey>,
 }
 
 /// When a count of the disk was begun.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Since {
+pub(super) struct RecountStart {
     came: u64,
     went: u64,
 }
 
 /// Bytes claimed by an upload; given back when it is dropped, unless they were kept.
 #[derive(Debug)]
-pub(super) struct Claimed {
-    quota: Arc<Quota>,
+pub(super) struct QuotaReservation {
+    quota: Arc<StorageQuota>,
     /// Claimed.
     bytes: u64,
     /// In place of what is there, and not claimed.
@@ -61,17 +61,17 @@ pub(super) struct Claimed {
     /// What is there beyond that.
     left: u64,
     /// Which key that is of.
-    replaces: Option<Key>,
+    replaces: Option<ObjectKey>,
     /// Its part of what is changing.
     changing: u64,
 }
 
-impl Quota {
+impl StorageQuota {
     /// A store that holds `files` bytes.
     pub(super) fn new(files: u64, most: Option<u64>) -> Self {
-        let count = Count {
+        let count = QuotaCount {
             files,
-            ..Count::default()
+            ..QuotaCount::default()
         };
         Self {
             most,
@@ -86,9 +86,9 @@ impl Quota {
     }
 
     /// Begins a claim of nothing, for a key that has a file of so many bytes.
-    pub(super) fn claim(self: &Arc<Self>, key: &Key, there: u64) -> Claimed {
+    pub(super) fn claim(self: &Arc<Self>, key: &ObjectKey, there: u64) -> QuotaReservation {
         let counts_on_it = there > 0 && self.is_kept() && self.lock().replaced.insert(key.clone());
-        Claimed {
+        QuotaReservation {
             quota: Arc::clone(self),
             bytes: 0,
             instead: 0,
@@ -147,9 +147,9 @@ impl Quota {
     }
 
     /// A count of the disk begins.
-    pub(super) fn since(&self) -> Since {
+    pub(super) fn since(&self) -> RecountStart {
         let count = self.lock();
-        Since {
+        RecountStart {
             came: count.came,
             went: count.went,
         }
@@ -158,7 +158,7 @@ impl Quota {
     /// A count of the disk has ended, and found so many bytes.
     ///
     /// What changed while it ran it saw or not: it tells the truth to within that. So what was believed stays if it lies therein.
-    pub(super) fn recounted(&self, since: Since, found: u64) {
+    pub(super) fn recounted(&self, since: RecountStart, found: u64) {
         let mut count = self.lock();
         let came = count.came - since.came + count.changing;
         let went = count.went - since.went + count.changing;
@@ -169,12 +169,12 @@ impl Quota {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Count> {
+    fn lock(&self) -> MutexGuard<'_, QuotaCount> {
         self.count.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Count {
+impl QuotaCount {
     fn has(&self, bytes: u64, most: u64) -> bool {
         let sum = self.files.saturating_add(self.claimed);
         sum.checked_add(bytes).is_some_and(|sum| sum <= most)
@@ -193,7 +193,7 @@ impl Count {
     }
 }
 
-impl Claimed {
+impl QuotaReservation {
     /// Claims more.
     ///
     /// # Errors
@@ -262,7 +262,7 @@ impl Claimed {
     }
 }
 
-impl Drop for Claimed {
+impl Drop for QuotaReservation {
     fn drop(&mut self) {
         self.end(None);
     }

@@ -2,16 +2,16 @@
 //!
 //! The count goes through the whole tree, a tenth of a second at a time between which seconds pass, so that a tree of any size takes a few
 //! hundredths of one thread. It begins when an upload was refused, since then it matters whether that was right, and once in a
-//! while. [`Quota::recounted`] says what of it to believe.
+//! while. [`StorageQuota::recounted`] says what of it to believe.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::quota::{Quota, Since};
-use super::root::Root;
-use super::usage::Walk;
+use super::quota::{RecountStart, StorageQuota};
+use super::root::StoreRoot;
+use super::usage::UsageWalk;
 
 /// How long it counts at a time.
 const STEP: Duration = Duration::from_millis(100);
@@ -21,23 +21,23 @@ const OFTEN: Duration = Duration::from_secs(600);
 
 /// The count that is under way, or the next one.
 #[derive(Debug)]
-pub(super) struct Recount {
-    state: Mutex<State>,
+pub(super) struct QuotaRecount {
+    state: Mutex<QuotaRecountState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct QuotaRecountState {
     /// Since when, and how far it is.
-    walk: Option<(Since, Walk)>,
+    walk: Option<(RecountStart, UsageWalk)>,
     /// When the last one ended.
     ended: Instant,
 }
 
-impl Recount {
+impl QuotaRecount {
     /// The store was counted just now.
     pub(super) fn new() -> Self {
         Self {
-            state: Mutex::new(State {
+            state: Mutex::new(QuotaRecountState {
                 walk: None,
                 ended: Instant::now(),
             }),
@@ -45,7 +45,7 @@ impl Recount {
     }
 
     /// Counts for a little while, if it is time for that. To be called every few seconds; waits for a disk.
-    pub(super) fn step(&self, quota: &Quota, root: &Root) {
+    pub(super) fn step(&self, quota: &StorageQuota, root: &StoreRoot) {
         if !quota.is_kept() {
             return;
         }
@@ -54,7 +54,7 @@ impl Recount {
         if state.walk.is_none() {
             let is_due = quota.has_refused() || begun - state.ended >= OFTEN;
             // What changes from here on is known to change meanwhile.
-            let begin = || (quota.since(), Walk::new(root.top()));
+            let begin = || (quota.since(), UsageWalk::new(root.top()));
             state.walk = is_due.then(begin);
         }
         let Some((since, walk)) = &mut state.walk else {

@@ -22,9 +22,9 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::root::{Reach, Root};
+use super::root::{OpenScope, StoreRoot};
 use super::{StoreError, root};
-use crate::{Key, RESERVED, RESERVED_PREFIX};
+use crate::{ObjectKey, RESERVED, RESERVED_PREFIX};
 
 /// Files of the room: what an upload is written to, to be read by nobody else meanwhile.
 const NEW: OFlags = OFlags::WRONLY
@@ -43,9 +43,9 @@ const MODE: Mode = Mode::RUSR
 
 /// The room.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct TemporaryFolder {
     /// As it was opened last.
-    opened: RwLock<Arc<Opened>>,
+    opened: RwLock<Arc<OpenTemporaryFolder>>,
     /// Held by whoever makes it again. Nobody who must not wait takes it.
     making: Mutex<()>,
     /// What names of this opening begin with: random, since processes in two containers, or on two machines, may have one number.
@@ -56,7 +56,7 @@ pub(super) struct Room {
 
 /// `.haul`.
 #[derive(Debug)]
-struct Opened {
+struct OpenTemporaryFolder {
     /// Open.
     folder: Arc<OwnedFd>,
     /// Which mount it is on.
@@ -64,12 +64,12 @@ struct Opened {
     /// Locked, shared, for as long as this is.
     lock: File,
     /// Folders on other mounts that are noted in it.
-    strays: Mutex<HashSet<Key>>,
+    strays: Mutex<HashSet<ObjectKey>>,
 }
 
 /// A file that nobody sees yet. It goes when this is dropped.
 #[derive(Debug)]
-pub(super) struct Temporary {
+pub(super) struct TemporaryFile {
     /// Where it is.
     folder: Arc<OwnedFd>,
     /// How it is called there.
@@ -80,13 +80,13 @@ pub(super) struct Temporary {
     pub(super) is_at_home: bool,
 }
 
-impl Room {
+impl TemporaryFolder {
     /// Makes the room if there is none, and removes what an earlier process left in it. Says how much that was.
     ///
     /// # Errors
     /// When it cannot be made: then nothing can be written here.
-    pub(super) fn open(root: &Root) -> Result<(Self, usize), StoreError> {
-        let opened = Opened::open(root)?;
+    pub(super) fn open(root: &StoreRoot) -> Result<(Self, usize), StoreError> {
+        let opened = OpenTemporaryFolder::open(root)?;
         let mut removed = 0;
         if rustix::fs::flock(&opened.lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
             removed = leftovers::clean(root, &opened.folder)?;
@@ -107,35 +107,35 @@ impl Room {
     /// What the disk says. That nothing is there: the folder has gone; or, to whoever must not wait, the room.
     pub(super) fn temporary(
         &self,
-        root: &Root,
-        key: &Key,
+        root: &StoreRoot,
+        key: &ObjectKey,
         target: &Arc<OwnedFd>,
-        reach: Reach,
-    ) -> Result<Temporary, StoreError> {
+        reach: OpenScope,
+    ) -> Result<TemporaryFile, StoreError> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let name = format!("{}{number}", self.prefix);
         let opened = self.opened();
         match opened.temporary(&name, key, target, reach) {
-            Err(StoreError::NotFound) if reach == Reach::Anywhere && !opened.is_of(root) => {
+            Err(StoreError::NotFound) if reach == OpenScope::Anywhere && !opened.is_of(root) => {
                 self.make_again(root)?.temporary(&name, key, target, reach)
             }
             other => other,
         }
     }
 
-    fn opened(&self) -> Arc<Opened> {
+    fn opened(&self) -> Arc<OpenTemporaryFolder> {
         let opened = self.opened.read().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(&opened)
     }
 
     /// Makes it again, unless somebody else has.
-    fn make_again(&self, root: &Root) -> Result<Arc<Opened>, StoreError> {
+    fn make_again(&self, root: &StoreRoot) -> Result<Arc<OpenTemporaryFolder>, StoreError> {
         let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.opened();
         if now.is_of(root) {
             return Ok(now);
         }
-        let opened = match Opened::open(root) {
+        let opened = match OpenTemporaryFolder::open(root) {
             Err(StoreError::NotFound) => return Err(StoreError::RootGone),
             other => other?,
         };
@@ -160,9 +160,9 @@ impl Room {
     }
 }
 
-impl Opened {
+impl OpenTemporaryFolder {
     /// Opens it, and makes it if there is none.
-    fn open(root: &Root) -> Result<Self, StoreError> {
+    fn open(root: &StoreRoot) -> Result<Self, StoreError> {
         match rustix::fs::mkdirat(root.top(), RESERVED, Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(error) => return Err(error.into()),
@@ -186,7 +186,7 @@ impl Opened {
     }
 
     /// Whether it is the root's room now.
-    fn is_of(&self, root: &Root) -> bool {
+    fn is_of(&self, root: &StoreRoot) -> bool {
         let there = rustix::fs::statat(root.top(), RESERVED, AtFlags::SYMLINK_NOFOLLOW);
         let this = rustix::fs::fstat(&*self.folder);
         there.is_ok_and(|there| {
@@ -197,19 +197,19 @@ impl Opened {
     fn temporary(
         &self,
         name: &str,
-        key: &Key,
+        key: &ObjectKey,
         target: &Arc<OwnedFd>,
-        reach: Reach,
-    ) -> Result<Temporary, StoreError> {
+        reach: OpenScope,
+    ) -> Result<TemporaryFile, StoreError> {
         // The kernel may have kept to the one mount already.
-        let is_ours = reach == Reach::OneMount || mount_of(&**target) == self.mount;
+        let is_ours = reach == OpenScope::OneMount || mount_of(&**target) == self.mount;
         let folder = if is_ours { &self.folder } else { target };
         if !is_ours {
             self.note(key)?;
         }
         // What has that name, if anything has, is somebody else's.
         let file = rustix::fs::openat(&**folder, name, NEW, MODE)?;
-        Ok(Temporary {
+        Ok(TemporaryFile {
             folder: Arc::clone(folder),
             name: name.to_owned(),
             file: file.into(),
@@ -218,7 +218,7 @@ impl Opened {
     }
 
     /// Notes the folder of a key as one with uploads in it.
-    fn note(&self, key: &Key) -> Result<(), StoreError> {
+    fn note(&self, key: &ObjectKey) -> Result<(), StoreError> {
         let (folder, _) = key.split().ok_or(StoreError::IsFolder)?;
         let mut strays = self.strays.lock().unwrap_or_else(PoisonError::into_inner);
         if strays.contains(&folder) {
@@ -235,7 +235,7 @@ impl Opened {
     }
 }
 
-impl Temporary {
+impl TemporaryFile {
     /// The folder it is in: on its mount, and open for as long as it is.
     pub(super) fn folder(&self) -> &OwnedFd {
         &self.folder
@@ -271,7 +271,7 @@ impl Temporary {
     }
 }
 
-impl Drop for Temporary {
+impl Drop for TemporaryFile {
     fn drop(&mut self) {
         if !self.name.is_empty()
             && let Err(error) = root::unlink(&*self.folder, self.name.as_bytes(), AtFlags::empty())

@@ -1,6 +1,6 @@
 //! The directory that everything lies beneath, and the only place where a key becomes a file descriptor.
 //!
-//! A [`Key`] cannot climb by what it says; a link in the tree could still lead out, and could be put there between a look and an
+//! A [`ObjectKey`] cannot climb by what it says; a link in the tree could still lead out, and could be put there between a look and an
 //! open. So the kernel resolves: `openat2(2)` with `RESOLVE_BENEATH`, which follows links that stay beneath the root and refuses
 //! all others, whatever anybody does to the tree meanwhile. Where there is no such call (a sandbox, another system), each segment is
 //! opened by itself and no link is followed at all.
@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::{Media, StoreError};
-use crate::Key;
+use super::{FilesystemKind, StoreError};
+use crate::ObjectKey;
 
 /// A file is opened to be read. Without `NONBLOCK`, a pipe would wait for a writer.
 const READ: OFlags = OFlags::RDONLY
@@ -32,7 +32,7 @@ const FOLDER: OFlags = OFlags::RDONLY
 
 /// The top of the store.
 #[derive(Debug)]
-pub struct Root {
+pub struct StoreRoot {
     /// Open for as long as the store is, so that the root stays the root if it is moved.
     top: OwnedFd,
     /// How it was called, for messages.
@@ -40,7 +40,7 @@ pub struct Root {
     /// Whether the kernel resolves whole keys.
     by_kernel: bool,
     /// What the root lies on, and all on its mount.
-    media: Media,
+    media: FilesystemKind,
     /// Whether links are followed as long as they stay beneath.
     follows_links: bool,
     /// Whether it was told that it was removed.
@@ -49,7 +49,7 @@ pub struct Root {
 
 /// How far opening something may lead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reach {
+pub(super) enum OpenScope {
     /// Wherever the key does.
     Anywhere,
     /// To what is in the kernel's caches.
@@ -60,14 +60,14 @@ pub(super) enum Reach {
 
 /// What a look into the kernel's caches came to.
 #[derive(Debug)]
-pub enum Now<T> {
+pub enum CachedLookup<T> {
     /// That is it.
     Done(T),
     /// It is not cached: ask on a thread that may wait.
     Wait,
 }
 
-impl<T> Now<T> {
+impl<T> CachedLookup<T> {
     /// Whether that is it.
     #[cfg(test)]
     pub(super) fn is_done(&self) -> bool {
@@ -75,7 +75,7 @@ impl<T> Now<T> {
     }
 }
 
-impl Root {
+impl StoreRoot {
     /// Opens a directory.
     ///
     /// # Errors
@@ -84,7 +84,7 @@ impl Root {
         let top = rustix::fs::openat(CWD, path, FOLDER, Mode::empty())?;
         let mut root = Self {
             path: path.to_owned(),
-            media: Media::of(&top),
+            media: FilesystemKind::of(&top),
             follows_links: true,
             is_told: AtomicBool::new(false),
             top,
@@ -123,48 +123,52 @@ impl Root {
     ///
     /// # Errors
     /// See [`StoreError`].
-    pub fn open_any(&self, key: &Key) -> Result<OwnedFd, StoreError> {
-        let opened = self.open_with(key, READ, Reach::Anywhere);
+    pub fn open_any(&self, key: &ObjectKey) -> Result<OwnedFd, StoreError> {
+        let opened = self.open_with(key, READ, OpenScope::Anywhere);
         opened.map_err(|errno| self.meant(errno))
     }
 
     /// Opens what has a key, if that needs nothing from a disk.
-    pub(super) fn open_now(&self, key: &Key) -> Now<Result<OwnedFd, StoreError>> {
-        if !self.by_kernel || self.media == Media::Remote {
-            return Now::Wait;
+    pub(super) fn open_now(&self, key: &ObjectKey) -> CachedLookup<Result<OwnedFd, StoreError>> {
+        if !self.by_kernel || self.media == FilesystemKind::Remote {
+            return CachedLookup::Wait;
         }
-        match self.open_with(key, READ, Reach::Cached) {
+        match self.open_with(key, READ, OpenScope::Cached) {
             // `AGAIN`: not all of the way is cached. `INVAL`: a kernel that does not know the flag. `XDEV`: it leads to another mount,
             // where even an open may ask somebody, or it leads out: whoever may wait finds out which.
-            Err(Errno::AGAIN | Errno::INVAL | Errno::XDEV) => Now::Wait,
-            other => Now::Done(other.map_err(|errno| self.meant(errno))),
+            Err(Errno::AGAIN | Errno::INVAL | Errno::XDEV) => CachedLookup::Wait,
+            other => CachedLookup::Done(other.map_err(|errno| self.meant(errno))),
         }
     }
 
     /// Whether all that is on its own mount is memory, and the kernel keeps to that mount.
     pub(super) fn is_memory(&self) -> bool {
-        self.by_kernel && self.media == Media::Memory
+        self.by_kernel && self.media == FilesystemKind::Memory
     }
 
     /// Opens a folder.
     ///
     /// # Errors
     /// See [`StoreError`]. What is no folder is a conflict.
-    pub fn open_folder(&self, key: &Key) -> Result<OwnedFd, StoreError> {
+    pub fn open_folder(&self, key: &ObjectKey) -> Result<OwnedFd, StoreError> {
         if key.is_root() && self.is_gone() {
             return Err(StoreError::RootGone);
         }
-        let opened = self.open_with(key, FOLDER, Reach::Anywhere);
+        let opened = self.open_with(key, FOLDER, OpenScope::Anywhere);
         opened.map_err(|errno| self.meant(errno))
     }
 
     /// Opens a folder on the root's own mount.
-    pub(super) fn open_near(&self, key: &Key) -> Result<OwnedFd, StoreError> {
-        Ok(self.open_with(key, FOLDER, Reach::OneMount)?)
+    pub(super) fn open_near(&self, key: &ObjectKey) -> Result<OwnedFd, StoreError> {
+        Ok(self.open_with(key, FOLDER, OpenScope::OneMount)?)
     }
 
     /// The same within some reach, for whoever makes what is missing.
-    pub(super) fn open_folder_as(&self, key: &Key, reach: Reach) -> Result<OwnedFd, Errno> {
+    pub(super) fn open_folder_as(
+        &self,
+        key: &ObjectKey,
+        reach: OpenScope,
+    ) -> Result<OwnedFd, Errno> {
         self.open_with(key, FOLDER, reach)
     }
 
@@ -188,11 +192,16 @@ impl Root {
 
     /// What the system knows of what a path leads to. Links are followed wherever they lead, so that it is good for one thing:
     /// comparing with what was opened before. Needs nothing from a disk while that is open, which keeps the way cached.
-    pub(super) fn identity_of(&self, key: &Key) -> Result<Stat, Errno> {
+    pub(super) fn identity_of(&self, key: &ObjectKey) -> Result<Stat, Errno> {
         rustix::fs::statat(&self.top, key.as_path(), AtFlags::empty())
     }
 
-    fn open_with(&self, key: &Key, flags: OFlags, reach: Reach) -> Result<OwnedFd, Errno> {
+    fn open_with(
+        &self,
+        key: &ObjectKey,
+        flags: OFlags,
+        reach: OpenScope,
+    ) -> Result<OwnedFd, Errno> {
         if self.by_kernel {
             return beneath(&self.top, key.as_path(), flags, reach, self.follows_links);
         }
@@ -213,7 +222,7 @@ impl Root {
 
     #[cfg(target_os = "linux")]
     fn kernel_resolves(&self) -> bool {
-        beneath(&self.top, Path::new("."), FOLDER, Reach::Anywhere, true).is_ok()
+        beneath(&self.top, Path::new("."), FOLDER, OpenScope::Anywhere, true).is_ok()
     }
 
     #[cfg(not(target_os = "linux"))]
@@ -228,15 +237,15 @@ fn beneath(
     top: &OwnedFd,
     path: &Path,
     flags: OFlags,
-    reach: Reach,
+    reach: OpenScope,
     links: bool,
 ) -> Result<OwnedFd, Errno> {
     use rustix::fs::ResolveFlags;
     let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     match reach {
-        Reach::Anywhere => {}
-        Reach::Cached => resolve |= ResolveFlags::CACHED | ResolveFlags::NO_XDEV,
-        Reach::OneMount => resolve |= ResolveFlags::NO_XDEV,
+        OpenScope::Anywhere => {}
+        OpenScope::Cached => resolve |= ResolveFlags::CACHED | ResolveFlags::NO_XDEV,
+        OpenScope::OneMount => resolve |= ResolveFlags::NO_XDEV,
     }
     if !links {
         resolve |= ResolveFlags::NO_SYMLINKS;
@@ -244,14 +253,14 @@ fn beneath(
     loop {
         match rustix::fs::openat2(top, path, flags, Mode::empty(), resolve) {
             // A rename somewhere in the tree ran beside it: the kernel asks to be asked again.
-            Err(Errno::AGAIN) if reach != Reach::Cached => {}
+            Err(Errno::AGAIN) if reach != OpenScope::Cached => {}
             other => return other,
         }
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn beneath(_: &OwnedFd, _: &Path, _: OFlags, _: Reach, _: bool) -> Result<OwnedFd, Errno> {
+fn beneath(_: &OwnedFd, _: &Path, _: OFlags, _: OpenScope, _: bool) -> Result<OwnedFd, Errno> {
     Err(Errno::NOSYS)
 }
 

@@ -20,7 +20,7 @@ const MARK: i64 = 517;
 
 /// Whether an upload's time is to have the mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mark {
+pub(super) enum DigestMark {
     /// No digest is kept.
     Plain,
     /// One is.
@@ -29,21 +29,21 @@ pub(super) enum Mark {
 
 /// Hands them out.
 #[derive(Debug, Default)]
-pub(super) struct Stamps {
+pub(super) struct UploadTimestamps {
     /// The last, in nanoseconds since 1970: good until 2262.
     last: AtomicI64,
 }
 
-impl Stamps {
+impl UploadTimestamps {
     /// Now, or soon after: later than the last.
-    pub(super) fn next(&self, mark: Mark) -> Timespec {
+    pub(super) fn next(&self, mark: DigestMark) -> Timespec {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         let now = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX - 1);
         let later = |last: i64| {
             let from = now.max(last + 1);
-            (from..).find(|time| has_mark(*time) == (mark == Mark::Digest))
+            (from..).find(|time| has_mark(*time) == (mark == DigestMark::Digest))
         };
         let last = self
             .last
@@ -80,10 +80,10 @@ mod tests {
         ) {
             // Far ahead of the clock, so that it is the last that counts; seconds end among them.
             let start = 4_000_000_000 * SECOND + last;
-            let stamps = Stamps { last: AtomicI64::new(start) };
+            let stamps = UploadTimestamps { last: AtomicI64::new(start) };
             let mut before = start;
             for is_marked in marks {
-                let time = stamps.next(if is_marked { Mark::Digest } else { Mark::Plain });
+                let time = stamps.next(if is_marked { DigestMark::Digest } else { DigestMark::Plain });
                 let now = time.tv_sec * SECOND + time.tv_nsec;
                 prop_assert!(before < now && now - before < 3000);
                 prop_assert_eq!(has_mark(now), is_marked);
@@ -94,9 +94,9 @@ mod tests {
 
     #[test]
     fn no_two_are_the_same_and_all_are_now() {
-        let stamps = Stamps::default();
+        let stamps = UploadTimestamps::default();
         let all: Vec<_> = (0..1000)
-            .map(|_| stamps.next(Mark::Plain))
+            .map(|_| stamps.next(DigestMark::Plain))
             .map(|time| (time.tv_sec, time.tv_nsec))
             .collect();
         assert!(all.is_sorted_by(|a, b| a < b));

@@ -1,7 +1,7 @@
 //! Making uploads durable, many at once.
 //!
 //! Each `fdatasync` waits for the disk to have flushed what it holds, and a disk does one flush at a time. Where several uploads wait,
-//! one `syncfs` may do it for all of them: [`Flush`] decides.
+//! one `syncfs` may do it for all of them: [`FlushMethod`] decides.
 //!
 //! Who comes while a flush is under way waits for the next one, which covers what was written before it began.
 
@@ -11,14 +11,14 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use haul_plan::serving::Flush;
+use haul_plan::serving::FlushMethod;
 
 use super::sys;
 
 /// Makes uploads of one mount durable.
 #[derive(Debug, Default)]
-pub(super) struct Syncing {
-    state: Mutex<State>,
+pub(super) struct GroupSync {
+    state: Mutex<GroupSyncState>,
     /// Told when a flush has ended.
     ended: Condvar,
     /// Bytes of uploads that are written and whose end has not come: a flush of all would write them for nothing.
@@ -27,7 +27,7 @@ pub(super) struct Syncing {
 
 /// Who waits.
 #[derive(Debug, Default)]
-struct State {
+struct GroupSyncState {
     /// Uploads that have come, in all.
     came: u64,
     /// Of those, how many a flush has covered.
@@ -41,7 +41,7 @@ struct State {
     alone: u64,
 }
 
-impl Syncing {
+impl GroupSync {
     /// Bytes of an upload were written.
     pub(super) fn wrote(&self, bytes: u64) {
         self.under_way.fetch_add(bytes, Ordering::Relaxed);
@@ -61,8 +61,8 @@ impl Syncing {
         let one = || rustix::fs::fdatasync(file).map_err(io::Error::from);
         match self.sync_by(bytes, all, one)? {
             // What a flush of all says may have been said to somebody else before: each file knows what became of it.
-            Flush::Together => sys::written(file),
-            Flush::Alone => Ok(()),
+            FlushMethod::Together => sys::written(file),
+            FlushMethod::Alone => Ok(()),
         }
     }
 
@@ -71,9 +71,9 @@ impl Syncing {
         bytes: u64,
         all: impl FnOnce() -> io::Result<()>,
         one: impl Fn() -> io::Result<()>,
-    ) -> io::Result<Flush> {
-        let alone = || one().map(|()| Flush::Alone);
-        if !Flush::is_shared(bytes) {
+    ) -> io::Result<FlushMethod> {
+        let alone = || one().map(|()| FlushMethod::Alone);
+        if !FlushMethod::is_shared(bytes) {
             return alone();
         }
         let mut state = self.lock();
@@ -87,7 +87,7 @@ impl Syncing {
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
             if state.covered >= mine {
-                return Ok(Flush::Together);
+                return Ok(FlushMethod::Together);
             }
             if state.alone >= mine {
                 drop(state);
@@ -95,7 +95,7 @@ impl Syncing {
             }
         }
         // Whoever is here first decides for all who wait, and those who come meanwhile wait for the next.
-        let way = Flush::of(
+        let way = FlushMethod::of(
             state.waiting,
             state.bytes,
             self.under_way.load(Ordering::Relaxed),
@@ -103,27 +103,27 @@ impl Syncing {
         let upto = state.came;
         (state.waiting, state.bytes) = (0, 0);
         state.is_flushing = true;
-        if way == Flush::Alone {
+        if way == FlushMethod::Alone {
             state.alone = upto;
             self.ended.notify_all();
         }
         drop(state);
         let done = match way {
-            Flush::Alone => one(),
-            Flush::Together => all(),
+            FlushMethod::Alone => one(),
+            FlushMethod::Together => all(),
         };
         let mut state = self.lock();
         state.is_flushing = false;
         match (way, &done) {
-            (Flush::Together, Ok(())) => state.covered = upto,
+            (FlushMethod::Together, Ok(())) => state.covered = upto,
             // It may have been anybody's file: each asks for its own.
-            (Flush::Together, Err(_)) => state.alone = upto,
-            (Flush::Alone, _) => {}
+            (FlushMethod::Together, Err(_)) => state.alone = upto,
+            (FlushMethod::Alone, _) => {}
         }
         drop(state);
         self.ended.notify_all();
         match (way, done) {
-            (Flush::Together, Err(error)) => {
+            (FlushMethod::Together, Err(error)) => {
                 tracing::warn!(%error, "uploads are made durable one by one");
                 alone()
             }
@@ -131,7 +131,7 @@ impl Syncing {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, GroupSyncState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -148,7 +148,7 @@ mod tests {
 
     /// Eight uploads that come while one is synced: how often each call is made, and how often one fails.
     fn eight(all: fn() -> io::Result<()>, one: fn() -> io::Result<()>) -> [usize; 3] {
-        let syncing = Syncing::default();
+        let syncing = GroupSync::default();
         let counts = [const { AtomicUsize::new(0) }; 3];
         let count = |which: usize| counts[which].fetch_add(1, Ordering::Relaxed);
         let (release, held) = mpsc::channel::<()>();

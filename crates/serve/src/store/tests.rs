@@ -8,27 +8,27 @@ use std::fs;
 use std::path::Path;
 
 use bytes::Bytes;
-use haul_plan::Algorithm;
+use haul_plan::DigestAlgorithm;
 
-use super::version::Identity;
+use super::version::FileVersionId;
 use super::*;
 
-fn key(path: &str) -> Key {
-    Key::parse(path).expect("a key").key
+fn key(path: &str) -> ObjectKey {
+    ObjectKey::parse(path).expect("a key").key
 }
 
 /// A store that may be written to.
-fn store(path: &Path, change: impl FnOnce(&mut StoreOptions)) -> Arc<Store> {
-    let mut options = StoreOptions {
+fn store(path: &Path, change: impl FnOnce(&mut FileStoreOptions)) -> Arc<FileStore> {
+    let mut options = FileStoreOptions {
         writable: true,
-        durability: Durability::None,
-        ..StoreOptions::default()
+        durability: UploadDurability::None,
+        ..FileStoreOptions::default()
     };
     change(&mut options);
-    Arc::new(Store::open(path, options).expect("a store"))
+    Arc::new(FileStore::open(path, options).expect("a store"))
 }
 
-fn upload(store: &Arc<Store>, path: &str, text: &str) -> Result<Upload, StoreError> {
+fn upload(store: &Arc<FileStore>, path: &str, text: &str) -> Result<Upload, StoreError> {
     let mut upload = store.put(&key(path), Vec::new())?;
     let mut pieces = [Bytes::from(text.to_owned())];
     upload.take(&pieces)?;
@@ -36,11 +36,11 @@ fn upload(store: &Arc<Store>, path: &str, text: &str) -> Result<Upload, StoreErr
     Ok(upload)
 }
 
-fn put(store: &Arc<Store>, path: &str, text: &str) -> Result<Put, StoreError> {
+fn put(store: &Arc<FileStore>, path: &str, text: &str) -> Result<CommittedUpload, StoreError> {
     upload(store, path, text)?.commit(None)
 }
 
-fn read(store: &Store, path: &str) -> Result<String, StoreError> {
+fn read(store: &FileStore, path: &str) -> Result<String, StoreError> {
     let object = store.read(&key(path))?;
     let mut bytes = vec![0; 100];
     let read = object.read(&mut bytes, 0)?;
@@ -67,7 +67,11 @@ fn room(path: &Path) -> Vec<String> {
 
 #[test]
 fn what_is_put_is_read_under_any_durability() {
-    for durability in [Durability::None, Durability::File, Durability::Full] {
+    for durability in [
+        UploadDurability::None,
+        UploadDurability::File,
+        UploadDurability::Full,
+    ] {
         let folder = tempfile::tempdir().expect("a directory");
         let store = store(folder.path(), |options| options.durability = durability);
         let first = put(&store, "/a/b/c", "one").expect("put");
@@ -105,7 +109,7 @@ fn d4_a_version_that_is_being_read_stays_what_it_is() {
     put(&store, "/f", "one").expect("put");
     let object = store.read(&key("/f")).expect("read");
     put(&store, "/f", "other").expect("put");
-    let named = Key::parse("/f").expect("a key");
+    let named = ObjectKey::parse("/f").expect("a key");
     store.delete(&named, None).expect("deleted");
     let mut bytes = [0; 10];
     assert_eq!(object.read(&mut bytes, 0).expect("the old version"), 3);
@@ -133,17 +137,17 @@ fn d4_of_uploads_to_one_key_the_last_to_commit_wins_whole() {
 fn d5_conditions_are_judged_by_what_is_there_when_it_commits() {
     let folder = tempfile::tempdir().expect("a directory");
     let store = store(folder.path(), |_| {});
-    let absent = |current: Option<&Meta>| current.is_none();
+    let absent = |current: Option<&FileMetadata>| current.is_none();
     let two = [(); 2].map(|()| upload(&store, "/f", "x").expect("begun"));
     let [first, second] = two.map(|upload| upload.commit(Some(&absent)));
     let tag = first.expect("nothing was there").meta.tag;
     assert!(matches!(second, Err(StoreError::Failed)));
-    let same = |current: Option<&Meta>| current.is_some_and(|meta| meta.tag == tag);
+    let same = |current: Option<&FileMetadata>| current.is_some_and(|meta| meta.tag == tag);
     let replaced = upload(&store, "/f", "y")
         .expect("begun")
         .commit(Some(&same));
     assert!(replaced.expect("the same").replaced);
-    let named = Key::parse("/f").expect("a key");
+    let named = ObjectKey::parse("/f").expect("a key");
     let refused = store.delete(&named, Some(&same));
     assert!(matches!(refused, Err(StoreError::Failed)));
     assert_eq!(read(&store, "/f").expect("read"), "y");
@@ -174,7 +178,7 @@ fn d5_bytes_that_are_not_what_their_digest_says_are_refused() {
     let first = try_put("abc").expect("right").meta;
     assert_eq!(
         first.digest.as_ref().map(|sum| sum.algorithm),
-        Some(Algorithm::Sha256)
+        Some(DigestAlgorithm::Sha256)
     );
     // Its tag is of the bytes: it stays when they are put again, and goes when somebody writes.
     assert_eq!(try_put("abc").expect("right").meta.tag, first.tag);
@@ -206,7 +210,7 @@ fn d6_a_quota_is_kept_and_what_vanishes_gives_its_bytes_back() {
         put(&store, "/g", "1"),
         Err(StoreError::OverQuota { .. })
     ));
-    let named = Key::parse("/deep/there").expect("a key");
+    let named = ObjectKey::parse("/deep/there").expect("a key");
     store.delete(&named, None).expect("deleted");
     put(&store, "/f", "1234").expect("beside the old version");
     put(&store, "/g", "123456").expect("in place of the old version");
@@ -223,7 +227,7 @@ fn d2_folders_files_and_other_things_in_the_way_are_conflicts() {
         Err(StoreError::Conflict)
     ));
     assert!(matches!(store.read(&key("/a")), Err(StoreError::IsFolder)));
-    let delete = |path| store.delete(&Key::parse(path).expect("a key"), None);
+    let delete = |path| store.delete(&ObjectKey::parse(path).expect("a key"), None);
     assert!(matches!(delete("/a"), Err(StoreError::IsFolder)));
     assert!(matches!(delete("/a/"), Err(StoreError::NotEmpty)));
     delete("/a/f").expect("deleted");
@@ -279,7 +283,7 @@ fn a_store_for_reading_makes_nothing() {
     let folder = tempfile::tempdir().expect("a directory");
     let store = store(folder.path(), |options| options.writable = false);
     assert!(matches!(put(&store, "/f", "x"), Err(StoreError::ReadOnly)));
-    let named = Key::parse("/f").expect("a key");
+    let named = ObjectKey::parse("/f").expect("a key");
     assert!(matches!(
         store.delete(&named, None),
         Err(StoreError::ReadOnly)
@@ -293,8 +297,8 @@ fn files_are_kept_open_while_they_are_asked_for_and_looked_at_each_time() {
     let store = store(folder.path(), |_| {});
     put(&store, "/f", "one").expect("put");
     let tag = || match store.read_now(&key("/f")) {
-        Now::Done(found) => found.expect("read").meta().tag.clone(),
-        Now::Wait => store.read(&key("/f")).expect("read").meta().tag.clone(),
+        CachedLookup::Done(found) => found.expect("read").meta().tag.clone(),
+        CachedLookup::Wait => store.read(&key("/f")).expect("read").meta().tag.clone(),
     };
     let first = tag();
     assert_eq!(tag(), first);
@@ -320,18 +324,18 @@ fn what_is_little_and_in_memory_goes_without_waiting() {
     }
     put(&store, "/a/f", "x").expect("put");
     fs::write(folder.path().join("a/large"), vec![0; 2 << 20]).expect("a file");
-    let delete = |path| store.delete_now(&Key::parse(path).expect("a key"));
-    assert!(matches!(delete("/a/f"), Now::Done(Ok(()))));
+    let delete = |path| store.delete_now(&ObjectKey::parse(path).expect("a key"));
+    assert!(matches!(delete("/a/f"), CachedLookup::Done(Ok(()))));
     assert!(matches!(
         delete("/a/f"),
-        Now::Done(Err(StoreError::NotFound))
+        CachedLookup::Done(Err(StoreError::NotFound))
     ));
-    assert!(matches!(delete("/a/large"), Now::Wait));
-    assert!(matches!(delete("/a/"), Now::Wait));
-    assert!(matches!(delete("/"), Now::Wait));
+    assert!(matches!(delete("/a/large"), CachedLookup::Wait));
+    assert!(matches!(delete("/a/"), CachedLookup::Wait));
+    assert!(matches!(delete("/"), CachedLookup::Wait));
     let _held = store.locks.lock(&key("/a/g"));
     put_file(folder.path(), "a/g");
-    assert!(matches!(delete("/a/g"), Now::Wait));
+    assert!(matches!(delete("/a/g"), CachedLookup::Wait));
 }
 
 fn put_file(root: &Path, path: &str) {

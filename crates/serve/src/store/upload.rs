@@ -13,16 +13,16 @@ use std::io::IoSlice;
 use std::sync::Arc;
 
 use bytes::{Buf as _, Bytes};
-use haul_digest::Hashers;
+use haul_digest::DigestSet;
 use haul_plan::Checksum;
 use rustix::io::{Errno, ReadWriteFlags};
 
-use self::place::Place;
-use super::quota::Claimed;
-use super::root::Reach;
-use super::version::Meta;
-use super::{Store, StoreError};
-use crate::Key;
+use self::place::UploadLocation;
+use super::quota::QuotaReservation;
+use super::root::OpenScope;
+use super::version::FileMetadata;
+use super::{FileStore, StoreError};
+use crate::ObjectKey;
 
 /// Slices that one system call writes (`IOV_MAX` is 1024; more than these bring nothing).
 const SLICES: usize = 64;
@@ -38,36 +38,36 @@ pub(super) const LITTLE: u64 = 1 << 20;
 #[derive(Debug)]
 pub struct Upload {
     /// Where it goes.
-    store: Arc<Store>,
+    store: Arc<FileStore>,
     /// Under which key.
-    key: Key,
+    key: ObjectKey,
     /// Where it is meanwhile. `None` where uploads are thrown away.
-    place: Option<Place>,
+    place: Option<UploadLocation>,
     /// Bytes that came.
     len: u64,
     /// Bytes that were written.
     written: u64,
     /// Tells the store's syncing of them.
-    under_way: UnderWay,
+    under_way: UnsyncedUpload,
     /// Their share of what the store may hold.
-    claimed: Claimed,
+    claimed: QuotaReservation,
     /// What they must hash to.
     wanted: Vec<Checksum>,
     /// What they have hashed to so far.
-    hashers: Hashers,
+    hashers: DigestSet,
     /// Whether nothing of it can wait for a disk.
     in_memory: bool,
 }
 
 /// Bytes that an upload has written and that need not be on the disk yet.
 #[derive(Debug)]
-struct UnderWay {
-    store: Arc<Store>,
+struct UnsyncedUpload {
+    store: Arc<FileStore>,
     bytes: u64,
 }
 
-impl UnderWay {
-    fn new(store: &Arc<Store>) -> Self {
+impl UnsyncedUpload {
+    fn new(store: &Arc<FileStore>) -> Self {
         Self {
             store: Arc::clone(store),
             bytes: 0,
@@ -84,7 +84,7 @@ impl UnderWay {
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for UnsyncedUpload {
     fn drop(&mut self) {
         self.end();
     }
@@ -92,9 +92,9 @@ impl Drop for UnderWay {
 
 /// What an upload came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Put {
+pub struct CommittedUpload {
     /// The version that has the key now.
-    pub meta: Meta,
+    pub meta: FileMetadata,
     /// Whether another had it before.
     pub replaced: bool,
 }
@@ -102,29 +102,29 @@ pub struct Put {
 impl Upload {
     /// Begins one. `wanted`: what its bytes must hash to. `reach`: where looking for its folder may lead.
     pub(super) fn begin(
-        store: &Arc<Store>,
-        key: &Key,
+        store: &Arc<FileStore>,
+        key: &ObjectKey,
         wanted: Vec<Checksum>,
-        reach: Reach,
+        reach: OpenScope,
     ) -> Result<Self, StoreError> {
         let room = store.room.as_ref().ok_or(StoreError::ReadOnly)?;
         let place = match store.options.discards {
             true => None,
-            false => Some(Place::new(store, room, key, reach)?),
+            false => Some(UploadLocation::new(store, room, key, reach)?),
         };
         let there = match &place {
             Some(place) if store.quota.is_kept() => place.before(key),
             _ => 0,
         };
         Ok(Self {
-            hashers: Hashers::new(wanted.iter().map(|checksum| checksum.algorithm)),
+            hashers: DigestSet::new(wanted.iter().map(|checksum| checksum.algorithm)),
             store: Arc::clone(store),
             key: key.clone(),
-            in_memory: place.is_none() || reach == Reach::OneMount,
+            in_memory: place.is_none() || reach == OpenScope::OneMount,
             place,
             len: 0,
             written: 0,
-            under_way: UnderWay::new(store),
+            under_way: UnsyncedUpload::new(store),
             claimed: store.quota.claim(key, there),
             wanted,
         })

@@ -14,7 +14,7 @@ const DEEPEST: usize = 256;
 
 /// A count that goes on from step to step.
 #[derive(Debug)]
-pub(super) struct Walk {
+pub(super) struct UsageWalk {
     /// The folder that is being read, and those it is in.
     open: Vec<Dir>,
     /// Bytes so far.
@@ -23,7 +23,7 @@ pub(super) struct Walk {
 
 /// Bytes in all files beneath a folder. What cannot be looked at counts nothing.
 pub(super) fn of(folder: impl AsFd) -> u64 {
-    let mut walk = Walk::new(folder);
+    let mut walk = UsageWalk::new(folder);
     loop {
         if let Some(sum) = walk.step(|| false) {
             return sum;
@@ -40,7 +40,7 @@ pub(super) fn counted(folder: impl AsFd, name: &[u8]) -> u64 {
     })
 }
 
-impl Walk {
+impl UsageWalk {
     /// Begins at a folder.
     pub(super) fn new(folder: impl AsFd) -> Self {
         Self {
@@ -120,7 +120,7 @@ mod tests {
         std::os::unix::fs::symlink("a", folder.path().join("link")).expect("a link");
         let top = File::open(folder.path()).expect("the folder");
         assert_eq!(of(&top), 100_111);
-        let mut walk = Walk::new(&top);
+        let mut walk = UsageWalk::new(&top);
         let mut steps = 0;
         let sum = loop {
             steps += 1;

@@ -20,7 +20,7 @@ use super::stamps;
 
 /// What tells one version of a file from another without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Identity {
+pub(super) struct FileVersionId {
     device: u64,
     inode: u64,
     len: u64,
@@ -32,7 +32,7 @@ pub(super) struct Identity {
 
 /// What is known of a version of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Meta {
+pub struct FileMetadata {
     /// Bytes.
     pub len: u64,
     /// When it was last written.
@@ -43,7 +43,7 @@ pub struct Meta {
     pub digest: Option<Checksum>,
 }
 
-impl Identity {
+impl FileVersionId {
     /// What the system tells of a file.
     pub(super) fn of(stat: &Stat) -> Self {
         let nanoseconds = |seconds: i64, rest: i128| i128::from(seconds) * 1_000_000_000 + rest;
@@ -69,9 +69,9 @@ impl Identity {
     }
 }
 
-impl Meta {
+impl FileMetadata {
     /// What is known of a version.
-    pub(super) fn new(identity: &Identity, digest: Option<Checksum>) -> Self {
+    pub(super) fn new(identity: &FileVersionId, digest: Option<Checksum>) -> Self {
         Self {
             len: identity.len,
             modified: time(identity.modified),
@@ -93,7 +93,7 @@ fn time(nanoseconds: i128) -> SystemTime {
 }
 
 /// The entity tag of a version: 16 bytes of a hash, without padding.
-fn tag(identity: &Identity, digest: Option<&Checksum>) -> EntityTag {
+fn tag(identity: &FileVersionId, digest: Option<&Checksum>) -> EntityTag {
     let mut hasher = blake3::Hasher::new();
     if let Some(digest) = digest {
         hasher.update(digest.algorithm.name().as_bytes());
@@ -116,13 +116,13 @@ mod tests {
 
     use super::*;
 
-    fn version(path: &std::path::Path) -> Identity {
+    fn version(path: &std::path::Path) -> FileVersionId {
         let file = File::open(path).expect("a file");
-        Identity::of(&rustix::fs::fstat(file).expect("a look"))
+        FileVersionId::of(&rustix::fs::fstat(file).expect("a look"))
     }
 
-    fn meta(path: &std::path::Path) -> Meta {
-        Meta::new(&version(path), None)
+    fn meta(path: &std::path::Path) -> FileMetadata {
+        FileMetadata::new(&version(path), None)
     }
 
     #[test]

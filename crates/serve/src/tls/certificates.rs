@@ -1,6 +1,6 @@
 //! The certificates in use, and how they are exchanged for newer ones.
 //!
-//! Each handshake takes what is current under a lock that is held for the clone of an `Arc`. [`Certificates::reload`] reads and
+//! Each handshake takes what is current under a lock that is held for the clone of an `Arc`. [`CertificateStore::reload`] reads and
 //! checks everything first and changes nothing unless all of it is good: between the two writes of a certificate and of its key
 //! they do not match, and then the old pair goes on until the next look.
 
@@ -15,28 +15,28 @@ use rustls::sign::CertifiedKey;
 use rustls::{SignatureScheme, client::verify_server_name};
 use sha2::{Digest as _, Sha256};
 
-use super::files::{Stamp, load};
-use super::validity::{self, OutOfDate};
-use super::{Pair, TlsError};
+use super::files::{FileStamp, load};
+use super::validity::{self, CertificateNotValid};
+use super::{CertificateError, CertificatePair};
 
 /// What clients are shown. One at least.
-type Current = Arc<[Arc<CertifiedKey>]>;
+type CurrentCertificates = Arc<[Arc<CertifiedKey>]>;
 
 /// The certificates in use.
-pub struct Certificates {
+pub struct CertificateStore {
     /// Where they come from; none for those that live in memory alone.
-    pairs: Vec<Pair>,
+    pairs: Vec<CertificatePair>,
     /// What was seen when they were last read, well or not: a mistake is reported once and not at every look.
-    seen: Mutex<Vec<Stamp>>,
+    seen: Mutex<Vec<FileStamp>>,
     /// What handshakes take.
-    current: RwLock<Current>,
+    current: RwLock<CurrentCertificates>,
     /// Understands keys.
     provider: Arc<CryptoProvider>,
 }
 
 /// What came of reading certificates again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reloaded {
+pub enum CertificateReload {
     /// The same ones, or there are no files to read.
     Same,
     /// New handshakes are met with others.
@@ -45,17 +45,17 @@ pub enum Reloaded {
 
 /// The SHA-256 of a certificate, shown as browsers and openssl show it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Fingerprint(pub [u8; 32]);
+pub struct CertificateFingerprint(pub [u8; 32]);
 
-impl Certificates {
+impl CertificateStore {
     pub(super) fn from_files(
-        pairs: Vec<Pair>,
+        pairs: Vec<CertificatePair>,
         provider: Arc<CryptoProvider>,
-    ) -> Result<Self, TlsError> {
+    ) -> Result<Self, CertificateError> {
         let seen = stamps(&pairs);
         let current = read(&pairs, &provider)?;
         if current.is_empty() {
-            return Err(TlsError::NoPair);
+            return Err(CertificateError::NoPair);
         }
         Ok(Self {
             seen: Mutex::new(seen),
@@ -85,37 +85,37 @@ impl Certificates {
     ///
     /// # Errors
     /// When one of them cannot be used. Then all stay as they were.
-    pub fn reload(&self) -> Result<Reloaded, TlsError> {
+    pub fn reload(&self) -> Result<CertificateReload, CertificateError> {
         // Held to the end, so that of two at once the later does not put back what the earlier read.
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         // Before they are read: what is written meanwhile is a change.
         *seen = stamps(&self.pairs);
         if self.pairs.is_empty() {
-            return Ok(Reloaded::Same);
+            return Ok(CertificateReload::Same);
         }
         let new = read(&self.pairs, &self.provider)?;
         let old = self.current();
         if chains(&new).eq(chains(&old)) {
-            return Ok(Reloaded::Same);
+            return Ok(CertificateReload::Same);
         }
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = new;
-        Ok(Reloaded::Replaced)
+        Ok(CertificateReload::Replaced)
     }
 
     /// Of each certificate in use, the default first.
     #[must_use]
-    pub fn fingerprints(&self) -> Vec<Fingerprint> {
+    pub fn fingerprints(&self) -> Vec<CertificateFingerprint> {
         let current = self.current();
         let own = current
             .iter()
             .filter_map(|certified| certified.cert.first());
-        own.map(|certificate| Fingerprint(Sha256::digest(certificate).into()))
+        own.map(|certificate| CertificateFingerprint(Sha256::digest(certificate).into()))
             .collect()
     }
 
     /// Those in use whose time is over by now, or has not come.
     #[must_use]
-    pub fn out_of_date(&self, now: SystemTime) -> Vec<OutOfDate> {
+    pub fn out_of_date(&self, now: SystemTime) -> Vec<CertificateNotValid> {
         let current = self.current();
         let both = self.pairs.iter().zip(&*current);
         let found = both.filter_map(|(pair, certified)| {
@@ -125,27 +125,30 @@ impl Certificates {
         found.collect()
     }
 
-    fn current(&self) -> Current {
+    fn current(&self) -> CurrentCertificates {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-fn stamps(pairs: &[Pair]) -> Vec<Stamp> {
+fn stamps(pairs: &[CertificatePair]) -> Vec<FileStamp> {
     let files = pairs.iter().flat_map(|pair| [&pair.certificate, &pair.key]);
-    files.map(|path| Stamp::of(path)).collect()
+    files.map(|path| FileStamp::of(path)).collect()
 }
 
-fn read(pairs: &[Pair], provider: &CryptoProvider) -> Result<Current, TlsError> {
+fn read(
+    pairs: &[CertificatePair],
+    provider: &CryptoProvider,
+) -> Result<CurrentCertificates, CertificateError> {
     pairs.iter().map(|pair| load(pair, provider)).collect()
 }
 
 fn chains(
-    certificates: &Current,
+    certificates: &CurrentCertificates,
 ) -> impl Iterator<Item = &[rustls::pki_types::CertificateDer<'static>]> {
     certificates.iter().map(|certified| &*certified.cert)
 }
 
-impl ResolvesServerCert for Certificates {
+impl ResolvesServerCert for CertificateStore {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let current = self.current();
         // Of most servers the only one: nothing to choose, nothing to parse.
@@ -180,7 +183,7 @@ fn is_for(certified: &CertifiedKey, name: &ServerName<'_>) -> bool {
         .is_ok()
 }
 
-impl fmt::Debug for Certificates {
+impl fmt::Debug for CertificateStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Certificates")
             .field("pairs", &self.pairs)
@@ -189,7 +192,7 @@ impl fmt::Debug for Certificates {
     }
 }
 
-impl fmt::Display for Fingerprint {
+impl fmt::Display for CertificateFingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, byte) in self.0.iter().enumerate() {
             let colon = if at == 0 { "" } else { ":" };
@@ -199,7 +202,7 @@ impl fmt::Display for Fingerprint {
     }
 }
 
-impl fmt::Debug for Fingerprint {
+impl fmt::Debug for CertificateFingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }

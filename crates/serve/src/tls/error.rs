@@ -7,7 +7,7 @@ use super::files::LARGEST;
 
 /// Why a certificate cannot be used. No variant carries anything of a key.
 #[derive(Debug, thiserror::Error)]
-pub enum TlsError {
+pub enum CertificateError {
     /// No file was named at all.
     #[error("no certificate was given")]
     NoPair,
@@ -89,7 +89,7 @@ pub enum TlsError {
     Config(#[from] rustls::Error),
 }
 
-impl TlsError {
+impl CertificateError {
     /// What the user can do.
     #[must_use]
     pub fn hint(&self) -> Option<String> {

@@ -12,16 +12,16 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use rustls::{Error, InconsistentKeys};
 
-use super::{Pair, TlsError};
+use super::{CertificateError, CertificatePair};
 
 /// Bytes of the largest file. A chain has a few thousand, a bundle that somebody named in place of one some hundred thousand.
 pub(super) const LARGEST: u64 = 1024 * 1024;
 
 /// What a file was like, to see whether it has changed. None when it is not there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stamp(Option<[i128; 5]>);
+pub(super) struct FileStamp(Option<[i128; 5]>);
 
-impl Stamp {
+impl FileStamp {
     /// Of the file that a path leads to now, links followed: those who replace certificates often swap a link.
     pub(super) fn of(path: &Path) -> Self {
         let stamp = |metadata: Metadata| {
@@ -41,10 +41,13 @@ impl Stamp {
 }
 
 /// A certificate with the key that proves it.
-pub(super) fn load(pair: &Pair, provider: &CryptoProvider) -> Result<Arc<CertifiedKey>, TlsError> {
+pub(super) fn load(
+    pair: &CertificatePair,
+    provider: &CryptoProvider,
+) -> Result<Arc<CertifiedKey>, CertificateError> {
     let chain = chain(&pair.certificate)?;
     let key = key(&pair.key)?;
-    let unusable = |source| TlsError::Unusable {
+    let unusable = |source| CertificateError::Unusable {
         path: pair.certificate.clone(),
         source,
     };
@@ -59,7 +62,7 @@ pub(super) fn load(pair: &Pair, provider: &CryptoProvider) -> Result<Arc<Certifi
         Err(Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
             Err(mismatch(&certified, pair))
         }
-        Err(error) if is_old(&error) => Err(TlsError::Old {
+        Err(error) if is_old(&error) => Err(CertificateError::Old {
             path: pair.certificate.clone(),
         }),
         Err(error) => Err(unusable(error)),
@@ -72,7 +75,7 @@ fn is_old(error: &Error) -> bool {
 }
 
 /// Which of two mistakes it is: two files that do not belong together, or a chain that was put together from the wrong end.
-fn mismatch(certified: &CertifiedKey, pair: &Pair) -> TlsError {
+fn mismatch(certified: &CertifiedKey, pair: &CertificatePair) -> CertificateError {
     let fits = |certificate: &CertificateDer<'static>| {
         let key = Arc::clone(&certified.key);
         CertifiedKey::new(vec![certificate.clone()], key)
@@ -80,37 +83,37 @@ fn mismatch(certified: &CertifiedKey, pair: &Pair) -> TlsError {
             .is_ok()
     };
     if certified.cert.iter().any(fits) {
-        return TlsError::Order {
+        return CertificateError::Order {
             path: pair.certificate.clone(),
         };
     }
-    TlsError::OtherKey {
+    CertificateError::OtherKey {
         certificate: pair.certificate.clone(),
         key: pair.key.clone(),
     }
 }
 
-fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
     let pem = read(path)?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
     match found {
         Ok(found) if !found.is_empty() => Ok(found),
-        _ => Err(TlsError::NoCertificate {
+        _ => Err(CertificateError::NoCertificate {
             path: path.to_owned(),
             has_key: has(&pem, "PRIVATE KEY-----"),
         }),
     }
 }
 
-fn key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+fn key(path: &Path) -> Result<PrivateKeyDer<'static>, CertificateError> {
     let pem = read(path)?;
     // As PKCS #8 says it, and as older files do (RFC 1421).
     if has(&pem, "BEGIN ENCRYPTED PRIVATE KEY") || has(&pem, "Proc-Type: 4,ENCRYPTED") {
-        return Err(TlsError::Encrypted {
+        return Err(CertificateError::Encrypted {
             path: path.to_owned(),
         });
     }
-    PrivateKeyDer::from_pem_slice(&pem).map_err(|_| TlsError::NoKey {
+    PrivateKeyDer::from_pem_slice(&pem).map_err(|_| CertificateError::NoKey {
         path: path.to_owned(),
         has_certificate: has(&pem, "BEGIN CERTIFICATE"),
     })
@@ -122,8 +125,8 @@ fn has(pem: &[u8], mark: &str) -> bool {
 }
 
 /// A regular file, whole. Anything else might keep us waiting: a pipe is opened without that and then refused.
-fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
-    let failed = |source: io::Error| TlsError::Read {
+fn read(path: &Path) -> Result<Vec<u8>, CertificateError> {
+    let failed = |source: io::Error| CertificateError::Read {
         path: path.to_owned(),
         source,
     };
@@ -138,7 +141,7 @@ fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
     };
     let (file, metadata) = open(path).map_err(failed)?;
     if !metadata.is_file() {
-        return Err(TlsError::NotAFile {
+        return Err(CertificateError::NotAFile {
             path: path.to_owned(),
         });
     }
@@ -147,7 +150,7 @@ fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
         .read_to_end(&mut bytes)
         .map_err(failed)?;
     if bytes.len() as u64 > LARGEST {
-        return Err(TlsError::TooLarge {
+        return Err(CertificateError::TooLarge {
             path: path.to_owned(),
         });
     }

@@ -1,8 +1,8 @@
 //! TLS as a server: the certificate that is shown, and what is agreed on.
 //!
-//! [`Tls`] is made once. What may change while it is in use is the certificate alone, in [`Certificates`]: the owner asks
-//! [`has_changed`](Certificates::has_changed) every few seconds, or is told by a signal, and calls
-//! [`reload`](Certificates::reload). Connections that stand keep what they were met with; so do sessions that are resumed, whose
+//! [`ServerTls`] is made once. What may change while it is in use is the certificate alone, in [`CertificateStore`]: the owner asks
+//! [`has_changed`](CertificateStore::has_changed) every few seconds, or is told by a signal, and calls
+//! [`reload`](CertificateStore::reload). Connections that stand keep what they were met with; so do sessions that are resumed, whose
 //! tickets live for half a day.
 
 mod certificates;
@@ -22,17 +22,17 @@ use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::Ticketer;
 use rustls::server::ServerSessionMemoryCache;
 
-pub use certificates::{Certificates, Fingerprint, Reloaded};
-pub use error::TlsError;
+pub use certificates::{CertificateFingerprint, CertificateReload, CertificateStore};
+pub use error::CertificateError;
 pub use own::own_names;
-pub use validity::{OutOfDate, When};
+pub use validity::{CertificateNotValid, ValidityBound};
 
 /// How many sessions are kept of clients that take no tickets, which are few and old. Each is some hundred bytes.
 const SESSIONS: usize = 4096;
 
 /// A certificate and its key, in PEM files. They may be one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pair {
+pub struct CertificatePair {
     /// The server's certificate, and after it those that lead to an authority.
     pub certificate: PathBuf,
     /// The private key, not encrypted.
@@ -41,23 +41,23 @@ pub struct Pair {
 
 /// How connections are secured.
 #[derive(Debug, Clone)]
-pub struct Tls {
+pub struct ServerTls {
     /// For tokio-rustls' acceptor. h2 and http/1.1 are agreed on by ALPN.
     pub config: Arc<ServerConfig>,
     /// The certificates in it, to be read again.
-    pub certificates: Arc<Certificates>,
+    pub certificates: Arc<CertificateStore>,
     /// Of a self-signed certificate, PEM: what a client must trust. None when it came from files.
     pub own: Option<String>,
 }
 
-impl Tls {
+impl ServerTls {
     /// With certificates from files: the one for the name that a client asks for, and the first for all other names.
     ///
     /// # Errors
-    /// When one of them is not there, cannot be used or does not belong to its key. [`TlsError::hint`] says what to do.
-    pub fn from_files(pairs: Vec<Pair>) -> Result<Self, TlsError> {
+    /// When one of them is not there, cannot be used or does not belong to its key. [`CertificateError::hint`] says what to do.
+    pub fn from_files(pairs: Vec<CertificatePair>) -> Result<Self, CertificateError> {
         let provider = Arc::new(provider());
-        let certificates = Arc::new(Certificates::from_files(pairs, Arc::clone(&provider))?);
+        let certificates = Arc::new(CertificateStore::from_files(pairs, Arc::clone(&provider))?);
         Ok(Self {
             config: Arc::new(config(&certificates, provider)?),
             certificates,
@@ -66,14 +66,17 @@ impl Tls {
     }
 
     /// With a certificate that nobody but itself has signed, for [these names and addresses](own_names). It lives in memory:
-    /// the next start makes another. Whoever connects compares [the fingerprint](Certificates::fingerprints).
+    /// the next start makes another. Whoever connects compares [the fingerprint](CertificateStore::fingerprints).
     ///
     /// # Errors
     /// When a name cannot be one, or the system gives no randomness.
-    pub fn self_signed(names: Vec<String>) -> Result<Self, TlsError> {
+    pub fn self_signed(names: Vec<String>) -> Result<Self, CertificateError> {
         let provider = Arc::new(provider());
         let own = own::sign(names, &provider)?;
-        let certificates = Arc::new(Certificates::fixed(own.certified, Arc::clone(&provider)));
+        let certificates = Arc::new(CertificateStore::fixed(
+            own.certified,
+            Arc::clone(&provider),
+        ));
         Ok(Self {
             config: Arc::new(config(&certificates, provider)?),
             certificates,
@@ -83,9 +86,9 @@ impl Tls {
 }
 
 fn config(
-    certificates: &Arc<Certificates>,
+    certificates: &Arc<CertificateStore>,
     provider: Arc<CryptoProvider>,
-) -> Result<ServerConfig, TlsError> {
+) -> Result<ServerConfig, CertificateError> {
     let builder = ServerConfig::builder_with_provider(provider);
     let builder = builder.with_safe_default_protocol_versions()?;
     let resolver = Arc::clone(certificates);

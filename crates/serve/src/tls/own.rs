@@ -7,7 +7,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use haul_service::listen::Local;
+use haul_service::listen::BoundAddress;
 use rcgen::{
     CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose,
     PKCS_ECDSA_P256_SHA256, date_time_ymd,
@@ -16,7 +16,7 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{DnsName, PrivatePkcs8KeyDer};
 use rustls::sign::CertifiedKey;
 
-use super::TlsError;
+use super::CertificateError;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -25,7 +25,7 @@ const BEFORE: Duration = DAY;
 const AFTER: Duration = DAY.saturating_mul(397);
 
 /// What was made.
-pub(super) struct Own {
+pub(super) struct SelfSignedCertificate {
     pub(super) certified: CertifiedKey,
     /// The certificate alone.
     pub(super) pem: String,
@@ -34,7 +34,7 @@ pub(super) struct Own {
 /// The names and addresses by which this machine may be reached: `localhost`, its host name, and what is listened on. When that is
 /// every interface, the addresses that other machines most likely use.
 #[must_use]
-pub fn own_names(listening: &[Local]) -> Vec<String> {
+pub fn own_names(listening: &[BoundAddress]) -> Vec<String> {
     let mut names = vec!["localhost".to_owned()];
     let host = rustix::system::uname();
     // Not every host's name is one that a certificate may have.
@@ -43,9 +43,11 @@ pub fn own_names(listening: &[Local]) -> Vec<String> {
     let mut addresses: Vec<IpAddr> = vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
     for local in listening {
         match local {
-            Local::Tcp(address) if address.ip().is_unspecified() => addresses.extend(outward()),
-            Local::Tcp(address) => addresses.push(address.ip().to_canonical()),
-            Local::Unix(_) => {}
+            BoundAddress::Tcp(address) if address.ip().is_unspecified() => {
+                addresses.extend(outward())
+            }
+            BoundAddress::Tcp(address) => addresses.push(address.ip().to_canonical()),
+            BoundAddress::Unix(_) => {}
         }
     }
     names.extend(addresses.iter().map(ToString::to_string));
@@ -79,7 +81,10 @@ fn outward() -> impl Iterator<Item = IpAddr> {
 
 /// Makes a certificate for these names, on P-256: every client knows it, and a handshake signs with it in some thirty microseconds
 /// where RSA needs hundreds.
-pub(super) fn sign(names: Vec<String>, provider: &CryptoProvider) -> Result<Own, TlsError> {
+pub(super) fn sign(
+    names: Vec<String>,
+    provider: &CryptoProvider,
+) -> Result<SelfSignedCertificate, CertificateError> {
     let mut params = CertificateParams::new(names)?;
     // Not a host: what people see first when a browser asks them.
     params
@@ -96,5 +101,5 @@ pub(super) fn sign(names: Vec<String>, provider: &CryptoProvider) -> Result<Own,
     let pem = certificate.pem();
     let key = PrivatePkcs8KeyDer::from(key.serialize_der());
     let certified = CertifiedKey::from_der(vec![certificate.der().clone()], key.into(), provider)?;
-    Ok(Own { certified, pem })
+    Ok(SelfSignedCertificate { certified, pem })
 }

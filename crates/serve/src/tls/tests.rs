@@ -10,8 +10,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use haul_lab::{Authority, Issued};
-use haul_service::listen::Local;
+use haul_lab::{CertificateAuthority, IssuedCertificate};
+use haul_service::listen::BoundAddress;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{
@@ -24,29 +24,29 @@ use tempfile::TempDir;
 use super::*;
 
 /// A certificate, its authority and the folder where both halves are.
-struct Shown {
+struct TestCertificate {
     directory: TempDir,
-    authority: Authority,
+    authority: CertificateAuthority,
 }
 
-impl Shown {
+impl TestCertificate {
     fn new() -> Self {
         let shown = Self {
             directory: tempfile::tempdir().unwrap(),
-            authority: Authority::new(),
+            authority: CertificateAuthority::new(),
         };
         shown.write(&shown.authority.issue(&["localhost"]));
         shown
     }
 
-    fn pair(&self) -> Pair {
-        Pair {
+    fn pair(&self) -> CertificatePair {
+        CertificatePair {
             certificate: self.directory.path().join("certificate.pem"),
             key: self.directory.path().join("key.pem"),
         }
     }
 
-    fn write(&self, issued: &Issued) {
+    fn write(&self, issued: &IssuedCertificate) {
         // As a careful tool does it: at no time is there half a file.
         let replace = |path: &Path, text: &str| {
             let new = path.with_extension("new");
@@ -57,9 +57,9 @@ impl Shown {
         replace(&self.pair().key, &issued.key);
     }
 
-    fn another(&self, names: &[&str]) -> Pair {
+    fn another(&self, names: &[&str]) -> CertificatePair {
         let name = names.join("-");
-        let pair = Pair {
+        let pair = CertificatePair {
             certificate: self.directory.path().join(format!("{name}.pem")),
             key: self.directory.path().join(format!("{name}.key")),
         };
@@ -91,18 +91,26 @@ fn client_of(root: &str, versions: &[&'static SupportedProtocolVersion]) -> Clie
 
 /// What a client found out.
 #[derive(Debug)]
-struct Met {
+struct HandshakeResult {
     certificate: CertificateDer<'static>,
     suite: CipherSuite,
     protocol: Option<Vec<u8>>,
     kind: HandshakeKind,
 }
 
-fn meet(tls: &Tls, client: ClientConfig, name: &str) -> Result<Met, rustls::Error> {
+fn meet(
+    tls: &ServerTls,
+    client: ClientConfig,
+    name: &str,
+) -> Result<HandshakeResult, rustls::Error> {
     meet_again(tls, &Arc::new(client), name)
 }
 
-fn meet_again(tls: &Tls, client: &Arc<ClientConfig>, name: &str) -> Result<Met, rustls::Error> {
+fn meet_again(
+    tls: &ServerTls,
+    client: &Arc<ClientConfig>,
+    name: &str,
+) -> Result<HandshakeResult, rustls::Error> {
     let name = ServerName::try_from(name.to_owned()).unwrap();
     let mut client = ClientConnection::new(Arc::clone(client), name)?;
     let mut server = ServerConnection::new(Arc::clone(&tls.config))?;
@@ -126,7 +134,7 @@ fn meet_again(tls: &Tls, client: &Arc<ClientConfig>, name: &str) -> Result<Met, 
             client.process_new_packets()?;
         }
     }
-    Ok(Met {
+    Ok(HandshakeResult {
         certificate: client.peer_certificates().unwrap()[0].clone().into_owned(),
         suite: client.negotiated_cipher_suite().unwrap().suite(),
         protocol: client.alpn_protocol().map(Into::into),
@@ -134,13 +142,13 @@ fn meet_again(tls: &Tls, client: &Arc<ClientConfig>, name: &str) -> Result<Met, 
     })
 }
 
-fn made(pair: Pair) -> Result<Tls, TlsError> {
-    Tls::from_files(vec![pair])
+fn made(pair: CertificatePair) -> Result<ServerTls, CertificateError> {
+    ServerTls::from_files(vec![pair])
 }
 
 #[test]
 fn a_handshake_agrees_on_the_cheap_cipher_and_on_http2() {
-    let shown = Shown::new();
+    let shown = TestCertificate::new();
     let tls = made(shown.pair()).unwrap();
     let mut both = shown.client();
     both.alpn_protocols = vec![b"http/1.1".to_vec(), b"h2".to_vec()];
@@ -168,7 +176,7 @@ fn a_handshake_agrees_on_the_cheap_cipher_and_on_http2() {
 
 #[test]
 fn sessions_are_resumed_by_ticket() {
-    let shown = Shown::new();
+    let shown = TestCertificate::new();
     let tls = made(shown.pair()).unwrap();
     let client = Arc::new(shown.client());
     let kind = || meet_again(&tls, &client, "localhost").unwrap().kind;
@@ -181,13 +189,13 @@ fn sessions_are_resumed_by_ticket() {
 
 #[test]
 fn the_certificate_for_the_name_is_chosen_and_the_first_for_others() {
-    let shown = Shown::new();
+    let shown = TestCertificate::new();
     let pairs = vec![
         shown.another(&["a.test", "127.0.0.1"]),
         shown.another(&["b.test", "*.b.test"]),
         shown.another(&["c.test"]),
     ];
-    let tls = Tls::from_files(pairs).unwrap();
+    let tls = ServerTls::from_files(pairs).unwrap();
     let prints = tls.certificates.fingerprints();
     for (name, at) in [
         ("a.test", 0),
@@ -197,7 +205,7 @@ fn the_certificate_for_the_name_is_chosen_and_the_first_for_others() {
         ("127.0.0.1", 0),
     ] {
         let met = meet(&tls, shown.client(), name).unwrap();
-        let print = Fingerprint(sha2::Sha256::digest(&met.certificate).into());
+        let print = CertificateFingerprint(sha2::Sha256::digest(&met.certificate).into());
         assert_eq!(print, prints[at], "{name}");
     }
     let error = meet(&tls, shown.client(), "d.test").unwrap_err();
@@ -208,27 +216,27 @@ fn the_certificate_for_the_name_is_chosen_and_the_first_for_others() {
 #[test]
 fn a_certificate_of_our_own_is_trusted_by_whoever_was_given_it() {
     let bound = [
-        Local::Tcp("192.0.2.7:80".parse().unwrap()),
-        Local::Tcp("[::]:80".parse().unwrap()),
-        Local::Unix(None),
+        BoundAddress::Tcp("192.0.2.7:80".parse().unwrap()),
+        BoundAddress::Tcp("[::]:80".parse().unwrap()),
+        BoundAddress::Unix(None),
     ];
     let names = own_names(&bound);
-    let tls = Tls::self_signed(names.clone()).unwrap();
+    let tls = ServerTls::self_signed(names.clone()).unwrap();
     let pem = tls.own.clone().unwrap();
     for name in ["localhost", "127.0.0.1", "::1", "192.0.2.7"] {
         assert!(names.iter().any(|n| n == name), "{name}: {names:?}");
     }
     for name in &names {
         let met = meet(&tls, client(&pem), name).unwrap();
-        let print = Fingerprint(sha2::Sha256::digest(&met.certificate).into());
+        let print = CertificateFingerprint(sha2::Sha256::digest(&met.certificate).into());
         assert_eq!(tls.certificates.fingerprints(), [print]);
     }
     assert!(meet(&tls, client(&pem), "example.org").is_err());
-    assert!(meet(&tls, Shown::new().client(), "localhost").is_err());
+    assert!(meet(&tls, TestCertificate::new().client(), "localhost").is_err());
     // It has no file that could change.
     assert!(!tls.certificates.has_changed());
-    assert_eq!(tls.certificates.reload().unwrap(), Reloaded::Same);
-    let other = Tls::self_signed(names).unwrap();
+    assert_eq!(tls.certificates.reload().unwrap(), CertificateReload::Same);
+    let other = ServerTls::self_signed(names).unwrap();
     assert_ne!(
         other.certificates.fingerprints(),
         tls.certificates.fingerprints()
@@ -239,9 +247,9 @@ fn a_certificate_of_our_own_is_trusted_by_whoever_was_given_it() {
 fn a_fingerprint_is_shown_as_openssl_does_and_nothing_of_a_key_is() {
     let mut bytes = [0xab; 32];
     bytes[0] = 1;
-    let text = Fingerprint(bytes).to_string();
+    let text = CertificateFingerprint(bytes).to_string();
     assert_eq!((text.len(), &text[..8]), (95, "01:AB:AB"));
-    let shown = Shown::new();
+    let shown = TestCertificate::new();
     let key = fs::read_to_string(shown.pair().key).unwrap();
     let secret = key.lines().nth(1).unwrap();
     assert!(!format!("{:?}", made(shown.pair()).unwrap()).contains(secret));
@@ -259,27 +267,27 @@ const OLD: &str = "-----BEGIN CERTIFICATE-----\n\
     -----END CERTIFICATE-----\n";
 #[test]
 fn a_certificate_of_version_1_is_told() {
-    let shown = Shown::new();
+    let shown = TestCertificate::new();
     fs::write(shown.pair().certificate, OLD).unwrap();
     let error = made(shown.pair()).unwrap_err();
-    assert!(matches!(error, TlsError::Old { .. }), "{error:?}");
+    assert!(matches!(error, CertificateError::Old { .. }), "{error:?}");
     assert!(error.to_string().contains("certificate.pem"), "{error}");
     assert!(error.hint().unwrap().contains("subjectAltName"));
 }
 
 #[test]
 fn a_certificate_out_of_its_time_is_used_and_told() {
-    let shown = Shown::new();
+    let shown = TestCertificate::new();
     let now = SystemTime::now();
-    let out = |tls: &Tls, now| tls.certificates.out_of_date(now);
+    let out = |tls: &ServerTls, now| tls.certificates.out_of_date(now);
     let tls = made(shown.pair()).unwrap();
     assert_eq!(out(&tls, now), []);
     // Its own end shows when the time comes.
     let year = Duration::from_secs(366 * 24 * 3600);
     let later = out(&tls, now + 5000 * year);
-    assert!(matches!(later[0].when, When::Expired(end) if end > now));
+    assert!(matches!(later[0].when, ValidityBound::Expired(end) if end > now));
     let earlier = out(&tls, std::time::UNIX_EPOCH);
-    assert!(matches!(earlier[0].when, When::NotYet(begin) if begin < now));
+    assert!(matches!(earlier[0].when, ValidityBound::NotYet(begin) if begin < now));
     assert!(earlier[0].to_string().contains("clock right"));
     shown.write(&shown.authority.issue_expired(&["localhost"]));
     let tls = made(shown.pair()).unwrap();
@@ -287,10 +295,13 @@ fn a_certificate_out_of_its_time_is_used_and_told() {
         panic!("it has expired");
     };
     let text = expired.to_string();
-    assert!(matches!(expired.when, When::Expired(end) if end < now));
+    assert!(matches!(expired.when, ValidityBound::Expired(end) if end < now));
     assert!(
         text.contains("certificate.pem expired on ") && text.contains(" GMT: "),
         "{text}"
     );
-    assert_eq!(out(&Tls::self_signed(own_names(&[])).unwrap(), now), []);
+    assert_eq!(
+        out(&ServerTls::self_signed(own_names(&[])).unwrap(), now),
+        []
+    );
 }

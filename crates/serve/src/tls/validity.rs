@@ -15,33 +15,33 @@ use rustls::{CertificateError, Error, RootCertStore};
 
 /// A certificate that clients refuse now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OutOfDate {
+pub struct CertificateNotValid {
     /// Its file.
     pub path: PathBuf,
     /// Since when, or until when.
-    pub when: When,
+    pub when: ValidityBound,
 }
 
 /// Which end of its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum When {
+pub enum ValidityBound {
     /// It was good until then.
     Expired(SystemTime),
     /// It is good from then on.
     NotYet(SystemTime),
 }
 
-impl fmt::Display for OutOfDate {
+impl fmt::Display for CertificateNotValid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.path.display();
         let date = |time| httpdate::fmt_http_date(time);
         match self.when {
-            When::Expired(end) => write!(
+            ValidityBound::Expired(end) => write!(
                 f,
                 "the certificate in {path} expired on {}: clients refuse it until it is renewed",
                 date(end)
             ),
-            When::NotYet(begin) => write!(
+            ValidityBound::NotYet(begin) => write!(
                 f,
                 "the certificate in {path} is valid from {} on: clients refuse it until then; is this machine's clock right?",
                 date(begin)
@@ -56,7 +56,7 @@ pub(super) fn at(
     certificate: &CertificateDer<'_>,
     provider: &CryptoProvider,
     now: SystemTime,
-) -> Option<OutOfDate> {
+) -> Option<CertificateNotValid> {
     let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     let parsed = ParsedCertificate::try_from(certificate).ok()?;
     // Nobody is trusted: its time is looked at before who has signed it.
@@ -70,14 +70,14 @@ pub(super) fn at(
     let time = |time: UnixTime| UNIX_EPOCH + Duration::from_secs(time.as_secs());
     let when = match verified {
         Err(Error::InvalidCertificate(CertificateError::ExpiredContext { not_after, .. })) => {
-            When::Expired(time(not_after))
+            ValidityBound::Expired(time(not_after))
         }
         Err(Error::InvalidCertificate(CertificateError::NotValidYetContext {
             not_before, ..
-        })) => When::NotYet(time(not_before)),
+        })) => ValidityBound::NotYet(time(not_before)),
         _ => return None,
     };
-    Some(OutOfDate {
+    Some(CertificateNotValid {
         path: path.to_owned(),
         when,
     })

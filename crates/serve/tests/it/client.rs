@@ -19,47 +19,49 @@ use rustls::{ClientConnection, StreamOwned};
 use tokio::time::Instant;
 
 use answer::parse;
-pub(crate) use answer::{Answer, find};
-pub(crate) use roads::{Road, request};
+pub(crate) use answer::{TestResponse, find};
+pub(crate) use roads::{RequestPathway, request};
 pub(crate) use socket::trusting;
-use socket::{Socket, Stream};
+use socket::{TestSocket, TestStream};
 
-use crate::harness::{LIMIT, NAME, Served};
+use crate::harness::{LIMIT, NAME, TestServer};
 
 /// A connection of HTTP/1.1.
-pub(crate) struct Client {
-    stream: Box<dyn Stream>,
-    socket: Socket,
+pub(crate) struct TestClient {
+    stream: Box<dyn TestStream>,
+    socket: TestSocket,
     /// What came and was not taken.
     came: Vec<u8>,
     deadline: Instant,
 }
 
-impl Client {
+impl TestClient {
     /// Connects.
-    pub(crate) fn on(served: &Served, road: Road) -> Self {
+    pub(crate) fn on(served: &TestServer, road: RequestPathway) -> Self {
         match road {
-            Road::Plain => Self::tcp(TcpStream::connect(served.plain).unwrap()),
-            Road::Unix => {
+            RequestPathway::Plain => Self::tcp(TcpStream::connect(served.plain).unwrap()),
+            RequestPathway::Unix => {
                 let socket = UnixStream::connect(&served.unix).unwrap();
                 let stream = Box::new(socket.try_clone().unwrap());
-                Self::new(stream, Socket::Unix(socket))
+                Self::new(stream, TestSocket::Unix(socket))
             }
-            Road::Tls => Self::tls(served.tls),
-            Road::Http2 | Road::Http2Tls => panic!("that is no connection of HTTP/1.1"),
+            RequestPathway::Tls => Self::tls(served.tls),
+            RequestPathway::Http2 | RequestPathway::Http2Tls => {
+                panic!("that is no connection of HTTP/1.1")
+            }
         }
     }
 
     /// Over TCP.
-    pub(crate) fn plain(served: &Served) -> Self {
-        Self::on(served, Road::Plain)
+    pub(crate) fn plain(served: &TestServer) -> Self {
+        Self::on(served, RequestPathway::Plain)
     }
 
     /// On a socket that is connected.
     pub(crate) fn tcp(socket: TcpStream) -> Self {
         socket.set_nodelay(true).unwrap();
         let stream = Box::new(socket.try_clone().unwrap());
-        Self::new(stream, Socket::Tcp(socket))
+        Self::new(stream, TestSocket::Tcp(socket))
     }
 
     fn tls(address: SocketAddr) -> Self {
@@ -68,10 +70,10 @@ impl Client {
         let name = ServerName::try_from(NAME).unwrap();
         let connection = ClientConnection::new(trusting(&[b"http/1.1"]), name).unwrap();
         let stream = StreamOwned::new(connection, socket.try_clone().unwrap());
-        Self::new(Box::new(stream), Socket::Tcp(socket))
+        Self::new(Box::new(stream), TestSocket::Tcp(socket))
     }
 
-    fn new(stream: Box<dyn Stream>, socket: Socket) -> Self {
+    fn new(stream: Box<dyn TestStream>, socket: TestSocket) -> Self {
         socket.wait(LIMIT).unwrap();
         Self {
             stream,
@@ -119,20 +121,25 @@ impl Client {
 
     /// Sends a request without a body and reads its answer.
     #[track_caller]
-    pub(crate) fn ask(&mut self, method: &str, path: &str, fields: &[(&str, &str)]) -> Answer {
+    pub(crate) fn ask(
+        &mut self,
+        method: &str,
+        path: &str,
+        fields: &[(&str, &str)],
+    ) -> TestResponse {
         self.send(request(method, path, fields));
         self.answer_to(method)
     }
 
     /// Reads the answer to a GET, or to what is answered like one.
     #[track_caller]
-    pub(crate) fn answer(&mut self) -> Answer {
+    pub(crate) fn answer(&mut self) -> TestResponse {
         self.answer_to("GET")
     }
 
     /// Reads an answer, whole.
     #[track_caller]
-    pub(crate) fn answer_to(&mut self, method: &str) -> Answer {
+    pub(crate) fn answer_to(&mut self, method: &str) -> TestResponse {
         let mut answer = self.head();
         match self.body(&answer, method) {
             Ok(body) => answer.body = body,
@@ -143,7 +150,7 @@ impl Client {
 
     /// Reads an answer's head.
     #[track_caller]
-    pub(crate) fn head(&mut self) -> Answer {
+    pub(crate) fn head(&mut self) -> TestResponse {
         match self.head_or_end() {
             Some(head) => head,
             None => panic!(
@@ -154,7 +161,7 @@ impl Client {
     }
 
     /// Reads an answer's head, if there is one before the end.
-    pub(crate) fn head_or_end(&mut self) -> Option<Answer> {
+    pub(crate) fn head_or_end(&mut self) -> Option<TestResponse> {
         let end = loop {
             if let Some(at) = find(&self.came, b"\r\n\r\n") {
                 break at;
@@ -171,7 +178,7 @@ impl Client {
     /// Reads an answer's body; of one that breaks off, what there was.
     pub(crate) fn body(
         &mut self,
-        head: &Answer,
+        head: &TestResponse,
         method: &str,
     ) -> Result<Vec<u8>, (Vec<u8>, io::Error)> {
         let is_chunked = head.field("transfer-encoding").is_some();
@@ -280,7 +287,7 @@ impl Client {
 
     /// Goes with a reset: what the server has sent is not taken.
     pub(crate) fn reset(self) {
-        if let Socket::Tcp(socket) = &self.socket {
+        if let TestSocket::Tcp(socket) = &self.socket {
             let socket = socket2::SockRef::from(socket);
             socket.set_linger(Some(Duration::ZERO)).unwrap();
         }

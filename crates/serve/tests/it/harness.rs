@@ -1,6 +1,6 @@
 //! A server of a directory of its own: on a port, on another with TLS, and on a unix socket, all at once.
 //!
-//! Beside the root lies a file that nobody may ever see. The server ends with its [`Served`], and a panic on one of its threads, also
+//! Beside the root lies a file that nobody may ever see. The server ends with its [`TestServer`], and a panic on one of its threads, also
 //! in a task whose end nobody waits for, fails whoever drops it.
 
 use std::fs;
@@ -11,13 +11,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError};
 use std::time::Duration;
 
-use haul_lab::Authority;
-use haul_serve::accept::{Accept, Crew, CrewOptions, Ending};
-use haul_serve::observe::Metrics;
-use haul_serve::store::{Disk, Durability, Store, StoreOptions};
-use haul_serve::tls::{Pair, Tls};
-use haul_serve::{RESERVED_PREFIX, Server, ServerOptions};
-use haul_service::listen::{Address, BindOptions, Bound, Handed, Local, bind};
+use haul_lab::CertificateAuthority;
+use haul_serve::accept::{AcceptStrategy, ShutdownOutcome, WorkerThreads, WorkerThreadsOptions};
+use haul_serve::observe::ServeMetrics;
+use haul_serve::store::{DiskThreads, FileStore, FileStoreOptions, UploadDurability};
+use haul_serve::tls::{CertificatePair, ServerTls};
+use haul_serve::{FileServer, FileServerOptions, RESERVED_PREFIX};
+use haul_service::listen::{
+    BindOptions, BoundAddress, BoundListener, InheritedSockets, ListenAddress, bind,
+};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
@@ -32,30 +34,30 @@ pub(crate) const SECRET: &str = "beside the root and nobody's affair";
 pub(crate) const NAME: &str = "store.test";
 
 /// How a server is started.
-pub(crate) struct Setup {
+pub(crate) struct ServerSetup {
     /// How its store is opened.
-    pub(crate) store: StoreOptions,
+    pub(crate) store: FileStoreOptions,
     /// How it answers.
-    pub(crate) server: ServerOptions,
+    pub(crate) server: FileServerOptions,
     /// How it works.
-    pub(crate) crew: CrewOptions,
+    pub(crate) crew: WorkerThreadsOptions,
     /// Where the root and what is beside it are made; anywhere if not given.
     pub(crate) within: Option<PathBuf>,
 }
 
-impl Default for Setup {
+impl Default for ServerSetup {
     /// Two threads, writable, as fast as it goes.
     fn default() -> Self {
         Self {
-            store: StoreOptions {
+            store: FileStoreOptions {
                 writable: true,
-                durability: Durability::None,
-                ..StoreOptions::default()
+                durability: UploadDurability::None,
+                ..FileStoreOptions::default()
             },
-            server: ServerOptions::default(),
-            crew: CrewOptions {
+            server: FileServerOptions::default(),
+            crew: WorkerThreadsOptions {
                 threads: 2,
-                ..CrewOptions::default()
+                ..WorkerThreadsOptions::default()
             },
             within: None,
         }
@@ -63,11 +65,11 @@ impl Default for Setup {
 }
 
 /// A server that runs.
-pub(crate) struct Served {
+pub(crate) struct TestServer {
     /// The root, and the secret beside it.
     folder: TempDir,
     /// Gone once the server has ended.
-    crew: Option<Crew>,
+    crew: Option<WorkerThreads>,
     /// Where its disk work is done.
     disk: Option<Runtime>,
     /// Its port.
@@ -77,21 +79,21 @@ pub(crate) struct Served {
     /// Its socket's file.
     pub(crate) unix: PathBuf,
     /// What answers. It holds the store's lock, and is gone once the server has ended.
-    server: Option<Arc<Server>>,
+    server: Option<Arc<FileServer>>,
     /// Sockets' files, which go with these.
-    _bound: Vec<Bound>,
+    _bound: Vec<BoundListener>,
 }
 
-impl Setup {
+impl ServerSetup {
     /// With this way of accepting.
-    pub(crate) fn accept(accept: Accept) -> Self {
+    pub(crate) fn accept(accept: AcceptStrategy) -> Self {
         let mut setup = Self::default();
         setup.crew.accept = accept;
         setup
     }
 
     /// Starts it.
-    pub(crate) fn start(self) -> Served {
+    pub(crate) fn start(self) -> TestServer {
         watch_panics();
         let folder = match &self.within {
             Some(within) => tempfile::tempdir_in(within),
@@ -105,22 +107,22 @@ impl Setup {
     }
 
     /// Starts it; also what it counts.
-    pub(crate) fn counted(self) -> (Served, Arc<Metrics>) {
+    pub(crate) fn counted(self) -> (TestServer, Arc<ServeMetrics>) {
         let metrics = Arc::clone(&self.server.metrics);
         (self.start(), metrics)
     }
 
     /// Starts it over a root that is there.
-    pub(crate) fn start_in(self, folder: TempDir, root: &Path) -> Served {
+    pub(crate) fn start_in(self, folder: TempDir, root: &Path) -> TestServer {
         let disk = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("serve-disk")
             .enable_all()
             .build()
             .unwrap();
-        let store = Arc::new(Store::open(root, self.store).unwrap());
-        let disk_threads = Disk::new(disk.handle().clone());
-        let server = Arc::new(Server::new(store, disk_threads, self.server));
+        let store = Arc::new(FileStore::open(root, self.store).unwrap());
+        let disk_threads = DiskThreads::new(disk.handle().clone());
+        let server = Arc::new(FileServer::new(store, disk_threads, self.server));
         let unix = folder.path().join("socket");
         let options = BindOptions {
             sockets: NonZeroUsize::new(self.crew.sockets()).unwrap(),
@@ -131,21 +133,21 @@ impl Setup {
             "127.0.0.1:0".to_owned(),
             format!("unix:{}", unix.display()),
         ];
-        let mut all: Vec<Bound> = Vec::new();
+        let mut all: Vec<BoundListener> = Vec::new();
         for address in addresses {
-            let address: Address = address.parse().unwrap();
-            all.extend(bind(&address, &options, &mut Handed::none()).unwrap());
+            let address: ListenAddress = address.parse().unwrap();
+            all.extend(bind(&address, &options, &mut InheritedSockets::none()).unwrap());
         }
         let [plain, tls] = [0, 1].map(|index: usize| match all[index].local {
-            Local::Tcp(address) => address,
-            Local::Unix(_) => panic!("not a port"),
+            BoundAddress::Tcp(address) => address,
+            BoundAddress::Unix(_) => panic!("not a port"),
         });
         let doors = all.iter_mut().enumerate().map(|(index, bound)| {
             let tls = (index == 1).then(|| Arc::clone(&certified().1.config));
             (std::mem::take(&mut bound.listeners), tls)
         });
-        let crew = Crew::start(doors.collect(), &server, &self.crew).unwrap();
-        Served {
+        let crew = WorkerThreads::start(doors.collect(), &server, &self.crew).unwrap();
+        TestServer {
             folder,
             crew: Some(crew),
             disk: Some(disk),
@@ -158,7 +160,7 @@ impl Setup {
     }
 }
 
-impl Served {
+impl TestServer {
     /// How often a connection came to rest.
     pub(crate) fn rests(&self) -> u64 {
         self.server.as_ref().map_or(0, |server| server.rests())
@@ -166,7 +168,7 @@ impl Served {
 
     /// With what is said nothing about.
     pub(crate) fn start() -> Self {
-        Setup::default().start()
+        ServerSetup::default().start()
     }
 
     /// What is served.
@@ -213,7 +215,7 @@ impl Served {
     }
 
     /// Ends it.
-    pub(crate) fn end(&mut self, grace: Duration) -> Ending {
+    pub(crate) fn end(&mut self, grace: Duration) -> ShutdownOutcome {
         self.server = None;
         let ending = self.crew.take().unwrap().end(grace).unwrap();
         if let Some(disk) = self.disk.take() {
@@ -223,7 +225,7 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for TestServer {
     fn drop(&mut self) {
         if self.crew.is_some() {
             self.end(Duration::ZERO);
@@ -257,31 +259,31 @@ fn watch_panics() {
 }
 
 /// One authority and one certificate are enough for all tests of a process.
-pub(crate) fn certified() -> &'static (Authority, Tls) {
-    static CERTIFIED: OnceLock<(Authority, Tls)> = OnceLock::new();
+pub(crate) fn certified() -> &'static (CertificateAuthority, ServerTls) {
+    static CERTIFIED: OnceLock<(CertificateAuthority, ServerTls)> = OnceLock::new();
     CERTIFIED.get_or_init(|| {
-        let authority = Authority::new();
+        let authority = CertificateAuthority::new();
         let files = authority.issue(&[NAME]).files().unwrap();
-        let pair = Pair {
+        let pair = CertificatePair {
             certificate: files.certificate.clone(),
             key: files.key.clone(),
         };
-        let tls = Tls::from_files(vec![pair]).unwrap();
+        let tls = ServerTls::from_files(vec![pair]).unwrap();
         (authority, tls)
     })
 }
 
 /// Says that something is over when it is dropped, also by a panic: who loops until then must not keep the test from failing.
-pub(crate) struct Over<'a>(pub(crate) &'a AtomicBool);
+pub(crate) struct DoneOnDrop<'a>(pub(crate) &'a AtomicBool);
 
-impl Drop for Over<'_> {
+impl Drop for DoneOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
 /// What a counter says; the first of its lines that begins so.
-pub(crate) fn sample(metrics: &Metrics, name: &str) -> u64 {
+pub(crate) fn sample(metrics: &ServeMetrics, name: &str) -> u64 {
     let text = metrics.render();
     let mut lines = text.lines().filter(|line| line.starts_with(name));
     let count = lines.next().and_then(|line| line.rsplit(' ').next());

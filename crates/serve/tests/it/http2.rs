@@ -10,12 +10,12 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use crate::client::{Answer, Road, trusting};
-use crate::harness::{LIMIT, NAME, Served};
+use crate::client::{RequestPathway, TestResponse, trusting};
+use crate::harness::{LIMIT, NAME, TestServer};
 
 /// A byte stream.
-pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
+pub(crate) trait TestHttp2Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> TestHttp2Stream for S {}
 
 /// Runs something that waits, to its end or to the limit's.
 pub(crate) fn run<T>(future: impl Future<Output = T>) -> T {
@@ -27,7 +27,7 @@ pub(crate) fn run<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// A request.
-pub(crate) struct Asked<'a> {
+pub(crate) struct TestHttp2Request<'a> {
     pub(crate) method: &'a str,
     pub(crate) path: &'a str,
     pub(crate) fields: &'a [(&'a str, &'a str)],
@@ -35,7 +35,11 @@ pub(crate) struct Asked<'a> {
 }
 
 /// Asks on a connection of its own.
-pub(crate) fn ask(served: &Served, road: Road, asked: &Asked<'_>) -> Result<Answer, h2::Error> {
+pub(crate) fn ask(
+    served: &TestServer,
+    road: RequestPathway,
+    asked: &TestHttp2Request<'_>,
+) -> Result<TestResponse, h2::Error> {
     run(async {
         let stream = connect(served, road).await;
         let (sender, connection) = h2::client::handshake(stream).await?;
@@ -48,8 +52,8 @@ pub(crate) fn ask(served: &Served, road: Road, asked: &Asked<'_>) -> Result<Answ
 }
 
 /// A byte stream on which both know that HTTP/2 is spoken.
-pub(crate) async fn connect(served: &Served, road: Road) -> Box<dyn Stream> {
-    if road == Road::Http2 {
+pub(crate) async fn connect(served: &TestServer, road: RequestPathway) -> Box<dyn TestHttp2Stream> {
+    if road == RequestPathway::Http2 {
         return Box::new(TcpStream::connect(served.plain).await.unwrap());
     }
     let socket = TcpStream::connect(served.tls).await.unwrap();
@@ -63,9 +67,9 @@ pub(crate) async fn connect(served: &Served, road: Road) -> Box<dyn Stream> {
 /// One request and its answer.
 async fn exchange(
     sender: h2::client::SendRequest<Bytes>,
-    asked: &Asked<'_>,
-) -> Result<Answer, h2::Error> {
-    let Asked {
+    asked: &TestHttp2Request<'_>,
+) -> Result<TestResponse, h2::Error> {
+    let TestHttp2Request {
         method,
         path,
         fields,
@@ -98,7 +102,7 @@ async fn exchange(
         let value = value.to_str().unwrap();
         (name.as_str().to_owned(), value.to_owned())
     });
-    Ok(Answer {
+    Ok(TestResponse {
         status: head.status.as_u16(),
         fields: fields.collect(),
         body,

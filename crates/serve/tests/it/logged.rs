@@ -4,16 +4,16 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use haul_lab::Content;
-use haul_plan::serving::PatienceOptions;
-use haul_serve::ServerOptions;
-use haul_serve::accept::{Accept, Ending};
-use haul_serve::observe::{AccessLog, LogFormat};
-use haul_service::observe::{Log, LogSink};
+use haul_lab::ResourceContent;
+use haul_plan::serving::TimeoutOptions;
+use haul_serve::FileServerOptions;
+use haul_serve::accept::{AcceptStrategy, ShutdownOutcome};
+use haul_serve::observe::{AccessLog, AccessLogFormat};
+use haul_service::observe::{LineLog, LogSink};
 use http::Request;
 
-use crate::client::{Client, Road, request};
-use crate::harness::{LIMIT, NAME, Served, Setup, eventually};
+use crate::client::{RequestPathway, TestClient, request};
+use crate::harness::{LIMIT, NAME, ServerSetup, TestServer, eventually};
 use crate::http2;
 
 /// More than both ends' socket buffers hold.
@@ -24,9 +24,9 @@ const SHORT: Duration = Duration::from_millis(300);
 
 /// Lines in memory.
 #[derive(Debug, Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
+struct MemoryLog(Arc<Mutex<Vec<u8>>>);
 
-impl LogSink for Lines {
+impl LogSink for MemoryLog {
     fn write(&mut self, lines: &[u8]) -> io::Result<()> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.extend_from_slice(lines);
@@ -39,25 +39,25 @@ impl LogSink for Lines {
 }
 
 /// A server with a log.
-struct Logged {
-    served: Served,
-    log: Arc<Log>,
-    lines: Lines,
+struct LoggedServer {
+    served: TestServer,
+    log: Arc<LineLog>,
+    lines: MemoryLog,
 }
 
-impl Logged {
-    fn start(accept: Accept, patience: PatienceOptions) -> Self {
-        let lines = Lines::default();
-        let log = Log::start(AccessLog::NAME, Box::new(lines.clone()), 1 << 20).unwrap();
+impl LoggedServer {
+    fn start(accept: AcceptStrategy, patience: TimeoutOptions) -> Self {
+        let lines = MemoryLog::default();
+        let log = LineLog::start(AccessLog::NAME, Box::new(lines.clone()), 1 << 20).unwrap();
         let log = Arc::new(log);
-        let mut setup = Setup::accept(accept);
-        setup.server = ServerOptions {
+        let mut setup = ServerSetup::accept(accept);
+        setup.server = FileServerOptions {
             patience,
-            log: Some(AccessLog::new(Arc::clone(&log), LogFormat::Json)),
-            ..ServerOptions::default()
+            log: Some(AccessLog::new(Arc::clone(&log), AccessLogFormat::Json)),
+            ..FileServerOptions::default()
         };
         let served = setup.start();
-        served.file("f", Content::random(1, LARGE as u64).to_vec());
+        served.file("f", ResourceContent::random(1, LARGE as u64).to_vec());
         Self { served, log, lines }
     }
 
@@ -92,19 +92,19 @@ fn number(line: &str, name: &str) -> u64 {
     rest[..end].parse().unwrap()
 }
 
-fn short() -> PatienceOptions {
-    PatienceOptions {
+fn short() -> TimeoutOptions {
+    TimeoutOptions {
         handshake: LIMIT,
         idle: LIMIT,
         head: SHORT,
         grace: SHORT,
-        ..PatienceOptions::default()
+        ..TimeoutOptions::default()
     }
 }
 
 /// What a server cut off: a download that its reader did not take, and an upload that did not end.
 #[track_caller]
-fn cut_off(logged: &Logged, why: &str) {
+fn cut_off(logged: &LoggedServer, why: &str) {
     let read = logged.line("/f");
     let sent = number(&read, "sent");
     assert_eq!(number(&read, "status"), 200, "{why}: {read}");
@@ -119,18 +119,18 @@ fn cut_off(logged: &Logged, why: &str) {
 
 #[test]
 fn what_is_cut_off_at_the_end_is_logged() {
-    for accept in Accept::ALL {
-        for road in Road::FIRST {
-            let mut logged = Logged::start(accept, PatienceOptions::default());
-            let mut stuck = Client::on(&logged.served, road);
+    for accept in AcceptStrategy::ALL {
+        for road in RequestPathway::FIRST {
+            let mut logged = LoggedServer::start(accept, TimeoutOptions::default());
+            let mut stuck = TestClient::on(&logged.served, road);
             stuck.send(request("GET", "/f", &[]));
             stuck.take(1).unwrap();
-            let mut writer = Client::on(&logged.served, road);
+            let mut writer = TestClient::on(&logged.served, road);
             writer
                 .send(request("PUT", "/key", &[("Content-Length", "1000000")]))
                 .send(vec![b'x'; 500_000]);
             eventually("it is being written", || logged.served.temporaries() == 1);
-            assert_eq!(logged.served.end(SHORT), Ending::CutOff);
+            assert_eq!(logged.served.end(SHORT), ShutdownOutcome::CutOff);
             logged.close();
             cut_off(&logged, &format!("{accept} {road:?}"));
         }
@@ -140,8 +140,8 @@ fn what_is_cut_off_at_the_end_is_logged() {
 /// Whoever probes a server shows in its log.
 #[test]
 fn heads_that_cannot_be_read_are_logged() {
-    for road in Road::FIRST {
-        let mut logged = Logged::start(Accept::Single, short());
+    for road in RequestPathway::FIRST {
+        let mut logged = LoggedServer::start(AcceptStrategy::Single, short());
         let twice = "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n";
         let long = format!(
             "GET / HTTP/1.1\r\nHost: x\r\nX: {}\r\n\r\n",
@@ -153,12 +153,12 @@ fn heads_that_cannot_be_read_are_logged() {
             &long,
             "GET / HTTP/1.1\r\n",
         ] {
-            let mut client = Client::on(&logged.served, road);
+            let mut client = TestClient::on(&logged.served, road);
             // It may have ended by then.
             let _ = client.try_send(head);
             eventually("it is refused", || client.has_ended());
         }
-        assert_eq!(logged.served.end(LIMIT), Ending::Clean);
+        assert_eq!(logged.served.end(LIMIT), ShutdownOutcome::Clean);
         logged.close();
         let lines = logged.lines.0.lock().unwrap().clone();
         let lines = String::from_utf8(lines).unwrap();
@@ -172,8 +172,8 @@ fn heads_that_cannot_be_read_are_logged() {
 
 #[test]
 fn streams_that_are_cut_off_are_logged() {
-    for road in [Road::Http2, Road::Http2Tls] {
-        let mut logged = Logged::start(Accept::Single, PatienceOptions::default());
+    for road in [RequestPathway::Http2, RequestPathway::Http2Tls] {
+        let mut logged = LoggedServer::start(AcceptStrategy::Single, TimeoutOptions::default());
         http2::run(async {
             let stream = http2::connect(&logged.served, road).await;
             let (sender, connection) = h2::client::handshake(stream).await.unwrap();
@@ -194,7 +194,7 @@ fn streams_that_are_cut_off_are_logged() {
                     let ending = scope.spawn(|| logged.served.end(SHORT));
                     ending.join().unwrap()
                 });
-                assert_eq!(ended, Ending::CutOff);
+                assert_eq!(ended, ShutdownOutcome::CutOff);
             };
             tokio::pin!(connection);
             tokio::select! {
@@ -210,14 +210,14 @@ fn streams_that_are_cut_off_are_logged() {
 
 #[test]
 fn bodies_that_come_too_slowly_are_answered_and_logged_as_that() {
-    for road in Road::FIRST {
+    for road in RequestPathway::FIRST {
         for (index, framing) in [("Content-Length", "10"), ("Transfer-Encoding", "chunked")]
             .into_iter()
             .enumerate()
         {
-            let logged = Logged::start(Accept::Single, short());
+            let logged = LoggedServer::start(AcceptStrategy::Single, short());
             let path = format!("/slow-{index}");
-            let mut slow = Client::on(&logged.served, road);
+            let mut slow = TestClient::on(&logged.served, road);
             slow.send(request("PUT", &path, &[framing]));
             let answer = slow.answer_to("PUT");
             assert_eq!(answer.status, 408, "{road:?} {framing:?}");
@@ -232,8 +232,8 @@ fn bodies_that_come_too_slowly_are_answered_and_logged_as_that() {
 
 #[test]
 fn a_form_that_comes_too_slowly_is_answered_like_any_body() {
-    let logged = Logged::start(Accept::Single, short());
-    let mut slow = Client::plain(&logged.served);
+    let logged = LoggedServer::start(AcceptStrategy::Single, short());
+    let mut slow = TestClient::plain(&logged.served);
     let kind = ("Content-Type", "multipart/form-data; boundary=x");
     slow.send(request("POST", "/", &[("Content-Length", "1000"), kind]));
     assert_eq!(slow.answer_to("POST").status, 408);
@@ -242,9 +242,9 @@ fn a_form_that_comes_too_slowly_is_answered_like_any_body() {
 
 #[test]
 fn bodies_of_http2_that_come_too_slowly_are_logged_as_that() {
-    let logged = Logged::start(Accept::Single, short());
+    let logged = LoggedServer::start(AcceptStrategy::Single, short());
     http2::run(async {
-        let stream = http2::connect(&logged.served, Road::Http2).await;
+        let stream = http2::connect(&logged.served, RequestPathway::Http2).await;
         let (sender, connection) = h2::client::handshake(stream).await.unwrap();
         let mut sender = sender.ready().await.unwrap();
         let put = Request::put(format!("http://{NAME}/slow"))
@@ -258,11 +258,11 @@ fn bodies_of_http2_that_come_too_slowly_are_logged_as_that() {
 
 #[test]
 fn a_head_that_comes_too_slowly_is_answered() {
-    let logged = Logged::start(Accept::Single, short());
-    for road in Road::FIRST {
+    let logged = LoggedServer::start(AcceptStrategy::Single, short());
+    for road in RequestPathway::FIRST {
         // The first of its connection, or another.
         for is_first in [true, false] {
-            let mut slow = Client::on(&logged.served, road);
+            let mut slow = TestClient::on(&logged.served, road);
             if !is_first {
                 assert_eq!(slow.ask("GET", "/none", &[]).status, 404);
             }
@@ -277,9 +277,9 @@ fn a_head_that_comes_too_slowly_is_answered() {
 
 #[test]
 fn readers_that_are_too_slow_are_logged() {
-    for road in Road::FIRST {
-        let logged = Logged::start(Accept::Single, short());
-        let mut stuck = Client::on(&logged.served, road);
+    for road in RequestPathway::FIRST {
+        let logged = LoggedServer::start(AcceptStrategy::Single, short());
+        let mut stuck = TestClient::on(&logged.served, road);
         stuck.send(request("GET", "/f", &[]));
         stuck.take(1).unwrap();
         let line = logged.line("/f");
@@ -292,8 +292,8 @@ fn readers_that_are_too_slow_are_logged() {
 
 #[test]
 fn who_goes_away_before_an_answer_is_logged_as_gone() {
-    let logged = Logged::start(Accept::Single, PatienceOptions::default());
-    let mut gone = Client::plain(&logged.served);
+    let logged = LoggedServer::start(AcceptStrategy::Single, TimeoutOptions::default());
+    let mut gone = TestClient::plain(&logged.served);
     gone.send(request("PUT", "/key", &[("Content-Length", "1000000")]))
         .send(vec![b'x'; 100_000]);
     eventually("it is being written", || logged.served.temporaries() == 1);

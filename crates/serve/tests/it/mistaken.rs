@@ -2,18 +2,18 @@
 
 use std::net::TcpStream;
 
-use crate::client::{Client, request};
-use crate::harness::{Served, eventually};
+use crate::client::{TestClient, request};
+use crate::harness::{TestServer, eventually};
 
 #[test]
 fn http_on_a_port_of_tls_is_told() {
-    let served = Served::start();
+    let served = TestServer::start();
     for head in [
         request("GET", "/f", &[]),
         request("PUT", "/f", &[("Content-Length", "100000")]) + &"x".repeat(100_000),
         "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(),
     ] {
-        let mut client = Client::tcp(TcpStream::connect(served.tls).unwrap());
+        let mut client = TestClient::tcp(TcpStream::connect(served.tls).unwrap());
         client.send(head);
         let answer = client.answer();
         assert_eq!(answer.status, 400);
@@ -29,21 +29,21 @@ fn http_on_a_port_of_tls_is_told() {
 
 #[test]
 fn what_is_neither_gets_no_http() {
-    let served = Served::start();
+    let served = TestServer::start();
     for bytes in [
         &b"\0"[..],
         b"\x80\x2e\x01\x03\x01",
         b"\x16\x03\x01\0\x02hi",
         b"\n",
     ] {
-        let mut client = Client::tcp(TcpStream::connect(served.tls).unwrap());
+        let mut client = TestClient::tcp(TcpStream::connect(served.tls).unwrap());
         client.send(bytes);
         client.finish();
         let said = client.until_gone();
         assert!(!said.starts_with(b"HTTP"), "{}", said.escape_ascii());
     }
     // One that says nothing at all is let go, too.
-    let mut silent = Client::tcp(TcpStream::connect(served.tls).unwrap());
+    let mut silent = TestClient::tcp(TcpStream::connect(served.tls).unwrap());
     silent.finish();
     eventually("it ends", || silent.has_ended());
 }

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use crate::client::{Answer, find};
+use crate::client::{TestResponse, find};
 
 /// One part: which bytes it says it has, of how long a file, and those bytes.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct BodyPart {
     pub(crate) range: Range<usize>,
     pub(crate) len: usize,
     pub(crate) kind: String,
@@ -15,7 +15,7 @@ pub(crate) struct Part {
 
 /// The parts of an answer.
 #[track_caller]
-pub(crate) fn parts(answer: &Answer) -> Vec<Part> {
+pub(crate) fn parts(answer: &TestResponse) -> Vec<BodyPart> {
     let kind = answer.field("content-type").expect("a type");
     let boundary = kind
         .strip_prefix("multipart/byteranges; boundary=")
@@ -41,7 +41,7 @@ pub(crate) fn parts(answer: &Answer) -> Vec<Part> {
         let (range, len) = content_range(&field("Content-Range: "));
         let body = &part[end + 4..];
         let bytes = body.get(..range.len()).expect("all of a part").to_vec();
-        parts.push(Part {
+        parts.push(BodyPart {
             kind: field("Content-Type: "),
             bytes,
             len,

@@ -2,26 +2,26 @@
 
 use http::Method;
 
-use haul_serve::ServerOptions;
-use haul_serve::access::{Access, AccessOptions, Cors, CorsOptions, Origins};
-use haul_serve::store::StoreOptions;
+use haul_serve::FileServerOptions;
+use haul_serve::access::{AccessControl, AccessOptions, AllowedOrigins, CorsOptions, CorsPolicy};
+use haul_serve::store::FileStoreOptions;
 
-use crate::client::{Client, Road, request};
-use crate::harness::{NAME, Served, Setup, eventually};
+use crate::client::{RequestPathway, TestClient, request};
+use crate::harness::{NAME, ServerSetup, TestServer, eventually};
 
-fn with(server: ServerOptions) -> Served {
-    let setup = Setup {
+fn with(server: FileServerOptions) -> TestServer {
+    let setup = ServerSetup {
         server,
-        ..Setup::default()
+        ..ServerSetup::default()
     };
     setup.start()
 }
 
 #[test]
 fn browsers_guess_no_types_and_folders_are_asked_for_each_time() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.file("folder/f", "x");
-    for road in Road::ALL {
+    for road in RequestPathway::ALL {
         let file = served.ask(road, "GET", "/folder/f", &[]);
         assert_eq!(file.field("x-content-type-options"), Some("nosniff"));
         assert_eq!(file.field("vary"), None, "{road:?}");
@@ -39,19 +39,23 @@ fn browsers_guess_no_types_and_folders_are_asked_for_each_time() {
 #[test]
 fn what_others_put_there_is_boxed() {
     for writable in [true, false] {
-        let setup = Setup {
-            store: StoreOptions {
+        let setup = ServerSetup {
+            store: FileStoreOptions {
                 writable,
-                ..StoreOptions::default()
+                ..FileStoreOptions::default()
             },
-            ..Setup::default()
+            ..ServerSetup::default()
         };
         let served = setup.start();
         for (name, is_active) in [("x.html", true), ("x.svg", true), ("x.txt", false)] {
             served.file(name, "0123456789");
             for range in ["", "bytes=0-1", "bytes=0-1,4-5"] {
-                let answer =
-                    served.ask(Road::Plain, "GET", &format!("/{name}"), &[("Range", range)]);
+                let answer = served.ask(
+                    RequestPathway::Plain,
+                    "GET",
+                    &format!("/{name}"),
+                    &[("Range", range)],
+                );
                 let said = answer.field("content-security-policy");
                 let expected = (writable && is_active).then_some("sandbox");
                 assert_eq!(said, expected, "{writable} {name} {range}");
@@ -62,19 +66,19 @@ fn what_others_put_there_is_boxed() {
 
 #[test]
 fn what_a_login_got_is_in_no_shared_cache() {
-    let access = Access::new(AccessOptions {
+    let access = AccessControl::new(AccessOptions {
         rules: vec!["ann:secret:ro".parse().unwrap()],
         ..AccessOptions::default()
     });
     let said = http::HeaderValue::from_static("public, max-age=60");
-    let open = with(ServerOptions {
+    let open = with(FileServerOptions {
         cache_control: Some(said.clone()),
-        ..ServerOptions::default()
+        ..FileServerOptions::default()
     });
-    let closed = with(ServerOptions {
+    let closed = with(FileServerOptions {
         access: access.unwrap(),
         cache_control: Some(said),
-        ..ServerOptions::default()
+        ..FileServerOptions::default()
     });
     let login = [("Authorization", "Basic YW5uOnNlY3JldA==")];
     for (served, expected) in [
@@ -82,7 +86,7 @@ fn what_a_login_got_is_in_no_shared_cache() {
         (closed, "private, max-age=60"),
     ] {
         served.file("f", "x");
-        for road in Road::ALL {
+        for road in RequestPathway::ALL {
             let answer = served.ask(road, "GET", "/f", &login);
             assert_eq!(answer.field("cache-control"), Some(expected), "{road:?}");
         }
@@ -92,7 +96,7 @@ fn what_a_login_got_is_in_no_shared_cache() {
 /// A date that lies ahead would make caches keep what they should not (RFC 9110 8.8.2.1).
 #[test]
 fn nothing_was_changed_in_the_future() {
-    let served = Served::start();
+    let served = TestServer::start();
     let path = served.file("f", "x");
     let now = std::time::SystemTime::now();
     let file = std::fs::File::options().write(true).open(path).unwrap();
@@ -106,10 +110,10 @@ fn nothing_was_changed_in_the_future() {
 /// A visitor's browser does what other sites' pages ask it to; the store does not.
 #[test]
 fn pages_of_other_sites_change_nothing() {
-    let served = Served::start();
+    let served = TestServer::start();
     let own = [format!("http://{NAME}"), format!("https://{NAME}")];
-    for road in Road::ALL {
-        let is_tls = matches!(road, Road::Tls | Road::Http2Tls);
+    for road in RequestPathway::ALL {
+        let is_tls = matches!(road, RequestPathway::Tls | RequestPathway::Http2Tls);
         for (field, value, is_own) in [
             ("Origin", "http://evil.test", false),
             ("Origin", "null", false),
@@ -145,17 +149,17 @@ fn pages_of_other_sites_change_nothing() {
 #[test]
 fn pages_that_were_named_may_do_what_they_were_let() {
     let page = "https://page.test";
-    let cors = Cors::new(CorsOptions {
-        origins: Origins::List(vec![page.parse().unwrap()]),
+    let cors = CorsPolicy::new(CorsOptions {
+        origins: AllowedOrigins::List(vec![page.parse().unwrap()]),
         methods: vec![Method::GET, Method::PUT],
         ..CorsOptions::default()
     });
-    let served = with(ServerOptions {
+    let served = with(FileServerOptions {
         cors: Some(cors.unwrap()),
-        ..ServerOptions::default()
+        ..FileServerOptions::default()
     });
     served.file("f", "x");
-    for road in Road::ALL {
+    for road in RequestPathway::ALL {
         for (origin, is_named) in [(page, true), ("https://other.test", false)] {
             let told = is_named.then_some(page);
             let get = served.ask(road, "GET", "/f", &[("Origin", origin)]);
@@ -176,7 +180,7 @@ fn pages_that_were_named_may_do_what_they_were_let() {
 }
 
 /// Descriptors of the process, and its mappings, that lead below a folder.
-fn held(served: &Served) -> Vec<String> {
+fn held(served: &TestServer) -> Vec<String> {
     let root = served.root().display().to_string();
     let links = std::fs::read_dir("/proc/self/fd").unwrap();
     let links = links.filter_map(|link| std::fs::read_link(link.ok()?.path()).ok());
@@ -191,12 +195,17 @@ fn held(served: &Served) -> Vec<String> {
 /// A file that is gone gives its room back, though a connection that sent it is kept for later.
 #[test]
 fn a_connection_that_waits_holds_no_file() {
-    let served = Served::start();
-    let roads = Road::FIRST.map(|road| Client::on(&served, road));
+    let served = TestServer::start();
+    let roads = RequestPathway::FIRST.map(|road| TestClient::on(&served, road));
     for mut client in roads {
         served.file("f", vec![b'x'; 1 << 20]);
         assert_eq!(client.ask("GET", "/f", &[]).body.len(), 1 << 20);
-        assert_eq!(served.ask(Road::Plain, "DELETE", "/f", &[]).status, 204);
+        assert_eq!(
+            served
+                .ask(RequestPathway::Plain, "DELETE", "/f", &[])
+                .status,
+            204
+        );
         eventually("it is let go", || held(&served).is_empty());
         // It is kept all the same.
         assert_eq!(client.ask("GET", "/f", &[]).status, 404);
@@ -206,10 +215,10 @@ fn a_connection_that_waits_holds_no_file() {
 /// Whoever says that nothing more will come still wants the answer.
 #[test]
 fn half_a_connection_is_answered() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.file("f", vec![b'x'; 1 << 20]);
-    for road in Road::FIRST {
-        let mut client = Client::on(&served, road);
+    for road in RequestPathway::FIRST {
+        let mut client = TestClient::on(&served, road);
         client.send(request("GET", "/f", &[]));
         client.finish();
         assert_eq!(client.answer().body.len(), 1 << 20, "{road:?}");
@@ -220,10 +229,10 @@ fn half_a_connection_is_answered() {
 /// What cannot be done says why, and what can.
 #[test]
 fn refusals_say_what_there_is() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.file("f", "x");
     std::os::unix::fs::symlink("../secret", served.root().join("out")).unwrap();
-    for road in Road::ALL {
+    for road in RequestPathway::ALL {
         let form = served.ask(road, "POST", "/f", &[]);
         let allow = Some("GET, HEAD, PUT, DELETE, OPTIONS");
         assert_eq!((form.status, form.field("allow")), (405, allow), "{road:?}");

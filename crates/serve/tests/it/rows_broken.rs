@@ -1,21 +1,21 @@
 //! A disk that fails: nobody takes a part of something for all of it, and whoever runs the server learns why.
 
-use crate::client::{Client, Road, request};
-use crate::harness::{Served, Setup, sample};
+use crate::client::{RequestPathway, TestClient, request};
+use crate::harness::{ServerSetup, TestServer, sample};
 use crate::http2;
-use crate::slow_disk::{BROKEN, SlowDisk};
+use crate::slow_disk::{BROKEN, SlowFilesystem};
 use crate::told;
 
 /// The status of an answer, and its body if that is whole.
-fn asked(served: &Served, road: Road, path: &str) -> (u16, Option<Vec<u8>>) {
-    if Road::FIRST.contains(&road) {
-        let mut client = Client::on(served, road);
+fn asked(served: &TestServer, road: RequestPathway, path: &str) -> (u16, Option<Vec<u8>>) {
+    if RequestPathway::FIRST.contains(&road) {
+        let mut client = TestClient::on(served, road);
         client.send(request("GET", path, &[]));
         let head = client.head();
         return (head.status, client.body(&head, "GET").ok());
     }
     let (method, fields, body) = ("GET", &[][..], None);
-    let asked = http2::Asked {
+    let asked = http2::TestHttp2Request {
         method,
         path,
         fields,
@@ -28,22 +28,22 @@ fn asked(served: &Served, road: Road, path: &str) -> (u16, Option<Vec<u8>>) {
 }
 
 /// Serves a folder with things that fail in it, called `name`; none where nothing can be mounted.
-fn with_broken(name: &str, served: &Served) -> Option<SlowDisk> {
+fn with_broken(name: &str, served: &TestServer) -> Option<SlowFilesystem> {
     let folder = served.root().join(name);
     std::fs::create_dir(&folder).unwrap();
-    SlowDisk::mount(&folder)
+    SlowFilesystem::mount(&folder)
 }
 
 #[test]
 fn an_archive_that_lacks_something_ends_without_an_end() {
     told::listen();
-    let (served, metrics) = Setup::default().counted();
+    let (served, metrics) = ServerSetup::default().counted();
     let Some(_disk) = with_broken("archived", &served) else {
         return skipped();
     };
     for (folder, name, errno) in BROKEN {
         let key = format!("/archived/{folder}");
-        for road in Road::ALL {
+        for road in RequestPathway::ALL {
             let (status, body) = asked(&served, road, &format!("{key}/?format=tar"));
             match folder {
                 // What is missing lies behind what was sent.
@@ -53,7 +53,7 @@ fn an_archive_that_lacks_something_ends_without_an_end() {
             }
         }
         let told = told::of(&format!("folder={key} "));
-        assert_eq!(told.len(), Road::ALL.len(), "{told:?}");
+        assert_eq!(told.len(), RequestPathway::ALL.len(), "{told:?}");
         // What the list had before it broke off is no part of the error.
         let path = match folder {
             "cut" => format!("{folder}/"),
@@ -69,13 +69,13 @@ fn an_archive_that_lacks_something_ends_without_an_end() {
         }
     }
     let faults = sample(&metrics, "haul_errors_total{kind=\"disk\"}");
-    assert_eq!(faults, 3 * Road::ALL.len() as u64);
+    assert_eq!(faults, 3 * RequestPathway::ALL.len() as u64);
 }
 
 #[test]
 fn a_list_that_lacks_something_is_none() {
     told::listen();
-    let served = Served::start();
+    let served = TestServer::start();
     let Some(_disk) = with_broken("listed", &served) else {
         return skipped();
     };
@@ -85,7 +85,7 @@ fn a_list_that_lacks_something_is_none() {
         ("shut", true),
         ("barred", true),
     ] {
-        for road in Road::ALL {
+        for road in RequestPathway::ALL {
             for query in [
                 "",
                 "?format=json",
@@ -99,7 +99,11 @@ fn a_list_that_lacks_something_is_none() {
             }
         }
         let told = told::of(&format!("=/listed/{folder} "));
-        let expected = if is_listed { 0 } else { 4 * Road::ALL.len() };
+        let expected = if is_listed {
+            0
+        } else {
+            4 * RequestPathway::ALL.len()
+        };
         assert_eq!(told.len(), expected, "{told:?}");
         for told in told {
             assert!(told.contains("Input/output error"), "{told}");

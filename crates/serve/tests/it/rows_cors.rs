@@ -4,11 +4,13 @@ use std::path::Path;
 
 use http::Method;
 
-use haul_serve::ServerOptions;
-use haul_serve::access::{Access, AccessOptions, AuthFile, Cors, CorsOptions, Origins};
+use haul_serve::FileServerOptions;
+use haul_serve::access::{
+    AccessControl, AccessOptions, AllowedOrigins, AuthFile, CorsOptions, CorsPolicy,
+};
 
-use crate::client::Road;
-use crate::harness::{Served, Setup};
+use crate::client::RequestPathway;
+use crate::harness::{ServerSetup, TestServer};
 
 /// The page that is named.
 const PAGE: &str = "https://page.test";
@@ -17,20 +19,20 @@ const PAGE: &str = "https://page.test";
 const ANN: (&str, &str) = ("Authorization", "Basic YW5uOnNlY3JldA==");
 
 /// A server of one file, for those who log in, that names a page which may write.
-fn serving(access: AccessOptions, credentials: bool) -> Served {
-    let cors = Cors::new(CorsOptions {
-        origins: Origins::List(vec![PAGE.parse().unwrap()]),
+fn serving(access: AccessOptions, credentials: bool) -> TestServer {
+    let cors = CorsPolicy::new(CorsOptions {
+        origins: AllowedOrigins::List(vec![PAGE.parse().unwrap()]),
         methods: vec![Method::GET, Method::PUT],
         credentials,
         ..CorsOptions::default()
     });
-    let setup = Setup {
-        server: ServerOptions {
-            access: Access::new(access).unwrap(),
+    let setup = ServerSetup {
+        server: FileServerOptions {
+            access: AccessControl::new(access).unwrap(),
             cors: Some(cors.unwrap()),
-            ..ServerOptions::default()
+            ..FileServerOptions::default()
         },
-        ..Setup::default()
+        ..ServerSetup::default()
     };
     let served = setup.start();
     served.file("f", "x");
@@ -58,7 +60,7 @@ fn pages_that_were_named_may_read_refusals() {
         false,
     );
     let wrong = ("Authorization", "Basic Ym9iOndyb25n");
-    for road in Road::ALL {
+    for road in RequestPathway::ALL {
         for (origin, told) in [(PAGE, Some(PAGE)), ("https://other.test", None)] {
             let origin = ("Origin", origin);
             for (target, fields, status) in [
@@ -88,7 +90,7 @@ fn a_page_that_writes_with_a_login_is_told_what_that_needs() {
     let bearer = ("Authorization", "Bearer token");
     for (credentials, login) in [(false, 403), (true, 204)] {
         let served = serving(ann(), credentials);
-        for road in Road::ALL {
+        for road in RequestPathway::ALL {
             let put = |fields: &[_]| served.put(road, "/f", fields, b"y");
             assert_eq!(put(&[("Origin", PAGE), bearer]).status, 204, "{road:?}");
             let answer = put(&[("Origin", PAGE), ANN]);

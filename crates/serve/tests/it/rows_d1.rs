@@ -4,13 +4,13 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::client::{Client, Road, find};
-use crate::harness::{NAME, Over, SECRET, Served, eventually};
+use crate::client::{RequestPathway, TestClient, find};
+use crate::harness::{DoneOnDrop, NAME, SECRET, TestServer, eventually};
 
 /// Sends a request's first line as it is, and reads what comes until the end.
 #[track_caller]
-fn line(served: &Served, line: &[u8]) -> (u16, Vec<u8>) {
-    let mut client = Client::plain(served);
+fn line(served: &TestServer, line: &[u8]) -> (u16, Vec<u8>) {
+    let mut client = TestClient::plain(served);
     let mut head = line.to_vec();
     head.extend(format!("\r\nHost: {NAME}\r\nConnection: close\r\n\r\n").into_bytes());
     client.send(head);
@@ -23,7 +23,7 @@ fn line(served: &Served, line: &[u8]) -> (u16, Vec<u8>) {
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table")]
 fn d1_no_path_leads_out() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.file("a/b", "inside");
     let long = format!("/{}", "x".repeat(5000));
     let deep = format!("/{}", "x/".repeat(2500));
@@ -102,7 +102,7 @@ fn d1_no_path_leads_out() {
 }
 
 /// Removes what PUTs have made.
-fn clear(served: &Served) {
+fn clear(served: &TestServer) {
     for entry in fs::read_dir(served.root()).unwrap() {
         let path = entry.unwrap().path();
         if path
@@ -116,7 +116,7 @@ fn clear(served: &Served) {
 
 #[test]
 fn d1_what_is_no_path_of_ours_is_told() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.file("a", "inside");
     assert_eq!(line(&served, b"OPTIONS * HTTP/1.1").0, 204);
     assert_eq!(line(&served, b"GET http://store.test/a HTTP/1.1").0, 200);
@@ -130,7 +130,7 @@ fn d1_what_is_no_path_of_ours_is_told() {
 
 #[test]
 fn d1_names_that_only_look_odd_are_names() {
-    let served = Served::start();
+    let served = TestServer::start();
     for (path, name) in [
         ("/a%20b", &b"a b"[..]),
         ("/%c3%a4", "ä".as_bytes()),
@@ -142,7 +142,7 @@ fn d1_names_that_only_look_odd_are_names() {
         ("/.hidden", b".hidden"),
         ("/%0a%09", b"\n\t"),
     ] {
-        for road in Road::ALL {
+        for road in RequestPathway::ALL {
             let answer = served.put(road, path, &[], path.as_bytes());
             assert!(
                 [201, 204].contains(&answer.status),
@@ -163,8 +163,8 @@ fn d1_names_that_only_look_odd_are_names() {
 
 #[test]
 fn d1_no_path_leads_out_by_http2() {
-    let served = Served::start();
-    for road in [Road::Http2, Road::Http2Tls] {
+    let served = TestServer::start();
+    for road in [RequestPathway::Http2, RequestPathway::Http2Tls] {
         for (path, expected) in [
             ("/../secret", 400),
             ("/%2e%2e/secret", 400),
@@ -183,7 +183,7 @@ fn d1_no_path_leads_out_by_http2() {
 
 #[test]
 fn d2_links_that_lead_out_lead_nowhere() {
-    let served = Served::start();
+    let served = TestServer::start();
     let root = served.root();
     served.file("in/file", "inside");
     symlink(served.secret(), root.join("file")).unwrap();
@@ -202,7 +202,7 @@ fn d2_links_that_lead_out_lead_nowhere() {
         "/top/etc/passwd",
         "/loop",
     ] {
-        for road in Road::ALL {
+        for road in RequestPathway::ALL {
             let answer = served.ask(road, "GET", path, &[]);
             assert_eq!(answer.status, 404, "{path} {road:?}");
             assert!(!answer.text().contains(SECRET));
@@ -211,22 +211,30 @@ fn d2_links_that_lead_out_lead_nowhere() {
     assert_eq!(served.get("/fine").text(), "inside");
     // Nothing is made or removed behind one.
     for path in ["/up/new", "/top/tmp/haul-was-here", "/up/secret"] {
-        let answer = served.put(Road::Plain, path, &[], b"overwritten");
+        let answer = served.put(RequestPathway::Plain, path, &[], b"overwritten");
         assert!(
             [403, 404, 409].contains(&answer.status),
             "{path}: {answer:?}"
         );
-        let answer = served.ask(Road::Plain, "DELETE", path, &[]);
+        let answer = served.ask(RequestPathway::Plain, "DELETE", path, &[]);
         assert!(
             [403, 404, 409].contains(&answer.status),
             "{path}: {answer:?}"
         );
     }
     // An upload to a link's own name replaces the link, a DELETE removes it.
-    assert!([201, 204].contains(&served.put(Road::Plain, "/file", &[], b"mine").status));
+    assert!(
+        [201, 204].contains(
+            &served
+                .put(RequestPathway::Plain, "/file", &[], b"mine")
+                .status
+        )
+    );
     assert_eq!(served.get("/file").text(), "mine");
     assert_eq!(
-        served.ask(Road::Plain, "DELETE", "/relative", &[]).status,
+        served
+            .ask(RequestPathway::Plain, "DELETE", "/relative", &[])
+            .status,
         204
     );
     assert!(root.join("relative").symlink_metadata().is_err());
@@ -236,7 +244,7 @@ fn d2_links_that_lead_out_lead_nowhere() {
 
 #[test]
 fn d2_links_that_are_swapped_in_meanwhile_lead_nowhere() {
-    let served = Served::start();
+    let served = TestServer::start();
     let (root, outside) = (served.root(), served.root().join("../outside"));
     fs::create_dir(&outside).unwrap();
     fs::write(outside.join("f"), SECRET).unwrap();
@@ -263,8 +271,8 @@ fn d2_links_that_are_swapped_in_meanwhile_lead_nowhere() {
             }
             swapped
         });
-        let until = Over(&over);
-        let mut client = Client::plain(&served);
+        let until = DoneOnDrop(&over);
+        let mut client = TestClient::plain(&served);
         let (mut inside, mut nowhere) = (0, 0);
         eventually("both were met", || {
             for _ in 0..50 {

@@ -5,25 +5,25 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::Command;
 
-use haul_serve::accept::Accept;
+use haul_serve::accept::AcceptStrategy;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::client::{Client, Road, request};
-use crate::harness::{LIMIT, Setup, eventually, sample};
+use crate::client::{RequestPathway, TestClient, request};
+use crate::harness::{LIMIT, ServerSetup, eventually, sample};
 
 #[test]
 fn d11_one_too_many_waits_until_another_leaves() {
-    for accept in Accept::ALL {
-        let mut setup = Setup::accept(accept);
+    for accept in AcceptStrategy::ALL {
+        let mut setup = ServerSetup::accept(accept);
         setup.crew.connections = 2;
         let served = setup.start();
         served.file("f", "here");
         let [mut first, mut second] =
-            [Road::Plain, Road::Unix].map(|road| Client::on(&served, road));
+            [RequestPathway::Plain, RequestPathway::Unix].map(|road| TestClient::on(&served, road));
         for client in [&mut first, &mut second] {
             assert_eq!(client.ask("GET", "/f", &[]).text(), "here");
         }
-        let mut third = Client::plain(&served);
+        let mut third = TestClient::plain(&served);
         third.send(request("GET", "/f", &[]));
         // Those that are there go on, and it waits.
         for _ in 0..20 {
@@ -34,7 +34,7 @@ fn d11_one_too_many_waits_until_another_leaves() {
         assert_eq!(third.answer().text(), "here", "{accept}");
         drop((second, third));
         // Their places are free again.
-        for road in Road::ALL {
+        for road in RequestPathway::ALL {
             assert_eq!(
                 served.ask(road, "GET", "/f", &[]).text(),
                 "here",
@@ -46,9 +46,9 @@ fn d11_one_too_many_waits_until_another_leaves() {
 
 #[test]
 fn d11_many_idle_connections_are_kept() {
-    let served = Setup::default().start();
+    let served = ServerSetup::default().start();
     served.file("f", "here");
-    let mut all: Vec<_> = (0..300).map(|_| Client::plain(&served)).collect();
+    let mut all: Vec<_> = (0..300).map(|_| TestClient::plain(&served)).collect();
     for _ in 0..2 {
         for client in &mut all {
             assert_eq!(client.ask("GET", "/f", &[]).text(), "here");
@@ -100,12 +100,12 @@ fn eat() -> Vec<File> {
 }
 
 fn leave() {
-    let (served, metrics) = Setup::accept(Accept::Single).counted();
+    let (served, metrics) = ServerSetup::accept(AcceptStrategy::Single).counted();
     for index in 0..40 {
         served.file(&format!("{index}"), "here");
     }
     served.file("folder/f", "");
-    let mut client = Client::plain(&served);
+    let mut client = TestClient::plain(&served);
     let limit = Rlimit {
         current: Some(150),
         maximum: getrlimit(Resource::Nofile).maximum,
@@ -148,7 +148,7 @@ fn leave() {
 }
 
 fn run_out() {
-    let served = Setup::default().start();
+    let served = ServerSetup::default().start();
     served.file("f", "here");
     assert_eq!(served.get("/f").text(), "here");
     let limit = Rlimit {
@@ -157,7 +157,7 @@ fn run_out() {
     };
     setrlimit(Resource::Nofile, limit).unwrap();
     // Accepted while there were some: those that come later may wait in the kernel's queue until the end.
-    let mut first = Client::plain(&served);
+    let mut first = TestClient::plain(&served);
     assert_eq!(first.ask("GET", "/f", &[]).text(), "here");
     // Each takes one here and one there, until nobody has any.
     let mut all = Vec::new();
@@ -174,12 +174,12 @@ fn run_out() {
         first.ask("GET", "/f", &[]).status == 200
     });
     eventually("new ones are served", || {
-        let mut client = Client::plain(&served);
+        let mut client = TestClient::plain(&served);
         client.try_send(request("GET", "/f", &[])).is_ok()
             && client.head_or_end().is_some_and(|head| head.status == 200)
     });
     // Not for one alone.
-    let mut again: Vec<_> = (0..15).map(|_| Client::plain(&served)).collect();
+    let mut again: Vec<_> = (0..15).map(|_| TestClient::plain(&served)).collect();
     for client in &mut again {
         assert_eq!(client.ask("GET", "/f", &[]).text(), "here");
     }

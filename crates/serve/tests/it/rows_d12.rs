@@ -3,13 +3,13 @@
 use std::collections::HashSet;
 use std::fs;
 
-use crate::client::{Client, Road, request};
-use crate::harness::{Served, Setup, eventually, sample};
+use crate::client::{RequestPathway, TestClient, request};
+use crate::harness::{ServerSetup, TestServer, eventually, sample};
 
 const MANY: usize = 100_000;
 
 /// Names of one file in a folder: that is quick, where the file system lets a file have so many.
-fn fill(served: &Served, count: usize) {
+fn fill(served: &TestServer, count: usize) {
     let folder = served.root().join("many");
     fs::create_dir(&folder).unwrap();
     let mut file = served.file("file", "x");
@@ -23,7 +23,7 @@ fn fill(served: &Served, count: usize) {
 }
 
 /// The names in a page of JSON, and where the next one begins.
-fn page(served: &Served, road: Road, query: &str) -> (Vec<String>, Option<String>) {
+fn page(served: &TestServer, road: RequestPathway, query: &str) -> (Vec<String>, Option<String>) {
     let answer = served.ask(road, "GET", &format!("/many/?format=json{query}"), &[]);
     assert_eq!(answer.status, 200, "{query}");
     let page: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
@@ -36,15 +36,15 @@ fn page(served: &Served, road: Road, query: &str) -> (Vec<String>, Option<String
 
 #[test]
 fn d12_a_large_folder_is_listed_in_pages_and_in_a_stream() {
-    let served = Served::start();
+    let served = TestServer::start();
     fill(&served, MANY);
     // A page of what a page is, and no more.
-    let (first, next) = page(&served, Road::Plain, "");
+    let (first, next) = page(&served, RequestPathway::Plain, "");
     assert!(!first.is_empty() && first.len() < MANY && next.is_some());
     // Each name once and in order, however long a page is.
     let (mut all, mut query) = (Vec::new(), "&limit=30000".to_owned());
     loop {
-        let (names, next) = page(&served, Road::Tls, &query);
+        let (names, next) = page(&served, RequestPathway::Tls, &query);
         assert!(names.len() <= 30_000);
         all.extend(names);
         let Some(next) = next else { break };
@@ -59,7 +59,7 @@ fn d12_a_large_folder_is_listed_in_pages_and_in_a_stream() {
     assert_eq!(all.len(), MANY);
     assert!(all.is_sorted());
     // All at once, an object a line.
-    for road in [Road::Plain, Road::Http2] {
+    for road in [RequestPathway::Plain, RequestPathway::Http2] {
         let answer = served.ask(road, "GET", "/many/", &[("Accept", "application/x-ndjson")]);
         assert_eq!(
             (answer.status, answer.field("content-length")),
@@ -77,7 +77,12 @@ fn d12_a_large_folder_is_listed_in_pages_and_in_a_stream() {
         assert_eq!(names.len(), MANY, "{road:?}");
     }
     // A page for people is no larger than a browser takes.
-    let html = served.ask(Road::Plain, "GET", "/many/", &[("Accept", "text/html")]);
+    let html = served.ask(
+        RequestPathway::Plain,
+        "GET",
+        "/many/",
+        &[("Accept", "text/html")],
+    );
     assert!(
         html.status == 200 && html.body.len() < 4 << 20,
         "{}",
@@ -88,9 +93,9 @@ fn d12_a_large_folder_is_listed_in_pages_and_in_a_stream() {
 /// Others are served while it is made, and whoever goes away ends it.
 #[test]
 fn d12_a_listing_that_nobody_reads_holds_nobody_up() {
-    let (served, metrics) = Setup::default().counted();
+    let (served, metrics) = ServerSetup::default().counted();
     fill(&served, MANY);
-    let mut stuck: Vec<_> = (0..10).map(|_| Client::plain(&served)).collect();
+    let mut stuck: Vec<_> = (0..10).map(|_| TestClient::plain(&served)).collect();
     for client in &mut stuck {
         client.send(request(
             "GET",
@@ -102,7 +107,10 @@ fn d12_a_listing_that_nobody_reads_holds_nobody_up() {
     for _ in 0..100 {
         assert_eq!(served.get("/file").text(), "x");
     }
-    assert_eq!(page(&served, Road::Plain, "&limit=10").0.len(), 10);
+    assert_eq!(
+        page(&served, RequestPathway::Plain, "&limit=10").0.len(),
+        10
+    );
     let answered = "haul_http_requests_total{method=\"GET\",code=\"2xx\"}";
     eventually("the others are counted", || {
         sample(&metrics, answered) == 101
@@ -117,9 +125,9 @@ fn d12_a_listing_that_nobody_reads_holds_nobody_up() {
 
 #[test]
 fn d12_a_folder_is_redirected_to_and_listed_in_every_form() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.file("a/b", "x");
-    for road in Road::ALL {
+    for road in RequestPathway::ALL {
         let answer = served.ask(road, "GET", "/a?x=y", &[]);
         assert_eq!(
             (answer.status, answer.field("location")),

@@ -5,24 +5,24 @@ use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;
 use std::time::{Duration, SystemTime};
 
-use haul_lab::Content;
+use haul_lab::ResourceContent;
 use http::Request;
 
-use crate::client::{Client, Road, request};
-use crate::harness::{NAME, Over, Served};
+use crate::client::{RequestPathway, TestClient, request};
+use crate::harness::{DoneOnDrop, NAME, TestServer};
 use crate::http2;
 
 /// More than is on its way at one time: in both ends' socket buffers, or within HTTP/2's windows.
-fn length(road: Road) -> u64 {
+fn length(road: RequestPathway) -> u64 {
     match road {
-        Road::Http2 | Road::Http2Tls => 3 << 20,
+        RequestPathway::Http2 | RequestPathway::Http2Tls => 3 << 20,
         _ => 16 << 20,
     }
 }
 
 /// What is done to a file that is being sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Done {
+enum SentFileChange {
     /// Nothing is left.
     Emptied,
     /// Half is left, less than was asked for and more than was sent.
@@ -35,7 +35,7 @@ enum Done {
     Overwritten,
 }
 
-impl Done {
+impl SentFileChange {
     const ALL: [Self; 5] = [
         Self::Emptied,
         Self::Halved,
@@ -44,7 +44,7 @@ impl Done {
         Self::Overwritten,
     ];
 
-    fn to(self, served: &Served) {
+    fn to(self, served: &TestServer) {
         let path = served.root().join("f");
         let mut file = File::options().append(true).open(&path).unwrap();
         let half = file.metadata().unwrap().len() / 2;
@@ -62,13 +62,13 @@ impl Done {
 }
 
 /// What came of a body; whether it ended as it should.
-struct Came {
+struct ReceivedBody {
     bytes: Vec<u8>,
     is_whole: bool,
 }
 
 /// A file that was last written long ago: not within the same tick of the file system's clock as what is done to it.
-fn old_file(served: &Served, bytes: &[u8]) {
+fn old_file(served: &TestServer, bytes: &[u8]) {
     let path = served.file("f", bytes);
     let file = File::options().write(true).open(path).unwrap();
     let then = SystemTime::now() - Duration::from_secs(3600);
@@ -77,18 +77,18 @@ fn old_file(served: &Served, bytes: &[u8]) {
 
 #[test]
 fn d13_a_file_that_changes_ends_the_answer_and_not_the_server() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.file("other", "as ever");
-    for road in Road::ALL {
-        let file = Content::random(13, length(road)).to_vec();
-        for done in Done::ALL {
+    for road in RequestPathway::ALL {
+        let file = ResourceContent::random(13, length(road)).to_vec();
+        for done in SentFileChange::ALL {
             old_file(&served, &file);
             let came = read(&served, road, done);
             let why = format!("{road:?} {done:?}: {} bytes", came.bytes.len());
             assert!(!came.is_whole, "{why}");
             // Of one that was overwritten, what came may be of both versions: that is why it is cut short.
             assert!(
-                done == Done::Overwritten || file.starts_with(&came.bytes),
+                done == SentFileChange::Overwritten || file.starts_with(&came.bytes),
                 "{why}"
             );
             assert!(came.bytes.len() < file.len(), "{why}");
@@ -113,17 +113,17 @@ fn d13_a_file_that_changes_ends_the_answer_and_not_the_server() {
 /// (212,992 bytes) and one more piece of half of that, and what the client has read.
 #[test]
 fn d13_a_short_file_that_changes_ends_the_answer() {
-    let served = Served::start();
+    let served = TestServer::start();
     for length in [400 << 10, 1 << 20] {
-        let file = Content::random(13, length).to_vec();
+        let file = ResourceContent::random(13, length).to_vec();
         for is_changed in [true, false] {
             old_file(&served, &file);
-            let mut client = Client::on(&served, Road::Unix);
+            let mut client = TestClient::on(&served, RequestPathway::Unix);
             client.send(request("GET", "/f", &[]));
             assert_eq!(client.head().status, 200);
             client.take(1).unwrap();
             if is_changed {
-                Done::Overwritten.to(&served);
+                SentFileChange::Overwritten.to(&served);
             }
             let rest = client.take(file.len() - 1);
             assert_eq!(rest.is_err(), is_changed, "{length}");
@@ -133,24 +133,24 @@ fn d13_a_short_file_that_changes_ends_the_answer() {
 
 #[test]
 fn d13_ranges_of_a_file_that_changes_end_early() {
-    let served = Served::start();
-    let file = Content::random(13, 16 << 20).to_vec();
+    let served = TestServer::start();
+    let file = ResourceContent::random(13, 16 << 20).to_vec();
     // The last of several is large, or small.
     for ranges in [
         "bytes=1-15000000",
         "bytes=0-99,1000-15000000",
         "bytes=0-15000000,15000002-15000010",
     ] {
-        for road in Road::FIRST {
+        for road in RequestPathway::FIRST {
             for is_changed in [true, false] {
                 old_file(&served, &file);
-                let mut client = Client::on(&served, road);
+                let mut client = TestClient::on(&served, road);
                 client.send(request("GET", "/f", &[("Range", ranges)]));
                 let head = client.head();
                 assert_eq!(head.status, 206);
                 client.take(100_000).unwrap();
                 if is_changed {
-                    Done::Overwritten.to(&served);
+                    SentFileChange::Overwritten.to(&served);
                 }
                 let length: usize = head.field("content-length").unwrap().parse().unwrap();
                 let rest = client.take(length - 100_000);
@@ -163,11 +163,11 @@ fn d13_ranges_of_a_file_that_changes_end_early() {
 /// A file that another takes the place of is the same file still, whatever that does to its links.
 #[test]
 fn d13_a_file_that_is_replaced_is_sent_to_its_end() {
-    let served = Served::start();
-    for road in Road::FIRST {
-        let file = Content::random(13, length(road)).to_vec();
+    let served = TestServer::start();
+    for road in RequestPathway::FIRST {
+        let file = ResourceContent::random(13, length(road)).to_vec();
         old_file(&served, &file);
-        let mut client = Client::on(&served, road);
+        let mut client = TestClient::on(&served, road);
         client.send(request("GET", "/f", &[]));
         client.head();
         let begin = client.take(100_000).unwrap();
@@ -180,9 +180,9 @@ fn d13_a_file_that_is_replaced_is_sent_to_its_end() {
 }
 
 /// Reads some of a body, and the rest when that was done.
-fn read(served: &Served, road: Road, done: Done) -> Came {
-    if !matches!(road, Road::Http2 | Road::Http2Tls) {
-        let mut client = Client::on(served, road);
+fn read(served: &TestServer, road: RequestPathway, done: SentFileChange) -> ReceivedBody {
+    if !matches!(road, RequestPathway::Http2 | RequestPathway::Http2Tls) {
+        let mut client = TestClient::on(served, road);
         client.send(request("GET", "/f", &[]));
         let head = client.head();
         let mut bytes = client.take(100_000).unwrap();
@@ -193,7 +193,7 @@ fn read(served: &Served, road: Road, done: Done) -> Came {
             Err((rest, _)) => (rest, false),
         };
         bytes.extend(rest);
-        return Came { bytes, is_whole };
+        return ReceivedBody { bytes, is_whole };
     }
     http2::run(async {
         let stream = http2::connect(served, road).await;
@@ -221,7 +221,7 @@ fn read(served: &Served, road: Road, done: Done) -> Came {
                     done.to(served);
                 }
             };
-            Came { bytes, is_whole }
+            ReceivedBody { bytes, is_whole }
         };
         tokio::select! {
             ended = connection => panic!("{ended:?}"),
@@ -233,7 +233,7 @@ fn read(served: &Served, road: Road, done: Done) -> Came {
 /// Between the look at a small file and its reading, too, nothing but what is there is sent.
 #[test]
 fn d13_a_file_that_never_stands_still_is_sent_as_it_was_told_or_not_at_all() {
-    let served = Served::start();
+    let served = TestServer::start();
     let path = served.file("f", [b'x'; 100]);
     let over = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -245,17 +245,17 @@ fn d13_a_file_that_never_stands_still_is_sent_as_it_was_told_or_not_at_all() {
                 }
             }
         });
-        let _until = Over(&over);
-        for road in Road::FIRST {
+        let _until = DoneOnDrop(&over);
+        for road in RequestPathway::FIRST {
             let (mut whole, mut broken) = (0, 0);
-            let mut client = Client::on(&served, road);
+            let mut client = TestClient::on(&served, road);
             for _ in 0..300 {
                 if client.try_send(request("GET", "/f", &[])).is_err() {
-                    client = Client::on(&served, road);
+                    client = TestClient::on(&served, road);
                     continue;
                 }
                 let Some(head) = client.head_or_end() else {
-                    client = Client::on(&served, road);
+                    client = TestClient::on(&served, road);
                     continue;
                 };
                 assert_eq!(head.status, 200);
@@ -271,7 +271,7 @@ fn d13_a_file_that_never_stands_still_is_sent_as_it_was_told_or_not_at_all() {
                     }
                     Err(_) => {
                         broken += 1;
-                        client = Client::on(&served, road);
+                        client = TestClient::on(&served, road);
                     }
                 }
             }

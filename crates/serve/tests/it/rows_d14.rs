@@ -4,12 +4,12 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use haul_lab::Content;
-use haul_serve::accept::{Accept, Ending};
+use haul_lab::ResourceContent;
+use haul_serve::accept::{AcceptStrategy, ShutdownOutcome};
 use tokio::time::Instant;
 
-use crate::client::{Client, Road, request};
-use crate::harness::{LIMIT, Served, Setup, eventually};
+use crate::client::{RequestPathway, TestClient, request};
+use crate::harness::{LIMIT, ServerSetup, TestServer, eventually};
 
 /// More than both ends' socket buffers hold.
 const LARGE: u64 = 16 << 20;
@@ -20,22 +20,24 @@ const LARGE: u64 = 16 << 20;
     reason = "one story, told from its start to its end"
 )]
 fn d14_what_is_under_way_is_finished_and_nothing_is_begun() {
-    let file = Content::random(14, LARGE).to_vec();
-    for accept in Accept::ALL {
-        let mut served = Setup::accept(accept).start();
+    let file = ResourceContent::random(14, LARGE).to_vec();
+    for accept in AcceptStrategy::ALL {
+        let mut served = ServerSetup::accept(accept).start();
         served.file("f", &file);
-        let mut idle: Vec<_> = Road::FIRST.map(|road| Client::on(&served, road)).into();
+        let mut idle: Vec<_> = RequestPathway::FIRST
+            .map(|road| TestClient::on(&served, road))
+            .into();
         for client in &mut idle {
             assert_eq!(client.ask("HEAD", "/f", &[]).status, 200);
         }
         // Connected, and never said a word.
-        idle.push(Client::plain(&served));
-        let mut readers = Road::FIRST.map(|road| Client::on(&served, road));
+        idle.push(TestClient::plain(&served));
+        let mut readers = RequestPathway::FIRST.map(|road| TestClient::on(&served, road));
         for reader in &mut readers {
             reader.send(request("GET", "/f", &[]));
             reader.take(1).unwrap();
         }
-        let mut writers = Road::FIRST.map(|road| Client::on(&served, road));
+        let mut writers = RequestPathway::FIRST.map(|road| TestClient::on(&served, road));
         for (index, writer) in writers.iter_mut().enumerate() {
             let path = format!("/put-{index}");
             writer
@@ -46,7 +48,7 @@ fn d14_what_is_under_way_is_finished_and_nothing_is_begun() {
             served.temporaries() == writers.len()
         });
         // A head of which the rest has not come yet is no request.
-        let mut begun = Client::plain(&served);
+        let mut begun = TestClient::plain(&served);
         begun.send("GET /f HTTP/1.1\r\nHost: x\r\n");
         let (plain, unix) = (served.plain, served.unix.clone());
         served.stopper().cancel();
@@ -75,7 +77,7 @@ fn d14_what_is_under_way_is_finished_and_nothing_is_begun() {
                 );
             }
             drop(begun);
-            assert_eq!(ended.join().unwrap(), Ending::Clean, "{accept}");
+            assert_eq!(ended.join().unwrap(), ShutdownOutcome::Clean, "{accept}");
         });
         for index in 0..writers.len() {
             assert_eq!(
@@ -94,16 +96,16 @@ fn is_refused<S>(connected: std::io::Result<S>) -> bool {
 
 #[test]
 fn d14_whoever_takes_too_long_is_cut_off() {
-    let file = Content::random(14, LARGE).to_vec();
-    for accept in Accept::ALL {
-        for road in Road::FIRST {
-            let mut served = Setup::accept(accept).start();
+    let file = ResourceContent::random(14, LARGE).to_vec();
+    for accept in AcceptStrategy::ALL {
+        for road in RequestPathway::FIRST {
+            let mut served = ServerSetup::accept(accept).start();
             served.file("f", &file);
             served.file("key", "old");
-            let mut stuck = Client::on(&served, road);
+            let mut stuck = TestClient::on(&served, road);
             stuck.send(request("GET", "/f", &[]));
             stuck.take(1).unwrap();
-            let mut writer = Client::on(&served, road);
+            let mut writer = TestClient::on(&served, road);
             writer
                 .send(request("PUT", "/key", &[("Content-Length", "1000000")]))
                 .send(vec![b'x'; 500_000]);
@@ -111,7 +113,7 @@ fn d14_whoever_takes_too_long_is_cut_off() {
             let began = Instant::now();
             assert_eq!(
                 served.end(Duration::from_millis(300)),
-                Ending::CutOff,
+                ShutdownOutcome::CutOff,
                 "{accept} {road:?}"
             );
             let took = began.elapsed();
@@ -129,11 +131,11 @@ fn d14_whoever_takes_too_long_is_cut_off() {
 
 #[test]
 fn d14_a_server_that_has_nothing_to_do_ends_at_once() {
-    for accept in Accept::ALL {
-        let mut served = Setup::accept(accept).start();
-        let _idle = Road::FIRST.map(|road| Client::on(&served, road));
+    for accept in AcceptStrategy::ALL {
+        let mut served = ServerSetup::accept(accept).start();
+        let _idle = RequestPathway::FIRST.map(|road| TestClient::on(&served, road));
         let began = Instant::now();
-        assert_eq!(served.end(LIMIT), Ending::Clean, "{accept}");
+        assert_eq!(served.end(LIMIT), ShutdownOutcome::Clean, "{accept}");
         assert!(
             began.elapsed() < LIMIT / 3,
             "{accept}: {:?}",
@@ -144,10 +146,10 @@ fn d14_a_server_that_has_nothing_to_do_ends_at_once() {
 
 #[test]
 fn d14_streams_of_http2_are_finished() {
-    let file = Content::random(14, LARGE).to_vec();
+    let file = ResourceContent::random(14, LARGE).to_vec();
     let file = &file[..3 << 20];
-    for road in [Road::Http2, Road::Http2Tls] {
-        let mut served = Served::start();
+    for road in [RequestPathway::Http2, RequestPathway::Http2Tls] {
+        let mut served = TestServer::start();
         served.file("f", file);
         let stopper = served.stopper();
         let body = crate::http2::run(async {
@@ -176,6 +178,6 @@ fn d14_streams_of_http2_are_finished() {
             body
         });
         assert!(body == file, "{road:?}");
-        assert_eq!(served.end(LIMIT), Ending::Clean, "{road:?}");
+        assert_eq!(served.end(LIMIT), ShutdownOutcome::Clean, "{road:?}");
     }
 }

@@ -4,11 +4,13 @@ use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use haul_serve::access::{Access, AccessOptions, Anonymous, LoginOptions, Signable, SigningKey};
-use haul_serve::{Key, ServerOptions};
+use haul_serve::access::{
+    AccessControl, AccessOptions, AnonymousAccess, LoginOptions, SignableMethod, SigningKey,
+};
+use haul_serve::{FileServerOptions, ObjectKey};
 
-use crate::client::{Client, Road, request};
-use crate::harness::{Served, Setup};
+use crate::client::{RequestPathway, TestClient, request};
+use crate::harness::{ServerSetup, TestServer};
 
 fn basic(login: &str) -> String {
     format!("Basic {}", STANDARD.encode(login))
@@ -19,8 +21,8 @@ fn key() -> SigningKey {
 }
 
 /// `ann` may do everything, `bob` may read below `/bob`, a token may write below `/in`, and strangers may read below `/open`.
-fn served() -> Served {
-    let access = Access::new(AccessOptions {
+fn served() -> TestServer {
+    let access = AccessControl::new(AccessOptions {
         rules: vec![
             "ann:secret:rw".parse().unwrap(),
             "bob:pass:ro:/bob".parse().unwrap(),
@@ -28,16 +30,16 @@ fn served() -> Served {
         files: Vec::new(),
         tokens: vec!["t0ken:rw:/in".parse().unwrap()],
         token_files: Vec::new(),
-        anonymous: Anonymous::Some(vec!["ro:/open".parse().unwrap()]),
+        anonymous: AnonymousAccess::Some(vec!["ro:/open".parse().unwrap()]),
         signing: Some(key()),
         logins: LoginOptions::default(),
     });
-    let setup = Setup {
-        server: ServerOptions {
+    let setup = ServerSetup {
+        server: FileServerOptions {
             access: access.unwrap(),
-            ..ServerOptions::default()
+            ..FileServerOptions::default()
         },
-        ..Setup::default()
+        ..ServerSetup::default()
     };
     let served = setup.start();
     for name in ["ann", "bob/f", "in/f", "open/f"] {
@@ -93,7 +95,7 @@ fn d15_everybody_may_do_what_they_may() {
         // Who mistypes is told, also where strangers may go.
         cases.push(("GET", "/open/f", Some(wrong), &[401]));
     }
-    for road in Road::ALL {
+    for road in RequestPathway::ALL {
         for (method, path, login, expected) in &cases {
             let fields: Vec<_> = login
                 .iter()
@@ -127,15 +129,18 @@ fn d15_everybody_may_do_what_they_may() {
 #[test]
 fn d15_a_signed_url_is_good_for_what_it_was_signed_for() {
     let served = served();
-    let named = Key::parse("/ann").unwrap();
+    let named = ObjectKey::parse("/ann").unwrap();
     let soon = SystemTime::now() + Duration::from_secs(600);
     let past = SystemTime::now() - Duration::from_secs(600);
     let sign = |method, when| key().sign(method, &named, None, when);
-    let (good, late) = (sign(Signable::Get, soon), sign(Signable::Get, past));
-    let file = Key::parse("/bob").unwrap();
-    let file = key().sign(Signable::Get, &file, None, soon);
-    let put = sign(Signable::Put, soon);
-    for road in Road::ALL {
+    let (good, late) = (
+        sign(SignableMethod::Get, soon),
+        sign(SignableMethod::Get, past),
+    );
+    let file = ObjectKey::parse("/bob").unwrap();
+    let file = key().sign(SignableMethod::Get, &file, None, soon);
+    let put = sign(SignableMethod::Put, soon);
+    for road in RequestPathway::ALL {
         let ask = |method: &str, target: &str| served.ask(road, method, target, &[]).status;
         assert_eq!(ask("GET", &format!("/ann?{good}")), 200, "{road:?}");
         assert_eq!(ask("HEAD", &format!("/ann?{good}")), 200, "{road:?}");
@@ -169,8 +174,8 @@ fn d15_a_signed_url_is_good_for_what_it_was_signed_for() {
 #[test]
 fn d15_a_body_of_somebody_who_may_not_is_not_asked_for() {
     let served = served();
-    for road in Road::FIRST {
-        let mut client = Client::on(&served, road);
+    for road in RequestPathway::FIRST {
+        let mut client = TestClient::on(&served, road);
         client.send(request(
             "PUT",
             "/ann",

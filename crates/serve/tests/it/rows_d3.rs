@@ -1,12 +1,12 @@
 //! D3: uploads that break off, at every byte, and what is left of them.
 
 use bytes::Bytes;
-use haul_lab::Content;
-use haul_serve::observe::Metrics;
+use haul_lab::ResourceContent;
+use haul_serve::observe::ServeMetrics;
 use http::Request;
 
-use crate::client::{Client, Road, request};
-use crate::harness::{NAME, Served, Setup, eventually, sample};
+use crate::client::{RequestPathway, TestClient, request};
+use crate::harness::{NAME, ServerSetup, TestServer, eventually, sample};
 use crate::http2;
 
 const BODY: &[u8] = b"fifty bytes of a new version, every one is needed.";
@@ -29,19 +29,19 @@ fn framings(body: &[u8]) -> [Vec<u8>; 2] {
 
 /// Nothing has changed, and nothing is left.
 #[track_caller]
-fn is_as_it_was(served: &Served, after: &str) {
+fn is_as_it_was(served: &TestServer, after: &str) {
     assert_eq!(served.holds("key").unwrap(), b"old", "{after}");
     eventually("temporaries are gone", || served.temporaries() == 0);
 }
 
 #[test]
 fn d3_an_upload_that_ends_at_any_byte_changes_nothing() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.file("key", "old");
-    for road in Road::FIRST {
+    for road in RequestPathway::FIRST {
         for upload in framings(BODY) {
             for cut in 0..upload.len() {
-                let mut client = Client::on(&served, road);
+                let mut client = TestClient::on(&served, road);
                 client.send(&upload[..cut]);
                 // Whoever cannot go on says so, and may still hear what became of it.
                 client.finish();
@@ -50,7 +50,7 @@ fn d3_an_upload_that_ends_at_any_byte_changes_nothing() {
                 is_as_it_was(&served, &format!("{road:?} {cut}"));
             }
             // All of it is an upload.
-            let mut client = Client::on(&served, road);
+            let mut client = TestClient::on(&served, road);
             client.send(&upload);
             assert_eq!(client.answer_to("PUT").status, 204);
             assert_eq!(served.holds("key").unwrap(), BODY);
@@ -61,12 +61,12 @@ fn d3_an_upload_that_ends_at_any_byte_changes_nothing() {
 
 #[test]
 fn d3_an_upload_that_is_dropped_at_any_byte_changes_nothing() {
-    let (served, metrics) = Setup::default().counted();
+    let (served, metrics) = ServerSetup::default().counted();
     served.file("key", "old");
     let mut sent = 0;
     for upload in framings(BODY) {
         for cut in 0..upload.len() {
-            let mut client = Client::plain(&served);
+            let mut client = TestClient::plain(&served);
             client.send(&upload[..cut]);
             if cut % 2 == 0 {
                 client.reset();
@@ -82,10 +82,10 @@ fn d3_an_upload_that_is_dropped_at_any_byte_changes_nothing() {
 
 #[test]
 fn d3_a_long_upload_that_breaks_off_leaves_nothing_on_the_disk() {
-    let body = Content::random(3, 3 << 20).to_vec();
-    let served = Served::start();
+    let body = ResourceContent::random(3, 3 << 20).to_vec();
+    let served = TestServer::start();
     served.file("key", "old");
-    for road in Road::FIRST {
+    for road in RequestPathway::FIRST {
         for upload in framings(&body) {
             for cut in [
                 70_000,
@@ -96,7 +96,7 @@ fn d3_a_long_upload_that_breaks_off_leaves_nothing_on_the_disk() {
                 upload.len() - 1,
             ] {
                 for is_reset in [false, true] {
-                    let mut client = Client::on(&served, road);
+                    let mut client = TestClient::on(&served, road);
                     client.send(&upload[..cut]);
                     eventually("it is being written", || served.temporaries() == 1);
                     assert_eq!(served.holds("key").unwrap(), b"old");
@@ -113,8 +113,8 @@ fn d3_a_long_upload_that_breaks_off_leaves_nothing_on_the_disk() {
 
 #[test]
 fn d3_folders_of_an_upload_that_broke_off_hold_nothing() {
-    let served = Served::start();
-    let mut client = Client::plain(&served);
+    let served = TestServer::start();
+    let mut client = TestClient::plain(&served);
     client.send(request("PUT", "/a/b/c", &[("Content-Length", "1000000")]));
     client.send(vec![b'x'; 200_000]);
     eventually("it is being written", || served.temporaries() == 1);
@@ -126,7 +126,7 @@ fn d3_folders_of_an_upload_that_broke_off_hold_nothing() {
 
 /// How an upload over HTTP/2 ends early.
 #[derive(Debug, Clone, Copy)]
-enum Ends {
+enum EarlyUploadEnd {
     /// The stream is reset.
     Reset(h2::Reason),
     /// It ends with fewer bytes than were told.
@@ -137,9 +137,9 @@ enum Ends {
 
 /// An upload over HTTP/2 that ends early.
 #[derive(Debug, Clone, Copy)]
-struct Broken {
-    road: Road,
-    ends: Ends,
+struct BrokenUpload {
+    road: RequestPathway,
+    ends: EarlyUploadEnd,
     /// Whether it says how long it would have been.
     is_declared: bool,
     /// Bytes that are sent.
@@ -148,33 +148,43 @@ struct Broken {
 
 #[test]
 fn d3_an_upload_over_http2_that_breaks_off_changes_nothing() {
-    let (served, metrics) = Setup::default().counted();
+    let (served, metrics) = ServerSetup::default().counted();
     served.file("key", "old");
-    let resets = [h2::Reason::CANCEL, h2::Reason::NO_ERROR].map(Ends::Reset);
-    let all = resets.into_iter().chain([Ends::Short, Ends::Gone]);
-    for (road, ends) in all.flat_map(|ends| [(Road::Http2, ends), (Road::Http2Tls, ends)]) {
+    let resets = [h2::Reason::CANCEL, h2::Reason::NO_ERROR].map(EarlyUploadEnd::Reset);
+    let all = resets
+        .into_iter()
+        .chain([EarlyUploadEnd::Short, EarlyUploadEnd::Gone]);
+    for (road, ends) in all.flat_map(|ends| {
+        [
+            (RequestPathway::Http2, ends),
+            (RequestPathway::Http2Tls, ends),
+        ]
+    }) {
         for is_declared in [true, false] {
             for length in [0, 1, 49, 200_000, 700_000] {
-                let broken = Broken {
+                let broken = BrokenUpload {
                     road,
                     ends,
                     is_declared,
                     length,
                 };
                 // One that ends in order without having said how long it is is whole.
-                if is_declared || !matches!(ends, Ends::Short) {
+                if is_declared || !matches!(ends, EarlyUploadEnd::Short) {
                     break_off(&served, &metrics, broken);
                     is_as_it_was(&served, &format!("{broken:?}"));
                 }
             }
         }
     }
-    assert_eq!(served.put(Road::Http2, "/key", &[], BODY).status, 204);
+    assert_eq!(
+        served.put(RequestPathway::Http2, "/key", &[], BODY).status,
+        204
+    );
     assert_eq!(served.holds("key").unwrap(), BODY);
 }
 
 /// Begins an upload of a million bytes, ends it after some, and waits until the server has done with it.
-fn break_off(served: &Served, metrics: &Metrics, broken: Broken) {
+fn break_off(served: &TestServer, metrics: &ServeMetrics, broken: BrokenUpload) {
     let before = sample(metrics, "haul_uploads_total");
     http2::run(async {
         let stream = http2::connect(served, broken.road).await;
@@ -196,13 +206,13 @@ fn break_off(served: &Served, metrics: &Metrics, broken: Broken) {
                 until(|| served.temporaries() > 0).await;
             }
             match broken.ends {
-                Ends::Gone => return,
-                Ends::Reset(reason) => {
+                EarlyUploadEnd::Gone => return,
+                EarlyUploadEnd::Reset(reason) => {
                     stream.send_reset(reason);
                     // The connection stays, so that it is the reset that ends it.
                     until(|| sample(metrics, "haul_uploads_in_flight") == 0).await;
                 }
-                Ends::Short => stream.send_data(Bytes::new(), true).unwrap(),
+                EarlyUploadEnd::Short => stream.send_data(Bytes::new(), true).unwrap(),
             }
             match answer.await {
                 Err(_) => {}
@@ -228,29 +238,29 @@ async fn until(mut holds: impl FnMut() -> bool) {
 
 #[test]
 fn d3_what_a_killed_server_left_is_gone_when_the_next_one_starts() {
-    let mut served = Served::start();
+    let mut served = TestServer::start();
     served.file("key", "old");
     served.file(".haul/.haul-put-1-1", "half a version");
     served.file(".haul/.haul-put-2-0", "");
     served.end(std::time::Duration::ZERO);
     assert_eq!(served.temporaries(), 2);
     let root = served.root();
-    let next = Setup::default().start_in(tempfile::tempdir().unwrap(), &root);
+    let next = ServerSetup::default().start_in(tempfile::tempdir().unwrap(), &root);
     assert_eq!(served.temporaries(), 0);
     assert_eq!(next.get("/key").text(), "old");
 }
 
 #[test]
 fn d3_what_was_removed_beside_the_server_is_no_missing_file() {
-    let served = Served::start();
+    let served = TestServer::start();
     let root = served.root();
     let put = |road, path| served.put(road, path, &[], b"x");
-    for road in Road::ALL {
+    for road in RequestPathway::ALL {
         std::fs::remove_dir_all(root.join(".haul")).unwrap();
         assert!(put(road, "/f").status < 300, "{road:?}: it is made again");
     }
     std::fs::remove_dir_all(&root).unwrap();
-    for road in Road::ALL {
+    for road in RequestPathway::ALL {
         for path in ["/f", "/x/f"] {
             let answer = put(road, path);
             assert_eq!(answer.status, 500, "{road:?} {path}");
@@ -271,10 +281,10 @@ fn d3_what_was_removed_beside_the_server_is_no_missing_file() {
 #[test]
 fn d3_a_file_that_is_replaced_keeps_its_rights() {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
-    let served = Served::start();
+    let served = TestServer::start();
     let path = served.file("f", "old");
     let is_root = rustix::process::geteuid().is_root();
-    for road in Road::ALL {
+    for road in RequestPathway::ALL {
         for mode in [0o600, 0o640, 0o755, 0o644] {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
             if is_root {
@@ -288,6 +298,9 @@ fn d3_a_file_that_is_replaced_keeps_its_rights() {
     }
     // Nobody gets an owner's rights by running what somebody else has sent.
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o6755)).unwrap();
-    assert_eq!(served.put(Road::Plain, "/f", &[], b"new").status, 204);
+    assert_eq!(
+        served.put(RequestPathway::Plain, "/f", &[], b"new").status,
+        204
+    );
     assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o7777, 0o755);
 }

@@ -2,12 +2,12 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use haul_lab::Content;
-use haul_serve::accept::Accept;
+use haul_lab::ResourceContent;
+use haul_serve::accept::AcceptStrategy;
 use http::Request;
 
-use crate::client::{Client, Road, request};
-use crate::harness::{NAME, Served, Setup, eventually};
+use crate::client::{RequestPathway, TestClient, request};
+use crate::harness::{NAME, ServerSetup, TestServer, eventually};
 use crate::http2;
 
 /// More than both ends' socket buffers hold.
@@ -15,18 +15,18 @@ const LARGE: u64 = 16 << 20;
 
 #[test]
 fn d4_the_last_of_two_uploads_wins_whole() {
-    let served = Served::start();
+    let served = TestServer::start();
     for (size, road) in [
-        (100, Road::Plain),
-        (1 << 20, Road::Plain),
-        (1 << 20, Road::Tls),
+        (100, RequestPathway::Plain),
+        (1 << 20, RequestPathway::Plain),
+        (1 << 20, RequestPathway::Tls),
     ] {
         let [first, second] = [b'1', b'2'].map(|byte| vec![byte; size]);
         let length = size.to_string();
         let head = request("PUT", "/key", &[("Content-Length", &length)]);
-        let mut one = Client::on(&served, road);
+        let mut one = TestClient::on(&served, road);
         one.send(&head).send(&first[..size / 2]);
-        let mut two = Client::on(&served, road);
+        let mut two = TestClient::on(&served, road);
         two.send(&head).send(&second[..size / 3]);
         one.send(&first[size / 2..]);
         assert!([201, 204].contains(&one.answer_to("PUT").status));
@@ -46,17 +46,17 @@ fn version(number: usize) -> Vec<u8> {
 
 #[test]
 fn d4_every_reader_sees_one_version_while_many_write() {
-    for accept in Accept::ALL {
-        let served = Setup::accept(accept).start();
+    for accept in AcceptStrategy::ALL {
+        let served = ServerSetup::accept(accept).start();
         served.file("key", version(0));
         let (reads, writes) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let (served, reads, writes) = (&served, &reads, &writes);
         let is_over =
             move || reads.load(Ordering::Relaxed) > 300 && writes.load(Ordering::Relaxed) > 100;
         std::thread::scope(|scope| {
-            for road in [Road::Plain, Road::Tls] {
+            for road in [RequestPathway::Plain, RequestPathway::Tls] {
                 scope.spawn(move || {
-                    let mut client = Client::on(served, road);
+                    let mut client = TestClient::on(served, road);
                     while !is_over() {
                         let number = writes.fetch_add(1, Ordering::Relaxed);
                         let body = version(number);
@@ -68,9 +68,9 @@ fn d4_every_reader_sees_one_version_while_many_write() {
                     }
                 });
             }
-            for road in Road::FIRST {
+            for road in RequestPathway::FIRST {
                 scope.spawn(move || {
-                    let mut client = Client::on(served, road);
+                    let mut client = TestClient::on(served, road);
                     while !is_over() {
                         let answer = client.ask("GET", "/key", &[]);
                         assert_eq!(answer.status, 200);
@@ -93,18 +93,32 @@ fn d4_every_reader_sees_one_version_while_many_write() {
 }
 
 /// What is done to a file while somebody reads it.
-type Done = fn(&Served);
+type ReadFileChange = fn(&TestServer);
 
 #[test]
 fn d4_a_reader_that_is_under_way_gets_its_version() {
-    let old = Content::random(4, LARGE).to_vec();
-    let doings: [(Done, Option<&[u8]>); 3] = [
+    let old = ResourceContent::random(4, LARGE).to_vec();
+    let doings: [(ReadFileChange, Option<&[u8]>); 3] = [
         (
-            |served| assert_eq!(served.put(Road::Plain, "/key", &[], b"new").status, 204),
+            |served| {
+                assert_eq!(
+                    served
+                        .put(RequestPathway::Plain, "/key", &[], b"new")
+                        .status,
+                    204
+                )
+            },
             Some(b"new"),
         ),
         (
-            |served| assert_eq!(served.ask(Road::Plain, "DELETE", "/key", &[]).status, 204),
+            |served| {
+                assert_eq!(
+                    served
+                        .ask(RequestPathway::Plain, "DELETE", "/key", &[])
+                        .status,
+                    204
+                )
+            },
             None,
         ),
         (
@@ -115,12 +129,12 @@ fn d4_a_reader_that_is_under_way_gets_its_version() {
             Some(b"moved"),
         ),
     ];
-    for road in Road::ALL {
-        let is_second = matches!(road, Road::Http2 | Road::Http2Tls);
+    for road in RequestPathway::ALL {
+        let is_second = matches!(road, RequestPathway::Http2 | RequestPathway::Http2Tls);
         // HTTP/2's windows are smaller.
         let old = if is_second { &old[..3 << 20] } else { &old[..] };
         for (index, (done, after)) in doings.iter().enumerate() {
-            let served = Served::start();
+            let served = TestServer::start();
             served.file("key", old);
             let body = read_while(&served, road, || done(&served));
             assert!(body == old, "{road:?} {index}");
@@ -135,9 +149,9 @@ fn d4_a_reader_that_is_under_way_gets_its_version() {
 }
 
 /// Reads some of a body, does something else, reads the rest.
-fn read_while(served: &Served, road: Road, done: impl FnOnce()) -> Vec<u8> {
-    if !matches!(road, Road::Http2 | Road::Http2Tls) {
-        let mut client = Client::on(served, road);
+fn read_while(served: &TestServer, road: RequestPathway, done: impl FnOnce()) -> Vec<u8> {
+    if !matches!(road, RequestPathway::Http2 | RequestPathway::Http2Tls) {
+        let mut client = TestClient::on(served, road);
         client.send(request("GET", "/key", &[]));
         let head = client.head();
         let length: usize = head.field("content-length").unwrap().parse().unwrap();
@@ -177,15 +191,20 @@ fn read_while(served: &Served, road: Road, done: impl FnOnce()) -> Vec<u8> {
 
 #[test]
 fn d4_a_removal_ends_no_upload() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.file("key", "old");
-    let mut client = Client::plain(&served);
+    let mut client = TestClient::plain(&served);
     let body = vec![b'n'; 200_000];
     client
         .send(request("PUT", "/key", &[("Content-Length", "200000")]))
         .send(&body[..100_000]);
     eventually("it is being written", || served.temporaries() == 1);
-    assert_eq!(served.ask(Road::Plain, "DELETE", "/key", &[]).status, 204);
+    assert_eq!(
+        served
+            .ask(RequestPathway::Plain, "DELETE", "/key", &[])
+            .status,
+        204
+    );
     assert_eq!(served.get("/key").status, 404);
     client.send(&body[100_000..]);
     assert_eq!(client.answer_to("PUT").status, 201);

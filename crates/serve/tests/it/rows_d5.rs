@@ -7,19 +7,19 @@ mod asked_for;
 mod conditions;
 mod digests;
 
-use haul_serve::store::StoreOptions;
+use haul_serve::store::FileStoreOptions;
 
-use crate::client::{Client, Road, request};
-use crate::harness::{Served, Setup};
+use crate::client::{RequestPathway, TestClient, request};
+use crate::harness::{ServerSetup, TestServer};
 
 /// A digest of "hello", in base64.
 const MD5: &str = "XUFAKrxLKna5cZ2REBfFkg==";
 
 #[test]
 fn d5_uploads_of_every_framing() {
-    let served = Served::start();
-    for road in Road::FIRST {
-        let mut client = Client::on(&served, road);
+    let served = TestServer::start();
+    for road in RequestPathway::FIRST {
+        let mut client = TestClient::on(&served, road);
         client.send(request("PUT", "/none", &[]));
         assert!([201, 204, 411].contains(&client.answer_to("PUT").status));
         client.send(request("PUT", "/empty", &[("Content-Length", "0")]));
@@ -36,8 +36,8 @@ fn d5_uploads_of_every_framing() {
         assert!([201, 204].contains(&client.answer_to("PUT").status));
         assert_eq!(served.get("/chunks").body, b"a0123456789");
     }
-    for road in Road::ALL {
-        let long = haul_lab::Content::random(5, 3_000_001).to_vec();
+    for road in RequestPathway::ALL {
+        let long = haul_lab::ResourceContent::random(5, 3_000_001).to_vec();
         assert!([201, 204].contains(&served.put(road, "/long", &[], &long).status));
         assert!(served.holds("long").unwrap() == long, "{road:?}");
         assert!(
@@ -52,9 +52,9 @@ fn d5_uploads_of_every_framing() {
 
 #[test]
 fn d5_a_file_is_no_folder_and_a_folder_no_file() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.file("folder/file", "inside");
-    for road in Road::ALL {
+    for road in RequestPathway::ALL {
         for (path, expected) in [
             ("/folder", &[409][..]),
             ("/folder/", &[400, 409]),
@@ -86,13 +86,13 @@ fn d5_a_file_is_no_folder_and_a_folder_no_file() {
 
 #[test]
 fn d5_a_store_for_reading_is_not_written_to() {
-    let setup = Setup {
-        store: StoreOptions::default(),
-        ..Setup::default()
+    let setup = ServerSetup {
+        store: FileStoreOptions::default(),
+        ..ServerSetup::default()
     };
     let served = setup.start();
     served.file("key", "old");
-    for road in Road::ALL {
+    for road in RequestPathway::ALL {
         for method in ["PUT", "DELETE", "POST", "PATCH"] {
             for path in ["/key", "/fresh"] {
                 let answer = served.ask(road, method, path, &[]);

@@ -3,24 +3,24 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use haul_serve::store::{Durability, StoreOptions};
+use haul_serve::store::{FileStoreOptions, UploadDurability};
 
-use crate::client::{Client, Road, request};
-use crate::harness::{Served, Setup, eventually};
+use crate::client::{RequestPathway, TestClient, request};
+use crate::harness::{ServerSetup, TestServer, eventually};
 
-fn with_quota(bytes: u64) -> Setup {
-    Setup {
-        store: StoreOptions {
+fn with_quota(bytes: u64) -> ServerSetup {
+    ServerSetup {
+        store: FileStoreOptions {
             quota: Some(bytes),
-            ..Setup::default().store
+            ..ServerSetup::default().store
         },
-        ..Setup::default()
+        ..ServerSetup::default()
     }
 }
 
 /// Puts in chunks.
-fn put_in_chunks(served: &Served, road: Road, path: &str, body: &[u8]) -> u16 {
-    let mut client = Client::on(served, road);
+fn put_in_chunks(served: &TestServer, road: RequestPathway, path: &str, body: &[u8]) -> u16 {
+    let mut client = TestClient::on(served, road);
     client.send(request("PUT", path, &[("Transfer-Encoding", "chunked")]));
     for chunk in body.chunks(100_000) {
         let chunk = [format!("{:x}\r\n", chunk.len()).as_bytes(), chunk, b"\r\n"].concat();
@@ -37,7 +37,7 @@ fn d6_over_the_quota_nothing_is_stored() {
     for size in [100, 1 << 20] {
         let served = with_quota(size as u64 * 2).start();
         let body = vec![b'x'; size];
-        for road in Road::ALL {
+        for road in RequestPathway::ALL {
             assert_eq!(
                 served.put(road, "/a", &[], &body).status,
                 201,
@@ -54,7 +54,7 @@ fn d6_over_the_quota_nothing_is_stored() {
                 "{road:?} {size}"
             );
             assert!(served.holds("c").is_none());
-            if Road::FIRST.contains(&road) {
+            if RequestPathway::FIRST.contains(&road) {
                 assert_eq!(
                     put_in_chunks(&served, road, "/c", &body),
                     507,
@@ -86,12 +86,12 @@ fn d6_a_file_is_replaced_by_one_of_its_size_where_nothing_else_fits() {
     for size in [100, 1 << 20] {
         let served = with_quota(size as u64 + 10).start();
         let [old, new] = [b'o', b'n'].map(|byte| vec![byte; size]);
-        for road in Road::ALL {
+        for road in RequestPathway::ALL {
             assert_eq!(served.put(road, "/a", &[], &old).status, 201, "{road:?}");
             assert_eq!(served.put(road, "/a", &[], &new).status, 204, "{road:?}");
             assert_eq!(served.get("/a").body, new, "{road:?}");
             assert_eq!(served.put(road, "/b", &[], &new).status, 507, "{road:?}");
-            if Road::FIRST.contains(&road) {
+            if RequestPathway::FIRST.contains(&road) {
                 assert_eq!(put_in_chunks(&served, road, "/a", &old), 204, "{road:?}");
             }
             let more = vec![b'm'; size + 11];
@@ -105,7 +105,7 @@ fn d6_a_file_is_replaced_by_one_of_its_size_where_nothing_else_fits() {
 fn d6_what_broke_off_takes_no_room() {
     let served = with_quota(300_000).start();
     for _ in 0..5 {
-        let mut client = Client::plain(&served);
+        let mut client = TestClient::plain(&served);
         client
             .send(request("PUT", "/a", &[("Content-Length", "300000")]))
             .send(vec![b'x'; 299_999]);
@@ -116,7 +116,7 @@ fn d6_what_broke_off_takes_no_room() {
     // Its share may come back a moment after its file has gone.
     eventually("there is room", || {
         served
-            .put(Road::Plain, "/a", &[], &vec![b'x'; 300_000])
+            .put(RequestPathway::Plain, "/a", &[], &vec![b'x'; 300_000])
             .status
             < 300
     });
@@ -126,9 +126,9 @@ fn d6_what_broke_off_takes_no_room() {
 #[test]
 fn d6_what_cannot_fit_is_not_asked_for() {
     let served = with_quota(1000).start();
-    for road in Road::FIRST {
+    for road in RequestPathway::FIRST {
         for (length, comes) in [("1001", 507), ("1000", 100)] {
-            let mut client = Client::on(&served, road);
+            let mut client = TestClient::on(&served, road);
             let fields = [("Content-Length", length), ("Expect", "100-continue")];
             client.send(request("PUT", "/a", &fields));
             assert_eq!(client.head().status, comes, "{road:?} {length}");
@@ -141,7 +141,7 @@ fn d6_what_cannot_fit_is_not_asked_for() {
 fn d6_who_is_refused_learns_how_much_room_there_is() {
     let served = with_quota(3 << 20).start();
     served.file("a", "");
-    for road in Road::FIRST {
+    for road in RequestPathway::FIRST {
         for (path, len, status) in [
             ("/a", 1 << 20, 204),
             ("/b", 2_100_000, 507),
@@ -163,7 +163,7 @@ fn d6_who_is_refused_learns_how_much_room_there_is() {
         }
     }
     // Nobody says how long it will be.
-    let mut client = Client::plain(&served);
+    let mut client = TestClient::plain(&served);
     client.send(request("PUT", "/b", &[("Transfer-Encoding", "chunked")]));
     for _ in 0..3 {
         let _ = client.try_send([&b"100000\r\n"[..], &vec![b'x'; 1 << 20], b"\r\n"].concat());
@@ -184,35 +184,49 @@ fn d6_what_was_there_before_counts() {
     std::fs::create_dir_all(root.join("deep")).unwrap();
     std::fs::write(root.join("deep/file"), [b'x'; 900]).unwrap();
     let served = with_quota(1000).start_in(folder, &root);
-    assert_eq!(served.put(Road::Plain, "/a", &[], &[b'x'; 101]).status, 507);
-    assert_eq!(served.put(Road::Plain, "/a", &[], &[b'x'; 100]).status, 201);
+    assert_eq!(
+        served
+            .put(RequestPathway::Plain, "/a", &[], &[b'x'; 101])
+            .status,
+        507
+    );
+    assert_eq!(
+        served
+            .put(RequestPathway::Plain, "/a", &[], &[b'x'; 100])
+            .status,
+        201
+    );
 }
 
 #[test]
 fn d6_a_full_disk_changes_nothing() {
-    let Some(disk) = SmallDisk::mount(1) else {
+    let Some(disk) = SmallFilesystem::mount(1) else {
         return;
     };
-    for durability in [Durability::None, Durability::File, Durability::Full] {
-        let setup = Setup {
-            store: StoreOptions {
+    for durability in [
+        UploadDurability::None,
+        UploadDurability::File,
+        UploadDurability::Full,
+    ] {
+        let setup = ServerSetup {
+            store: FileStoreOptions {
                 durability,
-                ..Setup::default().store
+                ..ServerSetup::default().store
             },
             within: Some(disk.0.clone()),
-            ..Setup::default()
+            ..ServerSetup::default()
         };
         let served = setup.start();
         served.file("key", "old");
         let body = vec![b'x'; 2 << 20];
-        for road in Road::ALL {
+        for road in RequestPathway::ALL {
             assert_eq!(served.put(road, "/key", &[], &body).status, 507, "{road:?}");
             assert_eq!(
                 served.put(road, "/fresh", &[], &body).status,
                 507,
                 "{road:?}"
             );
-            if Road::FIRST.contains(&road) {
+            if RequestPathway::FIRST.contains(&road) {
                 assert_eq!(put_in_chunks(&served, road, "/key", &body), 507, "{road:?}");
             }
             assert_eq!(served.get("/key").text(), "old", "{road:?}");
@@ -229,9 +243,9 @@ fn d6_a_full_disk_changes_nothing() {
 }
 
 /// A file system of some MiB. The row rests on the quota and on the error table where the system lets nobody mount one.
-struct SmallDisk(PathBuf);
+struct SmallFilesystem(PathBuf);
 
-impl SmallDisk {
+impl SmallFilesystem {
     fn mount(mebibytes: usize) -> Option<Self> {
         let path = tempfile::tempdir().unwrap().keep();
         let size = format!("size={mebibytes}m");
@@ -247,7 +261,7 @@ impl SmallDisk {
     }
 }
 
-impl Drop for SmallDisk {
+impl Drop for SmallFilesystem {
     fn drop(&mut self) {
         let path: &Path = &self.0;
         let _ = Command::new("umount").arg("-l").arg(path).output();

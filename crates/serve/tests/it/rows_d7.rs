@@ -2,15 +2,15 @@
 
 use std::ops::Range;
 
-use haul_lab::Content;
+use haul_lab::ResourceContent;
 
-use crate::client::{Answer, Road};
-use crate::harness::Served;
+use crate::client::{RequestPathway, TestResponse};
+use crate::harness::TestServer;
 use crate::multipart::{content_range, parts};
 
 /// What a Range must come to.
 #[derive(Debug)]
-enum Comes {
+enum ExpectedRange {
     /// 200 with all of it.
     Whole,
     /// 206 with these, in this order; more than one in parts.
@@ -21,10 +21,10 @@ enum Comes {
     Any,
 }
 
-use Comes::{Any, Nothing, Ranges, Whole};
+use ExpectedRange::{Any, Nothing, Ranges, Whole};
 
 /// Range fields and what they come to for a file of `len` bytes, which are ten at least.
-fn cases(len: usize) -> Vec<(String, Comes)> {
+fn cases(len: usize) -> Vec<(String, ExpectedRange)> {
     let one = |range| Ranges(vec![range]);
     let middle = len / 2;
     [
@@ -87,7 +87,7 @@ fn cases(len: usize) -> Vec<(String, Comes)> {
 
 /// Compares an answer with the file that it is of.
 #[track_caller]
-fn compare(answer: &Answer, file: &[u8], comes: &Comes, why: &str) {
+fn compare(answer: &TestResponse, file: &[u8], comes: &ExpectedRange, why: &str) {
     assert_eq!(
         answer.field("accept-ranges"),
         (answer.status != 416).then_some("bytes"),
@@ -139,12 +139,12 @@ fn compare(answer: &Answer, file: &[u8], comes: &Comes, why: &str) {
 
 #[test]
 fn d7_ranges_are_what_the_file_has_there() {
-    let served = Served::start();
+    let served = TestServer::start();
     // One byte written at once, one below the road by sendfile, one on it.
     for len in [10_usize, 60_000, 700_001] {
-        let file = Content::random(7, len as u64).to_vec();
+        let file = ResourceContent::random(7, len as u64).to_vec();
         served.file("f.txt", &file);
-        for road in Road::ALL {
+        for road in RequestPathway::ALL {
             for (range, comes) in cases(len) {
                 let answer = served.ask(road, "GET", "/f.txt", &[("Range", &range)]);
                 compare(&answer, &file, &comes, &format!("{road:?} {len} {range}"));
@@ -155,9 +155,9 @@ fn d7_ranges_are_what_the_file_has_there() {
 
 #[test]
 fn d7_many_ranges_are_parts_and_too_many_the_whole() {
-    let served = Served::start();
+    let served = TestServer::start();
     let len = 700_001;
-    let file = Content::random(7, len as u64).to_vec();
+    let file = ResourceContent::random(7, len as u64).to_vec();
     served.file("f.txt", &file);
     for (count, each) in [(2, 300_000), (10, 5000), (90, 1000), (90, 7000)] {
         let ranges: Vec<_> = (0..count)
@@ -168,7 +168,7 @@ fn d7_many_ranges_are_parts_and_too_many_the_whole() {
             .map(|range| format!("{}-{}", range.start, range.end - 1))
             .collect();
         let field = format!("bytes={}", list.join(","));
-        for road in Road::ALL {
+        for road in RequestPathway::ALL {
             let answer = served.ask(road, "GET", "/f.txt", &[("Range", &field)]);
             compare(
                 &answer,
@@ -183,7 +183,7 @@ fn d7_many_ranges_are_parts_and_too_many_the_whole() {
             .map(|index| format!("{}-{}", index * 10, index * 10))
             .collect();
         let field = format!("bytes={}", list.join(","));
-        for road in [Road::Plain, Road::Tls] {
+        for road in [RequestPathway::Plain, RequestPathway::Tls] {
             let answer = served.ask(road, "GET", "/f.txt", &[("Range", &field)]);
             assert!([200, 416].contains(&answer.status), "{road:?} {count}");
             assert!(answer.status == 416 || answer.body == file);
@@ -191,15 +191,15 @@ fn d7_many_ranges_are_parts_and_too_many_the_whole() {
     }
     // The same large range over and over is no way to make a server send more than it has.
     let field = format!("bytes={}", vec!["0-"; 100].join(","));
-    let answer = served.ask(Road::Plain, "GET", "/f.txt", &[("Range", &field)]);
+    let answer = served.ask(RequestPathway::Plain, "GET", "/f.txt", &[("Range", &field)]);
     assert!(answer.body.len() < 2 * len, "{}", answer.body.len());
 }
 
 #[test]
 fn d7_an_empty_file_has_no_ranges() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.file("empty", "");
-    for road in Road::ALL {
+    for road in RequestPathway::ALL {
         for range in [
             "bytes=0-",
             "bytes=0-0",
@@ -218,9 +218,9 @@ fn d7_an_empty_file_has_no_ranges() {
 
 #[test]
 fn d7_two_fields_are_none() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.file("f.txt", "0123456789");
-    for road in Road::ALL {
+    for road in RequestPathway::ALL {
         let answer = served.ask(
             road,
             "GET",
@@ -236,7 +236,7 @@ fn d7_two_fields_are_none() {
 }
 
 /// Fields but for the time of day, how a connection goes on, and that there is nothing.
-fn lasting(answer: &Answer) -> Vec<(String, String)> {
+fn lasting(answer: &TestResponse) -> Vec<(String, String)> {
     let mut fields = answer.fields.clone();
     fields.retain(|(name, value)| {
         !["date", "connection"].contains(&name.as_str())
@@ -248,7 +248,7 @@ fn lasting(answer: &Answer) -> Vec<(String, String)> {
 
 #[test]
 fn d7_head_is_what_get_begins_with() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.file("folder/x", "");
     for (name, len) in [
         ("empty", 0),
@@ -256,9 +256,9 @@ fn d7_head_is_what_get_begins_with() {
         ("small.bin", 60_000),
         ("large", 300_000),
     ] {
-        served.file(name, Content::random(1, len).to_vec());
+        served.file(name, ResourceContent::random(1, len).to_vec());
     }
-    for road in Road::ALL {
+    for road in RequestPathway::ALL {
         for path in [
             "/empty",
             "/tiny.html",
@@ -288,13 +288,13 @@ fn d7_head_is_what_get_begins_with() {
 
 #[test]
 fn d7_whole_files_of_every_size() {
-    let served = Served::start();
+    let served = TestServer::start();
     for len in [
         0, 1, 100, 65_535, 65_536, 65_537, 131_072, 262_145, 5_000_000,
     ] {
-        let file = Content::random(len, len).to_vec();
+        let file = ResourceContent::random(len, len).to_vec();
         served.file("f", &file);
-        for road in Road::ALL {
+        for road in RequestPathway::ALL {
             let answer = served.ask(road, "GET", "/f", &[]);
             assert!(
                 answer.status == 200 && answer.body == file,
@@ -313,15 +313,15 @@ fn d7_whole_files_of_every_size() {
 /// On one connection, so that what one answer leaves behind would show in the next.
 #[test]
 fn d7_large_and_small_answers_take_turns_on_a_connection() {
-    let served = Served::start();
+    let served = TestServer::start();
     let (large, small) = (
-        Content::random(1, 2_000_000).to_vec(),
-        Content::random(2, 2000).to_vec(),
+        ResourceContent::random(1, 2_000_000).to_vec(),
+        ResourceContent::random(2, 2000).to_vec(),
     );
     served.file("large", &large);
     served.file("small", &small);
-    for road in Road::FIRST {
-        let mut client = crate::client::Client::on(&served, road);
+    for road in RequestPathway::FIRST {
+        let mut client = crate::client::TestClient::on(&served, road);
         let mut all = String::new();
         for _ in 0..5 {
             for path in ["/large", "/small", "/nowhere", "/large", "/large"] {

@@ -3,23 +3,23 @@
 use std::fs::File;
 use std::time::{Duration, SystemTime};
 
-use haul_serve::ServerOptions;
+use haul_serve::FileServerOptions;
 use http::HeaderValue;
 
-use crate::client::Road;
-use crate::harness::{Served, Setup};
+use crate::client::RequestPathway;
+use crate::harness::{ServerSetup, TestServer};
 
 const BEFORE: &str = "Mon, 01 Jan 2001 00:00:00 GMT";
 const AFTER: &str = "Fri, 01 Jan 2100 00:00:00 GMT";
 
 /// A server of `/f`, changed an hour ago; its tag and its date.
-fn served(content: &[u8]) -> (Served, String, String) {
-    let setup = Setup {
-        server: ServerOptions {
+fn served(content: &[u8]) -> (TestServer, String, String) {
+    let setup = ServerSetup {
+        server: FileServerOptions {
             cache_control: Some(HeaderValue::from_static("max-age=60")),
-            ..ServerOptions::default()
+            ..FileServerOptions::default()
         },
-        ..Setup::default()
+        ..ServerSetup::default()
     };
     let served = setup.start();
     let path = served.file("f", content);
@@ -114,7 +114,7 @@ fn d8_conditions_in_their_order() {
     ];
     let content = b"0123456789".repeat(10_000);
     let (served, tag, date) = served(&content);
-    for road in Road::ALL {
+    for road in RequestPathway::ALL {
         for (fields, status) in cases {
             let fields: Vec<_> = fields
                 .iter()
@@ -159,8 +159,8 @@ fn d8_conditions_in_their_order() {
 
 #[test]
 fn d8_a_date_that_is_young_proves_nothing() {
-    let served = Served::start();
-    for road in Road::ALL {
+    let served = TestServer::start();
+    for road in RequestPathway::ALL {
         served.file("f", "0123456789");
         let date = served.get("/f").field("last-modified").unwrap().to_owned();
         let answer = served.ask(
@@ -180,7 +180,7 @@ fn d8_a_date_that_is_young_proves_nothing() {
 #[test]
 fn d8_a_part_and_the_whole_say_the_same_of_the_version() {
     let (served, tag, date) = served(b"0123456789");
-    for road in Road::ALL {
+    for road in RequestPathway::ALL {
         for range in ["bytes=0-1", "bytes=0-1,4-5", "bytes=x"] {
             let answer = served.ask(road, "GET", "/f", &[("Range", range)]);
             assert_eq!(answer.tag(), tag, "{road:?} {range}");
@@ -208,7 +208,7 @@ fn d8_a_part_and_the_whole_say_the_same_of_the_version() {
 fn d8_a_change_by_others_is_seen_at_once() {
     let (served, tag, date) = served(b"0123456789");
     let path = served.root().join("f");
-    for road in Road::ALL {
+    for road in RequestPathway::ALL {
         let before = served.ask(road, "GET", "/f", &[]);
         std::fs::write(&path, &b"9876543210"[..]).unwrap();
         let hour = httpdate::parse_http_date(&date).unwrap();

@@ -5,31 +5,31 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_plan::serving::PatienceOptions;
-use haul_serve::ServerOptions;
-use haul_serve::accept::Accept;
-use haul_serve::observe::Metrics;
+use haul_plan::serving::TimeoutOptions;
+use haul_serve::FileServerOptions;
+use haul_serve::accept::AcceptStrategy;
+use haul_serve::observe::ServeMetrics;
 use tokio::time::Instant;
 
-use crate::client::{Client, Road, request};
-use crate::harness::{LIMIT, Served, Setup, eventually, sample};
+use crate::client::{RequestPathway, TestClient, request};
+use crate::harness::{LIMIT, ServerSetup, TestServer, eventually, sample};
 
 /// What is given to everything.
 const SHORT: Duration = Duration::from_millis(300);
 
 /// One thread, so that whoever kept it busy would be noticed.
-fn served(patience: PatienceOptions) -> Served {
+fn served(patience: TimeoutOptions) -> TestServer {
     counted(patience).0
 }
 
 /// The same, with what it counts.
-fn counted(patience: PatienceOptions) -> (Served, Arc<Metrics>) {
-    let mut setup = Setup::accept(Accept::Single);
-    let metrics = Arc::new(Metrics::new());
-    setup.server = ServerOptions {
+fn counted(patience: TimeoutOptions) -> (TestServer, Arc<ServeMetrics>) {
+    let mut setup = ServerSetup::accept(AcceptStrategy::Single);
+    let metrics = Arc::new(ServeMetrics::new());
+    setup.server = FileServerOptions {
         patience,
         metrics: Arc::clone(&metrics),
-        ..ServerOptions::default()
+        ..FileServerOptions::default()
     };
     let served = setup.start();
     served.file("f", "here");
@@ -38,26 +38,26 @@ fn counted(patience: PatienceOptions) -> (Served, Arc<Metrics>) {
 }
 
 /// How many readers were given up.
-fn given_up(metrics: &Metrics) -> u64 {
+fn given_up(metrics: &ServeMetrics) -> u64 {
     sample(metrics, "haul_errors_total{kind=\"send_timeout\"}")
 }
 
 /// Patient but for one thing.
-fn patient() -> PatienceOptions {
-    PatienceOptions {
+fn patient() -> TimeoutOptions {
+    TimeoutOptions {
         handshake: LIMIT,
         head: LIMIT,
         idle: LIMIT,
         grace: LIMIT,
-        ..PatienceOptions::default()
+        ..TimeoutOptions::default()
     }
 }
 
 /// Serves others until somebody is given up, and says how long that took.
 #[track_caller]
-fn meanwhile(served: &Served, mut is_over: impl FnMut() -> bool) -> Duration {
+fn meanwhile(served: &TestServer, mut is_over: impl FnMut() -> bool) -> Duration {
     let began = Instant::now();
-    let mut other = Client::plain(served);
+    let mut other = TestClient::plain(served);
     eventually("it is given up", || {
         let asked = Instant::now();
         assert_eq!(other.ask("GET", "/f", &[]).text(), "here");
@@ -69,12 +69,12 @@ fn meanwhile(served: &Served, mut is_over: impl FnMut() -> bool) -> Duration {
 
 #[test]
 fn d9_a_head_that_drips_is_given_up() {
-    let served = served(PatienceOptions {
+    let served = served(TimeoutOptions {
         head: SHORT,
         ..patient()
     });
-    for road in Road::FIRST {
-        let mut slow = Client::on(&served, road);
+    for road in RequestPathway::FIRST {
+        let mut slow = TestClient::on(&served, road);
         let mut bytes = "GET /f HTTP/1.1\r\nHost: store.test\r\nX: "
             .bytes()
             .chain(std::iter::repeat(b'y'));
@@ -94,11 +94,11 @@ fn d9_a_head_that_drips_is_given_up() {
 
 #[test]
 fn d9_a_second_head_has_its_own_time() {
-    let served = served(PatienceOptions {
+    let served = served(TimeoutOptions {
         head: SHORT,
         ..patient()
     });
-    let mut client = Client::plain(&served);
+    let mut client = TestClient::plain(&served);
     let began = Instant::now();
     while began.elapsed() < 3 * SHORT {
         assert_eq!(client.ask("GET", "/f", &[]).text(), "here");
@@ -110,29 +110,29 @@ fn d9_a_second_head_has_its_own_time() {
 
 #[test]
 fn d9_a_connection_without_a_request_ends() {
-    let served = served(PatienceOptions {
+    let served = served(TimeoutOptions {
         idle: SHORT,
         ..patient()
     });
-    for road in Road::FIRST {
-        let mut used = Client::on(&served, road);
+    for road in RequestPathway::FIRST {
+        let mut used = TestClient::on(&served, road);
         assert_eq!(used.ask("GET", "/f", &[]).text(), "here");
         let took = meanwhile(&served, || used.has_ended());
         assert!(took >= SHORT / 2, "{road:?} {took:?}");
         used.ends();
     }
-    let mut silent = Client::plain(&served);
+    let mut silent = TestClient::plain(&served);
     let took = meanwhile(&served, || silent.has_ended());
     assert!(took >= SHORT / 2, "{took:?}");
 }
 
 #[test]
 fn d9_a_handshake_that_does_not_come_is_given_up() {
-    let (served, metrics) = counted(PatienceOptions {
+    let (served, metrics) = counted(TimeoutOptions {
         handshake: SHORT,
         ..patient()
     });
-    let mut silent = Client::tcp(std::net::TcpStream::connect(served.tls).unwrap());
+    let mut silent = TestClient::tcp(std::net::TcpStream::connect(served.tls).unwrap());
     let took = meanwhile(&served, || silent.has_ended());
     assert!(took >= SHORT / 2, "{took:?}");
     eventually("it is counted", || {
@@ -142,13 +142,13 @@ fn d9_a_handshake_that_does_not_come_is_given_up() {
 
 #[test]
 fn d9_a_body_that_drips_is_given_up_and_changes_nothing() {
-    let served = served(PatienceOptions {
+    let served = served(TimeoutOptions {
         grace: SHORT,
         body_rate: 1 << 20,
         ..patient()
     });
-    for road in Road::FIRST {
-        let mut slow = Client::on(&served, road);
+    for road in RequestPathway::FIRST {
+        let mut slow = TestClient::on(&served, road);
         slow.send(request("PUT", "/f", &[("Content-Length", "1000000")]))
             .send(vec![b'x'; 100_000]);
         let took = meanwhile(&served, || {
@@ -168,12 +168,12 @@ fn d9_a_body_that_drips_is_given_up_and_changes_nothing() {
 
 #[test]
 fn d9_a_body_that_stands_still_is_given_up() {
-    let served = served(PatienceOptions {
+    let served = served(TimeoutOptions {
         grace: SHORT,
         ..patient()
     });
     for framing in [("Content-Length", "10"), ("Transfer-Encoding", "chunked")] {
-        let mut slow = Client::plain(&served);
+        let mut slow = TestClient::plain(&served);
         slow.send(request("PUT", "/f", &[framing]));
         let took = meanwhile(&served, || slow.has_ended());
         assert!(took >= SHORT, "{took:?}");
@@ -183,12 +183,12 @@ fn d9_a_body_that_stands_still_is_given_up() {
 
 #[test]
 fn d9_a_reader_that_never_reads_is_given_up() {
-    let (served, metrics) = counted(PatienceOptions {
+    let (served, metrics) = counted(TimeoutOptions {
         grace: SHORT,
         ..patient()
     });
-    for (index, road) in Road::FIRST.into_iter().enumerate() {
-        let mut slow = Client::on(&served, road);
+    for (index, road) in RequestPathway::FIRST.into_iter().enumerate() {
+        let mut slow = TestClient::on(&served, road);
         slow.send(request("GET", "/large", &[]));
         slow.take(1).unwrap();
         // That the server has gone shows here only behind all that it sent before.
@@ -201,18 +201,18 @@ fn d9_a_reader_that_never_reads_is_given_up() {
 /// Who is slow and steady is not who stands still.
 #[test]
 fn d9_a_slow_and_steady_reader_gets_all() {
-    let served = served(PatienceOptions {
+    let served = served(TimeoutOptions {
         grace: 5 * SHORT,
         reader_rate: 1000,
         ..patient()
     });
-    let mut slow = Client::plain(&served);
+    let mut slow = TestClient::plain(&served);
     slow.patient(2 * LIMIT);
     slow.send(request("GET", "/large", &[]));
     let head = slow.head();
     assert_eq!(head.status, 200);
     // A read of 64 KiB, and a word with somebody else, over and over.
-    let mut other = Client::plain(&served);
+    let mut other = TestClient::plain(&served);
     let mut came = 0;
     while came < 16 << 20 {
         came += slow.take(64 << 10).expect("it is not given up").len();
@@ -222,14 +222,17 @@ fn d9_a_slow_and_steady_reader_gets_all() {
 
 #[test]
 fn d9_over_http2_too() {
-    let (served, metrics) = counted(PatienceOptions {
+    let (served, metrics) = counted(TimeoutOptions {
         grace: SHORT,
         idle: SHORT,
         head: SHORT,
         handshake: SHORT,
         ..patient()
     });
-    for (index, road) in [Road::Http2, Road::Http2Tls].into_iter().enumerate() {
+    for (index, road) in [RequestPathway::Http2, RequestPathway::Http2Tls]
+        .into_iter()
+        .enumerate()
+    {
         let began = Instant::now();
         crate::http2::run(async {
             let stream = crate::http2::connect(&served, road).await;
@@ -265,11 +268,11 @@ fn d9_over_http2_too() {
 
 #[test]
 fn d9_a_reader_over_http2_that_is_slow_and_steady_is_waited_for() {
-    let served = served(PatienceOptions {
+    let served = served(TimeoutOptions {
         grace: SHORT,
         ..patient()
     });
-    for road in [Road::Http2, Road::Http2Tls] {
+    for road in [RequestPathway::Http2, RequestPathway::Http2Tls] {
         crate::http2::run(async {
             let stream = crate::http2::connect(&served, road).await;
             let (sender, connection) = h2::client::handshake(stream).await.unwrap();
@@ -297,19 +300,19 @@ fn d9_a_reader_over_http2_that_is_slow_and_steady_is_waited_for() {
 
 #[test]
 fn d9_a_limit_makes_no_idle_connection_immortal() {
-    let mut setup = Setup::accept(Accept::Single);
-    setup.server = ServerOptions {
-        patience: PatienceOptions {
+    let mut setup = ServerSetup::accept(AcceptStrategy::Single);
+    setup.server = FileServerOptions {
+        patience: TimeoutOptions {
             idle: SHORT,
             ..patient()
         },
         // Its head takes longer than it may be idle.
         rate: Some(8 << 10),
-        ..ServerOptions::default()
+        ..FileServerOptions::default()
     };
     let served = setup.start();
     served.file("f", "here");
-    let mut client = Client::plain(&served);
+    let mut client = TestClient::plain(&served);
     let padding = "x".repeat(12 << 10);
     assert_eq!(
         client.ask("GET", "/f", &[("x-padding", &padding)]).text(),

@@ -1,7 +1,7 @@
 //! Forms of the page, as browsers without a script and `curl -F` send them: each file whole or not there.
 
-use crate::client::{Answer, Client, Road, request};
-use crate::harness::{Served, eventually};
+use crate::client::{RequestPathway, TestClient, TestResponse, request};
+use crate::harness::{TestServer, eventually};
 
 /// A form of these files, with the boundary `zz`.
 fn form(files: &[(&str, &str)]) -> String {
@@ -13,8 +13,8 @@ fn form(files: &[(&str, &str)]) -> String {
     files.iter().map(part).collect::<String>() + "--zz--\r\n"
 }
 
-fn send(served: &Served, road: Road, path: &str, body: &str) -> Answer {
-    let mut client = Client::on(served, road);
+fn send(served: &TestServer, road: RequestPathway, path: &str, body: &str) -> TestResponse {
+    let mut client = TestClient::on(served, road);
     let kind = ("Content-Type", "multipart/form-data; boundary=zz");
     let length = body.len().to_string();
     client.send(request("POST", path, &[kind, ("Content-Length", &length)]));
@@ -24,9 +24,9 @@ fn send(served: &Served, road: Road, path: &str, body: &str) -> Answer {
 
 #[test]
 fn d3_a_file_ends_where_its_delimiter_does() {
-    let served = Served::start();
+    let served = TestServer::start();
     let head = "--zz\r\nContent-Disposition: form-data; name=\"f\"; filename=\"doc\"\r\n\r\n";
-    for road in Road::FIRST {
+    for road in RequestPathway::FIRST {
         for body in [
             "half\r\n--zzz half\r\n--zz--\r\n",
             "half\r\n--zz",
@@ -50,8 +50,8 @@ fn d3_a_file_ends_where_its_delimiter_does() {
 
 #[test]
 fn d5_a_form_replaces_what_is_there_if_that_is_asked_for() {
-    let served = Served::start();
-    for road in Road::FIRST {
+    let served = TestServer::start();
+    for road in RequestPathway::FIRST {
         served.file("a", "old");
         for name in ["b", "c"] {
             let _ = std::fs::remove_file(served.root().join(name));
@@ -74,7 +74,7 @@ fn d5_a_form_replaces_what_is_there_if_that_is_asked_for() {
 
 #[test]
 fn what_became_of_a_form_is_told() {
-    let served = Served::start();
+    let served = TestServer::start();
     for (files, status, said) in [
         (&[][..], 400, "no file was chosen"),
         (&[("", "")], 400, "no file was chosen"),
@@ -84,13 +84,18 @@ fn what_became_of_a_form_is_told() {
             "the file before it was stored",
         ),
     ] {
-        let answer = send(&served, Road::Plain, "/", &form(files));
+        let answer = send(&served, RequestPathway::Plain, "/", &form(files));
         assert_eq!(answer.status, status, "{files:?}");
         assert!(answer.text().contains(said), "{}", answer.text());
     }
     assert!(served.holds("one").is_some() && served.holds("three").is_none());
     served.file("folder/x", "");
-    let answer = send(&served, Road::Plain, "/", &form(&[("folder", "1")]));
+    let answer = send(
+        &served,
+        RequestPathway::Plain,
+        "/",
+        &form(&[("folder", "1")]),
+    );
     assert!(
         answer.status >= 400 && answer.text().starts_with("/folder: "),
         "{}",

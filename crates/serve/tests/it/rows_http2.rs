@@ -3,52 +3,54 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_plan::serving::PatienceOptions;
-use haul_serve::ServerOptions;
-use haul_serve::accept::Ending;
-use haul_serve::observe::Metrics;
+use haul_plan::serving::TimeoutOptions;
+use haul_serve::FileServerOptions;
+use haul_serve::accept::ShutdownOutcome;
+use haul_serve::observe::ServeMetrics;
 use tokio::time::Instant;
 
-use crate::client::{Client, Road, request};
-use crate::harness::{LIMIT, Served, Setup, eventually, sample};
-use crate::http2::frames::{BEGINNING, DATA, END_STREAM, Frame, GOAWAY, SETTINGS, WINDOW_UPDATE};
+use crate::client::{RequestPathway, TestClient, request};
+use crate::harness::{LIMIT, ServerSetup, TestServer, eventually, sample};
+use crate::http2::frames::{
+    BEGINNING, DATA, END_STREAM, GOAWAY, Http2Frame, SETTINGS, WINDOW_UPDATE,
+};
 
 /// What is given to what must end.
 const SHORT: Duration = Duration::from_millis(300);
 
 /// A server that is patient but for these, and what it counts.
-fn served(patience: PatienceOptions) -> (Served, Arc<Metrics>) {
-    let metrics = Arc::new(Metrics::new());
-    let setup = Setup {
-        server: ServerOptions {
+fn served(patience: TimeoutOptions) -> (TestServer, Arc<ServeMetrics>) {
+    let metrics = Arc::new(ServeMetrics::new());
+    let setup = ServerSetup {
+        server: FileServerOptions {
             patience,
             metrics: Arc::clone(&metrics),
-            ..ServerOptions::default()
+            ..FileServerOptions::default()
         },
-        ..Setup::default()
+        ..ServerSetup::default()
     };
     (setup.start(), metrics)
 }
 
-fn patient() -> PatienceOptions {
-    PatienceOptions {
+fn patient() -> TimeoutOptions {
+    TimeoutOptions {
         handshake: LIMIT,
         head: LIMIT,
         idle: LIMIT,
         grace: LIMIT,
-        ..PatienceOptions::default()
+        ..TimeoutOptions::default()
     }
 }
 
 /// Behind a request, whoever shares a connection with others could take it from them.
 #[test]
 fn d10_http2_begins_a_connection_or_does_not_begin() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.file("f", "here");
     let get = request("GET", "/f", &[]);
-    for road in Road::FIRST {
+    for road in RequestPathway::FIRST {
         for is_at_once in [true, false] {
-            let mut client = Client::on(&served, road);
+            let mut client = TestClient::on(&served, road);
             if is_at_once {
                 client.send([get.as_bytes(), BEGINNING].concat());
                 assert_eq!(client.answer().text(), "here");
@@ -63,10 +65,12 @@ fn d10_http2_begins_a_connection_or_does_not_begin() {
                 rest.escape_ascii()
             );
         }
-        if road != Road::Tls {
-            let mut client = Client::on(&served, road);
-            client.send(BEGINNING).send(Frame::get(1, "/f").bytes());
-            assert_eq!(Frame::next_of(&mut client, DATA).payload, b"here");
+        if road != RequestPathway::Tls {
+            let mut client = TestClient::on(&served, road);
+            client
+                .send(BEGINNING)
+                .send(Http2Frame::get(1, "/f").bytes());
+            assert_eq!(Http2Frame::next_of(&mut client, DATA).payload, b"here");
         }
     }
 }
@@ -74,19 +78,19 @@ fn d10_http2_begins_a_connection_or_does_not_begin() {
 /// However it is cut, of which hyper would take a part for a bad request.
 #[test]
 fn http2_may_begin_in_pieces() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.file("f", "here");
-    for road in [Road::Plain, Road::Unix] {
+    for road in [RequestPathway::Plain, RequestPathway::Unix] {
         for cut in [1, 3, 14, 16, 18, 23] {
-            let mut client = Client::on(&served, road);
+            let mut client = TestClient::on(&served, road);
             client.send(&BEGINNING[..cut]);
             assert!(client.has_nothing(), "{road:?} {cut}");
             client.send(&BEGINNING[cut..]);
-            client.send(Frame::get(1, "/f").bytes());
-            assert_eq!(Frame::next_of(&mut client, DATA).payload, b"here");
+            client.send(Http2Frame::get(1, "/f").bytes());
+            assert_eq!(Http2Frame::next_of(&mut client, DATA).payload, b"here");
         }
         // What only begins like it is a request like any other.
-        let mut client = Client::on(&served, road);
+        let mut client = TestClient::on(&served, road);
         client.send("P");
         assert!(client.has_nothing());
         client.send("UT /new HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx");
@@ -97,10 +101,10 @@ fn http2_may_begin_in_pieces() {
 /// An upload gets one window for each round trip.
 #[test]
 fn windows_are_wide_and_bounded() {
-    let served = Served::start();
-    let mut client = Client::plain(&served);
+    let served = TestServer::start();
+    let mut client = TestClient::plain(&served);
     client.send(BEGINNING);
-    let settings = Frame::next_of(&mut client, SETTINGS).payload;
+    let settings = Http2Frame::next_of(&mut client, SETTINGS).payload;
     let told = |name: u16| {
         let mut all = settings.chunks_exact(6);
         let found = all.find(|one| one[..2] == name.to_be_bytes());
@@ -110,7 +114,7 @@ fn windows_are_wide_and_bounded() {
     assert_eq!(told(4), Some(4 << 20), "a stream's window");
     assert_eq!(told(5).unwrap_or(16 << 10), 16 << 10, "a frame");
     assert_eq!(told(6), Some(64 << 10), "a head");
-    let more = Frame::next_of(&mut client, WINDOW_UPDATE);
+    let more = Http2Frame::next_of(&mut client, WINDOW_UPDATE);
     let more = (
         more.stream,
         u32::from_be_bytes(more.payload.try_into().unwrap()),
@@ -120,9 +124,9 @@ fn windows_are_wide_and_bounded() {
 
 #[test]
 fn a_head_may_be_as_long_on_every_road() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.file("f", "here");
-    for road in Road::ALL {
+    for road in RequestPathway::ALL {
         // Several fields, as each of them is bounded by a frame in some clients.
         let (name, value) = ("x-long", "y".repeat(8 << 10));
         let fields = |count| vec![(name, &*value); count];
@@ -140,36 +144,38 @@ fn a_head_may_be_as_long_on_every_road() {
 /// What is said last arrives, whatever its peer was about to say.
 #[test]
 fn who_sends_on_hears_why_the_connection_ends() {
-    let served = Served::start();
-    for road in [Road::Plain, Road::Unix] {
-        let mut client = Client::on(&served, road);
+    let served = TestServer::start();
+    for road in [RequestPathway::Plain, RequestPathway::Unix] {
+        let mut client = TestClient::on(&served, road);
         client.send(BEGINNING);
         // No stream has this number.
-        client.send(Frame::new(DATA, 0, 0, *b"x").bytes());
-        let said = Frame::next_of(&mut client, GOAWAY);
+        client.send(Http2Frame::new(DATA, 0, 0, *b"x").bytes());
+        let said = Http2Frame::next_of(&mut client, GOAWAY);
         assert_eq!(said.payload[4..8], [0, 0, 0, 1], "a protocol error");
         // More than any buffer between takes: somebody reads it.
         for _ in 0..256 {
             client.send(vec![0; 64 << 10]);
         }
         client.finish();
-        assert_eq!(Frame::next(&mut client), None, "{road:?}");
+        assert_eq!(Http2Frame::next(&mut client), None, "{road:?}");
     }
 }
 
 /// Whoever sends a request just then must learn that nobody has begun it.
 #[test]
 fn an_idle_connection_ends_in_good_order() {
-    let (served, metrics) = served(PatienceOptions {
+    let (served, metrics) = served(TimeoutOptions {
         idle: SHORT,
         ..patient()
     });
     served.file("f", "here");
-    let mut client = Client::plain(&served);
+    let mut client = TestClient::plain(&served);
     let began = Instant::now();
-    client.send(BEGINNING).send(Frame::get(1, "/f").bytes());
-    assert_eq!(Frame::next_of(&mut client, DATA).payload, b"here");
-    let said = Frame::next_of(&mut client, GOAWAY);
+    client
+        .send(BEGINNING)
+        .send(Http2Frame::get(1, "/f").bytes());
+    assert_eq!(Http2Frame::next_of(&mut client, DATA).payload, b"here");
+    let said = Http2Frame::next_of(&mut client, GOAWAY);
     assert_eq!(said.payload[4..8], [0; 4], "no error");
     assert!(began.elapsed() >= SHORT);
     eventually("it is counted", || {
@@ -180,41 +186,44 @@ fn an_idle_connection_ends_in_good_order() {
 /// One that is asleep does not say that it has heard.
 #[test]
 fn d14_a_silent_peer_keeps_no_server_from_ending() {
-    let mut served = Served::start();
+    let mut served = TestServer::start();
     served.file("f", "here");
-    let mut silent = [Road::Plain, Road::Unix].map(|road| Client::on(&served, road));
+    let mut silent =
+        [RequestPathway::Plain, RequestPathway::Unix].map(|road| TestClient::on(&served, road));
     for client in &mut silent {
-        client.send(BEGINNING).send(Frame::get(1, "/f").bytes());
-        assert_eq!(Frame::next_of(client, DATA).payload, b"here");
+        client
+            .send(BEGINNING)
+            .send(Http2Frame::get(1, "/f").bytes());
+        assert_eq!(Http2Frame::next_of(client, DATA).payload, b"here");
     }
     let began = Instant::now();
-    assert_eq!(served.end(LIMIT), Ending::Clean);
+    assert_eq!(served.end(LIMIT), ShutdownOutcome::Clean);
     assert!(began.elapsed() < LIMIT / 3, "{:?}", began.elapsed());
     for client in &mut silent {
-        assert_eq!(Frame::next_of(client, GOAWAY).payload[4..8], [0; 4]);
+        assert_eq!(Http2Frame::next_of(client, GOAWAY).payload[4..8], [0; 4]);
     }
 }
 
 /// A client that lets so much of each answer come.
-fn with_window(served: &Served, bytes: u32) -> Client {
-    let mut client = Client::plain(served);
+fn with_window(served: &TestServer, bytes: u32) -> TestClient {
+    let mut client = TestClient::plain(served);
     client
         .send(BEGINNING)
-        .send(Frame::setting(4, bytes).bytes());
+        .send(Http2Frame::setting(4, bytes).bytes());
     client
 }
 
 /// An answer that hyper has taken whole is not one that the peer has.
 #[test]
 fn d9_a_reader_of_little_that_never_reads_is_given_up() {
-    let (served, metrics) = served(PatienceOptions {
+    let (served, metrics) = served(TimeoutOptions {
         grace: SHORT,
         ..patient()
     });
     served.file("f", vec![b'x'; 20_000]);
     let mut client = with_window(&served, 10);
-    client.send(Frame::get(1, "/f").bytes());
-    assert_eq!(Frame::next_of(&mut client, DATA).payload, [b'x'; 10]);
+    client.send(Http2Frame::get(1, "/f").bytes());
+    assert_eq!(Http2Frame::next_of(&mut client, DATA).payload, [b'x'; 10]);
     eventually("it is given up", || {
         sample(&metrics, "haul_errors_total{kind=\"send_timeout\"}") == 1
     });
@@ -222,13 +231,13 @@ fn d9_a_reader_of_little_that_never_reads_is_given_up() {
 
 #[test]
 fn d9_a_reader_of_little_that_is_slow_is_not_idle() {
-    let (served, metrics) = served(PatienceOptions {
+    let (served, metrics) = served(TimeoutOptions {
         idle: SHORT,
         ..patient()
     });
     served.file("f", vec![b'x'; 20_000]);
     let mut client = with_window(&served, 1000);
-    client.send(Frame::get(1, "/f").bytes());
+    client.send(Http2Frame::get(1, "/f").bytes());
     let (began, mut came) = (Instant::now(), 0);
     let all = || {
         sample(
@@ -237,7 +246,7 @@ fn d9_a_reader_of_little_that_is_slow_is_not_idle() {
         )
     };
     loop {
-        let piece = Frame::next_of(&mut client, DATA);
+        let piece = Http2Frame::next_of(&mut client, DATA);
         came += piece.payload.len();
         if piece.flags & END_STREAM != 0 {
             break;
@@ -246,7 +255,7 @@ fn d9_a_reader_of_little_that_is_slow_is_not_idle() {
         // Twenty pieces take thrice the time.
         let due = began + SHORT * u32::try_from(came / 1000).unwrap() * 3 / 20;
         std::thread::park_timeout(due.saturating_duration_since(Instant::now()));
-        client.send(Frame::room(1, 1000).bytes());
+        client.send(Http2Frame::room(1, 1000).bytes());
     }
     assert_eq!(came, 20_000);
     assert!(began.elapsed() > SHORT * 2, "that was slow");

@@ -4,17 +4,17 @@
 
 use std::time::Duration;
 
-use haul_plan::serving::PatienceOptions;
-use haul_serve::ServerOptions;
-use haul_serve::accept::Accept;
+use haul_plan::serving::TimeoutOptions;
+use haul_serve::FileServerOptions;
+use haul_serve::accept::AcceptStrategy;
 
-use crate::client::{Client, Road, request};
-use crate::harness::{LIMIT, Served, Setup, eventually};
+use crate::client::{RequestPathway, TestClient, request};
+use crate::harness::{LIMIT, ServerSetup, TestServer, eventually};
 
 const SHORT: Duration = Duration::from_millis(500);
 
-fn served(options: ServerOptions) -> Served {
-    let mut setup = Setup::accept(Accept::Single);
+fn served(options: FileServerOptions) -> TestServer {
+    let mut setup = ServerSetup::accept(AcceptStrategy::Single);
     setup.server = options;
     let served = setup.start();
     served.file("f", "here");
@@ -23,9 +23,9 @@ fn served(options: ServerOptions) -> Served {
 
 /// Waits for the first rest and serves others for a while, in which nobody else rests.
 #[track_caller]
-fn rests_once(served: &Served, before: u64) {
+fn rests_once(served: &TestServer, before: u64) {
     eventually("it rests", || served.rests() > before);
-    let mut other = Client::plain(served);
+    let mut other = TestClient::plain(served);
     for _ in 0..100 {
         assert_eq!(other.ask("GET", "/f", &[]).text(), "here");
     }
@@ -35,17 +35,17 @@ fn rests_once(served: &Served, before: u64) {
 
 #[test]
 fn d9_a_part_of_the_next_head_is_waited_for_as_one() {
-    let served = served(ServerOptions {
-        patience: PatienceOptions {
+    let served = served(FileServerOptions {
+        patience: TimeoutOptions {
             head: SHORT,
             idle: LIMIT,
-            ..PatienceOptions::default()
+            ..TimeoutOptions::default()
         },
-        ..ServerOptions::default()
+        ..FileServerOptions::default()
     });
-    for road in Road::FIRST {
+    for road in RequestPathway::FIRST {
         let before = served.rests();
-        let mut client = Client::on(&served, road);
+        let mut client = TestClient::on(&served, road);
         client.send(request("GET", "/f", &[]) + "G");
         assert_eq!(client.answer().text(), "here");
         eventually("it is given up", || client.has_ended());
@@ -57,19 +57,19 @@ fn d9_a_part_of_the_next_head_is_waited_for_as_one() {
 /// Of clients that end a body with an empty line, which is nobody's (RFC 9112 2.2).
 #[test]
 fn d9_empty_lines_between_requests_are_nothing() {
-    let served = served(ServerOptions {
-        patience: PatienceOptions {
+    let served = served(FileServerOptions {
+        patience: TimeoutOptions {
             head: SHORT,
             idle: 2 * SHORT,
-            ..PatienceOptions::default()
+            ..TimeoutOptions::default()
         },
-        ..ServerOptions::default()
+        ..FileServerOptions::default()
     });
     let body = request("PUT", "/new", &[("Content-Length", "4")]) + "body";
-    for road in Road::FIRST {
+    for road in RequestPathway::FIRST {
         for (with, behind) in [("\r\n", ""), ("", "\r\n"), ("\r\n", "\r\n")] {
             let before = served.rests();
-            let mut client = Client::on(&served, road);
+            let mut client = TestClient::on(&served, road);
             client.send(body.clone() + with);
             assert!([201, 204].contains(&client.answer_to("PUT").status));
             client.send(behind);
@@ -88,13 +88,13 @@ fn d9_empty_lines_between_requests_are_nothing() {
 /// What it received at once is to be made up for by waiting, and not by looking again and again.
 #[test]
 fn d9_a_limit_of_rate_is_waited_out_at_rest() {
-    let served = served(ServerOptions {
+    let served = served(FileServerOptions {
         rate: Some(100_000),
-        ..ServerOptions::default()
+        ..FileServerOptions::default()
     });
-    for road in Road::FIRST {
+    for road in RequestPathway::FIRST {
         let before = served.rests();
-        let mut client = Client::on(&served, road);
+        let mut client = TestClient::on(&served, road);
         client.send(request("PUT", "/large", &[("Content-Length", "60000")]));
         client.send(vec![b'x'; 60_000]);
         assert!([201, 204].contains(&client.answer_to("PUT").status));

@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use haul_plan::serving::PatienceOptions;
-use haul_serve::accept::Accept;
+use haul_plan::serving::TimeoutOptions;
+use haul_serve::accept::AcceptStrategy;
 use tokio::time::Instant;
 
-use crate::client::{Client, Road, request};
-use crate::harness::{Setup, eventually, sample};
-use crate::http2::frames::{BEGINNING, Frame};
-use crate::slow_disk::{CONTENT, SlowDisk};
+use crate::client::{RequestPathway, TestClient, request};
+use crate::harness::{ServerSetup, eventually, sample};
+use crate::http2::frames::{BEGINNING, Http2Frame};
+use crate::slow_disk::{CONTENT, SlowFilesystem};
 
 #[test]
 fn disk_work_never_blocks_a_reactor() {
-    for accept in Accept::ALL {
-        let mut setup = Setup::accept(accept);
+    for accept in AcceptStrategy::ALL {
+        let mut setup = ServerSetup::accept(accept);
         // So that there is nobody else to do the work.
         setup.crew.threads = 1;
         let served = setup.start();
@@ -22,20 +22,20 @@ fn disk_work_never_blocks_a_reactor() {
         served.file("large", vec![b'x'; 300_000]);
         let folder = served.root().join("slow");
         std::fs::create_dir(&folder).unwrap();
-        let Some(disk) = SlowDisk::mount(&folder) else {
+        let Some(disk) = SlowFilesystem::mount(&folder) else {
             return skipped();
         };
         let mut waiting = Vec::new();
-        for road in Road::FIRST {
+        for road in RequestPathway::FIRST {
             for path in ["/slow/read", "/slow/found", "/slow/?format=json"] {
-                let mut client = Client::on(&served, road);
+                let mut client = TestClient::on(&served, road);
                 client.send(request("GET", path, &[]));
                 waiting.push((client, path));
             }
         }
         // A file's pages and a folder's names are waited for by one for all.
         eventually("they wait for the disk", || disk.waiting() >= 3);
-        for road in Road::ALL {
+        for road in RequestPathway::ALL {
             for _ in 0..20 {
                 assert_eq!(
                     served.ask(road, "GET", "/f", &[]).text(),
@@ -73,19 +73,21 @@ fn disk_work_never_blocks_a_reactor() {
 #[test]
 fn d9_what_the_disk_takes_is_not_the_peers_time() {
     const GRACE: Duration = Duration::from_millis(100);
-    let mut setup = Setup::accept(Accept::Single);
-    setup.server.patience = PatienceOptions {
+    let mut setup = ServerSetup::accept(AcceptStrategy::Single);
+    setup.server.patience = TimeoutOptions {
         grace: GRACE,
-        ..PatienceOptions::default()
+        ..TimeoutOptions::default()
     };
     let served = setup.start();
     served.file("f", "here");
     let folder = served.root().join("slow");
     std::fs::create_dir(&folder).unwrap();
-    let Some(disk) = SlowDisk::mount(&folder) else {
+    let Some(disk) = SlowFilesystem::mount(&folder) else {
         return skipped();
     };
-    let mut waiting: Vec<_> = Road::FIRST.map(|road| Client::on(&served, road)).into();
+    let mut waiting: Vec<_> = RequestPathway::FIRST
+        .map(|road| TestClient::on(&served, road))
+        .into();
     for client in &mut waiting {
         client.send(request("GET", "/slow/read", &[]));
     }
@@ -103,10 +105,10 @@ fn d9_what_the_disk_takes_is_not_the_peers_time() {
 /// Nobody is left to be answered, and still there was a request.
 #[test]
 fn who_leaves_while_the_disk_works_is_counted() {
-    let (served, metrics) = Setup::accept(Accept::Single).counted();
+    let (served, metrics) = ServerSetup::accept(AcceptStrategy::Single).counted();
     let folder = served.root().join("slow");
     std::fs::create_dir(&folder).unwrap();
-    let Some(disk) = SlowDisk::mount(&folder) else {
+    let Some(disk) = SlowFilesystem::mount(&folder) else {
         return skipped();
     };
     let gone = || {
@@ -115,12 +117,12 @@ fn who_leaves_while_the_disk_works_is_counted() {
             "haul_http_requests_total{method=\"GET\",code=\"4xx\"}",
         )
     };
-    let mut client = Client::plain(&served);
+    let mut client = TestClient::plain(&served);
     client
         .send(BEGINNING)
-        .send(Frame::get(1, "/slow/found").bytes());
+        .send(Http2Frame::get(1, "/slow/found").bytes());
     eventually("it waits for the disk", || disk.waiting() > 0);
-    client.send(Frame::reset(1).bytes());
+    client.send(Http2Frame::reset(1).bytes());
     eventually("it is counted", || gone() == 1);
     assert!(disk.waiting() > 0, "it was not answered");
 }

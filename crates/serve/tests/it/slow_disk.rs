@@ -54,18 +54,18 @@ const NO_CALL: i32 = -38;
 
 /// Where answers wait.
 #[derive(Default)]
-struct Gate {
-    state: Mutex<State>,
+struct ReadGate {
+    state: Mutex<SlowFilesystemState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct SlowFilesystemState {
     is_open: bool,
     waiting: usize,
 }
 
-impl Gate {
+impl ReadGate {
     fn pass(&self) {
         let mut state = self.state.lock().unwrap();
         state.waiting += 1;
@@ -77,12 +77,12 @@ impl Gate {
 }
 
 /// The file system, mounted.
-pub(crate) struct SlowDisk {
+pub(crate) struct SlowFilesystem {
     path: PathBuf,
-    gate: Arc<Gate>,
+    gate: Arc<ReadGate>,
 }
 
-impl SlowDisk {
+impl SlowFilesystem {
     /// Mounts it on a folder. `None` where the system does not let us.
     pub(crate) fn mount(path: &Path) -> Option<Self> {
         let device = File::options()
@@ -97,7 +97,7 @@ impl SlowDisk {
         let options = CString::new(options).unwrap();
         let flags = MountFlags::NOSUID | MountFlags::NODEV;
         mount("haul-test", path, "fuse", flags, Some(options.as_c_str())).ok()?;
-        let gate = Arc::new(Gate::default());
+        let gate = Arc::new(ReadGate::default());
         let inside = Arc::clone(&gate);
         std::thread::spawn(move || serve(&Arc::new(device), &inside));
         Some(Self {
@@ -118,7 +118,7 @@ impl SlowDisk {
     }
 }
 
-impl Drop for SlowDisk {
+impl Drop for SlowFilesystem {
     fn drop(&mut self) {
         self.open();
         let _ = unmount(&self.path, UnmountFlags::DETACH);
@@ -126,7 +126,7 @@ impl Drop for SlowDisk {
 }
 
 /// Answers until it is unmounted. What waits has a thread of its own.
-fn serve(device: &Arc<File>, gate: &Arc<Gate>) {
+fn serve(device: &Arc<File>, gate: &Arc<ReadGate>) {
     let mut buffer = vec![0; 1 << 20];
     while let Ok(len) = (&**device).read(&mut buffer) {
         let request = buffer[..len].to_vec();
@@ -156,7 +156,7 @@ fn serve(device: &Arc<File>, gate: &Arc<Gate>) {
 }
 
 /// The answer to a request; some want none.
-fn answer(request: &[u8], gate: &Gate) -> Option<Result<Vec<u8>, i32>> {
+fn answer(request: &[u8], gate: &ReadGate) -> Option<Result<Vec<u8>, i32>> {
     let number = |at: usize| u32::from_le_bytes(request[at..at + 4].try_into().unwrap());
     let node = u64::from_le_bytes(request[16..24].try_into().unwrap());
     let rest = &request[40..];
@@ -191,7 +191,7 @@ fn offset(rest: &[u8]) -> u64 {
     u64::from_le_bytes(rest[8..16].try_into().unwrap())
 }
 
-fn read(node: u64, at: u64, gate: &Gate) -> Result<Vec<u8>, i32> {
+fn read(node: u64, at: u64, gate: &ReadGate) -> Result<Vec<u8>, i32> {
     match node.checked_sub(WITHIN) {
         Some(TORN) if at < TEAR => Ok(vec![b'x'; 4096]),
         Some(TORN) => Err(FAILED),
@@ -204,7 +204,7 @@ fn read(node: u64, at: u64, gate: &Gate) -> Result<Vec<u8>, i32> {
     }
 }
 
-fn list(node: u64, at: u64, gate: &Gate) -> Result<Vec<u8>, i32> {
+fn list(node: u64, at: u64, gate: &ReadGate) -> Result<Vec<u8>, i32> {
     let Some((_, name, _)) = broken(node) else {
         // It is empty.
         gate.pass();
@@ -233,7 +233,7 @@ fn broken(node: u64) -> Option<&'static (&'static str, &'static str, i32)> {
     BROKEN.get(index)
 }
 
-fn lookup(above: u64, name: &[u8], gate: &Gate) -> Result<Vec<u8>, i32> {
+fn lookup(above: u64, name: &[u8], gate: &ReadGate) -> Result<Vec<u8>, i32> {
     let name = name.strip_suffix(b"\0").unwrap_or(name);
     let folder = BROKEN.iter().zip(FIRST..);
     let mut folder = folder.filter(|((folder, ..), _)| folder.as_bytes() == name);

@@ -11,8 +11,8 @@ mod chunks;
 mod framing;
 mod heads;
 
-use crate::client::{Client, Road};
-use crate::harness::Served;
+use crate::client::{RequestPathway, TestClient};
+use crate::harness::TestServer;
 
 /// What comes second, and must not be done.
 const SECOND: &str = "PUT /smuggled HTTP/1.1\r\nHost: store.test\r\nContent-Length: 1\r\n\r\nx";
@@ -22,7 +22,7 @@ const LAST: &str = "GET /last HTTP/1.1\r\nHost: store.test\r\nConnection: close\
 
 /// What must come of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Comes {
+enum ExpectedResponse {
     /// This answer, and the end.
     Refused(u16),
     /// One of these, and the end.
@@ -35,7 +35,7 @@ enum Comes {
     Either(u16),
 }
 
-use Comes::{Both, Either, Last, Refused, RefusedBy};
+use ExpectedResponse::{Both, Either, Last, Refused, RefusedBy};
 
 /// A PUT with these fields, as they are, and this body.
 fn put(fields: &str, body: &str) -> String {
@@ -54,19 +54,19 @@ fn get(fields: &str) -> String {
 
 /// Sends each of them and the second request after it, at once and byte by byte.
 #[track_caller]
-fn judge(cases: &[(&str, String, Comes)]) {
+fn judge(cases: &[(&str, String, ExpectedResponse)]) {
     let mut wrong = Vec::new();
     for (name, first, comes) in cases {
         for (road, step) in [
-            (Road::Plain, usize::MAX),
-            (Road::Plain, 1),
-            (Road::Tls, usize::MAX),
+            (RequestPathway::Plain, usize::MAX),
+            (RequestPathway::Plain, 1),
+            (RequestPathway::Tls, usize::MAX),
         ] {
             // Byte by byte is for what is short.
             if step == 1 && first.len() > 1000 {
                 continue;
             }
-            let served = Served::start();
+            let served = TestServer::start();
             served.file("there", "there");
             if let Err(what) = one(&served, road, first, step, *comes) {
                 wrong.push(format!("{name} ({road:?}, {step}): {what}"));
@@ -76,8 +76,14 @@ fn judge(cases: &[(&str, String, Comes)]) {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-fn one(served: &Served, road: Road, first: &str, step: usize, comes: Comes) -> Result<(), String> {
-    let mut client = Client::on(served, road);
+fn one(
+    served: &TestServer,
+    road: RequestPathway,
+    first: &str,
+    step: usize,
+    comes: ExpectedResponse,
+) -> Result<(), String> {
+    let mut client = TestClient::on(served, road);
     let all = format!("{first}{SECOND}{LAST}");
     for piece in all.as_bytes().chunks(step.min(all.len())) {
         // It may have refused already, and gone.

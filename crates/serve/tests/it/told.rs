@@ -13,7 +13,7 @@ static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
 /// Keeps what is told from here on.
 pub(crate) fn listen() {
     static LISTEN: Once = Once::new();
-    LISTEN.call_once(|| tracing::subscriber::set_global_default(Told).unwrap());
+    LISTEN.call_once(|| tracing::subscriber::set_global_default(EventRecorder).unwrap());
 }
 
 /// What was told with this in it.
@@ -24,15 +24,15 @@ pub(crate) fn of(part: &str) -> Vec<String> {
 }
 
 /// Keeps events, and knows nothing of spans.
-struct Told;
+struct EventRecorder;
 
-impl Subscriber for Told {
+impl Subscriber for EventRecorder {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         *metadata.level() <= Level::WARN
     }
 
     fn event(&self, event: &Event<'_>) {
-        let mut text = Text(event.metadata().level().to_string());
+        let mut text = EventText(event.metadata().level().to_string());
         event.record(&mut text);
         let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
         told.push(text.0);
@@ -52,9 +52,9 @@ impl Subscriber for Told {
 }
 
 /// An event's fields, errors with their causes.
-struct Text(String);
+struct EventText(String);
 
-impl Visit for Text {
+impl Visit for EventText {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         let _ = write!(self.0, " {field}={value:?}");
     }

@@ -22,11 +22,11 @@ const LONGEST_PATH: usize = 107;
 
 /// Where to listen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Address {
+pub enum ListenAddress {
     /// A port of a host.
     Tcp {
         /// Which addresses.
-        host: Host,
+        host: ListenHost,
         /// 0 is any free one.
         port: u16,
     },
@@ -46,7 +46,7 @@ pub enum Address {
 
 /// Which addresses of this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Host {
+pub enum ListenHost {
     /// All of them.
     Every,
     /// This one.
@@ -57,7 +57,7 @@ pub enum Host {
 
 /// Why a text is no address to listen on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum AddressError {
+pub enum ListenAddressError {
     /// Nothing at all.
     #[error("the address is empty: write 127.0.0.1:8080, :8080 for every interface, or unix:/path")]
     Empty,
@@ -96,15 +96,15 @@ pub enum AddressError {
     SystemdName,
 }
 
-impl FromStr for Address {
-    type Err = AddressError;
+impl FromStr for ListenAddress {
+    type Err = ListenAddressError;
 
-    fn from_str(text: &str) -> Result<Self, AddressError> {
+    fn from_str(text: &str) -> Result<Self, ListenAddressError> {
         if text.is_empty() {
-            return Err(AddressError::Empty);
+            return Err(ListenAddressError::Empty);
         }
         if text.contains("://") {
-            return Err(AddressError::Url(text.into()));
+            return Err(ListenAddressError::Url(text.into()));
         }
         if let Some(rest) = text.strip_prefix("unix:") {
             return unix(rest);
@@ -113,7 +113,7 @@ impl FromStr for Address {
             return Ok(Self::Systemd { name: None });
         }
         match text.strip_prefix("systemd:") {
-            Some("") => Err(AddressError::SystemdName),
+            Some("") => Err(ListenAddressError::SystemdName),
             Some(name) => Ok(Self::Systemd {
                 name: Some(name.into()),
             }),
@@ -122,33 +122,33 @@ impl FromStr for Address {
     }
 }
 
-fn unix(rest: &str) -> Result<Address, AddressError> {
+fn unix(rest: &str) -> Result<ListenAddress, ListenAddressError> {
     let (path, option) = match rest.split_once('?') {
         None => (rest, None),
         Some((path, option)) => (path, Some(option)),
     };
     if path.starts_with('@') {
-        return Err(AddressError::Abstract(path.into()));
+        return Err(ListenAddressError::Abstract(path.into()));
     }
     if path.is_empty() || path.len() > LONGEST_PATH || path.contains('\0') {
-        return Err(AddressError::Path);
+        return Err(ListenAddressError::Path);
     }
     let mode = match option {
         None => None,
         Some(option) => {
-            let unknown = || AddressError::Option(option.into());
+            let unknown = || ListenAddressError::Option(option.into());
             Some(mode(option.strip_prefix("mode=").ok_or_else(unknown)?)?)
         }
     };
-    Ok(Address::Unix {
+    Ok(ListenAddress::Unix {
         path: path.into(),
         mode,
     })
 }
 
 /// `660` and `0660`. Nothing above the nine bits: a socket is not set-user-id.
-fn mode(digits: &str) -> Result<u32, AddressError> {
-    let wrong = || AddressError::Mode(digits.into());
+fn mode(digits: &str) -> Result<u32, ListenAddressError> {
+    let wrong = || ListenAddressError::Mode(digits.into());
     if digits.len() < 3 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(wrong());
     }
@@ -156,61 +156,61 @@ fn mode(digits: &str) -> Result<u32, AddressError> {
     (mode <= 0o777).then_some(mode).ok_or_else(wrong)
 }
 
-fn tcp(text: &str) -> Result<Address, AddressError> {
+fn tcp(text: &str) -> Result<ListenAddress, ListenAddressError> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
-        let host = Host::Ip(Ipv4Addr::LOCALHOST.into());
+        let host = ListenHost::Ip(Ipv4Addr::LOCALHOST.into());
         let port = port(text)?;
-        return Ok(Address::Tcp { host, port });
+        return Ok(ListenAddress::Tcp { host, port });
     }
     if let Some(rest) = text.strip_prefix('[') {
         let (inner, after) = rest
             .split_once(']')
-            .ok_or_else(|| AddressError::Ipv6(rest.into()))?;
+            .ok_or_else(|| ListenAddressError::Ipv6(rest.into()))?;
         let host = ipv6(inner)?;
         let digits = after
             .strip_prefix(':')
-            .ok_or_else(|| AddressError::NoPort(text.into()))?;
+            .ok_or_else(|| ListenAddressError::NoPort(text.into()))?;
         let port = port(digits)?;
-        return Ok(Address::Tcp { host, port });
+        return Ok(ListenAddress::Tcp { host, port });
     }
     let (host, digits) = text
         .rsplit_once(':')
-        .ok_or_else(|| AddressError::NoPort(text.into()))?;
+        .ok_or_else(|| ListenAddressError::NoPort(text.into()))?;
     if host.contains(':') {
-        return Err(AddressError::Brackets(text.into()));
+        return Err(ListenAddressError::Brackets(text.into()));
     }
     let host = match host {
-        "" | "*" => Host::Every,
+        "" | "*" => ListenHost::Every,
         host => match host.parse::<Ipv4Addr>() {
-            Ok(ip) => Host::Ip(ip.into()),
+            Ok(ip) => ListenHost::Ip(ip.into()),
             Err(_) => name(host)?,
         },
     };
     let port = port(digits)?;
-    Ok(Address::Tcp { host, port })
+    Ok(ListenAddress::Tcp { host, port })
 }
 
 /// With a zone (`fe80::1%eth0`) it is for the resolver to say which interface that is.
-fn ipv6(text: &str) -> Result<Host, AddressError> {
-    let wrong = || AddressError::Ipv6(text.into());
+fn ipv6(text: &str) -> Result<ListenHost, ListenAddressError> {
+    let wrong = || ListenAddressError::Ipv6(text.into());
     let (ip, zone) = match text.split_once('%') {
         None => (text, None),
         Some((ip, zone)) => (ip, Some(zone)),
     };
     let ip: Ipv6Addr = ip.parse().map_err(|_| wrong())?;
     match zone {
-        None => Ok(Host::Ip(ip.into())),
-        Some(zone) if is_word(zone) => Ok(Host::Name(text.into())),
+        None => Ok(ListenHost::Ip(ip.into())),
+        Some(zone) if is_word(zone) => Ok(ListenHost::Name(text.into())),
         Some(_) => Err(wrong()),
     }
 }
 
 /// A name has a letter: what has none was meant as an address (`127.0.0.256`), and a resolver might make some other one of it.
-fn name(host: &str) -> Result<Host, AddressError> {
+fn name(host: &str) -> Result<ListenHost, ListenAddressError> {
     if is_word(host) && host.bytes().any(|byte| byte.is_ascii_alphabetic()) {
-        Ok(Host::Name(host.into()))
+        Ok(ListenHost::Name(host.into()))
     } else {
-        Err(AddressError::Name(host.into()))
+        Err(ListenAddressError::Name(host.into()))
     }
 }
 
@@ -219,8 +219,8 @@ fn is_word(text: &str) -> bool {
     !text.is_empty() && text.len() <= 253 && text.bytes().all(plain)
 }
 
-fn port(digits: &str) -> Result<u16, AddressError> {
-    let wrong = || AddressError::Port(digits.into());
+fn port(digits: &str) -> Result<u16, ListenAddressError> {
+    let wrong = || ListenAddressError::Port(digits.into());
     // `parse` would take a plus sign.
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(wrong());
@@ -228,15 +228,15 @@ fn port(digits: &str) -> Result<u16, AddressError> {
     digits.parse().map_err(|_| wrong())
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp { host, port } => match host {
-                Host::Every => write!(f, ":{port}"),
-                Host::Ip(IpAddr::V4(ip)) => write!(f, "{ip}:{port}"),
-                Host::Ip(IpAddr::V6(ip)) => write!(f, "[{ip}]:{port}"),
-                Host::Name(name) if name.contains(':') => write!(f, "[{name}]:{port}"),
-                Host::Name(name) => write!(f, "{name}:{port}"),
+                ListenHost::Every => write!(f, ":{port}"),
+                ListenHost::Ip(IpAddr::V4(ip)) => write!(f, "{ip}:{port}"),
+                ListenHost::Ip(IpAddr::V6(ip)) => write!(f, "[{ip}]:{port}"),
+                ListenHost::Name(name) if name.contains(':') => write!(f, "[{name}]:{port}"),
+                ListenHost::Name(name) => write!(f, "{name}:{port}"),
             },
             Self::Unix { path, mode } => {
                 write!(f, "unix:{}", path.display())?;
@@ -254,30 +254,30 @@ mod tests {
 
     use super::*;
 
-    fn parsed(text: &str) -> Result<Address, AddressError> {
+    fn parsed(text: &str) -> Result<ListenAddress, ListenAddressError> {
         text.parse()
     }
 
-    fn ip(ip: &str, port: u16) -> Address {
-        let host = Host::Ip(ip.parse().unwrap());
-        Address::Tcp { host, port }
+    fn ip(ip: &str, port: u16) -> ListenAddress {
+        let host = ListenHost::Ip(ip.parse().unwrap());
+        ListenAddress::Tcp { host, port }
     }
 
     #[test]
     fn every_form_is_understood() {
-        let every = |port| Address::Tcp {
-            host: Host::Every,
+        let every = |port| ListenAddress::Tcp {
+            host: ListenHost::Every,
             port,
         };
-        let named = |name: &str, port| Address::Tcp {
-            host: Host::Name(name.into()),
+        let named = |name: &str, port| ListenAddress::Tcp {
+            host: ListenHost::Name(name.into()),
             port,
         };
-        let unix = |path: &str, mode| Address::Unix {
+        let unix = |path: &str, mode| ListenAddress::Unix {
             path: path.into(),
             mode,
         };
-        let systemd = |name: Option<&str>| Address::Systemd {
+        let systemd = |name: Option<&str>| ListenAddress::Systemd {
             name: name.map(Into::into),
         };
         for (text, address) in [
@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn every_mistake_is_told_from_the_others() {
-        use AddressError as E;
+        use ListenAddressError as E;
         let zone = "fe80::1%a b";
         for (text, error) in [
             ("", E::Empty),
@@ -365,7 +365,7 @@ mod tests {
         #[test]
         fn addresses_with_ports_are_read_back(ip: IpAddr, port: u16) {
             let shown = std::net::SocketAddr::new(ip, port).to_string();
-            let address = Address::Tcp { host: Host::Ip(ip), port };
+            let address = ListenAddress::Tcp { host: ListenHost::Ip(ip), port };
             prop_assert_eq!(address.to_string(), shown.clone());
             prop_assert_eq!(parsed(&shown), Ok(address));
         }

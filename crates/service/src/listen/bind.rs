@@ -1,6 +1,6 @@
 //! From an address to sockets that listen.
 //!
-//! One address may become several [`Bound`]s: a name has as many addresses as it has, and a service manager may hand over more
+//! One address may become several [`BoundListener`]s: a name has as many addresses as it has, and a service manager may hand over more
 //! than one socket. Each of them has as many [`Listener`]s as were asked for, so that every reactor can have one of its own.
 
 use std::fmt;
@@ -11,9 +11,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 
-use super::address::Address;
+use super::address::ListenAddress;
 use super::error::ListenError;
-use super::systemd::Handed;
+use super::systemd::InheritedSockets;
 use super::unix::SocketFile;
 use super::{tcp, unix};
 
@@ -73,12 +73,12 @@ impl Listener {
     ///
     /// # Errors
     /// When the system does not say.
-    pub fn local(&self) -> io::Result<Local> {
+    pub fn local(&self) -> io::Result<BoundAddress> {
         match self {
-            Self::Tcp(listener) => Ok(Local::Tcp(listener.local_addr()?)),
+            Self::Tcp(listener) => Ok(BoundAddress::Tcp(listener.local_addr()?)),
             Self::Unix(listener) => {
                 let address = listener.local_addr()?;
-                Ok(Local::Unix(address.as_pathname().map(Into::into)))
+                Ok(BoundAddress::Unix(address.as_pathname().map(Into::into)))
             }
         }
     }
@@ -94,14 +94,14 @@ impl Listener {
 
 /// Where a socket came to listen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Local {
+pub enum BoundAddress {
     /// With the port that was found, when any was asked for.
     Tcp(SocketAddr),
     /// The socket's file; none for an abstract one that was handed over.
     Unix(Option<PathBuf>),
 }
 
-impl fmt::Display for Local {
+impl fmt::Display for BoundAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(address) => address.fmt(f),
@@ -113,16 +113,16 @@ impl fmt::Display for Local {
 
 /// One address that is listened on.
 #[derive(Debug)]
-pub struct Bound {
+pub struct BoundListener {
     /// As many as were asked for, all of the same address.
     pub listeners: Vec<Listener>,
     /// Where that is.
-    pub local: Local,
+    pub local: BoundAddress,
     /// The file of a unix socket that we have made. It goes when this is dropped: keep it until nothing is accepted any more.
     pub file: Option<SocketFile>,
 }
 
-impl Bound {
+impl BoundListener {
     /// One socket, and duplicates of it up to the number asked for.
     pub(super) fn duplicates(
         first: Listener,
@@ -148,26 +148,26 @@ impl Bound {
 /// # Errors
 /// See [`ListenError`], whose [`hint`](ListenError::hint) says what to do.
 pub fn bind(
-    address: &Address,
+    address: &ListenAddress,
     options: &BindOptions,
-    handed: &mut Handed,
-) -> Result<Vec<Bound>, ListenError> {
+    handed: &mut InheritedSockets,
+) -> Result<Vec<BoundListener>, ListenError> {
     match address {
-        Address::Tcp { host, port } => tcp::bind(address, host, *port, options),
-        Address::Unix { path, mode } => {
+        ListenAddress::Tcp { host, port } => tcp::bind(address, host, *port, options),
+        ListenAddress::Unix { path, mode } => {
             let failed = |source| ListenError::Io {
                 address: address.clone(),
                 source,
             };
             let (listener, file) = unix::bind(path, *mode, options).map_err(|e| match e {
-                unix::Failed::Io(source) => failed(source),
-                unix::Failed::Running => ListenError::Running { path: path.clone() },
-                unix::Failed::Foreign => ListenError::Foreign { path: path.clone() },
+                unix::UnixBindError::Io(source) => failed(source),
+                unix::UnixBindError::Running => ListenError::Running { path: path.clone() },
+                unix::UnixBindError::Foreign => ListenError::Foreign { path: path.clone() },
             })?;
-            let bound = Bound::duplicates(listener, Some(file), options).map_err(failed)?;
+            let bound = BoundListener::duplicates(listener, Some(file), options).map_err(failed)?;
             Ok(vec![bound])
         }
-        Address::Systemd { name } => {
+        ListenAddress::Systemd { name } => {
             let found = handed.pick(name.as_deref());
             if found.is_empty() {
                 return Err(ListenError::NotHanded {
@@ -177,7 +177,7 @@ pub fn bind(
             }
             let bound = found
                 .into_iter()
-                .map(|listener| Bound::duplicates(listener, None, options));
+                .map(|listener| BoundListener::duplicates(listener, None, options));
             bound
                 .collect::<io::Result<_>>()
                 .map_err(|source| ListenError::Io {

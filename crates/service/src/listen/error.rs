@@ -3,8 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::address::{Address, Host};
-use super::systemd::HandedError;
+use super::address::{ListenAddress, ListenHost};
+use super::systemd::InheritedSocketsError;
 
 /// Why an address cannot be listened on.
 #[derive(Debug, thiserror::Error)]
@@ -13,25 +13,25 @@ pub enum ListenError {
     #[error("{address} is taken by another server")]
     Taken {
         /// As it was asked for.
-        address: Address,
+        address: ListenAddress,
     },
     /// A port below 1024, which is not for everyone.
     #[error("no permission to listen on {address}")]
     Privileged {
         /// As it was asked for.
-        address: Address,
+        address: ListenAddress,
     },
     /// None of this machine's interfaces has that address.
     #[error("{address} is no address of this machine")]
     NotHere {
         /// As it was asked for.
-        address: Address,
+        address: ListenAddress,
     },
     /// The name of the host has no address.
     #[error("the name in {address} has no address")]
     Unresolved {
         /// As it was asked for.
-        address: Address,
+        address: ListenAddress,
         /// What the resolver said, if it said anything.
         source: Option<io::Error>,
     },
@@ -51,18 +51,18 @@ pub enum ListenError {
     #[error("{address}: no such socket was handed over")]
     NotHanded {
         /// As it was asked for.
-        address: Address,
+        address: ListenAddress,
         /// The names of those that were, and that nobody has taken.
         others: Vec<String>,
     },
     /// What was handed over cannot be used.
     #[error(transparent)]
-    Handed(#[from] HandedError),
+    Handed(#[from] InheritedSocketsError),
     /// Everything else that the system may say.
     #[error("cannot listen on {address}")]
     Io {
         /// As it was asked for.
-        address: Address,
+        address: ListenAddress,
         /// What the system said.
         source: io::Error,
     },
@@ -98,8 +98,8 @@ impl ListenError {
     }
 
     /// What the system said of a TCP address.
-    pub(super) fn tcp(address: &Address, source: io::Error) -> Self {
-        let privileged = matches!(address, Address::Tcp { port: 1..1024, .. });
+    pub(super) fn tcp(address: &ListenAddress, source: io::Error) -> Self {
+        let privileged = matches!(address, ListenAddress::Tcp { port: 1..1024, .. });
         let address = address.clone();
         match source.kind() {
             io::ErrorKind::AddrInUse => Self::Taken { address },
@@ -118,9 +118,9 @@ pub(super) fn is_not_here(error: &io::Error) -> bool {
     )
 }
 
-fn taken(address: &Address) -> String {
+fn taken(address: &ListenAddress) -> String {
     let mut text = String::from("stop it or take another port, 0 for any free one");
-    if let Address::Tcp { host, port } = address {
+    if let ListenAddress::Tcp { host, port } = address {
         text = format!("{text}; `ss -ltnp sport = :{port}` shows who it is");
         if is_every(host) {
             text.push_str("; every interface includes IPv4, so that 0.0.0.0 beside it is too much");
@@ -129,19 +129,19 @@ fn taken(address: &Address) -> String {
     text
 }
 
-fn is_every(host: &Host) -> bool {
+fn is_every(host: &ListenHost) -> bool {
     match host {
-        Host::Every => true,
-        Host::Ip(ip) => ip.is_ipv6() && ip.is_unspecified(),
-        Host::Name(_) => false,
+        ListenHost::Every => true,
+        ListenHost::Ip(ip) => ip.is_ipv6() && ip.is_unspecified(),
+        ListenHost::Name(_) => false,
     }
 }
 
-fn io_hint(address: &Address, source: &io::Error) -> Option<String> {
+fn io_hint(address: &ListenAddress, source: &io::Error) -> Option<String> {
     if source.raw_os_error() == Some(libc::EMFILE) {
         return Some("ulimit -n N allows more open files, --threads N needs fewer".into());
     }
-    let Address::Unix { path, .. } = address else {
+    let ListenAddress::Unix { path, .. } = address else {
         return None;
     };
     let folder = path

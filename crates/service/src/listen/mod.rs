@@ -1,7 +1,7 @@
 //! Where connections come from.
 //!
-//! An [`Address`] is what a user writes; [`bind()`] makes it into sockets of the standard library that listen and do not block,
-//! ready for a reactor. Sockets that were opened before us (systemd) come from [`Handed`]. [`Notify`] tells the service manager how
+//! An [`ListenAddress`] is what a user writes; [`bind()`] makes it into sockets of the standard library that listen and do not block,
+//! ready for a reactor. Sockets that were opened before us (systemd) come from [`InheritedSockets`]. [`ServiceManagerNotifier`] tells the service manager how
 //! we are.
 //!
 //! Nothing here accepts. Whoever does so makes a tokio listener of a [`Listener`] on the runtime that is to own it:
@@ -30,9 +30,9 @@ mod systemd;
 mod tcp;
 mod unix;
 
-pub use address::{Address, AddressError, Host};
-pub use bind::{BindOptions, Bound, Listener, Local, bind};
+pub use address::{ListenAddress, ListenAddressError, ListenHost};
+pub use bind::{BindOptions, BoundAddress, BoundListener, Listener, bind};
 pub use error::ListenError;
-pub use notify::Notify;
-pub use systemd::{Handed, HandedError};
+pub use notify::ServiceManagerNotifier;
+pub use systemd::{InheritedSockets, InheritedSocketsError};
 pub use unix::SocketFile;

@@ -16,12 +16,12 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Tells the service manager how we are.
 #[derive(Debug, Default)]
-pub struct Notify {
+pub struct ServiceManagerNotifier {
     /// Connected to the manager; none when nobody wants to know.
     socket: Option<UnixDatagram>,
 }
 
-impl Notify {
+impl ServiceManagerNotifier {
     /// Tells nobody.
     #[must_use]
     pub const fn nobody() -> Self {
@@ -122,7 +122,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("notify");
         let manager = UnixDatagram::bind(&path).unwrap();
-        let notify = Notify::to(Some(path.as_os_str())).unwrap();
+        let notify = ServiceManagerNotifier::to(Some(path.as_os_str())).unwrap();
         notify.ready().unwrap();
         assert_eq!(heard(&manager), "READY=1");
         notify.status("3 connections\nREADY=0").unwrap();
@@ -147,7 +147,7 @@ mod tests {
         let name = format!("haul-notify-{}", std::process::id());
         let address = SocketAddr::from_abstract_name(&name).unwrap();
         let manager = UnixDatagram::bind_addr(&address).unwrap();
-        let notify = Notify::to(Some(OsStr::new(&format!("@{name}")))).unwrap();
+        let notify = ServiceManagerNotifier::to(Some(OsStr::new(&format!("@{name}")))).unwrap();
         notify.ready().unwrap();
         assert_eq!(heard(&manager), "READY=1");
     }
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn nobody_need_be_there() {
         for place in [None, Some(OsStr::new(""))] {
-            Notify::to(place).unwrap().ready().unwrap();
+            ServiceManagerNotifier::to(place).unwrap().ready().unwrap();
         }
     }
 
@@ -163,8 +163,8 @@ mod tests {
     fn a_manager_that_is_not_there_is_told_at_once() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("notify");
-        assert!(Notify::to(Some(path.as_os_str())).is_err());
-        let error = Notify::to(Some(OsStr::new("vsock:2:1"))).unwrap_err();
+        assert!(ServiceManagerNotifier::to(Some(path.as_os_str())).is_err());
+        let error = ServiceManagerNotifier::to(Some(OsStr::new("vsock:2:1"))).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::Unsupported);
     }
 }

@@ -7,7 +7,7 @@
 use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::systemd::{HandedError, promised};
+use super::systemd::{InheritedSocketsError, promised};
 
 /// The number of the first of them (`SD_LISTEN_FDS_START`).
 const FIRST: RawFd = 3;
@@ -21,22 +21,22 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 ///
 /// # Errors
 /// When the environment does not make sense, a descriptor is not open, or they were taken before.
-pub(super) fn take() -> Result<Vec<(String, OwnedFd)>, HandedError> {
+pub(super) fn take() -> Result<Vec<(String, OwnedFd)>, InheritedSocketsError> {
     let variable = |name: &str| std::env::var_os(name);
     let Some(names) = promised(variable, std::process::id())? else {
         return Ok(Vec::new());
     };
     if TAKEN.swap(true, Ordering::AcqRel) {
-        return Err(HandedError::Again);
+        return Err(InheritedSocketsError::Again);
     }
     for (number, name) in (FIRST..).zip(&names) {
         // SAFETY: this call takes any number; of one that is no open descriptor it says that, and does nothing.
         if unsafe { libc::fcntl(number, libc::F_GETFD) } == -1 {
-            return Err(HandedError::NotOpen { number });
+            return Err(InheritedSocketsError::NotOpen { number });
         }
         // A promise that was not kept: what has the number is of our own making by now, and must not be owned twice.
         if !is_listening(number) {
-            return Err(HandedError::NotListening { name: name.clone() });
+            return Err(InheritedSocketsError::NotListening { name: name.clone() });
         }
     }
     let own = |(number, name)| {

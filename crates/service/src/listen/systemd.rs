@@ -20,13 +20,13 @@ const NAMELESS: &str = "unknown";
 
 /// The sockets that were handed over and that nobody has taken yet. Those that are left are closed when this is dropped.
 #[derive(Debug)]
-pub struct Handed {
+pub struct InheritedSockets {
     sockets: Vec<(String, Listener)>,
 }
 
 /// Why what was handed over cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum HandedError {
+pub enum InheritedSocketsError {
     /// A variable of the environment is not what it should be.
     #[error("the environment has {variable}={value:?}, which is not what a service manager sets")]
     Environment {
@@ -62,7 +62,7 @@ pub enum HandedError {
     },
 }
 
-impl Handed {
+impl InheritedSockets {
     /// Nothing was handed over, or nobody is to look.
     #[must_use]
     pub const fn none() -> Self {
@@ -74,8 +74,8 @@ impl Handed {
     /// Takes what was handed over to this process, if anything was. To be called once, by the program and not by a library.
     ///
     /// # Errors
-    /// See [`HandedError`].
-    pub fn take() -> Result<Self, HandedError> {
+    /// See [`InheritedSocketsError`].
+    pub fn take() -> Result<Self, InheritedSocketsError> {
         let mut sockets = Vec::new();
         for (name, descriptor) in sys::take()? {
             let listener = listener(&name, descriptor)?;
@@ -102,8 +102,8 @@ impl Handed {
 pub(super) fn promised(
     variable: impl Fn(&str) -> Option<OsString>,
     own_pid: u32,
-) -> Result<Option<Vec<String>>, HandedError> {
-    let number = |name: &'static str| -> Result<Option<u32>, HandedError> {
+) -> Result<Option<Vec<String>>, InheritedSocketsError> {
+    let number = |name: &'static str| -> Result<Option<u32>, InheritedSocketsError> {
         let Some(value) = variable(name) else {
             return Ok(None);
         };
@@ -133,16 +133,16 @@ pub(super) fn promised(
     Ok(Some(names))
 }
 
-fn wrong(variable: &'static str, value: OsString) -> HandedError {
-    HandedError::Environment {
+fn wrong(variable: &'static str, value: OsString) -> InheritedSocketsError {
+    InheritedSocketsError::Environment {
         variable,
         value: value.to_string_lossy().into_owned(),
     }
 }
 
 /// A listener of what was handed over, set up as our own are.
-fn listener(name: &str, descriptor: OwnedFd) -> Result<Listener, HandedError> {
-    let failed = |source| HandedError::Io {
+fn listener(name: &str, descriptor: OwnedFd) -> Result<Listener, InheritedSocketsError> {
+    let failed = |source| InheritedSocketsError::Io {
         name: name.to_owned(),
         source,
     };
@@ -151,7 +151,7 @@ fn listener(name: &str, descriptor: OwnedFd) -> Result<Listener, HandedError> {
     let listens = socket.r#type().is_ok_and(|kind| kind == Type::STREAM)
         && socket.is_listener().is_ok_and(|listens| listens);
     if !listens {
-        return Err(HandedError::NotListening {
+        return Err(InheritedSocketsError::NotListening {
             name: name.to_owned(),
         });
     }
@@ -176,14 +176,14 @@ mod tests {
     use super::super::{BindOptions, ListenError, bind};
     use super::*;
 
-    fn said(variables: &[(&str, &str)]) -> Result<Option<Vec<String>>, HandedError> {
+    fn said(variables: &[(&str, &str)]) -> Result<Option<Vec<String>>, InheritedSocketsError> {
         let variables: HashMap<_, _> = variables.iter().copied().collect();
         promised(|name| variables.get(name).map(Into::into), 42)
     }
 
-    fn handed(name: &str, descriptor: impl Into<OwnedFd>) -> Handed {
+    fn handed(name: &str, descriptor: impl Into<OwnedFd>) -> InheritedSockets {
         let listener = listener(name, descriptor.into()).unwrap();
-        Handed {
+        InheritedSockets {
             sockets: vec![(name.into(), listener)],
         }
     }
@@ -219,7 +219,7 @@ mod tests {
             ),
         ] {
             let error = said(&variables).unwrap_err();
-            let HandedError::Environment { variable, .. } = error else {
+            let InheritedSocketsError::Environment { variable, .. } = error else {
                 panic!("{error:?}");
             };
             assert_eq!(variable, wrong, "{variables:?}");
@@ -235,7 +235,7 @@ mod tests {
         for descriptor in [OwnedFd::from(udp), connected.into(), file.into()] {
             let error = listener("web", descriptor).unwrap_err();
             assert!(
-                matches!(error, HandedError::NotListening { .. }),
+                matches!(error, InheritedSocketsError::NotListening { .. }),
                 "{error:?}"
             );
         }
@@ -274,9 +274,12 @@ mod tests {
         if std::env::var_os("LISTEN_FDS").is_none() {
             return;
         }
-        let mut handed = Handed::take().unwrap();
+        let mut handed = InheritedSockets::take().unwrap();
         assert_eq!(handed.names(), ["web", "admin"]);
-        assert!(matches!(Handed::take(), Err(HandedError::Again)));
+        assert!(matches!(
+            InheritedSockets::take(),
+            Err(InheritedSocketsError::Again)
+        ));
         for (name, listener) in handed.sockets.drain(..) {
             match listener {
                 Listener::Tcp(listener) => {

@@ -9,8 +9,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::address::{Address, Host};
-use super::bind::{BindOptions, Bound, Listener, Local};
+use super::address::{ListenAddress, ListenHost};
+use super::bind::{BindOptions, BoundAddress, BoundListener, Listener};
 use super::error::{ListenError, is_not_here};
 
 /// How often a port that was free on one address and taken on the next is given up for another.
@@ -18,15 +18,15 @@ const TRIES: usize = 8;
 
 /// Listens on all that a host means.
 pub(super) fn bind(
-    address: &Address,
-    host: &Host,
+    address: &ListenAddress,
+    host: &ListenHost,
     port: u16,
     options: &BindOptions,
-) -> Result<Vec<Bound>, ListenError> {
+) -> Result<Vec<BoundListener>, ListenError> {
     let candidates = match host {
-        Host::Ip(ip) => vec![SocketAddr::new(*ip, port)],
-        Host::Every => return every(port, options).map_err(|e| ListenError::tcp(address, e)),
-        Host::Name(name) => resolve(address, name, port)?,
+        ListenHost::Ip(ip) => vec![SocketAddr::new(*ip, port)],
+        ListenHost::Every => return every(port, options).map_err(|e| ListenError::tcp(address, e)),
+        ListenHost::Name(name) => resolve(address, name, port)?,
     };
     let mut left = TRIES;
     loop {
@@ -38,7 +38,7 @@ pub(super) fn bind(
     }
 }
 
-fn resolve(address: &Address, name: &str, port: u16) -> Result<Vec<SocketAddr>, ListenError> {
+fn resolve(address: &ListenAddress, name: &str, port: u16) -> Result<Vec<SocketAddr>, ListenError> {
     let unresolved = |source| ListenError::Unresolved {
         address: address.clone(),
         source,
@@ -59,7 +59,7 @@ fn resolve(address: &Address, name: &str, port: u16) -> Result<Vec<SocketAddr>, 
 }
 
 /// IPv6 takes IPv4 too; where there is no IPv6, IPv4 is all there is.
-fn every(port: u16, options: &BindOptions) -> io::Result<Vec<Bound>> {
+fn every(port: u16, options: &BindOptions) -> io::Result<Vec<BoundListener>> {
     let v6 = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port);
     let v4 = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port);
     let bound = match group(v6, options) {
@@ -71,12 +71,12 @@ fn every(port: u16, options: &BindOptions) -> io::Result<Vec<Bound>> {
 
 /// All addresses of a name, on one port. One that this machine lacks is left out if it has another: `localhost` is `::1` also
 /// where IPv6 is switched off.
-fn all(candidates: &[SocketAddr], options: &BindOptions) -> io::Result<Vec<Bound>> {
-    let mut found: Vec<Bound> = Vec::new();
+fn all(candidates: &[SocketAddr], options: &BindOptions) -> io::Result<Vec<BoundListener>> {
+    let mut found: Vec<BoundListener> = Vec::new();
     let mut lacking = None;
     for candidate in candidates {
         let mut candidate = *candidate;
-        if let Some(Local::Tcp(first)) = found.first().map(|bound| &bound.local) {
+        if let Some(BoundAddress::Tcp(first)) = found.first().map(|bound| &bound.local) {
             candidate.set_port(first.port());
         }
         match group(candidate, options) {
@@ -92,7 +92,7 @@ fn all(candidates: &[SocketAddr], options: &BindOptions) -> io::Result<Vec<Bound
 }
 
 /// As many sockets of one address as were asked for. When that is any port, the first finds it for the others.
-fn group(address: SocketAddr, options: &BindOptions) -> io::Result<Bound> {
+fn group(address: SocketAddr, options: &BindOptions) -> io::Result<BoundListener> {
     let many = options.sockets.get() > 1;
     if many && address.port() != 0 {
         drop(bound(address, false)?);
@@ -111,9 +111,9 @@ fn group(address: SocketAddr, options: &BindOptions) -> io::Result<Bound> {
         socket.listen(options.backlog())?;
         listeners.push(Listener::Tcp(socket.into()));
     }
-    Ok(Bound {
+    Ok(BoundListener {
         listeners,
-        local: Local::Tcp(local),
+        local: BoundAddress::Tcp(local),
         file: None,
     })
 }
@@ -165,27 +165,31 @@ mod tests {
 
     use socket2::SockRef;
 
-    use super::super::{Handed, bind};
+    use super::super::{InheritedSockets, bind};
     use super::*;
 
-    fn listening(address: &str, sockets: usize) -> Result<Vec<Bound>, ListenError> {
+    fn listening(address: &str, sockets: usize) -> Result<Vec<BoundListener>, ListenError> {
         let options = BindOptions {
             sockets: NonZeroUsize::new(sockets).unwrap(),
             ..BindOptions::default()
         };
-        bind(&address.parse().unwrap(), &options, &mut Handed::none())
+        bind(
+            &address.parse().unwrap(),
+            &options,
+            &mut InheritedSockets::none(),
+        )
     }
 
-    fn one(address: &str, sockets: usize) -> Bound {
+    fn one(address: &str, sockets: usize) -> BoundListener {
         let mut bound = listening(address, sockets).unwrap();
         assert_eq!(bound.len(), 1, "{bound:?}");
         bound.remove(0)
     }
 
-    fn place(bound: &Bound) -> SocketAddr {
+    fn place(bound: &BoundListener) -> SocketAddr {
         match bound.local {
-            Local::Tcp(address) => address,
-            Local::Unix(_) => panic!("{bound:?}"),
+            BoundAddress::Tcp(address) => address,
+            BoundAddress::Unix(_) => panic!("{bound:?}"),
         }
     }
 

@@ -21,7 +21,7 @@ pub struct SocketFile {
     /// Absolute, as the working directory may change.
     path: PathBuf,
     /// What we made.
-    identity: Identity,
+    identity: SocketFileIdentity,
 }
 
 impl SocketFile {
@@ -35,7 +35,7 @@ impl SocketFile {
     #[must_use]
     pub fn is_there(&self) -> bool {
         fs::symlink_metadata(&self.path)
-            .is_ok_and(|metadata| Identity::of(&metadata) == self.identity)
+            .is_ok_and(|metadata| SocketFileIdentity::of(&metadata) == self.identity)
     }
 }
 
@@ -49,7 +49,7 @@ impl Drop for SocketFile {
 
 /// Why a path cannot be listened on.
 #[derive(Debug)]
-pub(super) enum Failed {
+pub(super) enum UnixBindError {
     /// A server answers there.
     Running,
     /// It is no socket of our kind.
@@ -58,7 +58,7 @@ pub(super) enum Failed {
     Io(io::Error),
 }
 
-impl From<io::Error> for Failed {
+impl From<io::Error> for UnixBindError {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
@@ -69,7 +69,7 @@ pub(super) fn bind(
     path: &Path,
     mode: Option<u32>,
     options: &BindOptions,
-) -> Result<(Listener, SocketFile), Failed> {
+) -> Result<(Listener, SocketFile), UnixBindError> {
     let path = std::path::absolute(path)?;
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
@@ -81,11 +81,11 @@ pub(super) fn bind(
         remove(&path, leftover(&path, &address)?)?;
         // In the way again: somebody was faster, and runs.
         socket.bind(&address).map_err(|error| match error.kind() {
-            io::ErrorKind::AddrInUse => Failed::Running,
+            io::ErrorKind::AddrInUse => UnixBindError::Running,
             _ => error.into(),
         })?;
     }
-    let identity = Identity::of(&fs::symlink_metadata(&path)?);
+    let identity = SocketFileIdentity::of(&fs::symlink_metadata(&path)?);
     let file = SocketFile { path, identity };
     if let Some(mode) = mode {
         // Before it listens, nobody can connect: there is no moment at which it is open to more than it should be.
@@ -96,30 +96,30 @@ pub(super) fn bind(
 }
 
 /// Which file is in the way, if it is a socket that nobody listens on.
-fn leftover(path: &Path, address: &SockAddr) -> Result<Identity, Failed> {
+fn leftover(path: &Path, address: &SockAddr) -> Result<SocketFileIdentity, UnixBindError> {
     let metadata = fs::symlink_metadata(path)?;
     if !metadata.file_type().is_socket() {
-        return Err(Failed::Foreign);
+        return Err(UnixBindError::Foreign);
     }
     let asking = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     // A server whose queue is full must not keep us waiting.
     asking.set_nonblocking(true)?;
     match asking.connect(address) {
         Err(error) => match error.raw_os_error() {
-            Some(libc::ECONNREFUSED) => Ok(Identity::of(&metadata)),
-            Some(libc::EAGAIN) => Err(Failed::Running),
+            Some(libc::ECONNREFUSED) => Ok(SocketFileIdentity::of(&metadata)),
+            Some(libc::EAGAIN) => Err(UnixBindError::Running),
             // A socket for datagrams.
-            Some(libc::EPROTOTYPE) => Err(Failed::Foreign),
+            Some(libc::EPROTOTYPE) => Err(UnixBindError::Foreign),
             _ => Err(error.into()),
         },
-        Ok(()) => Err(Failed::Running),
+        Ok(()) => Err(UnixBindError::Running),
     }
 }
 
 /// Removes a file if it is the one that was meant. None there is well too.
-fn remove(path: &Path, meant: Identity) -> io::Result<()> {
+fn remove(path: &Path, meant: SocketFileIdentity) -> io::Result<()> {
     let gone = match fs::symlink_metadata(path) {
-        Ok(metadata) if Identity::of(&metadata) == meant => fs::remove_file(path),
+        Ok(metadata) if SocketFileIdentity::of(&metadata) == meant => fs::remove_file(path),
         Ok(_) => Ok(()),
         Err(error) => Err(error),
     };
@@ -132,13 +132,13 @@ fn remove(path: &Path, meant: Identity) -> io::Result<()> {
 /// One file, also after another has got its inode's number. A socket's mtime is when it was made: nobody writes to it, and
 /// permissions count as ctime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Identity {
+struct SocketFileIdentity {
     device: u64,
     inode: u64,
     made: (i64, i64),
 }
 
-impl Identity {
+impl SocketFileIdentity {
     fn of(metadata: &fs::Metadata) -> Self {
         Self {
             device: metadata.dev(),
@@ -152,17 +152,19 @@ impl Identity {
 mod tests {
     use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 
-    use super::super::{Address, Bound, Handed, ListenError, Local, bind};
+    use super::super::{
+        BoundAddress, BoundListener, InheritedSockets, ListenAddress, ListenError, bind,
+    };
     use super::*;
 
-    fn listening(path: &Path, mode: Option<u32>) -> Result<Bound, ListenError> {
+    fn listening(path: &Path, mode: Option<u32>) -> Result<BoundListener, ListenError> {
         let path = path.to_owned();
-        let address = Address::Unix { path, mode };
+        let address = ListenAddress::Unix { path, mode };
         let options = BindOptions {
             sockets: 2.try_into().unwrap(),
             ..BindOptions::default()
         };
-        let mut bound = bind(&address, &options, &mut Handed::none())?;
+        let mut bound = bind(&address, &options, &mut InheritedSockets::none())?;
         assert_eq!(bound.len(), 1);
         Ok(bound.remove(0))
     }
@@ -179,7 +181,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.sock");
         let bound = listening(&path, None).unwrap();
-        assert_eq!(bound.local, Local::Unix(Some(path.clone())));
+        assert_eq!(bound.local, BoundAddress::Unix(Some(path.clone())));
         assert_eq!(bound.local.to_string(), format!("unix:{}", path.display()));
         assert_eq!(bound.listeners.len(), 2);
         // Either takes what has come.

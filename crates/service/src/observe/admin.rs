@@ -24,10 +24,10 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::Failing;
-pub use answer::{Admin, Page};
+use super::FailureReports;
+pub use answer::{AdminEndpoint, AdminPage};
 pub use listener::AdminListener;
-use listener::{Stream, Way};
+use listener::{AdminPeer, AdminStream};
 
 /// Connections at once. Others wait to be accepted.
 const MOST: usize = 16;
@@ -47,14 +47,14 @@ const BREATH: Duration = Duration::from_millis(100);
 /// Answers on `listener` until `stop` is cancelled, and then what was asked already. Dropped, it cuts everything off.
 pub async fn serve_admin(
     listener: impl Into<AdminListener>,
-    admin: Arc<Admin>,
+    admin: Arc<AdminEndpoint>,
     stop: CancellationToken,
 ) {
     let listener = listener.into();
     let way = listener.way();
     let permits = Arc::new(Semaphore::new(MOST));
     let mut connections = JoinSet::new();
-    let mut failing = Failing::default();
+    let mut failing = FailureReports::default();
     loop {
         let accepted = tokio::select! {
             biased;
@@ -91,7 +91,7 @@ pub async fn serve_admin(
 async fn accept(
     listener: &AdminListener,
     permits: &Arc<Semaphore>,
-) -> io::Result<(Stream, OwnedSemaphorePermit)> {
+) -> io::Result<(AdminStream, OwnedSemaphorePermit)> {
     let permit = Arc::clone(permits).acquire_owned().await;
     let permit = permit.map_err(io::Error::other)?;
     let stream = listener.accept().await?;
@@ -99,7 +99,12 @@ async fn accept(
 }
 
 /// Serves one request.
-async fn serve(stream: Stream, way: Way, admin: Arc<Admin>, stop: CancellationToken) {
+async fn serve(
+    stream: AdminStream,
+    way: AdminPeer,
+    admin: Arc<AdminEndpoint>,
+    stop: CancellationToken,
+) {
     let service = service_fn(|request: Request<Incoming>| {
         let answer = Arc::clone(&admin).answer(way, request);
         async { Ok::<_, Infallible>(answer.await) }

@@ -4,15 +4,15 @@ use std::fmt::{Display, Write};
 use std::sync::Arc;
 
 /// Something that has numbers to tell.
-pub trait Source: Send + Sync {
+pub trait MetricSource: Send + Sync {
     /// Writes its families. It may read a file or two of `/proc`, so it is not called on a reactor.
-    fn tell(&self, out: &mut Exposition);
+    fn tell(&self, out: &mut MetricsText);
 }
 
 /// All that some sources tell, as one text.
 #[must_use]
-pub fn render(sources: &[Arc<dyn Source>]) -> String {
-    let mut out = Exposition::default();
+pub fn render(sources: &[Arc<dyn MetricSource>]) -> String {
+    let mut out = MetricsText::default();
     for source in sources {
         source.tell(&mut out);
     }
@@ -21,14 +21,14 @@ pub fn render(sources: &[Arc<dyn Source>]) -> String {
 
 /// The text while it is being written.
 #[derive(Debug, Default)]
-pub struct Exposition {
+pub struct MetricsText {
     /// Whole lines.
     text: String,
 }
 
 /// What the numbers of a family are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FamilyKind {
+pub enum MetricKind {
     /// Only ever rises; its name ends in `_total`.
     Counter,
     /// Rises and falls.
@@ -39,32 +39,37 @@ pub enum FamilyKind {
 
 /// Samples of one name.
 #[derive(Debug)]
-pub struct Family<'a> {
+pub struct MetricFamily<'a> {
     /// Where they are written.
     text: &'a mut String,
     /// What they have in common; a histogram's have a suffix.
     name: &'a str,
 }
 
-impl Exposition {
+impl MetricsText {
     /// Begins a family. Its name has its unit in it and is told by nobody else.
-    pub fn family<'a>(&'a mut self, name: &'a str, kind: FamilyKind, help: &str) -> Family<'a> {
+    pub fn family<'a>(
+        &'a mut self,
+        name: &'a str,
+        kind: MetricKind,
+        help: &str,
+    ) -> MetricFamily<'a> {
         let kind = match kind {
-            FamilyKind::Counter => "counter",
-            FamilyKind::Gauge => "gauge",
-            FamilyKind::Histogram => "histogram",
+            MetricKind::Counter => "counter",
+            MetricKind::Gauge => "gauge",
+            MetricKind::Histogram => "histogram",
         };
         let help = help.replace('\\', r"\\").replace('\n', r"\n");
         // A `String` takes all that is written to it: here and below there is no error to see.
         let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
-        Family {
+        MetricFamily {
             text: &mut self.text,
             name,
         }
     }
 
     /// A family of one sample without labels.
-    pub fn single(&mut self, name: &str, kind: FamilyKind, help: &str, value: impl Display) {
+    pub fn single(&mut self, name: &str, kind: MetricKind, help: &str, value: impl Display) {
         self.family(name, kind, help).sample(&[], value);
     }
 
@@ -81,7 +86,7 @@ impl Exposition {
     }
 }
 
-impl Family<'_> {
+impl MetricFamily<'_> {
     /// One sample.
     pub fn sample(&mut self, labels: &[(&str, &str)], value: impl Display) {
         self.suffixed("", labels, value);
@@ -112,11 +117,11 @@ mod tests {
 
     #[test]
     fn a_family_is_its_help_its_type_and_its_samples() {
-        let mut out = Exposition::default();
-        let mut family = out.family("haul_things_total", FamilyKind::Counter, "Things\\\nseen.");
+        let mut out = MetricsText::default();
+        let mut family = out.family("haul_things_total", MetricKind::Counter, "Things\\\nseen.");
         family.sample(&[], 1);
         family.sample(&[("kind", "a\"b\\c\nd"), ("code", "2xx")], 2.5);
-        out.single("haul_now", FamilyKind::Gauge, "Now.", 0.000_05);
+        out.single("haul_now", MetricKind::Gauge, "Now.", 0.000_05);
         let expected = concat!(
             "# HELP haul_things_total Things\\\\\\nseen.\n",
             "# TYPE haul_things_total counter\n",
@@ -132,9 +137,9 @@ mod tests {
     #[test]
     fn sources_are_told_one_after_the_other() {
         struct Named(&'static str);
-        impl Source for Named {
-            fn tell(&self, out: &mut Exposition) {
-                out.single(self.0, FamilyKind::Gauge, "One.", 1);
+        impl MetricSource for Named {
+            fn tell(&self, out: &mut MetricsText) {
+                out.single(self.0, MetricKind::Gauge, "One.", 1);
             }
         }
         let text = render(&[Arc::new(Named("a")), Arc::new(Named("b"))]);

@@ -9,22 +9,22 @@ const QUIET: Duration = Duration::from_secs(60);
 
 /// Something's failures, and whether one is told.
 #[derive(Debug, Default)]
-pub struct Failing {
+pub struct FailureReports {
     /// When one was told last.
     told: Option<Instant>,
     /// That it is failing now, and whether that was told.
-    now: Option<Episode>,
+    now: Option<FailureEpisode>,
 }
 
 /// From a failure to the next success.
 #[derive(Debug)]
-struct Episode {
+struct FailureEpisode {
     is_told: bool,
     /// What it has cost.
     cost: u64,
 }
 
-impl Failing {
+impl FailureReports {
     /// It failed, which has cost so much. Whether that is told.
     pub fn failed(&mut self, cost: u64, now: Instant) -> bool {
         if let Some(episode) = &mut self.now {
@@ -35,7 +35,7 @@ impl Failing {
         if is_told {
             self.told = Some(now);
         }
-        self.now = Some(Episode { is_told, cost });
+        self.now = Some(FailureEpisode { is_told, cost });
         is_told
     }
 
@@ -54,7 +54,7 @@ mod tests {
     fn a_failure_is_told_once_and_one_that_comes_and_goes_once_a_minute() {
         let begun = Instant::now();
         let at = |seconds| begun + Duration::from_secs(seconds);
-        let mut failing = Failing::default();
+        let mut failing = FailureReports::default();
         assert_eq!(failing.worked(), None);
         assert!(failing.failed(2, at(0)));
         assert!(!failing.failed(3, at(1000)));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Exposition, FamilyKind, Sharded};
+use super::{MetricKind, MetricsText, ShardedCounters};
 
 /// The buckets' bounds, in nanoseconds, inclusive: 50 us to a minute, two or three a decade. A small file from the cache takes
 /// some 50 us; what takes more than a minute is a large body, of which the time says nothing.
@@ -37,12 +37,12 @@ const MICROS: usize = ABOVE + 1;
 
 /// Durations, counted in buckets.
 #[derive(Debug, Default)]
-pub struct Histogram {
+pub struct DurationHistogram {
     /// A counter for each bucket, those above, and the sum.
-    counters: Sharded<{ MICROS + 1 }>,
+    counters: ShardedCounters<{ MICROS + 1 }>,
 }
 
-impl Histogram {
+impl DurationHistogram {
     /// Counts one: two relaxed additions.
     #[inline]
     pub fn observe(&self, took: Duration) {
@@ -53,8 +53,8 @@ impl Histogram {
     }
 
     /// Writes them as one family.
-    pub fn tell(&self, name: &str, help: &str, out: &mut Exposition) {
-        let mut family = out.family(name, FamilyKind::Histogram, help);
+    pub fn tell(&self, name: &str, help: &str, out: &mut MetricsText) {
+        let mut family = out.family(name, MetricKind::Histogram, help);
         let mut count = 0;
         for (at, bound) in BOUNDS.iter().enumerate() {
             count += self.counters.sum(at);
@@ -95,11 +95,11 @@ mod tests {
 
     #[test]
     fn buckets_are_cumulative_and_end_with_all() {
-        let histogram = Histogram::default();
+        let histogram = DurationHistogram::default();
         for micros in [50, 51, 100, 59_999_999, 60_000_001] {
             histogram.observe(Duration::from_micros(micros));
         }
-        let mut out = Exposition::default();
+        let mut out = MetricsText::default();
         histogram.tell("t_seconds", "Time.", &mut out);
         let text = out.text();
         assert!(text.starts_with("# HELP t_seconds Time.\n# TYPE t_seconds histogram\n"));
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn sums_are_of_the_nearest_microsecond_and_never_overflow() {
-        let histogram = Histogram::default();
+        let histogram = DurationHistogram::default();
         histogram.observe(Duration::from_nanos(1_499));
         histogram.observe(Duration::from_nanos(1_500));
         assert_eq!(histogram.counters.sum(MICROS), 3);

@@ -8,7 +8,7 @@ const MONTHS: [&str; 12] = [
 
 /// A millisecond of the calendar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moment {
+pub struct UtcTimestamp {
     year: u64,
     /// From 1.
     month: u64,
@@ -20,7 +20,7 @@ pub struct Moment {
     millisecond: u64,
 }
 
-impl From<SystemTime> for Moment {
+impl From<SystemTime> for UtcTimestamp {
     /// Times before 1970 are of clocks that were never set: they are the epoch.
     fn from(time: SystemTime) -> Self {
         let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -38,7 +38,7 @@ impl From<SystemTime> for Moment {
     }
 }
 
-impl Moment {
+impl UtcTimestamp {
     /// Appends `10/Oct/2000:13:55:36 +0000`.
     pub fn common(self, out: &mut Vec<u8>) {
         number(out, self.day, 2);
@@ -121,8 +121,8 @@ mod tests {
 
     fn written(time: SystemTime) -> (String, String) {
         let (mut common, mut rfc3339) = (Vec::new(), Vec::new());
-        Moment::from(time).common(&mut common);
-        Moment::from(time).rfc3339(&mut rfc3339);
+        UtcTimestamp::from(time).common(&mut common);
+        UtcTimestamp::from(time).rfc3339(&mut rfc3339);
         let text = |bytes| String::from_utf8(bytes).unwrap();
         (text(common), text(rfc3339))
     }

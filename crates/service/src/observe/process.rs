@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::{Exposition, FamilyKind, Source};
+use super::{MetricKind, MetricSource, MetricsText};
 
 /// Where Linux tells of a process.
 const STATUS: &str = "/proc/self/status";
@@ -16,14 +16,14 @@ const DESCRIPTORS: &str = "/proc/self/fd";
 
 /// The process this is.
 #[derive(Debug, Clone)]
-pub struct Process {
+pub struct ProcessMetrics {
     /// When it began.
     started: SystemTime,
     /// What it is a build of.
     version: &'static str,
 }
 
-impl Process {
+impl ProcessMetrics {
     /// A process that began then, as a build of that version.
     #[must_use]
     pub fn new(started: SystemTime, version: &'static str) -> Self {
@@ -31,9 +31,9 @@ impl Process {
     }
 }
 
-impl Source for Process {
-    fn tell(&self, out: &mut Exposition) {
-        use FamilyKind::{Counter, Gauge};
+impl MetricSource for ProcessMetrics {
+    fn tell(&self, out: &mut MetricsText) {
+        use MetricKind::{Counter, Gauge};
         let help = "What is running.";
         let mut family = out.family("haul_build_info", Gauge, help);
         family.sample(&[("version", self.version)], 1);
@@ -94,9 +94,9 @@ mod tests {
 
     #[test]
     fn a_process_tells_of_itself() {
-        let mut out = Exposition::default();
+        let mut out = MetricsText::default();
         let started = UNIX_EPOCH + Duration::from_millis(1_500);
-        Process::new(started, "1.2.3").tell(&mut out);
+        ProcessMetrics::new(started, "1.2.3").tell(&mut out);
         let text = out.text();
         assert!(text.contains("\nhaul_build_info{version=\"1.2.3\"} 1\n"));
         assert!(text.contains("\nprocess_start_time_seconds 1.5\n"));

@@ -26,21 +26,21 @@ pub(super) fn thread_number() -> usize {
 
 /// `N` counters, sharded.
 #[derive(Debug)]
-pub struct Sharded<const N: usize> {
+pub struct ShardedCounters<const N: usize> {
     /// A power of two of them.
-    shards: Box<[Shard<N>]>,
+    shards: Box<[CounterShard<N>]>,
 }
 
 /// The counters of some threads. Aligned to two cache lines, since processors fetch those in pairs.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Shard<const N: usize>([AtomicU64; N]);
+struct CounterShard<const N: usize>([AtomicU64; N]);
 
-impl<const N: usize> Sharded<N> {
+impl<const N: usize> ShardedCounters<N> {
     /// All at zero.
     #[must_use]
     pub fn new() -> Self {
-        let shard = |_| Shard([const { AtomicU64::new(0) }; N]);
+        let shard = |_| CounterShard([const { AtomicU64::new(0) }; N]);
         Self {
             shards: (0..shards()).map(shard).collect(),
         }
@@ -69,7 +69,7 @@ impl<const N: usize> Sharded<N> {
     }
 }
 
-impl<const N: usize> Default for Sharded<N> {
+impl<const N: usize> Default for ShardedCounters<N> {
     fn default() -> Self {
         Self::new()
     }
@@ -82,13 +82,13 @@ mod tests {
     #[test]
     fn shards_are_powers_of_two_on_lines_of_their_own() {
         assert!(shards().is_power_of_two() && shards() <= MOST_SHARDS);
-        assert_eq!(size_of::<Shard<3>>(), 128);
-        assert_eq!(size_of::<Shard<17>>(), 256);
+        assert_eq!(size_of::<CounterShard<3>>(), 128);
+        assert_eq!(size_of::<CounterShard<17>>(), 256);
     }
 
     #[test]
     fn what_many_threads_add_is_all_there() {
-        let counters = Sharded::<2>::new();
+        let counters = ShardedCounters::<2>::new();
         // More threads than shards, so that some share.
         let threads = MOST_SHARDS as u64 + 7;
         std::thread::scope(|scope| {

@@ -3,23 +3,23 @@
 use std::fs::{File, Metadata};
 use std::path::{Path, PathBuf};
 
-use super::tests::{Entry, append, entry, open, options, read, shards_in};
+use super::tests::{TestEntry, append, entry, open, options, read, shards_in};
 use super::*;
 
 /// A directory with a finished archive of some entries.
-struct Finished {
+struct FinishedArchive {
     dir: tempfile::TempDir,
     /// The archive.
     path: PathBuf,
     /// Its name while it is not whole.
     part: PathBuf,
     /// What is in it.
-    entries: Vec<Entry>,
+    entries: Vec<TestEntry>,
     /// Where the last of that ends.
     end: u64,
 }
 
-impl Finished {
+impl FinishedArchive {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let (path, part) = (dir.path().join("t.tar"), dir.path().join("t.tar.haul-part"));
@@ -39,12 +39,12 @@ impl Finished {
         }
     }
 
-    fn open(&self, end: u64) -> Result<Shards, ArchiveError> {
-        Shards::open(options(&self.path, None), [("t.tar", end)])
+    fn open(&self, end: u64) -> Result<ShardWriter, ArchiveError> {
+        ShardWriter::open(options(&self.path, None), [("t.tar", end)])
     }
 
     /// The next run, which rows tell this end: appends an entry and finishes.
-    fn go_on(&self, end: u64, more: &Entry) {
+    fn go_on(&self, end: u64, more: &TestEntry) {
         let mut shards = self.open(end).unwrap();
         assert_eq!(append(&mut shards, more).unwrap().offset, end);
         shards.finish().unwrap();
@@ -61,10 +61,10 @@ fn cut(path: &Path, length: u64) {
 }
 
 /// A second run, up to where it is killed; gives what rows say of the end then, and whether its entry is in one.
-type Second = fn(&Finished, &Entry) -> (u64, bool);
+type SecondRun = fn(&FinishedArchive, &TestEntry) -> (u64, bool);
 
 /// A kill after each step of opening again, appending, syncing, recording, ending and naming.
-const KILLS: [(&str, Second); 9] = [
+const KILLS: [(&str, SecondRun); 9] = [
     ("opened", |at, _| {
         drop(at.open(at.end).unwrap());
         (at.end, false)
@@ -120,7 +120,7 @@ const KILLS: [(&str, Second); 9] = [
 #[test]
 fn c6_a_finished_archive_takes_more_wherever_a_run_is_killed() {
     for (killed, second) in KILLS {
-        let at = Finished::new();
+        let at = FinishedArchive::new();
         let (more, last) = (entry(3, 1300), entry(4, 99));
         let (end, recorded) = second(&at, &more);
         let mut expected = at.entries.clone();
@@ -140,7 +140,7 @@ fn c6_a_finished_archive_takes_more_wherever_a_run_is_killed() {
 
 #[test]
 fn c6_a_run_with_nothing_to_do_leaves_a_finished_archive_alone() {
-    let at = Finished::new();
+    let at = FinishedArchive::new();
     let (before, bytes) = (at.metadata(), std::fs::read(&at.path).unwrap());
     for _ in 0..2 {
         let mut shards = at.open(at.end).unwrap();
@@ -171,11 +171,11 @@ fn an_archive_of_nothing_takes_what_comes() {
 
 #[test]
 fn b6_an_archive_that_ends_elsewhere_than_rows_say_is_left_as_it_is() {
-    let at = Finished::new();
+    let at = FinishedArchive::new();
     let exists = |end| matches!(at.open(end), Err(ArchiveError::Exists { .. }));
     assert!(exists(at.end - 512) && exists(at.end + 512) && exists(u64::MAX));
     assert!(matches!(
-        Shards::open(options(&at.path, None), []),
+        ShardWriter::open(options(&at.path, None), []),
         Err(ArchiveError::Exists { .. })
     ));
     let whole = std::fs::read(&at.path).unwrap();
@@ -186,7 +186,7 @@ fn b6_an_archive_that_ends_elsewhere_than_rows_say_is_left_as_it_is() {
     assert_eq!(shards_in(at.dir.path())["t.tar"], other);
     std::fs::write(at.dir.path().join("1024"), [1; 1024]).unwrap();
     assert!(matches!(
-        Shards::open(options(&at.dir.path().join("1024"), None), []),
+        ShardWriter::open(options(&at.dir.path().join("1024"), None), []),
         Err(ArchiveError::Exists { .. })
     ));
 }
@@ -194,7 +194,7 @@ fn b6_an_archive_that_ends_elsewhere_than_rows_say_is_left_as_it_is() {
 #[cfg(unix)]
 #[test]
 fn b6_a_link_to_an_archive_is_left_as_it_is() {
-    let at = Finished::new();
+    let at = FinishedArchive::new();
     let elsewhere = at.dir.path().join("elsewhere.tar");
     std::fs::rename(&at.path, &elsewhere).unwrap();
     std::os::unix::fs::symlink(&elsewhere, &at.path).unwrap();
@@ -203,7 +203,7 @@ fn b6_a_link_to_an_archive_is_left_as_it_is() {
 
 #[test]
 fn b5_what_lies_beside_a_finished_archive_is_not_written_over() {
-    let at = Finished::new();
+    let at = FinishedArchive::new();
     std::fs::write(&at.part, "theirs").unwrap();
     let mut shards = at.open(at.end).unwrap();
     for _ in 0..2 {
@@ -227,7 +227,7 @@ fn what_is_known_of_another_archive_is_not_taken_for_this_ones() {
         (Some(4096), "t.tar"),
         (Some(4096), "a-000000.tar"),
     ] {
-        let opened = Shards::open(options(&path, size), [(shard, 1024)]);
+        let opened = ShardWriter::open(options(&path, size), [(shard, 1024)]);
         assert!(
             matches!(&opened, Err(ArchiveError::Another { shard: other, .. }) if other == shard),
             "{opened:?}"

@@ -8,12 +8,12 @@ use std::sync::atomic::Ordering;
 
 use proptest::prelude::*;
 
-use super::tests::{Entry, append, entry, open, options, read, shards_in};
+use super::tests::{TestEntry, append, entry, open, options, read, shards_in};
 use super::*;
-use crate::disk::doubles::Disk;
+use crate::disk::doubles::FaultyDisk;
 
 /// The shard that all these entries are in, as an interrupted run left it, and where each ends.
-fn interrupted(path: &Path, entries: &[Entry]) -> (Vec<u8>, Vec<u64>) {
+fn interrupted(path: &Path, entries: &[TestEntry]) -> (Vec<u8>, Vec<u64>) {
     let mut shards = open(path, None);
     let ends = entries
         .iter()
@@ -42,7 +42,7 @@ fn c6_a_part_cut_anywhere_behind_the_last_row_goes_on_whole() {
         for cut in cuts {
             std::fs::write(&part, &bytes[..cut]).unwrap();
             let durable = (known > 0).then_some(("t.tar", end));
-            let mut shards = match Shards::open(options(&path, None), durable) {
+            let mut shards = match ShardWriter::open(options(&path, None), durable) {
                 Ok(shards) => shards,
                 // Too little is there to be known as an archive: not taken for one.
                 Err(ArchiveError::InTheWay { .. }) if known == 0 && cut < 512 => {
@@ -71,7 +71,7 @@ fn b3_a_part_that_lost_what_rows_speak_of_is_refused() {
     let (path, part) = (dir.path().join("t.tar"), dir.path().join("t.tar.haul-part"));
     let (bytes, ends) = interrupted(&path, &[entry(0, 5), entry(1, 5)]);
     let lost = |durable: (&str, u64), size| {
-        let error = Shards::open(options(&path, size), [durable]).unwrap_err();
+        let error = ShardWriter::open(options(&path, size), [durable]).unwrap_err();
         let ArchiveError::Lost { claimed, found, .. } = error else {
             panic!("{error}")
         };
@@ -105,13 +105,13 @@ fn c6_finished_shards_are_not_touched_and_the_numbers_go_on() {
     for (present, next) in [(true, "t-000003.tar"), (false, "t-000004.tar")] {
         let durable = names.iter().map(|name| (*name, 1536));
         let durable = durable.chain((!present).then_some(("t-000003.tar", 1536)));
-        let mut shards = Shards::open(options(&path, Some(3000)), durable).unwrap();
+        let mut shards = ShardWriter::open(options(&path, Some(3000)), durable).unwrap();
         assert_eq!(append(&mut shards, &entry(3, 1024)).unwrap().shard, next);
         shards.finish().unwrap();
         std::fs::remove_file(dir.path().join(next)).unwrap();
     }
     // Nothing more to do is nothing more to make.
-    let shards = Shards::open(
+    let shards = ShardWriter::open(
         options(&path, Some(3000)),
         names.iter().map(|name| (*name, 1536)),
     )
@@ -123,7 +123,7 @@ fn c6_finished_shards_are_not_touched_and_the_numbers_go_on() {
     // One archive that is finished takes no more.
     std::fs::write(&path, "whole").unwrap();
     assert!(matches!(
-        Shards::open(options(&path, None), [("t.tar", 5)]),
+        ShardWriter::open(options(&path, None), [("t.tar", 5)]),
         Err(ArchiveError::Exists { .. })
     ));
 }
@@ -136,7 +136,7 @@ fn contents_that_fail_leave_no_trace() {
     append(&mut shards, &entry(0, 700)).unwrap();
     for given in [0, 5, 300_000] {
         let bytes = vec![7; given];
-        let short = Content::Reader {
+        let short = ShardEntryContent::Reader {
             reader: &mut &bytes[..],
             length: given as u64 + 1,
         };
@@ -148,7 +148,7 @@ fn contents_that_fail_leave_no_trace() {
     }
     assert!(
         shards
-            .append(Path::new("../x"), Content::Pieces(&[]), 0)
+            .append(Path::new("../x"), ShardEntryContent::Pieces(&[]), 0)
             .is_err()
     );
     append(&mut shards, &entry(1, 700)).unwrap();
@@ -165,8 +165,8 @@ fn b4_an_entry_that_finds_the_disk_full_can_be_appended_again() {
         for room in (0..6000).step_by(250) {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("t.tar");
-            let disk = Disk::with_room(room);
-            let mut shards = Shards::open(
+            let disk = FaultyDisk::with_room(room);
+            let mut shards = ShardWriter::open(
                 ArchiveOptions {
                     layer: disk.layer(),
                     ..options(&path, None)
@@ -175,7 +175,7 @@ fn b4_an_entry_that_finds_the_disk_full_can_be_appended_again() {
             )
             .unwrap();
             disk.cuts.store(cuts, Ordering::SeqCst);
-            let entries: Vec<Entry> = [1500, 3, 0, 700]
+            let entries: Vec<TestEntry> = [1500, 3, 0, 700]
                 .into_iter()
                 .enumerate()
                 .map(|(n, length)| entry(n, length))
@@ -202,9 +202,9 @@ fn b4_an_entry_that_finds_the_disk_full_can_be_appended_again() {
 #[test]
 fn b2_a_sync_covers_all_that_was_appended_and_one_that_failed_is_not_forgotten() {
     let dir = tempfile::tempdir().unwrap();
-    let disk = Disk::with_room(u64::MAX);
+    let disk = FaultyDisk::with_room(u64::MAX);
     let layer = disk.layer();
-    let mut shards = Shards::open(
+    let mut shards = ShardWriter::open(
         ArchiveOptions {
             layer,
             ..options(&dir.path().join("t.tar"), Some(3000))
@@ -234,7 +234,7 @@ fn b2_a_sync_covers_all_that_was_appended_and_one_that_failed_is_not_forgotten()
 
 /// Where a run ends.
 #[derive(Debug, Clone, Copy)]
-enum Crash {
+enum CrashPoint {
     /// With entries that were not synced; part of them may be there.
     Appended,
     /// With entries that are there and have no rows.
@@ -246,13 +246,13 @@ enum Crash {
 }
 
 /// A run: how many entries each group has, and where in the last of them it ends.
-fn any_run() -> impl Strategy<Value = (Vec<usize>, Crash, prop::sample::Index)> {
+fn any_run() -> impl Strategy<Value = (Vec<usize>, CrashPoint, prop::sample::Index)> {
     let crash = prop::sample::select(
         &[
-            Crash::Appended,
-            Crash::Synced,
-            Crash::Recorded,
-            Crash::Settled,
+            CrashPoint::Appended,
+            CrashPoint::Synced,
+            CrashPoint::Recorded,
+            CrashPoint::Settled,
         ][..],
     );
     (
@@ -263,15 +263,15 @@ fn any_run() -> impl Strategy<Value = (Vec<usize>, Crash, prop::sample::Index)> 
 }
 
 /// What rows say: each entry that is durable, and the shard and end of it.
-type Rows = BTreeMap<usize, Placed>;
+type DurableEntries = BTreeMap<usize, ShardEntryLocation>;
 
 /// One run over the entries that no row speaks of, up to its crash.
 fn run(
     path: &Path,
     size: u64,
-    entries: &[Entry],
-    rows: &mut Rows,
-    run: &(Vec<usize>, Crash, prop::sample::Index),
+    entries: &[TestEntry],
+    rows: &mut DurableEntries,
+    run: &(Vec<usize>, CrashPoint, prop::sample::Index),
 ) {
     let (groups, crash, cut) = run;
     let known: Vec<(String, u64)> = rows
@@ -279,7 +279,7 @@ fn run(
         .map(|placed| (placed.shard.clone(), placed.end))
         .collect();
     let durable = known.iter().map(|(shard, end)| (&**shard, *end));
-    let mut shards = Shards::open(options(path, Some(size)), durable).unwrap();
+    let mut shards = ShardWriter::open(options(path, Some(size)), durable).unwrap();
     let missing: Vec<usize> = (0..entries.len())
         .filter(|n| !rows.contains_key(n))
         .collect();
@@ -292,16 +292,16 @@ fn run(
             .map(|n| (*n, append(&mut shards, &entries[*n]).unwrap()))
             .collect();
         let last = at + 1 == groups.len();
-        if last && matches!(crash, Crash::Appended) {
+        if last && matches!(crash, CrashPoint::Appended) {
             drop(shards);
             return tear(path, rows, placed.last(), *cut);
         }
         shards.sync().unwrap();
-        if last && matches!(crash, Crash::Synced) {
+        if last && matches!(crash, CrashPoint::Synced) {
             return;
         }
         rows.extend(placed);
-        if last && matches!(crash, Crash::Recorded) {
+        if last && matches!(crash, CrashPoint::Recorded) {
             return;
         }
         shards.settle().unwrap();
@@ -309,7 +309,12 @@ fn run(
 }
 
 /// Cuts the shard that was written last somewhere behind what is durable, as a power cut does.
-fn tear(path: &Path, rows: &Rows, last: Option<&(usize, Placed)>, cut: prop::sample::Index) {
+fn tear(
+    path: &Path,
+    rows: &DurableEntries,
+    last: Option<&(usize, ShardEntryLocation)>,
+    cut: prop::sample::Index,
+) {
     let Some((_, placed)) = last else { return };
     let ends = rows
         .values()
@@ -338,13 +343,13 @@ proptest! {
     ) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t.tar");
-        let entries: Vec<Entry> = lengths.iter().enumerate().map(|(n, length)| entry(n, *length)).collect();
-        let mut rows = Rows::new();
+        let entries: Vec<TestEntry> = lengths.iter().enumerate().map(|(n, length)| entry(n, *length)).collect();
+        let mut rows = DurableEntries::new();
         for each in &runs {
             run(&path, size, &entries, &mut rows, each);
         }
         let known: Vec<(String, u64)> = rows.values().map(|placed| (placed.shard.clone(), placed.end)).collect();
-        let mut shards = Shards::open(options(&path, Some(size)), known.iter().map(|(shard, end)| (&**shard, *end))).unwrap();
+        let mut shards = ShardWriter::open(options(&path, Some(size)), known.iter().map(|(shard, end)| (&**shard, *end))).unwrap();
         for (n, entry) in entries.iter().enumerate() {
             if let std::collections::btree_map::Entry::Vacant(row) = rows.entry(n) {
                 row.insert(append(&mut shards, entry).unwrap());
@@ -352,7 +357,7 @@ proptest! {
         }
         shards.finish().unwrap();
         let found = shards_in(dir.path());
-        let all: Vec<Entry> = found.values().flat_map(|bytes| read(bytes)).collect();
+        let all: Vec<TestEntry> = found.values().flat_map(|bytes| read(bytes)).collect();
         prop_assert_eq!(all, entries.clone());
         for (n, placed) in rows {
             let within = usize::try_from(placed.offset).unwrap()..usize::try_from(placed.end).unwrap();
@@ -365,9 +370,9 @@ proptest! {
 #[test]
 fn the_disk_that_tests_use_is_the_layer_of_every_shard() {
     let dir = tempfile::tempdir().unwrap();
-    let disk = Disk::with_room(u64::MAX);
+    let disk = FaultyDisk::with_room(u64::MAX);
     let layer = Arc::clone(&disk).layer();
-    let mut shards = Shards::open(
+    let mut shards = ShardWriter::open(
         ArchiveOptions {
             layer,
             ..options(&dir.path().join("t.tar"), Some(1))

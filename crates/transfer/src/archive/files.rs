@@ -4,33 +4,33 @@ use std::collections::BTreeMap;
 
 use super::error::ArchiveError;
 use super::head::END;
-use super::names::{Names, is_taken};
-use super::part::{Part, is_whole};
-use crate::disk::{Layer, Target};
+use super::names::{ShardNames, is_taken};
+use super::part::{UnfinishedShard, is_whole};
+use crate::disk::{DownloadPaths, StorageLayer};
 
 /// Shards in files.
 #[derive(Debug)]
-pub(super) struct Files {
-    names: Names,
+pub(super) struct ShardFiles {
+    names: ShardNames,
     /// The largest that a shard may be, where there may be several.
     limit: Option<u64>,
-    layer: Layer,
+    layer: StorageLayer,
     /// The number of the one that grows.
     index: u64,
     /// The one that grows; `None` while it is one that an earlier run finished and nothing more came for.
-    current: Option<Part>,
+    current: Option<UnfinishedShard>,
     /// Where the last entry of that one ends.
     finished: u64,
     /// Full ones, ended but without their names: rows have yet to speak of what is in them.
-    full: Vec<Part>,
+    full: Vec<UnfinishedShard>,
 }
 
-impl Files {
+impl ShardFiles {
     /// Goes on behind what is durable: for each shard by its number the end of the last entry that is known.
     pub(super) fn open(
-        names: Names,
+        names: ShardNames,
         limit: Option<u64>,
-        layer: Layer,
+        layer: StorageLayer,
         durable: &BTreeMap<u64, u64>,
     ) -> Result<Self, ArchiveError> {
         let mut parts = BTreeMap::new();
@@ -52,8 +52,8 @@ impl Files {
             None => (next.0, begin(&names, next, parts.is_empty(), &layer)?),
         };
         // Those before it were full when the run ended.
-        let mut full: Vec<Part> = parts.into_values().collect();
-        full.iter_mut().try_for_each(Part::close)?;
+        let mut full: Vec<UnfinishedShard> = parts.into_values().collect();
+        full.iter_mut().try_for_each(UnfinishedShard::close)?;
         Ok(Self {
             names,
             limit,
@@ -72,10 +72,10 @@ impl Files {
 
     /// The shard that an entry of this many bytes goes into: the next one where it would make this one too large. An entry that is too
     /// large by itself gets a shard of its own.
-    pub(super) fn room_for(&mut self, bytes: u64) -> Result<&mut Part, ArchiveError> {
+    pub(super) fn room_for(&mut self, bytes: u64) -> Result<&mut UnfinishedShard, ArchiveError> {
         let mut current = match self.current.take() {
             Some(current) => current,
-            None => Part::reopen(self.target(self.index), self.finished, &self.layer)?,
+            None => UnfinishedShard::reopen(self.target(self.index), self.finished, &self.layer)?,
         };
         let with = current
             .end()
@@ -84,7 +84,7 @@ impl Files {
         let full = current.end() > 0 && self.limit.is_some_and(|limit| with > limit);
         let next = full.then(|| {
             current.close()?;
-            Part::begin(self.target(self.index + 1), &self.layer)
+            UnfinishedShard::begin(self.target(self.index + 1), &self.layer)
         });
         let (current, failed) = match next {
             None => (current, None),
@@ -100,19 +100,19 @@ impl Files {
         failed.map_or(Ok(current), Err)
     }
 
-    fn target(&self, index: u64) -> Target {
-        Target::new(self.names.path(index))
+    fn target(&self, index: u64) -> DownloadPaths {
+        DownloadPaths::new(self.names.path(index))
     }
 
     /// Makes what was appended durable.
     pub(super) fn sync(&mut self) -> Result<(), ArchiveError> {
-        self.full.iter_mut().try_for_each(Part::sync)?;
-        self.current.as_mut().map_or(Ok(()), Part::sync)
+        self.full.iter_mut().try_for_each(UnfinishedShard::sync)?;
+        self.current.as_mut().map_or(Ok(()), UnfinishedShard::sync)
     }
 
     /// Gives the full shards that are durable their names.
     pub(super) fn settle(&mut self) -> Result<(), ArchiveError> {
-        while self.full.first().is_some_and(Part::is_synced) {
+        while self.full.first().is_some_and(UnfinishedShard::is_synced) {
             self.full[0].publish()?;
             self.full.remove(0);
         }
@@ -141,7 +141,7 @@ impl Files {
             current.close()?;
             current.sync()?;
         }
-        self.full.iter_mut().try_for_each(Part::sync)?;
+        self.full.iter_mut().try_for_each(UnfinishedShard::sync)?;
         self.settle()?;
         if !empty {
             current.publish()?;
@@ -153,26 +153,31 @@ impl Files {
 /// Begins a shard, unless what an earlier run finished lies there and takes more: an archive that ends where rows say, or one of
 /// nothing. That is opened with its first entry, so that a run with nothing to do leaves it alone.
 fn begin(
-    names: &Names,
+    names: &ShardNames,
     (index, end): (u64, u64),
     alone: bool,
-    layer: &Layer,
-) -> Result<Option<Part>, ArchiveError> {
-    let target = Target::new(names.path(index));
+    layer: &StorageLayer,
+) -> Result<Option<UnfinishedShard>, ArchiveError> {
+    let target = DownloadPaths::new(names.path(index));
     if alone && is_whole(&target, end) {
         return Ok(None);
     }
-    Part::begin(target, layer).map(Some)
+    UnfinishedShard::begin(target, layer).map(Some)
 }
 
 /// What an earlier run left of a shard that rows speak of; `None` when it was finished.
-fn left(names: &Names, index: u64, end: u64, layer: &Layer) -> Result<Option<Part>, ArchiveError> {
-    let target = Target::new(names.path(index));
+fn left(
+    names: &ShardNames,
+    index: u64,
+    end: u64,
+    layer: &StorageLayer,
+) -> Result<Option<UnfinishedShard>, ArchiveError> {
+    let target = DownloadPaths::new(names.path(index));
     if is_taken(target.path()) {
         return Ok(None);
     }
     if is_taken(&target.part()) {
-        return Part::resume(target, end, layer).map(Some);
+        return UnfinishedShard::resume(target, end, layer).map(Some);
     }
     if names.numbered() {
         // Finished and taken elsewhere, as pipelines do with shards.

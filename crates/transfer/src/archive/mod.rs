@@ -4,8 +4,8 @@
 //! pipelines read them; or a stream to whoever reads standard output. Each is written as `X.tar.haul-part` and has its name when it is
 //! whole.
 //!
-//! **How a shard survives a crash.** Entries are appended, then [synced](Shards::sync), then the caller writes the manifest's rows that
-//! say where each entry ends, then [settles](Shards::settle). A shard that is full keeps its temporary name until then, so that
+//! **How a shard survives a crash.** Entries are appended, then [synced](ShardWriter::sync), then the caller writes the manifest's rows that
+//! say where each entry ends, then [settles](ShardWriter::settle). A shard that is full keeps its temporary name until then, so that
 //! a finished shard never holds an entry that no row speaks of. The next run is told the last durable end of each shard
 //! and cuts off what lies behind it: a torn entry, or one whose row was not written and that is therefore fetched again.
 //!
@@ -27,7 +27,9 @@ mod shards;
 mod stream;
 
 pub use error::ArchiveError;
-pub use shards::{ArchiveOptions, Content, Destination, Placed, Shards};
+pub use shards::{
+    ArchiveDestination, ArchiveOptions, ShardEntryContent, ShardEntryLocation, ShardWriter,
+};
 
 #[cfg(test)]
 mod again_tests;

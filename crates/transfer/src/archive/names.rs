@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 /// How the shards of one archive are called.
 #[derive(Debug, Clone)]
-pub(super) struct Names {
+pub(super) struct ShardNames {
     /// The name asked for.
     path: PathBuf,
     /// Whether there may be several.
     numbered: bool,
 }
 
-impl Names {
+impl ShardNames {
     pub(super) fn new(path: PathBuf, numbered: bool) -> Self {
         Self { path, numbered }
     }
@@ -79,33 +79,33 @@ mod tests {
 
     #[test]
     fn shards_are_numbered_before_the_ending() {
-        let names = Names::new("d/train.tar".into(), true);
+        let names = ShardNames::new("d/train.tar".into(), true);
         assert_eq!(names.path(0), Path::new("d/train-000000.tar"));
         assert_eq!(names.path(1_234_567), Path::new("d/train-1234567.tar"));
         assert_eq!(
-            Names::new("d/train".into(), true).path(7),
+            ShardNames::new("d/train".into(), true).path(7),
             Path::new("d/train-000007.tar")
         );
         assert_eq!(
-            Names::new("d/v1.2".into(), true).path(7),
+            ShardNames::new("d/v1.2".into(), true).path(7),
             Path::new("d/v1.2-000007.tar")
         );
         assert_eq!(
-            Names::new("d/train.tar".into(), false).path(0),
+            ShardNames::new("d/train.tar".into(), false).path(0),
             Path::new("d/train.tar")
         );
     }
 
     #[test]
     fn a_file_is_never_called_what_a_stream_is() {
-        let names = Names::new("./-".into(), false);
+        let names = ShardNames::new("./-".into(), false);
         assert_eq!((names.shard(0).as_str(), names.index("-")), ("./-", None));
         assert_eq!(names.index("./-"), Some(0));
     }
 
     #[test]
     fn a_shard_is_known_by_its_name_and_others_are_not() {
-        let names = Names::new("d/a-1.tar".into(), true);
+        let names = ShardNames::new("d/a-1.tar".into(), true);
         for index in [0, 1, 999_999, 1_000_000, u64::MAX] {
             assert_eq!(names.index(&names.shard(index)), Some(index));
         }
@@ -121,11 +121,11 @@ mod tests {
             assert_eq!(names.index(other), None, "{other}");
         }
         assert_eq!(
-            Names::new("d/a-1.tar".into(), false).index("a-1.tar"),
+            ShardNames::new("d/a-1.tar".into(), false).index("a-1.tar"),
             Some(0)
         );
         assert_eq!(
-            Names::new("d/a-1.tar".into(), false).index("a-1-000000.tar"),
+            ShardNames::new("d/a-1.tar".into(), false).index("a-1-000000.tar"),
             None
         );
     }

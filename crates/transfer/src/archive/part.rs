@@ -10,13 +10,13 @@ use bytes::Bytes;
 use super::error::ArchiveError;
 use super::head::END;
 use super::names::is_taken;
-use crate::disk::{Layer, PartFile, Storage, Target};
+use crate::disk::{DownloadPaths, PartialFile, PartialStorage, StorageLayer};
 
 /// How far into a file the mark of a tar is looked for, and what it is.
 const MARK: (usize, &[u8]) = (257, b"ustar");
 
 /// Whether a finished archive lies under the final name whose last entry ends there: nothing but what ends an archive follows.
-pub(super) fn is_whole(target: &Target, end: u64) -> bool {
+pub(super) fn is_whole(target: &DownloadPaths, end: u64) -> bool {
     let path = target.path();
     let length = end.checked_add(END.len() as u64);
     // What a link leads to is somebody else's.
@@ -34,12 +34,12 @@ fn ends_there(path: &Path, end: u64) -> io::Result<bool> {
 
 /// A shard that is not finished.
 #[derive(Debug)]
-pub(super) struct Part {
-    target: Target,
+pub(super) struct UnfinishedShard {
+    target: DownloadPaths,
     /// Holds the lock, and the descriptor that the directory's sync needs.
-    file: Arc<PartFile>,
+    file: Arc<PartialFile>,
     /// What is written to.
-    storage: Arc<dyn Storage>,
+    storage: Arc<dyn PartialStorage>,
     /// Where the last whole entry ends.
     end: u64,
     /// Whether something was written since the last sync.
@@ -50,12 +50,12 @@ pub(super) struct Part {
     lost: bool,
 }
 
-impl Part {
+impl UnfinishedShard {
     /// Begins a shard. What a run left there of which nobody knows is dropped.
     ///
     /// # Errors
     /// [`ArchiveError::Exists`], [`ArchiveError::InTheWay`], [`ArchiveError::Locked`], [`ArchiveError::Local`].
-    pub(super) fn begin(target: Target, layer: &Layer) -> Result<Self, ArchiveError> {
+    pub(super) fn begin(target: DownloadPaths, layer: &StorageLayer) -> Result<Self, ArchiveError> {
         if is_taken(target.path()) {
             let path = target.path().to_owned();
             return Err(ArchiveError::Exists { path });
@@ -83,7 +83,11 @@ impl Part {
     ///
     /// # Errors
     /// [`ArchiveError::Lost`], [`ArchiveError::Locked`], [`ArchiveError::Local`].
-    pub(super) fn resume(target: Target, end: u64, layer: &Layer) -> Result<Self, ArchiveError> {
+    pub(super) fn resume(
+        target: DownloadPaths,
+        end: u64,
+        layer: &StorageLayer,
+    ) -> Result<Self, ArchiveError> {
         let mut part = Self::open(target, layer)?;
         part.cut(end)?;
         Ok(part)
@@ -94,7 +98,11 @@ impl Part {
     ///
     /// # Errors
     /// [`ArchiveError::InTheWay`], [`ArchiveError::Locked`], [`ArchiveError::Lost`], [`ArchiveError::Local`].
-    pub(super) fn reopen(target: Target, end: u64, layer: &Layer) -> Result<Self, ArchiveError> {
+    pub(super) fn reopen(
+        target: DownloadPaths,
+        end: u64,
+        layer: &StorageLayer,
+    ) -> Result<Self, ArchiveError> {
         let path = target.part();
         if is_taken(&path) {
             let what = "it lies beside an archive that is finished";
@@ -131,8 +139,8 @@ impl Part {
         Ok(())
     }
 
-    fn open(target: Target, layer: &Layer) -> Result<Self, ArchiveError> {
-        let file = PartFile::open(&target.part()).map_err(|source| match source.kind() {
+    fn open(target: DownloadPaths, layer: &StorageLayer) -> Result<Self, ArchiveError> {
+        let file = PartialFile::open(&target.part()).map_err(|source| match source.kind() {
             io::ErrorKind::WouldBlock => ArchiveError::Locked {
                 path: target.path().to_owned(),
             },
@@ -145,7 +153,7 @@ impl Part {
         let file = Arc::new(file);
         Ok(Self {
             target,
-            storage: layer.over(Arc::clone(&file) as Arc<dyn Storage>),
+            storage: layer.over(Arc::clone(&file) as Arc<dyn PartialStorage>),
             file,
             end: 0,
             dirty: true,
@@ -159,7 +167,7 @@ impl Part {
         self.end
     }
 
-    /// Writes at an offset behind the last whole entry; [`Part::keep`] or [`Part::take_back`] follows.
+    /// Writes at an offset behind the last whole entry; [`UnfinishedShard::keep`] or [`UnfinishedShard::take_back`] follows.
     pub(super) fn write(&mut self, at: u64, pieces: &[Bytes]) -> Result<(), ArchiveError> {
         self.dirty = true;
         let written = self.storage.write_at(at, pieces);

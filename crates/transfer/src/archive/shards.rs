@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 
 use super::error::ArchiveError;
-use super::files::Files;
+use super::files::ShardFiles;
 use super::head::{head, name, padding};
-use super::names::Names;
-use super::stream::Stream;
-use crate::disk::{Layer, is_stdout, is_stream};
+use super::names::ShardNames;
+use super::stream::ArchiveStream;
+use crate::disk::{StorageLayer, is_stdout, is_stream};
 
 /// Bytes of a long entry that are held at a time.
 const CHUNK: u64 = 256 * 1024;
@@ -22,7 +22,7 @@ const CHUNK: u64 = 256 * 1024;
 const STREAM: &str = "-";
 
 /// Where an archive goes.
-pub enum Destination {
+pub enum ArchiveDestination {
     /// A file, or what takes its place when there may be several. A FIFO or device is written as a stream.
     File(PathBuf),
     /// Standard output.
@@ -31,7 +31,7 @@ pub enum Destination {
     Writer(Box<dyn Write + Send>),
 }
 
-impl fmt::Debug for Destination {
+impl fmt::Debug for ArchiveDestination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) => f.debug_tuple("File").field(path).finish(),
@@ -41,7 +41,7 @@ impl fmt::Debug for Destination {
     }
 }
 
-impl Destination {
+impl ArchiveDestination {
     /// Whether somebody takes entries in order as they come: nothing can be taken back, divided, or gone on with.
     #[must_use]
     pub fn is_stream(&self) -> bool {
@@ -56,16 +56,16 @@ impl Destination {
 #[derive(Debug)]
 pub struct ArchiveOptions {
     /// Where it goes.
-    pub destination: Destination,
+    pub destination: ArchiveDestination,
     /// The largest that a shard may be, in bytes; `None` is one archive, however large. A stream is never divided.
     pub shard_size: Option<u64>,
     /// Put between the engine and each shard; nothing, unless somebody tests or embeds it.
-    pub layer: Layer,
+    pub layer: StorageLayer,
 }
 
 /// Where in which archive an entry is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Placed {
+pub struct ShardEntryLocation {
     /// The archive's name without its directory; `-` for a stream.
     pub shard: String,
     /// Where the entry's first header begins.
@@ -74,7 +74,7 @@ pub struct Placed {
     pub end: u64,
 }
 
-impl Placed {
+impl ShardEntryLocation {
     /// Whether it is in no file, but went to whoever read it as it came.
     pub(crate) fn is_handed_on(&self) -> bool {
         self.shard == STREAM
@@ -82,7 +82,7 @@ impl Placed {
 }
 
 /// An entry's contents.
-pub enum Content<'a> {
+pub enum ShardEntryContent<'a> {
     /// All of it, in memory.
     Pieces(&'a [Bytes]),
     /// This many bytes from a reader; what it has beyond them is left.
@@ -94,13 +94,13 @@ pub enum Content<'a> {
     },
 }
 
-impl fmt::Debug for Content<'_> {
+impl fmt::Debug for ShardEntryContent<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Content({} bytes)", self.length())
     }
 }
 
-impl Content<'_> {
+impl ShardEntryContent<'_> {
     /// Bytes in it.
     fn length(&self) -> u64 {
         match self {
@@ -116,15 +116,15 @@ impl Content<'_> {
 /// those entries durable, then [`settle`](Self::settle); at the end, after a last round of these, [`finish`](Self::finish). Dropped
 /// without that, the unfinished shards keep their temporary names for the next run. Every method blocks.
 #[derive(Debug)]
-pub struct Shards(Out);
+pub struct ShardWriter(ShardOutput);
 
 #[derive(Debug)]
-enum Out {
-    Files(Box<Files>),
-    Stream(Stream),
+enum ShardOutput {
+    Files(Box<ShardFiles>),
+    Stream(ArchiveStream),
 }
 
-impl Shards {
+impl ShardWriter {
     /// Opens an archive; goes on with one of an earlier run where `durable` says, for each shard that rows speak of, the largest end
     /// of an entry in it. What lies behind that is cut off, a shard that nothing is known of is begun anew. Of several a finished one
     /// is left as it is; a single one that ends where `durable` says, and one of nothing, is opened again when an entry comes for it. A
@@ -137,12 +137,14 @@ impl Shards {
         options: ArchiveOptions,
         durable: impl IntoIterator<Item = (&'a str, u64)>,
     ) -> Result<Self, ArchiveError> {
-        let stream = |writer| Ok(Self(Out::Stream(Stream::new(writer))));
+        let stream = |writer| Ok(Self(ShardOutput::Stream(ArchiveStream::new(writer))));
         let path = match options.destination {
-            Destination::Stdout => return stream(Box::new(io::stdout())),
-            Destination::Writer(writer) => return stream(writer),
-            Destination::File(path) if is_stdout(&path) => return stream(Box::new(io::stdout())),
-            Destination::File(path) if is_stream(&path) => {
+            ArchiveDestination::Stdout => return stream(Box::new(io::stdout())),
+            ArchiveDestination::Writer(writer) => return stream(writer),
+            ArchiveDestination::File(path) if is_stdout(&path) => {
+                return stream(Box::new(io::stdout()));
+            }
+            ArchiveDestination::File(path) if is_stream(&path) => {
                 return match File::options().append(true).open(&path) {
                     Ok(file) => stream(Box::new(file)),
                     Err(source) => Err(ArchiveError::Local {
@@ -152,12 +154,12 @@ impl Shards {
                     }),
                 };
             }
-            Destination::File(path) if path.is_dir() => {
+            ArchiveDestination::File(path) if path.is_dir() => {
                 return Err(ArchiveError::IsDirectory { path });
             }
-            Destination::File(path) => path,
+            ArchiveDestination::File(path) => path,
         };
-        let names = Names::new(path, options.shard_size.is_some());
+        let names = ShardNames::new(path, options.shard_size.is_some());
         let mut ends = BTreeMap::new();
         for (shard, end) in durable {
             let Some(index) = names.index(shard) else {
@@ -168,22 +170,22 @@ impl Shards {
                 .and_modify(|last: &mut u64| *last = end.max(*last))
                 .or_insert(end);
         }
-        let files = Files::open(names, options.shard_size, options.layer, &ends)?;
-        Ok(Self(Out::Files(Box::new(files))))
+        let files = ShardFiles::open(names, options.shard_size, options.layer, &ends)?;
+        Ok(Self(ShardOutput::Files(Box::new(files))))
     }
 
     /// Appends an entry under a relative path. `mtime` is in seconds since 1970.
     ///
     /// # Errors
-    /// [`ArchiveError::Name`], [`ArchiveError::Content`], [`ArchiveError::Local`] (and what [`Shards::open`] gives, when the next shard
+    /// [`ArchiveError::Name`], [`ArchiveError::Content`], [`ArchiveError::Local`] (and what [`ShardWriter::open`] gives, when the next shard
     /// cannot be begun): nothing of the entry is in the archive then. [`ArchiveError::Stream`]; a stream is of no more use after that,
     /// nor after [`ArchiveError::Content`].
     pub fn append(
         &mut self,
         path: &Path,
-        mut content: Content<'_>,
+        mut content: ShardEntryContent<'_>,
         mtime: u64,
-    ) -> Result<Placed, ArchiveError> {
+    ) -> Result<ShardEntryLocation, ArchiveError> {
         let name = name(path)?;
         let length = content.length();
         let head = Bytes::from(head(&name, length, mtime));
@@ -191,7 +193,7 @@ impl Shards {
             .saturating_add(length)
             .saturating_add(padding(length).len() as u64);
         match &mut self.0 {
-            Out::Files(files) => {
+            ShardOutput::Files(files) => {
                 let part = files.room_for(bytes)?;
                 let (offset, mut at) = (part.end(), part.end());
                 let written = write_entry(head, &mut content, |pieces| {
@@ -201,18 +203,18 @@ impl Shards {
                 });
                 written.inspect_err(|_| part.take_back())?;
                 part.keep(offset + bytes);
-                Ok(Placed {
+                Ok(ShardEntryLocation {
                     shard: files.shard(),
                     offset,
                     end: offset + bytes,
                 })
             }
-            Out::Stream(stream) => {
+            ShardOutput::Stream(stream) => {
                 let offset = stream.end();
                 let written = write_entry(head, &mut content, |pieces| stream.write(pieces));
                 written.inspect_err(|_| stream.spoil())?;
                 stream.keep(offset + bytes);
-                Ok(Placed {
+                Ok(ShardEntryLocation {
                     shard: STREAM.to_owned(),
                     offset,
                     end: offset + bytes,
@@ -228,8 +230,8 @@ impl Shards {
     /// [`ArchiveError::Stream`].
     pub fn sync(&mut self) -> Result<(), ArchiveError> {
         match &mut self.0 {
-            Out::Files(files) => files.sync(),
-            Out::Stream(stream) => stream.flush(),
+            ShardOutput::Files(files) => files.sync(),
+            ShardOutput::Stream(stream) => stream.flush(),
         }
     }
 
@@ -239,8 +241,8 @@ impl Shards {
     /// [`ArchiveError::Exists`] when such a name was taken meanwhile; [`ArchiveError::Local`].
     pub fn settle(&mut self) -> Result<(), ArchiveError> {
         match &mut self.0 {
-            Out::Files(files) => files.settle(),
-            Out::Stream(_) => Ok(()),
+            ShardOutput::Files(files) => files.settle(),
+            ShardOutput::Stream(_) => Ok(()),
         }
     }
 
@@ -248,11 +250,11 @@ impl Shards {
     /// like what was asked for. A stream is ended in any case, for it has a reader.
     ///
     /// # Errors
-    /// As [`Shards::finish`].
+    /// As [`ShardWriter::finish`].
     pub fn finish_unless_empty(self) -> Result<(), ArchiveError> {
         match self.0 {
-            Out::Files(files) => files.finish_unless_empty(),
-            Out::Stream(mut stream) => stream.finish(),
+            ShardOutput::Files(files) => files.finish_unless_empty(),
+            ShardOutput::Stream(mut stream) => stream.finish(),
         }
     }
 
@@ -262,8 +264,8 @@ impl Shards {
     /// [`ArchiveError::Exists`], [`ArchiveError::Local`], [`ArchiveError::Stream`].
     pub fn finish(self) -> Result<(), ArchiveError> {
         match self.0 {
-            Out::Files(files) => files.finish(),
-            Out::Stream(mut stream) => stream.finish(),
+            ShardOutput::Files(files) => files.finish(),
+            ShardOutput::Stream(mut stream) => stream.finish(),
         }
     }
 }
@@ -271,19 +273,19 @@ impl Shards {
 /// Writes an entry as few runs of pieces, one after the other: a small one in a single call.
 fn write_entry(
     head: Bytes,
-    content: &mut Content<'_>,
+    content: &mut ShardEntryContent<'_>,
     mut write: impl FnMut(&[Bytes]) -> Result<(), ArchiveError>,
 ) -> Result<(), ArchiveError> {
     let pad = Bytes::from_static(padding(content.length()));
     let (reader, length) = match content {
-        Content::Pieces(pieces) => {
+        ShardEntryContent::Pieces(pieces) => {
             let all: Vec<Bytes> = std::iter::once(head)
                 .chain(pieces.iter().cloned())
                 .chain([pad])
                 .collect();
             return write(&all);
         }
-        Content::Reader { reader, length } => (reader, *length),
+        ShardEntryContent::Reader { reader, length } => (reader, *length),
     };
     let (mut left, mut run) = (length, vec![head]);
     while left > 0 {

@@ -12,7 +12,7 @@ use super::head::END;
 const GATHERED: usize = 256 * 1024;
 
 /// The reader's end of a pipe is elsewhere.
-pub(super) struct Stream {
+pub(super) struct ArchiveStream {
     writer: BufWriter<Box<dyn Write + Send>>,
     /// Bytes written.
     end: u64,
@@ -20,14 +20,14 @@ pub(super) struct Stream {
     broken: bool,
 }
 
-impl fmt::Debug for Stream {
+impl fmt::Debug for ArchiveStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { end, broken, .. } = self;
         write!(f, "Stream {{ end: {end}, broken: {broken} }}")
     }
 }
 
-impl Stream {
+impl ArchiveStream {
     pub(super) fn new(writer: Box<dyn Write + Send>) -> Self {
         Self {
             writer: BufWriter::with_capacity(GATHERED, writer),

@@ -9,37 +9,44 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::*;
-use crate::disk::Layer;
+use crate::disk::StorageLayer;
 
 /// A name and what is under it.
-pub(super) type Entry = (String, Vec<u8>);
+pub(super) type TestEntry = (String, Vec<u8>);
 
 /// Contents that differ by number and length.
-pub(super) fn entry(n: usize, length: usize) -> Entry {
+pub(super) fn entry(n: usize, length: usize) -> TestEntry {
     let byte = |at: usize| u8::try_from((at * 31 + n * 7 + length) % 251).unwrap();
     (format!("d/{n}"), (0..length).map(byte).collect())
 }
 
 pub(super) fn options(path: &Path, shard_size: Option<u64>) -> ArchiveOptions {
     ArchiveOptions {
-        destination: Destination::File(path.to_owned()),
+        destination: ArchiveDestination::File(path.to_owned()),
         shard_size,
-        layer: Layer::default(),
+        layer: StorageLayer::default(),
     }
 }
 
-pub(super) fn open(path: &Path, shard_size: Option<u64>) -> Shards {
-    Shards::open(options(path, shard_size), []).unwrap()
+pub(super) fn open(path: &Path, shard_size: Option<u64>) -> ShardWriter {
+    ShardWriter::open(options(path, shard_size), []).unwrap()
 }
 
 /// Appends an entry, every other one from a reader.
-pub(super) fn append(shards: &mut Shards, (name, bytes): &Entry) -> Result<Placed, ArchiveError> {
+pub(super) fn append(
+    shards: &mut ShardWriter,
+    (name, bytes): &TestEntry,
+) -> Result<ShardEntryLocation, ArchiveError> {
     if bytes.len().is_multiple_of(2) {
         let (front, back) = bytes.split_at(bytes.len() / 3);
         let pieces = [front, back].map(Bytes::copy_from_slice);
-        return shards.append(Path::new(name), Content::Pieces(&pieces), 1_000_000_000);
+        return shards.append(
+            Path::new(name),
+            ShardEntryContent::Pieces(&pieces),
+            1_000_000_000,
+        );
     }
-    let content = Content::Reader {
+    let content = ShardEntryContent::Reader {
         reader: &mut &bytes[..],
         length: bytes.len() as u64,
     };
@@ -47,7 +54,7 @@ pub(super) fn append(shards: &mut Shards, (name, bytes): &Entry) -> Result<Place
 }
 
 /// What another reader finds, which also demands that the archive has its end.
-pub(super) fn read(bytes: &[u8]) -> Vec<Entry> {
+pub(super) fn read(bytes: &[u8]) -> Vec<TestEntry> {
     assert!(bytes.len() >= 1024 && bytes.len().is_multiple_of(512));
     assert!(bytes.ends_with(&[0; 1024]), "no end");
     let mut archive = tar::Archive::new(bytes);
@@ -91,7 +98,7 @@ pub(super) fn shards_in(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     std::fs::read_dir(dir).unwrap().map(shard).collect()
 }
 
-fn any_entries() -> impl Strategy<Value = Vec<Entry>> {
+fn any_entries() -> impl Strategy<Value = Vec<TestEntry>> {
     let length = prop_oneof![
         0usize..1600,
         prop::sample::select(&[0, 1, 511, 512, 513, 1024][..])
@@ -113,7 +120,7 @@ fn names_of_every_length_are_read_back() {
         .flat_map(|n: usize| ["f".repeat(n), deep(n)]);
     let other = ["ä", "日本語/ファイル", "a b\nc", "=", "é", "a\\b", "x/y.z"].map(str::to_owned);
     let umlauts = (40..60).map(|n| "ü".repeat(n));
-    let entries: Vec<Entry> = plain
+    let entries: Vec<TestEntry> = plain
         .chain(other)
         .chain(umlauts)
         .map(|name| (name.clone(), name.into_bytes()))
@@ -129,8 +136,8 @@ fn names_of_every_length_are_read_back() {
 fn contents_longer_than_a_chunk_are_read_back_and_small_ones_cost_one_write() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.tar");
-    let disk = crate::disk::doubles::Disk::with_room(u64::MAX);
-    let mut shards = Shards::open(
+    let disk = crate::disk::doubles::FaultyDisk::with_room(u64::MAX);
+    let mut shards = ShardWriter::open(
         ArchiveOptions {
             layer: disk.layer(),
             ..options(&path, None)
@@ -147,7 +154,7 @@ fn contents_longer_than_a_chunk_are_read_back_and_small_ones_cost_one_write() {
     }
     for length in [chunk - 1, chunk, chunk + 1, 2 * chunk - 1, 3 * chunk + 5] {
         let (name, bytes) = entry(length, length);
-        let content = Content::Reader {
+        let content = ShardEntryContent::Reader {
             reader: &mut &bytes[..],
             length: length as u64,
         };
@@ -193,7 +200,7 @@ fn where_everything_failed_there_is_no_archive_but_a_stream_has_its_end() {
     let end = append(&mut shards, &entry(0, 5)).unwrap().end;
     shards.finish().unwrap();
     for _ in 0..2 {
-        let again = Shards::open(options(&path, None), [("a.tar", end)]).unwrap();
+        let again = ShardWriter::open(options(&path, None), [("a.tar", end)]).unwrap();
         again.finish_unless_empty().unwrap();
         assert_eq!(read(&shards_in(dir.path())["a.tar"]), [entry(0, 5)]);
         // As a kill leaves it.
@@ -202,7 +209,7 @@ fn where_everything_failed_there_is_no_archive_but_a_stream_has_its_end() {
         let part = dir.path().join("a.tar.haul-part");
         std::fs::write(part, &bytes[..usize::try_from(end).unwrap()]).unwrap();
     }
-    let writer = Shared::default();
+    let writer = SharedBuffer::default();
     stream(writer.clone()).finish_unless_empty().unwrap();
     assert_eq!(*writer.0.lock().unwrap(), [0; 1024]);
 }
@@ -236,7 +243,7 @@ fn b6_a_shard_that_exists_is_kept() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t.tar");
     std::fs::write(&path, "theirs").unwrap();
-    let error = Shards::open(options(&path, None), []).unwrap_err();
+    let error = ShardWriter::open(options(&path, None), []).unwrap_err();
     assert_eq!(
         error.to_string(),
         format!("{} exists already", path.display())
@@ -270,11 +277,11 @@ fn b5_what_belongs_to_others_is_left_alone() {
     let path = dir.path().join("t.tar");
     let part = dir.path().join("t.tar.haul-part");
     assert!(matches!(
-        Shards::open(options(dir.path(), None), []),
+        ShardWriter::open(options(dir.path(), None), []),
         Err(ArchiveError::IsDirectory { .. })
     ));
     let shards = open(&path, None);
-    let error = Shards::open(options(&path, None), []).unwrap_err();
+    let error = ShardWriter::open(options(&path, None), []).unwrap_err();
     assert_eq!(
         error.to_string(),
         format!("another haul is writing {}", path.display())
@@ -282,13 +289,13 @@ fn b5_what_belongs_to_others_is_left_alone() {
     drop(shards);
     std::fs::write(&part, "something else, and not short".repeat(99)).unwrap();
     assert!(matches!(
-        Shards::open(options(&path, None), []),
+        ShardWriter::open(options(&path, None), []),
         Err(ArchiveError::InTheWay { .. })
     ));
     assert_eq!(std::fs::metadata(&part).unwrap().len(), 29 * 99);
     std::fs::remove_file(&part).unwrap();
     std::fs::write(dir.path().join("t.tar.haul-journal"), "").unwrap();
-    let error = Shards::open(options(&path, None), []).unwrap_err();
+    let error = ShardWriter::open(options(&path, None), []).unwrap_err();
     assert!(
         error
             .to_string()
@@ -299,9 +306,9 @@ fn b5_what_belongs_to_others_is_left_alone() {
 
 /// Memory that a test can look into.
 #[derive(Clone, Default)]
-struct Shared(Arc<Mutex<Vec<u8>>>, Option<usize>);
+struct SharedBuffer(Arc<Mutex<Vec<u8>>>, Option<usize>);
 
-impl Write for Shared {
+impl Write for SharedBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut all = self.0.lock().unwrap();
         if self.1.is_some_and(|room| all.len() + bytes.len() > room) {
@@ -316,19 +323,19 @@ impl Write for Shared {
     }
 }
 
-fn stream(writer: Shared) -> Shards {
-    let destination = Destination::Writer(Box::new(writer));
+fn stream(writer: SharedBuffer) -> ShardWriter {
+    let destination = ArchiveDestination::Writer(Box::new(writer));
     let options = ArchiveOptions {
         destination,
         shard_size: Some(1024),
-        layer: Layer::default(),
+        layer: StorageLayer::default(),
     };
-    Shards::open(options, [("-", 512)]).unwrap()
+    ShardWriter::open(options, [("-", 512)]).unwrap()
 }
 
 #[test]
 fn a_reader_that_leaves_ends_the_stream_with_a_clear_error() {
-    let mut shards = stream(Shared(Arc::default(), Some(1 << 20)));
+    let mut shards = stream(SharedBuffer(Arc::default(), Some(1 << 20)));
     let error = (0..)
         .find_map(|n| append(&mut shards, &entry(n, 100_000)).err())
         .unwrap();
@@ -346,10 +353,10 @@ fn a_reader_that_leaves_ends_the_stream_with_a_clear_error() {
 
 #[test]
 fn a_stream_that_an_entry_broke_is_never_finished() {
-    let writer = Shared::default();
+    let writer = SharedBuffer::default();
     let mut shards = stream(writer.clone());
     append(&mut shards, &entry(0, 10)).unwrap();
-    let short = Content::Reader {
+    let short = ShardEntryContent::Reader {
         reader: &mut &b"short"[..],
         length: 6,
     };
@@ -376,7 +383,7 @@ proptest! {
     fn any_entries_are_read_back_from_a_file_and_a_stream_alike(entries in any_entries()) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.tar");
-        let writer = Shared::default();
+        let writer = SharedBuffer::default();
         let (mut file, mut pipe) = (open(&path, None), stream(writer.clone()));
         let mut end = 0;
         for entry in &entries {
@@ -399,12 +406,12 @@ proptest! {
     fn shards_are_as_large_as_allowed_and_hold_each_entry_once(entries in any_entries(), size in 1u64..8000) {
         let dir = tempfile::tempdir().unwrap();
         let mut shards = open(&dir.path().join("a.tar"), Some(size));
-        let placed: Vec<Placed> = entries.iter().map(|entry| append(&mut shards, entry).unwrap()).collect();
+        let placed: Vec<ShardEntryLocation> = entries.iter().map(|entry| append(&mut shards, entry).unwrap()).collect();
         shards.finish().unwrap();
         let found = shards_in(dir.path());
         let names: Vec<String> = (0..found.len()).map(|n| format!("a-{n:06}.tar")).collect();
         prop_assert_eq!(found.keys().collect::<Vec<_>>(), names.iter().collect::<Vec<_>>());
-        let all: Vec<Entry> = found.values().flat_map(|bytes| read(bytes)).collect();
+        let all: Vec<TestEntry> = found.values().flat_map(|bytes| read(bytes)).collect();
         prop_assert_eq!(&all, &entries);
         for bytes in found.values() {
             prop_assert!(bytes.len() as u64 <= size || read(bytes).len() <= 1);

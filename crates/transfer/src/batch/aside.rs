@@ -11,7 +11,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 
-use crate::disk::Unnamed;
+use crate::disk::UnnamedFile;
 
 /// The largest that the file gets, in bytes: some five million jobs.
 const MOST: u64 = 1 << 30;
@@ -24,31 +24,31 @@ const START: u64 = 8;
 
 /// The jobs that lie aside.
 #[derive(Debug)]
-pub(super) struct Aside {
+pub(super) struct SpillFile {
     /// Where they lie; `None` where a file cannot be without a name.
-    file: Option<Unnamed>,
+    file: Option<UnnamedFile>,
     /// Where the next one will.
     end: u64,
     /// The first and the last of each host.
-    chains: HashMap<String, Chain>,
+    chains: HashMap<String, SpillChain>,
     /// Hosts, in the order in which they get their turn.
     turns: VecDeque<String>,
 }
 
 /// The records of one host.
 #[derive(Debug, Clone, Copy)]
-struct Chain {
+struct SpillChain {
     first: u64,
     last: u64,
 }
 
-impl Aside {
+impl SpillFile {
     /// With a file in the file system of a directory.
     pub(super) fn new(directory: &Path) -> Self {
         let here = directory.as_os_str().is_empty();
         let directory = if here { Path::new(".") } else { directory };
         Self {
-            file: Unnamed::create_in(directory).ok(),
+            file: UnnamedFile::create_in(directory).ok(),
             end: START,
             chains: HashMap::new(),
             turns: VecDeque::new(),
@@ -89,7 +89,7 @@ impl Aside {
                 chain.last = at;
             }
             None => {
-                let chain = Chain {
+                let chain = SpillChain {
                     first: at,
                     last: at,
                 };
@@ -138,7 +138,7 @@ impl Aside {
     }
 }
 
-fn fill(file: &Unnamed, mut at: u64, mut buffer: &mut [u8]) -> io::Result<()> {
+fn fill(file: &UnnamedFile, mut at: u64, mut buffer: &mut [u8]) -> io::Result<()> {
     while !buffer.is_empty() {
         let read = file.read_at(at, buffer)?;
         if read == 0 {
@@ -161,7 +161,7 @@ mod tests {
         #[test]
         fn each_host_gets_its_jobs_back_in_their_order(steps in prop::collection::vec((any::<bool>(), 0u8..4, 0usize..300), 0..120)) {
             let dir = tempfile::tempdir().unwrap();
-            let mut aside = Aside::new(dir.path());
+            let mut aside = SpillFile::new(dir.path());
             prop_assume!(aside.has_room());
             let mut model: HashMap<String, VecDeque<Vec<u8>>> = HashMap::new();
             for (number, (put, host, length)) in (0u8..).zip(steps) {
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn hosts_take_turns() {
         let dir = tempfile::tempdir().unwrap();
-        let mut aside = Aside::new(dir.path());
+        let mut aside = SpillFile::new(dir.path());
         if !aside.has_room() {
             return;
         }

@@ -8,57 +8,59 @@ use std::sync::{Arc, Mutex, PoisonError};
 use haul_plan::ErrorLimit;
 use tokio_util::sync::CancellationToken;
 
-use super::clerk::{Ended, chain};
-use super::options::{BatchOptions, Cause, Halt, Halted, Summary};
+use super::clerk::{EndedJob, chain};
+use super::options::{BatchHalt, BatchHaltKind, BatchOptions, BatchSummary, FailureGroup};
 use crate::archive::ArchiveError;
-use crate::error::{Class, GetError};
-use crate::event::{Event, EventSender};
-use crate::manifest::{Manifest, ManifestError, Row, State};
+use crate::error::{ErrorClass, GetError};
+use crate::event::{TransferEvent, TransferEventSender};
+use crate::manifest::{Manifest, ManifestError, ManifestRow, RowState};
 
 /// Causes that are told apart; what fails in yet other ways is counted together.
 const CAUSES: usize = 64;
 
 /// Counts that everybody may look at.
 #[derive(Debug, Default)]
-pub(super) struct Counts(Mutex<Tally>);
+pub(super) struct SharedBatchCounts(Mutex<BatchCounts>);
 
 #[derive(Debug, Default)]
-struct Tally {
+struct BatchCounts {
     done: u64,
     skipped: u64,
     failed: u64,
-    halted: Option<Halted>,
-    causes: HashMap<(Class, String), (u64, String)>,
+    halted: Option<BatchHalt>,
+    causes: HashMap<(ErrorClass, String), (u64, String)>,
 }
 
-impl Counts {
+impl SharedBatchCounts {
     /// Puts the counts into a summary.
-    pub(super) fn fill(&self, summary: &mut Summary) {
+    pub(super) fn fill(&self, summary: &mut BatchSummary) {
         let tally = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (summary.done, summary.skipped, summary.failed) = (tally.done, tally.skipped, tally.failed);
         summary.halted = tally.halted.clone();
     }
 
     /// What made jobs fail, the most frequent first.
-    pub(super) fn causes(&self) -> Vec<Cause> {
+    pub(super) fn causes(&self) -> Vec<FailureGroup> {
         let tally = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let cause = |((class, text), (count, example)): (&(Class, String), &(u64, String))| Cause {
-            class: *class,
-            text: text.clone(),
-            count: *count,
-            example: example.clone(),
+        let cause = |((class, text), (count, example)): (&(ErrorClass, String), &(u64, String))| {
+            FailureGroup {
+                class: *class,
+                text: text.clone(),
+                count: *count,
+                example: example.clone(),
+            }
         };
         let mut causes: Vec<_> = tally.causes.iter().map(cause).collect();
         causes.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.text.cmp(&b.text)));
         causes
     }
 
-    fn enter(&self, row: &Row, error: Option<&GetError>) {
+    fn enter(&self, row: &ManifestRow, error: Option<&GetError>) {
         let mut tally = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match row.state {
-            State::Done => tally.done += 1,
-            State::Skipped => tally.skipped += 1,
-            State::Failed => tally.failed += 1,
+            RowState::Done => tally.done += 1,
+            RowState::Skipped => tally.skipped += 1,
+            RowState::Failed => tally.failed += 1,
         }
         let Some(told) = &row.error else { return };
         let text = error.map_or_else(|| "the line cannot be read".into(), GetError::cause);
@@ -81,19 +83,19 @@ impl Counts {
     }
 
     /// The batch ends before its lists; the first reason is the one to tell.
-    pub(super) fn halt(&self, kind: Halt, text: String) {
+    pub(super) fn halt(&self, kind: BatchHaltKind, text: String) {
         let mut tally = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        tally.halted.get_or_insert(Halted { kind, text });
+        tally.halted.get_or_insert(BatchHalt { kind, text });
     }
 }
 
 /// Keeps them.
 #[derive(Debug)]
-pub(super) struct Books {
+pub(super) struct BatchCounters {
     /// The counts.
-    counts: Arc<Counts>,
+    counts: Arc<SharedBatchCounts>,
     /// Where rows are told.
-    events: EventSender,
+    events: TransferEventSender,
     /// Whether those of jobs that ended well are told, too.
     each: bool,
     /// How many may fail.
@@ -103,18 +105,18 @@ pub(super) struct Books {
     /// Where rows are written down.
     manifest: Option<Manifest>,
     /// What ended and is not written down yet.
-    ends: Vec<Ended>,
+    ends: Vec<EndedJob>,
     /// How many of those failed.
     failed: u64,
     /// Whether something could not be written down.
     broken: bool,
 }
 
-impl Books {
+impl BatchCounters {
     pub(super) fn new(
         options: &BatchOptions,
-        counts: Arc<Counts>,
-        (events, stop): (EventSender, CancellationToken),
+        counts: Arc<SharedBatchCounts>,
+        (events, stop): (TransferEventSender, CancellationToken),
         manifest: Option<Manifest>,
     ) -> Self {
         Self {
@@ -131,7 +133,7 @@ impl Books {
     }
 
     /// A job ended: counted and told when its row is written down.
-    pub(super) fn enter(&mut self, ended: Ended) {
+    pub(super) fn enter(&mut self, ended: EndedJob) {
         if let Some(error) = ended.error.as_ref().filter(|error| is_hopeless(error)) {
             self.halt(error);
             // That nobody takes the archive is told once, by why the batch ended, and not of each file that was on its way.
@@ -139,7 +141,7 @@ impl Books {
                 return;
             }
         }
-        self.failed += u64::from(ended.row.state == State::Failed);
+        self.failed += u64::from(ended.row.state == RowState::Failed);
         self.ends.push(ended);
     }
 
@@ -174,35 +176,35 @@ impl Books {
         !self.broken
     }
 
-    fn write(&mut self, ends: &[Ended]) -> Result<(), ManifestError> {
+    fn write(&mut self, ends: &[EndedJob]) -> Result<(), ManifestError> {
         let Some(manifest) = self.manifest.as_mut().filter(|_| !self.broken) else {
             return Ok(());
         };
-        let rows: Vec<Row> = ends.iter().map(|ended| ended.row.clone()).collect();
+        let rows: Vec<ManifestRow> = ends.iter().map(|ended| ended.row.clone()).collect();
         manifest.append(&rows)?;
         manifest.sync()
     }
 
-    fn tell(&self, Ended { row, error }: Ended) {
+    fn tell(&self, EndedJob { row, error }: EndedJob) {
         self.counts.enter(&row, error.as_ref());
         if let Some(why) = self
             .limit
             .and_then(|limit| self.counts.exceeds(limit, (0, 0)))
         {
-            self.counts.halt(Halt::TooManyFailed, why);
+            self.counts.halt(BatchHaltKind::TooManyFailed, why);
             self.stop.cancel();
         }
-        if self.each || row.state == State::Failed {
+        if self.each || row.state == RowState::Failed {
             // Nobody listening is no reason to stop.
-            let _ = self.events.blocking_send(Event::Row(Box::new(row)));
+            let _ = self.events.blocking_send(TransferEvent::Row(Box::new(row)));
         }
     }
 
     /// Ends the batch: what else would come could not be kept.
     pub(super) fn halt(&self, error: &(dyn Error + 'static)) {
         let kind = match io_kind(error) {
-            Some(ErrorKind::BrokenPipe) => Halt::ReaderGone,
-            _ => Halt::LocalIo,
+            Some(ErrorKind::BrokenPipe) => BatchHaltKind::ReaderGone,
+            _ => BatchHaltKind::LocalIo,
         };
         self.counts.halt(kind, chain(error));
         self.stop.cancel();
@@ -210,7 +212,7 @@ impl Books {
 
     /// Whether all that was asked for failed.
     pub(super) fn is_fruitless(&self) -> bool {
-        let mut summary = Summary::default();
+        let mut summary = BatchSummary::default();
         self.counts.fill(&mut summary);
         summary.failed > 0 && summary.done == 0
     }

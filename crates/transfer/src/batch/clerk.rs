@@ -10,12 +10,12 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
-use super::books::Books;
-use super::errand::Errand;
-use super::options::GroupOptions;
-use super::sink::{Sink, Written};
+use super::books::BatchCounters;
+use super::errand::BatchJob;
+use super::options::CommitGroupOptions;
+use super::sink::{BatchSink, VerifiedFile};
 use crate::error::GetError;
-use crate::manifest::{Row, RowError, State};
+use crate::manifest::{ManifestRow, RowError, RowState};
 
 /// Hand-overs that are taken at once.
 const ARMFUL: usize = 64;
@@ -26,26 +26,26 @@ const QUIET: (Duration, u32) = (Duration::from_millis(50), 8);
 
 /// What the clerk is told.
 #[derive(Debug)]
-pub(super) enum Delivery {
+pub(super) enum CommitMessage {
     /// A file, written and right, not durable and not visible.
-    Written(Box<Written>),
+    Written(Box<VerifiedFile>),
     /// A job that ended without a file for the clerk to see to.
-    Ended(Box<Ended>),
+    Ended(Box<EndedJob>),
 }
 
 /// A job that ended, and the row to write.
 #[derive(Debug)]
-pub(super) struct Ended {
+pub(super) struct EndedJob {
     /// The row.
-    pub(super) row: Row,
+    pub(super) row: ManifestRow,
     /// Why it failed, if it did.
     pub(super) error: Option<GetError>,
 }
 
-impl Ended {
+impl EndedJob {
     /// A job that failed.
-    pub(super) fn failed(errand: &Errand, error: GetError) -> Self {
-        let mut row = errand.row(State::Failed);
+    pub(super) fn failed(errand: &BatchJob, error: GetError) -> Self {
+        let mut row = errand.row(RowState::Failed);
         row.error = Some(RowError {
             class: error.class(),
             text: chain(&error),
@@ -58,20 +58,20 @@ impl Ended {
     }
 
     /// A job that ended as its row says.
-    pub(super) fn well(row: Row) -> Self {
+    pub(super) fn well(row: ManifestRow) -> Self {
         Self { row, error: None }
     }
 }
 
-impl Delivery {
+impl CommitMessage {
     /// A job that failed.
-    pub(super) fn failed(errand: &Errand, error: GetError) -> Self {
-        Self::Ended(Box::new(Ended::failed(errand, error)))
+    pub(super) fn failed(errand: &BatchJob, error: GetError) -> Self {
+        Self::Ended(Box::new(EndedJob::failed(errand, error)))
     }
 
     /// A job that ended well without a file for the clerk.
-    pub(super) fn ended(row: Row) -> Self {
-        Self::Ended(Box::new(Ended::well(row)))
+    pub(super) fn ended(row: ManifestRow) -> Self {
+        Self::Ended(Box::new(EndedJob::well(row)))
     }
 }
 
@@ -91,22 +91,26 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
 }
 
 /// The clerk.
-pub(super) struct Clerk {
+pub(super) struct CommitThread {
     /// Counts, tells and writes down.
-    books: Books,
+    books: BatchCounters,
     /// How large groups are.
-    options: GroupOptions,
+    options: CommitGroupOptions,
     /// Where files go.
-    sink: Box<dyn Sink>,
+    sink: Box<dyn BatchSink>,
     /// When the last file came.
     latest: Instant,
     /// When none has come for this long, the group is not waited with.
     quiet: Duration,
 }
 
-impl Clerk {
+impl CommitThread {
     /// A clerk with empty hands.
-    pub(super) fn new(books: Books, options: GroupOptions, sink: Box<dyn Sink>) -> Self {
+    pub(super) fn new(
+        books: BatchCounters,
+        options: CommitGroupOptions,
+        sink: Box<dyn BatchSink>,
+    ) -> Self {
         Self {
             books,
             options,
@@ -117,7 +121,11 @@ impl Clerk {
     }
 
     /// Works until nobody sends any more.
-    pub(super) fn work(mut self, runtime: &Handle, mut deliveries: mpsc::Receiver<Vec<Delivery>>) {
+    pub(super) fn work(
+        mut self,
+        runtime: &Handle,
+        mut deliveries: mpsc::Receiver<Vec<CommitMessage>>,
+    ) {
         let mut armful = Vec::with_capacity(ARMFUL);
         let mut due = Instant::now();
         loop {
@@ -166,15 +174,15 @@ impl Clerk {
         enough || self.books.waiting() >= most || self.books.is_pressing()
     }
 
-    fn take(&mut self, delivery: Delivery) {
+    fn take(&mut self, delivery: CommitMessage) {
         match delivery {
-            Delivery::Written(written) => {
+            CommitMessage::Written(written) => {
                 self.latest = Instant::now();
                 if let Err(ended) = self.sink.take(written) {
                     self.books.enter(*ended);
                 }
             }
-            Delivery::Ended(ended) => self.books.enter(*ended),
+            CommitMessage::Ended(ended) => self.books.enter(*ended),
         }
     }
 

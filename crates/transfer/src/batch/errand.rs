@@ -2,23 +2,26 @@
 
 use std::path::{Path, PathBuf};
 
-use haul_net::Timings;
-use haul_plan::{Course, Expectation, ResourceId, RetryOptions, Trouble, Version, breaks_enough};
+use haul_net::RequestTimings;
+use haul_plan::{
+    ContentExpectation, FailurePolicy, RequestFailure, ResourceId, ResourceVersion, RetryOptions,
+    breaks_enough,
+};
 use http::StatusCode;
 use tokio::time::Instant;
 use url::Url;
 
-use crate::disk::{Remembered, Target};
-use crate::get::quick::Head;
-use crate::list::Entry;
-use crate::manifest::{Millis, Row, State};
-use crate::options::{Job, Output};
+use crate::disk::{DownloadPaths, StoredValidators};
+use crate::get::quick::ResponseInfo;
+use crate::list::ListEntry;
+use crate::manifest::{ManifestRow, RowState, RowTimings};
+use crate::options::{DownloadJob, JobOutput};
 
 /// A job on its way.
 #[derive(Debug)]
-pub(super) struct Errand {
+pub(super) struct BatchJob {
     /// What the engine is told: URL, final name, checksums.
-    pub(super) job: Job,
+    pub(super) job: DownloadJob,
     /// The URL of its list, whichever mirror is asked.
     url: Url,
     /// How many of its mirrors, the first ones, were never asked.
@@ -30,9 +33,9 @@ pub(super) struct Errand {
     /// Where an entry lies that is too large to be kept in memory until it is in the archive.
     pub(super) staged: Option<PathBuf>,
     /// The file that may be new enough (`--update`).
-    pub(super) have: Option<Remembered>,
+    pub(super) have: Option<StoredValidators>,
     /// What its failures lead to.
-    pub(super) course: Course,
+    pub(super) course: FailurePolicy,
     /// Requests so far.
     pub(super) attempts: u32,
     /// The status of the answer that another road goes on with.
@@ -46,12 +49,12 @@ pub(super) struct Errand {
     /// When the first of them was made.
     pub(super) begun: Option<Instant>,
     /// Which road it goes.
-    pub(super) road: Road,
+    pub(super) road: BatchJobStrategy,
 }
 
 /// Which road a job goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Road {
+pub(super) enum BatchJobStrategy {
     /// That of a file that comes whole; with a range, or without where ranges were given up.
     Quick {
         /// Whether a range is asked for.
@@ -63,21 +66,21 @@ pub(super) enum Road {
     There,
 }
 
-impl Errand {
+impl BatchJob {
     /// A job whose file gets the name `path`, or where it is an entry of an archive, lies under the name `staged` until then.
     pub(super) fn new(
         id: u64,
-        entry: Entry,
+        entry: ListEntry,
         (path, staged): (PathBuf, Option<PathBuf>),
         retry: &RetryOptions,
     ) -> Self {
         Self {
             url: entry.url.clone(),
             fresh: entry.mirrors.len(),
-            job: Job {
+            job: DownloadJob {
                 id,
                 url: entry.url,
-                output: Output::File(staged.as_ref().unwrap_or(&path).clone()),
+                output: JobOutput::File(staged.as_ref().unwrap_or(&path).clone()),
                 checksums: entry.checksums,
                 mirrors: entry.mirrors,
                 pieces: entry.pieces,
@@ -89,14 +92,14 @@ impl Errand {
             path,
             staged,
             have: None,
-            course: Course::new(retry.clone()),
+            course: FailurePolicy::new(retry.clone()),
             attempts: 0,
             status: None,
             refused: false,
             denied: None,
             real: None,
             begun: None,
-            road: Road::Quick { ranges: true },
+            road: BatchJobStrategy::Quick { ranges: true },
         }
         .with_pieces()
     }
@@ -104,22 +107,22 @@ impl Errand {
     /// Digests of pieces are looked at on the roads of partial files alone.
     fn with_pieces(mut self) -> Self {
         if self.job.pieces.is_some() {
-            self.road = Road::Engine;
+            self.road = BatchJobStrategy::Engine;
         }
         self
     }
 
     /// The file that is written to.
-    pub(super) fn target(&self) -> Target {
+    pub(super) fn target(&self) -> DownloadPaths {
         let path = self.staged.as_ref().or(self.real.as_ref());
-        Target::new(path.unwrap_or(&self.path).clone())
+        DownloadPaths::new(path.unwrap_or(&self.path).clone())
     }
 
     /// Takes the roads of partial files, if it goes another; false if it does not.
     pub(super) fn turn_to_engine(&mut self) -> bool {
-        let quick = matches!(self.road, Road::Quick { .. });
+        let quick = matches!(self.road, BatchJobStrategy::Quick { .. });
         if quick {
-            self.road = Road::Engine;
+            self.road = BatchJobStrategy::Engine;
         }
         quick
     }
@@ -133,16 +136,20 @@ impl Errand {
         // What another host has said is not this one's word.
         (self.denied, self.refused) = (None, false);
         self.fresh = self.fresh.saturating_sub(1);
-        self.course = Course::new(retry.clone());
+        self.course = FailurePolicy::new(retry.clone());
         if self.job.pieces.is_none() {
-            self.road = Road::Quick { ranges: true };
+            self.road = BatchJobStrategy::Quick { ranges: true };
         }
         true
     }
 
     /// After a few breaks of one source goes to one that was never asked, if there is any; the one that broke is asked again after all
     /// others, and then with all the patience that there is.
-    pub(super) fn turn_from_breaks(&mut self, trouble: Trouble, retry: &RetryOptions) -> bool {
+    pub(super) fn turn_from_breaks(
+        &mut self,
+        trouble: RequestFailure,
+        retry: &RetryOptions,
+    ) -> bool {
         // The course has counted this one already.
         if self.fresh == 0 || !breaks_enough(trouble, self.course.retries()) {
             return false;
@@ -152,8 +159,8 @@ impl Errand {
     }
 
     /// What its answer must be, by what is expected of all of them and what its list says.
-    pub(super) fn expect(&self, all: &Expectation) -> Expectation {
-        Expectation {
+    pub(super) fn expect(&self, all: &ContentExpectation) -> ContentExpectation {
+        ContentExpectation {
             size: self.job.size.or(all.size),
             ..all.clone()
         }
@@ -195,9 +202,9 @@ impl Errand {
     }
 
     /// A row that says how it ended, as far as that is known without an answer.
-    pub(super) fn row(&self, state: State) -> Row {
+    pub(super) fn row(&self, state: RowState) -> ManifestRow {
         let total = self.begun.map_or(0, |begun| millis(begun.elapsed()));
-        Row {
+        ManifestRow {
             line: line(self.line),
             url: self.shown(),
             path: Some(self.name()),
@@ -207,9 +214,9 @@ impl Errand {
             checksums: Vec::new(),
             etag: None,
             attempts: self.attempts,
-            ms: Millis {
+            ms: RowTimings {
                 total,
-                ..Millis::default()
+                ..RowTimings::default()
             },
             error: None,
             shard: None,
@@ -217,9 +224,9 @@ impl Errand {
     }
 
     /// The same with what an answer said.
-    pub(super) fn answered(&self, state: State, head: &Head) -> Row {
+    pub(super) fn answered(&self, state: RowState, head: &ResponseInfo) -> ManifestRow {
         let row = self.row(state);
-        Row {
+        ManifestRow {
             status: Some(head.status.as_u16()),
             etag: etag(&head.version),
             ms: timed(&head.timings, row.ms.total),
@@ -251,12 +258,12 @@ pub(super) fn line(line: u64) -> Option<u64> {
 }
 
 /// The entity tag, as the origin wrote it.
-fn etag(version: &Version) -> Option<String> {
+fn etag(version: &ResourceVersion) -> Option<String> {
     version.etag.as_ref().map(ToString::to_string)
 }
 
-fn timed(timings: &Timings, total: u64) -> Millis {
-    Millis {
+fn timed(timings: &RequestTimings, total: u64) -> RowTimings {
+    RowTimings {
         dns: millis(timings.dns),
         connect: millis(timings.connect),
         tls: millis(timings.tls),

@@ -8,35 +8,35 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-use haul_plan::{Candidate, Placed, RetryOptions, Subject, Taken};
+use haul_plan::{AssignedPaths, PathAssignment, PathCandidate, PathLayoutInput, RetryOptions};
 
-use super::aside::Aside;
-use super::clerk::Delivery;
-use super::errand::{Errand, Road, line};
+use super::aside::SpillFile;
+use super::clerk::CommitMessage;
+use super::errand::{BatchJob, BatchJobStrategy, line};
 use super::options::BatchOptions;
-use super::present::Present;
+use super::present::DirectoryCache;
 use super::record;
-use super::shared::{Full, Shared};
+use super::shared::{BatchState, WindowFull};
 use super::sink::unstage;
-use super::whose::Owners;
-use crate::disk::{Layer, Remembered, Target, or_here, remembered};
-use crate::error::{Class, GetError};
-use crate::list::{BadLine, Entry};
-use crate::manifest::{Millis, Past, Row, RowError, State};
-use crate::options::Existing;
+use super::whose::FileOwners;
+use crate::disk::{DownloadPaths, StorageLayer, StoredValidators, or_here, remembered};
+use crate::error::{ErrorClass, GetError};
+use crate::list::{BadLine, ListEntry};
+use crate::manifest::{ManifestRow, PreviousRuns, RowError, RowState, RowTimings};
+use crate::options::ExistingFilePolicy;
 
 /// What a batch reads.
-pub type Entries = Box<dyn Iterator<Item = Result<Entry, BadLine>> + Send>;
+pub type ListEntries = Box<dyn Iterator<Item = Result<ListEntry, BadLine>> + Send>;
 
 /// Reads lists.
 #[derive(Debug)]
-pub(super) struct Feeder {
+pub(super) struct JobReader {
     /// The workers' side, which does not wait for a list that stands still (a pipe, a terminal) when it is through.
-    pub(super) shared: Weak<Shared>,
+    pub(super) shared: Weak<BatchState>,
     /// What becomes of files that are there.
-    pub(super) existing: Existing,
+    pub(super) existing: ExistingFilePolicy,
     /// What lies between the batch and its files.
-    pub(super) layer: Layer,
+    pub(super) layer: StorageLayer,
     /// The retry budget of each job.
     pub(super) retry: RetryOptions,
     /// The settings.
@@ -44,23 +44,23 @@ pub(super) struct Feeder {
     /// Whether files can be without a name where the batch's lie.
     pub(super) unnamed: bool,
     /// What earlier runs have done.
-    pub(super) past: Option<Past>,
+    pub(super) past: Option<PreviousRuns>,
     /// Where entries of an archive lie that are too large for memory; `None` where files get names.
     pub(super) staging: Option<PathBuf>,
     /// The paths that were given out.
-    pub(super) taken: Taken,
+    pub(super) taken: AssignedPaths,
     /// Jobs of hosts that have enough of the window.
-    pub(super) aside: Aside,
+    pub(super) aside: SpillFile,
     /// What lies in the directories.
-    pub(super) present: Present,
+    pub(super) present: DirectoryCache,
     /// The next job's number.
     pub(super) next: u64,
 }
 
-impl Feeder {
+impl JobReader {
     /// Reads to the end, or until the batch is stopped.
-    pub(super) fn feed(mut self, entries: Entries) {
-        let _closing = Closing(Weak::clone(&self.shared));
+    pub(super) fn feed(mut self, entries: ListEntries) {
+        let _closing = ListsEndGuard(Weak::clone(&self.shared));
         if let Err(error) = self.may_write() {
             if let Some(shared) = self.shared.upgrade() {
                 shared.halt(&error);
@@ -78,7 +78,7 @@ impl Feeder {
                     self.offer(&shared, errand);
                 }
                 Ok(Err(told)) => tell(&shared, *told),
-                Err(bad) => tell(&shared, Told::Delivery(unreadable(&bad))),
+                Err(bad) => tell(&shared, SkippedEntry::Delivery(unreadable(&bad))),
             }
         }
         while !self.aside.is_empty() {
@@ -94,7 +94,7 @@ impl Feeder {
     }
 
     /// Hands a job over, waiting for room, or puts it aside where its host has enough.
-    fn offer(&mut self, shared: &Arc<Shared>, mut errand: Box<Errand>) {
+    fn offer(&mut self, shared: &Arc<BatchState>, mut errand: Box<BatchJob>) {
         let host = errand.host();
         while !shared.stop.is_cancelled() {
             self.offer_again(shared);
@@ -103,20 +103,20 @@ impl Feeder {
             }
             errand = match shared.add(&host, errand) {
                 Ok(()) => return,
-                Err(Full::Host(errand)) if self.put_aside(&host, &errand) => return,
-                Err(Full::Host(errand) | Full::Window(errand)) => errand,
+                Err(WindowFull::Host(errand)) if self.put_aside(&host, &errand) => return,
+                Err(WindowFull::Host(errand) | WindowFull::Window(errand)) => errand,
             };
             shared.wait_for_room();
         }
     }
 
-    fn put_aside(&mut self, host: &str, errand: &Errand) -> bool {
+    fn put_aside(&mut self, host: &str, errand: &BatchJob) -> bool {
         let record = record::write(errand).filter(|_| self.aside.has_room());
         record.is_some_and(|record| self.aside.put(host, &record).is_ok())
     }
 
     /// Hands over what lies aside, as far as there is room.
-    fn offer_again(&mut self, shared: &Arc<Shared>) {
+    fn offer_again(&mut self, shared: &Arc<BatchState>) {
         while !self.aside.is_empty() {
             let taken = self.aside.take(|host| shared.has_room_for(host));
             // What cannot be read back is a job that nobody would do or tell of.
@@ -138,7 +138,9 @@ impl Feeder {
             };
             let host = errand.host();
             // Nobody else adds, so there still is room.
-            if let Err(Full::Window(errand) | Full::Host(errand)) = shared.add(&host, errand) {
+            if let Err(WindowFull::Window(errand) | WindowFull::Host(errand)) =
+                shared.add(&host, errand)
+            {
                 shared.put_back(errand);
             }
         }
@@ -159,7 +161,7 @@ impl Feeder {
     }
 
     /// A job, or what there is to tell of an entry that makes none.
-    fn errand(&mut self, entry: Entry) -> Result<Box<Errand>, Box<Told>> {
+    fn errand(&mut self, entry: ListEntry) -> Result<Box<BatchJob>, Box<SkippedEntry>> {
         let index = self.next;
         self.next += 1;
         let path = self.place(&entry, index)?;
@@ -167,7 +169,7 @@ impl Feeder {
             .staging
             .as_ref()
             .map(|directory| stage(directory, &path));
-        let mut errand = Errand::new(index, entry, (path, staged), &self.retry);
+        let mut errand = BatchJob::new(index, entry, (path, staged), &self.retry);
         let known = &errand.job.checksums;
         let asked = self
             .options
@@ -183,17 +185,19 @@ impl Feeder {
     }
 
     /// Looks what is there of a job already, and which road it goes; what there is to tell if it needs none.
-    fn look(&mut self, errand: &mut Errand) -> Option<Box<Told>> {
+    fn look(&mut self, errand: &mut BatchJob) -> Option<Box<SkippedEntry>> {
         let done = self
             .past
             .as_ref()
             .filter(|past| past.is_done(&errand.shown(), Some(&errand.name())));
-        if done.is_some() && self.existing != Existing::Update && is_kept(errand) {
-            return Some(Box::new(Told::Earlier));
+        if done.is_some() && self.existing != ExistingFilePolicy::Update && is_kept(errand) {
+            return Some(Box::new(SkippedEntry::Earlier));
         }
-        if errand.staged.is_none() && self.existing != Existing::Keep {
+        if errand.staged.is_none() && self.existing != ExistingFilePolicy::Keep {
             // What is to be replaced may be behind a link; what replaces it is made in its file system.
-            let real = Target::through(errand.path.clone()).path().to_owned();
+            let real = DownloadPaths::through(errand.path.clone())
+                .path()
+                .to_owned();
             errand.real = Some(real).filter(|real| *real != errand.path);
         }
         let target = errand.target();
@@ -201,31 +205,31 @@ impl Feeder {
         if errand.staged.is_some() && self.present.may_be(directory, target.path()) {
             unstage(target.path());
         }
-        let named = Target::new(errand.path.clone());
+        let named = DownloadPaths::new(errand.path.clone());
         if errand.staged.is_none() && self.present.may_be(named.directory(), &errand.path) {
             if self
                 .past
                 .as_ref()
                 .is_some_and(|past| past.is_at(&errand.path))
             {
-                return Some(Box::new(Told::Delivery(is_manifest(errand))));
+                return Some(Box::new(SkippedEntry::Delivery(is_manifest(errand))));
             }
             let row = done.and_then(|past| past.row(&errand.shown(), Some(&errand.name())));
             if let Some(told) = find(errand, self.existing, row) {
-                return Some(Box::new(Told::Delivery(told)));
+                return Some(Box::new(SkippedEntry::Delivery(told)));
             }
         }
         let journal = target.journal();
         let begun = self.present.may_be(directory, &journal) && journal.symlink_metadata().is_ok();
         if begun || !self.unnamed {
-            errand.road = Road::Engine;
+            errand.road = BatchJobStrategy::Engine;
         }
         None
     }
 
     /// The path that an entry's file gets.
-    fn place(&mut self, entry: &Entry, index: u64) -> Result<PathBuf, Box<Told>> {
-        let subject = Subject {
+    fn place(&mut self, entry: &ListEntry, index: u64) -> Result<PathBuf, Box<SkippedEntry>> {
+        let subject = PathLayoutInput {
             url: &entry.url,
             index,
             line: entry.line,
@@ -238,43 +242,45 @@ impl Feeder {
             Some(directory) => directory.join(wanted),
             None => wanted,
         };
-        let mut owners = Owners {
+        let mut owners = FileOwners {
             present: &mut self.present,
             past: self.past.as_ref(),
             directory: match self.staging {
                 Some(_) => None,
                 None => Some(&self.options.directory),
             },
-            replaces: self.existing == Existing::Overwrite,
+            replaces: self.existing == ExistingFilePolicy::Overwrite,
             url: &entry.url,
         };
-        let is_anothers = |candidate: Candidate<'_>| owners.is_anothers(&candidate);
+        let is_anothers = |candidate: PathCandidate<'_>| owners.is_anothers(&candidate);
         let placed = self
             .taken
             .place(wanted.clone(), &entry.url, explicit, is_anothers);
         match placed {
             // The names of entries in an archive are relative.
-            Placed::Free(path) if self.staging.is_some() => Ok(path),
-            Placed::Free(path) => Ok(self.options.directory.join(path)),
-            Placed::Duplicate => Err(Box::new(Told::Delivery(duplicate(entry)))),
-            Placed::Conflict => {
+            PathAssignment::Free(path) if self.staging.is_some() => Ok(path),
+            PathAssignment::Free(path) => Ok(self.options.directory.join(path)),
+            PathAssignment::Duplicate => Err(Box::new(SkippedEntry::Delivery(duplicate(entry)))),
+            PathAssignment::Conflict => {
                 let url = Box::new(haul_net::without_credentials(&entry.url));
                 let path = self.options.directory.join(wanted);
                 let error = GetError::Twice {
                     url,
                     path: path.clone(),
                 };
-                let errand = Errand::new(index, entry.clone(), (path, None), &self.retry);
-                Err(Box::new(Told::Delivery(Delivery::failed(&errand, error))))
+                let errand = BatchJob::new(index, entry.clone(), (path, None), &self.retry);
+                Err(Box::new(SkippedEntry::Delivery(CommitMessage::failed(
+                    &errand, error,
+                ))))
             }
         }
     }
 }
 
 /// Says that the lists have ended, however the reading of them did.
-struct Closing(Weak<Shared>);
+struct ListsEndGuard(Weak<BatchState>);
 
-impl Drop for Closing {
+impl Drop for ListsEndGuard {
     fn drop(&mut self) {
         if let Some(shared) = self.0.upgrade() {
             shared.dispatch().close();
@@ -284,19 +290,19 @@ impl Drop for Closing {
 }
 
 /// An entry that makes no job.
-enum Told {
+enum SkippedEntry {
     /// It ended as this says.
-    Delivery(Delivery),
+    Delivery(CommitMessage),
     /// An earlier run has done it, and its row says so.
     Earlier,
 }
 
-fn tell(shared: &Shared, told: Told) {
+fn tell(shared: &BatchState, told: SkippedEntry) {
     shared.listed.fetch_add(1, Ordering::Relaxed);
     match told {
         // The clerk ends after us, unless it panicked.
-        Told::Delivery(delivery) => drop(shared.clerk.blocking_send(vec![delivery])),
-        Told::Earlier => drop(shared.earlier.fetch_add(1, Ordering::Relaxed)),
+        SkippedEntry::Delivery(delivery) => drop(shared.clerk.blocking_send(vec![delivery])),
+        SkippedEntry::Earlier => drop(shared.earlier.fetch_add(1, Ordering::Relaxed)),
     }
 }
 
@@ -307,45 +313,58 @@ fn stage(directory: &Path, path: &Path) -> PathBuf {
 }
 
 /// Looks what lies under the final name; what there is to tell if the job ends with that. `row` is what the manifest says of it.
-fn find(errand: &mut Errand, existing: Existing, row: Option<Row>) -> Option<Delivery> {
+fn find(
+    errand: &mut BatchJob,
+    existing: ExistingFilePolicy,
+    row: Option<ManifestRow>,
+) -> Option<CommitMessage> {
     let path = errand.path.clone();
     let found = match path.metadata() {
         Ok(found) => found,
         // A link that leads nowhere is a name that is taken.
-        Err(_) if path.is_symlink() && existing == Existing::Keep => {
-            return Some(Delivery::failed(errand, GetError::Exists { path }));
+        Err(_) if path.is_symlink() && existing == ExistingFilePolicy::Keep => {
+            return Some(CommitMessage::failed(errand, GetError::Exists { path }));
         }
         Err(_) => return None,
     };
     if found.is_dir() {
-        return Some(Delivery::failed(errand, GetError::IsDirectory { path }));
+        return Some(CommitMessage::failed(
+            errand,
+            GetError::IsDirectory { path },
+        ));
     }
     if !found.is_file() {
         let what = "it is not a regular file";
-        return Some(Delivery::failed(errand, GetError::InTheWay { path, what }));
+        return Some(CommitMessage::failed(
+            errand,
+            GetError::InTheWay { path, what },
+        ));
     }
     match existing {
-        Existing::Keep if errand.is_other(found.len()) => {
+        ExistingFilePolicy::Keep if errand.is_other(found.len()) => {
             let what =
                 "its size is not the one that the list says, and only --overwrite replaces it";
-            Some(Delivery::failed(errand, GetError::InTheWay { path, what }))
+            Some(CommitMessage::failed(
+                errand,
+                GetError::InTheWay { path, what },
+            ))
         }
-        Existing::Keep if errand.is_checked() => {
-            errand.road = Road::There;
+        ExistingFilePolicy::Keep if errand.is_checked() => {
+            errand.road = BatchJobStrategy::There;
             None
         }
         // Whoever put it there: it stays, and nothing is said of it but that.
-        Existing::Keep => Some(Delivery::ended(Row {
+        ExistingFilePolicy::Keep => Some(CommitMessage::ended(ManifestRow {
             bytes: found.len(),
-            ..errand.row(State::Skipped)
+            ..errand.row(RowState::Skipped)
         })),
-        Existing::Overwrite => None,
-        Existing::Update => {
+        ExistingFilePolicy::Overwrite => None,
+        ExistingFilePolicy::Update => {
             // A row's word is about the file that it was written for.
             let tag = row
                 .filter(|row| row.bytes == found.len())
                 .and_then(|row| row.etag);
-            errand.have = remembered(&path, errand.resource()).map(|have| Remembered {
+            errand.have = remembered(&path, errand.resource()).map(|have| StoredValidators {
                 etag: have.etag.or(tag),
                 ..have
             });
@@ -355,32 +374,32 @@ fn find(errand: &mut Errand, existing: Existing, row: Option<Row>) -> Option<Del
 }
 
 /// Whether what an earlier run has done is still there. Of an archive the rows know best: it may have been taken elsewhere.
-fn is_kept(errand: &Errand) -> bool {
+fn is_kept(errand: &BatchJob) -> bool {
     errand.staged.is_some() || errand.path.symlink_metadata().is_ok()
 }
 
 /// A job whose file would take the place of the manifest.
-fn is_manifest(errand: &Errand) -> Delivery {
+fn is_manifest(errand: &BatchJob) -> CommitMessage {
     let why = io::Error::other("it is the manifest of this batch");
-    Delivery::failed(errand, GetError::local("replace", errand.path.clone(), why))
+    CommitMessage::failed(errand, GetError::local("replace", errand.path.clone(), why))
 }
 
 /// A job that the lists named before.
-fn duplicate(entry: &Entry) -> Delivery {
-    Delivery::ended(Row {
+fn duplicate(entry: &ListEntry) -> CommitMessage {
+    CommitMessage::ended(ManifestRow {
         line: line(entry.line),
         url: haul_net::shown(&entry.url).to_string(),
-        state: State::Skipped,
+        state: RowState::Skipped,
         ..nothing()
     })
 }
 
 /// A line that names no job.
-fn unreadable(bad: &BadLine) -> Delivery {
-    Delivery::ended(Row {
+fn unreadable(bad: &BadLine) -> CommitMessage {
+    CommitMessage::ended(ManifestRow {
         line: line(bad.line),
         error: Some(RowError {
-            class: Class::Usage,
+            class: ErrorClass::Usage,
             text: format!("{bad}: {}", bad.problem),
         }),
         ..nothing()
@@ -388,18 +407,18 @@ fn unreadable(bad: &BadLine) -> Delivery {
 }
 
 /// A row of a job that was never begun.
-fn nothing() -> Row {
-    Row {
+fn nothing() -> ManifestRow {
+    ManifestRow {
         line: None,
         url: String::new(),
         path: None,
-        state: State::Failed,
+        state: RowState::Failed,
         status: None,
         bytes: 0,
         checksums: Vec::new(),
         etag: None,
         attempts: 0,
-        ms: Millis::default(),
+        ms: RowTimings::default(),
         error: None,
         shard: None,
     }

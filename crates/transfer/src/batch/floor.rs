@@ -7,26 +7,26 @@ use std::task::Poll;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use haul_plan::Taken;
-use haul_plan::dispatch::Dispatch;
+use haul_plan::AssignedPaths;
+use haul_plan::dispatch::JobDispatcher;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::aside::Aside;
-use super::books::{Books, Counts};
-use super::clerk::Clerk;
-use super::feeder::{Entries, Feeder};
-use super::options::{Board, Summary};
-use super::present::Present;
-use super::shared::{Shared, Start};
-use super::sink::{Folder, Sink, Tape};
+use super::aside::SpillFile;
+use super::books::{BatchCounters, SharedBatchCounts};
+use super::clerk::CommitThread;
+use super::feeder::{JobReader, ListEntries};
+use super::options::{BatchSnapshot, BatchSummary};
+use super::present::DirectoryCache;
+use super::shared::{BatchStart, BatchState};
+use super::sink::{BatchSink, DirectorySink, TarWriter};
 use super::table::{ARMFUL, deliver};
-use super::{Archive, Batch};
-use crate::event::{Event, EventSender};
-use crate::get::Inner;
-use crate::options::Existing;
+use super::{Batch, BatchArchive};
+use crate::event::{TransferEvent, TransferEventSender};
+use crate::get::EngineState;
+use crate::options::ExistingFilePolicy;
 
 /// How often a batch is looked at: smooth for an eye, and soon enough for a retry that is due.
 const LOOK: Duration = Duration::from_millis(50);
@@ -35,15 +35,15 @@ const LOOK: Duration = Duration::from_millis(50);
 const WAITING: usize = 256;
 
 /// A running batch.
-pub(super) struct Floor {
+pub(super) struct BatchCoordinator {
     /// What its workers share.
-    shared: Arc<Shared>,
+    shared: Arc<BatchState>,
     /// What came of the jobs so far.
-    counts: Arc<Counts>,
+    counts: Arc<SharedBatchCounts>,
     /// Where looks are told.
-    events: EventSender,
+    events: TransferEventSender,
     /// What the larger jobs tell one by one; a batch tells how all of them do.
-    aside: mpsc::Receiver<Event>,
+    aside: mpsc::Receiver<TransferEvent>,
     /// The clerk's thread.
     clerk: JoinHandle<()>,
     /// The feeder's, which may wait for a line that never comes.
@@ -54,29 +54,26 @@ pub(super) struct Floor {
     guard: DropGuard,
 }
 
-impl Floor {
+impl BatchCoordinator {
     /// Puts everybody to work.
-    pub(super) fn begin(batch: Batch, entries: Entries, stop: CancellationToken) -> Self {
-        let counts = Arc::new(Counts::default());
+    pub(super) fn begin(batch: Batch, entries: ListEntries, stop: CancellationToken) -> Self {
+        let counts = Arc::new(SharedBatchCounts::default());
         let (deliveries, delivered) = mpsc::channel(WAITING);
         let (larger, aside) = mpsc::channel(WAITING);
         let (manifest, past) = batch.manifest.unzip();
-        let staging = batch
-            .archive
-            .as_ref()
-            .map(|archive| archive.staging.clone());
-        let books = Books::new(
+        let staging = batch.archive.as_ref().map(|to| to.staging.clone());
+        let books = BatchCounters::new(
             &batch.options,
             Arc::clone(&counts),
             (batch.events.clone(), stop.clone()),
             manifest,
         );
         let sink = sink(batch.archive, batch.get.existing);
-        let clerk = Clerk::new(books, batch.options.group, sink);
+        let clerk = CommitThread::new(books, batch.options.group, sink);
         let small = batch.options.dispatch.per_host.most();
-        let shared = Arc::new(Shared::new(Start {
-            engine: Inner::of_batch(batch.client, (batch.get, small), larger),
-            dispatch: Dispatch::new(batch.options.dispatch),
+        let shared = Arc::new(BatchState::new(BatchStart {
+            engine: EngineState::of_batch(batch.client, (batch.get, small), larger),
+            dispatch: JobDispatcher::new(batch.options.dispatch),
             low: batch.options.dispatch.window / 2,
             open: (2 * batch.options.group.files).max(ARMFUL),
             patience: batch.options.patience,
@@ -84,22 +81,26 @@ impl Floor {
             stop: stop.clone(),
             counts: Arc::clone(&counts),
         }));
-        let apart = Aside::new(staging.as_ref().unwrap_or(&batch.options.directory));
-        let feeder = Feeder {
+        let apart = SpillFile::new(staging.as_ref().unwrap_or(&batch.options.directory));
+        let feeder = JobReader {
             shared: Arc::downgrade(&shared),
             existing: shared.engine.options().existing,
             layer: shared.engine.options().layer.clone(),
             retry: shared.engine.options().retry.clone(),
             options: batch.options,
             unnamed: true,
-            present: Present::default(),
+            present: DirectoryCache::default(),
             aside: apart,
-            taken: Taken::new(),
+            taken: AssignedPaths::new(),
             past,
             staging,
             next: 0,
         };
-        let (runtime, guard, fuse) = (Handle::current(), stop.clone().drop_guard(), Fuse(stop));
+        let (runtime, guard, fuse) = (
+            Handle::current(),
+            stop.clone().drop_guard(),
+            PanicGuard(stop),
+        );
         let work = move || {
             let _fuse = fuse;
             clerk.work(&runtime, delivered);
@@ -141,21 +142,21 @@ impl Floor {
         self.shared.look();
         self.shared.recruit();
         deliver(self.shared.table.clear(), &self.shared).await;
-        let board = Board {
+        let board = BatchSnapshot {
             summary: self.summary(),
             running: self.shared.dispatch().running(),
             slowest: self.shared.underway.slowest(),
         };
         // A renderer that is behind will see the next one.
-        let _ = self.events.try_send(Event::Board(Box::new(board)));
+        let _ = self.events.try_send(TransferEvent::Board(Box::new(board)));
     }
 
     /// A larger job tells something: how far it is, which is summed up, or a warning, which is passed on with its name.
-    async fn heard(&self, event: Event) {
+    async fn heard(&self, event: TransferEvent) {
         match event {
-            Event::Warning { job, text } => {
+            TransferEvent::Warning { job, text } => {
                 let text = self.shared.underway.named(job, text);
-                let _ = self.events.send(Event::Warning { job, text }).await;
+                let _ = self.events.send(TransferEvent::Warning { job, text }).await;
             }
             event => {
                 if let Some(ticket) = self.shared.underway.on(&event) {
@@ -173,22 +174,22 @@ impl Floor {
         self.shared.stop.is_cancelled() || (dispatch.is_closed() && dispatch.held() == 0)
     }
 
-    fn summary(&self) -> Summary {
+    fn summary(&self) -> BatchSummary {
         let shared = &self.shared;
-        let mut summary = Summary {
+        let mut summary = BatchSummary {
             listed: shared.listed.load(Ordering::Relaxed),
             earlier: shared.earlier.load(Ordering::Relaxed),
             complete: shared.dispatch().is_closed(),
             retries: shared.retries.load(Ordering::Relaxed),
             bytes: shared.fetched.load(Ordering::Relaxed) + shared.underway.bytes(),
-            ..Summary::default()
+            ..BatchSummary::default()
         };
         self.counts.fill(&mut summary);
         summary
     }
 
     /// Waits for the books to be closed. A panic of one of the threads is passed on.
-    pub(super) async fn close(mut self) -> Summary {
+    pub(super) async fn close(mut self) -> BatchSummary {
         while let Ok(event) = self.aside.try_recv() {
             self.heard(event).await;
         }
@@ -220,17 +221,17 @@ fn looks() -> Interval {
 }
 
 /// Where files go.
-fn sink(archive: Option<Archive>, existing: Existing) -> Box<dyn Sink> {
+fn sink(archive: Option<BatchArchive>, existing: ExistingFilePolicy) -> Box<dyn BatchSink> {
     match archive {
-        Some(archive) => Box::new(Tape::new(archive.shards)),
-        None => Box::new(Folder::new(existing)),
+        Some(archive) => Box::new(TarWriter::new(archive.shards)),
+        None => Box::new(DirectorySink::new(existing)),
     }
 }
 
 /// Ends the batch when its thread panics, so that nobody waits for what it would have done.
-struct Fuse(CancellationToken);
+struct PanicGuard(CancellationToken);
 
-impl Drop for Fuse {
+impl Drop for PanicGuard {
     fn drop(&mut self) {
         if thread::panicking() {
             self.0.cancel();
@@ -239,7 +240,7 @@ impl Drop for Fuse {
 }
 
 /// Waits for the end of a worker, and passes its panic on.
-async fn join(shared: &Shared) {
+async fn join(shared: &BatchState) {
     let joined = poll_fn(|cx| match shared.workers().poll_join_next(cx) {
         // There are none now; a look sees those that come.
         Poll::Ready(None) => Poll::Pending,

@@ -1,7 +1,7 @@
 //! Many files in one run: hundreds of thousands of jobs, in bounded memory, each of them accounted for.
 //!
 //! [`Batch::run`] puts the parts together (`floor.rs`). A [feeder] reads entries and makes jobs of them; `plan`'s
-//! [`Dispatch`](haul_plan::dispatch::Dispatch) says which of them runs next; [workers](worker) make one request each, and hand what
+//! [`JobDispatcher`](haul_plan::dispatch::JobDispatcher) says which of them runs next; [workers](worker) make one request each, and hand what
 //! comes, an armful at a time from a [table], to the [clerk], who makes a group of files durable, gives them
 //! their names, and keeps the [books]. Every hand-over has a bound, so that the slowest of them sets the pace and none
 //! of them fills the memory.
@@ -33,13 +33,16 @@ use std::path::PathBuf;
 use haul_net::Client;
 use tokio_util::sync::CancellationToken;
 
-use crate::archive::Shards;
-use crate::event::EventSender;
-use crate::manifest::{Manifest, Past};
+use crate::archive::ShardWriter;
+use crate::event::TransferEventSender;
+use crate::manifest::{Manifest, PreviousRuns};
 use crate::options::GetOptions;
-pub use feeder::Entries;
-use floor::Floor;
-pub use options::{BatchOptions, Board, Cause, GroupOptions, Halt, Halted, Slow, Summary};
+pub use feeder::ListEntries;
+use floor::BatchCoordinator;
+pub use options::{
+    BatchHalt, BatchHaltKind, BatchOptions, BatchSnapshot, BatchSummary, CommitGroupOptions,
+    FailureGroup, SlowJob,
+};
 
 /// A batch.
 #[derive(Debug)]
@@ -51,18 +54,18 @@ pub struct Batch {
     /// Settings of all together.
     pub options: BatchOptions,
     /// Where rows are written down, and what earlier runs wrote there.
-    pub manifest: Option<(Manifest, Past)>,
+    pub manifest: Option<(Manifest, PreviousRuns)>,
     /// The archive that files go into in place of directories.
-    pub archive: Option<Archive>,
+    pub archive: Option<BatchArchive>,
     /// Where events go; their reader must read on until the channel closes.
-    pub events: EventSender,
+    pub events: TransferEventSender,
 }
 
 /// An archive that files go into.
 #[derive(Debug)]
-pub struct Archive {
+pub struct BatchArchive {
     /// The archive.
-    pub shards: Shards,
+    pub shards: ShardWriter,
     /// The directory where those lie that are too large to be kept in memory until they are in it.
     pub staging: PathBuf,
 }
@@ -72,8 +75,8 @@ impl Batch {
     /// left of larger files is kept, and the same batch goes on.
     ///
     /// To be called on a runtime of several threads. Dropped, it leaves its threads to end by themselves.
-    pub async fn run(self, entries: Entries, stop: CancellationToken) -> Summary {
-        let mut floor = Floor::begin(self, entries, stop.child_token());
+    pub async fn run(self, entries: ListEntries, stop: CancellationToken) -> BatchSummary {
+        let mut floor = BatchCoordinator::begin(self, entries, stop.child_token());
         floor.watch().await;
         floor.close().await
     }

@@ -10,21 +10,21 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::errand::{Errand, Road};
+use super::errand::{BatchJob, BatchJobStrategy};
 use crate::disk::{blocking, or_here};
 
 /// The file systems where they cannot.
 #[derive(Debug, Default)]
-pub(super) struct Nameless {
+pub(super) struct UnnamedFileSupport {
     /// Whether there is any.
     any: AtomicBool,
     devices: Mutex<BTreeSet<u64>>,
 }
 
-impl Nameless {
+impl UnnamedFileSupport {
     /// Remembers where a job goes that has turned to the roads of partial files.
-    pub(super) fn learn_of(&self, errand: &Errand) {
-        if errand.road == Road::Engine
+    pub(super) fn learn_of(&self, errand: &BatchJob) {
+        if errand.road == BatchJobStrategy::Engine
             && let Ok(device) = blocking(|| device(errand.target().directory()))
         {
             let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
@@ -34,14 +34,14 @@ impl Nameless {
     }
 
     /// The road of a job: that of partial files, if it goes to such a place.
-    pub(super) fn road_of(&self, errand: &mut Errand) -> Road {
+    pub(super) fn road_of(&self, errand: &mut BatchJob) -> BatchJobStrategy {
         if self.has(errand) {
             errand.turn_to_engine();
         }
         errand.road
     }
 
-    fn has(&self, errand: &Errand) -> bool {
+    fn has(&self, errand: &BatchJob) -> bool {
         self.any.load(Ordering::Relaxed)
             && blocking(|| device(errand.target().directory())).is_ok_and(|device| {
                 let devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use haul_plan::dispatch::DispatchOptions;
-use haul_plan::{Checksum, ErrorLimit, Layout};
+use haul_plan::dispatch::JobDispatcherOptions;
+use haul_plan::{Checksum, ErrorLimit, PathLayout};
 
 use url::Url;
 
-use crate::error::Class;
+use crate::error::ErrorClass;
 
 /// Settings of a [`Batch`](super::Batch).
 #[derive(Debug, Clone)]
@@ -16,9 +16,9 @@ pub struct BatchOptions {
     /// Where files go, beneath it.
     pub directory: PathBuf,
     /// How many jobs and connections at once.
-    pub dispatch: DispatchOptions,
+    pub dispatch: JobDispatcherOptions,
     /// How paths are made of URLs.
-    pub layout: Layout,
+    pub layout: PathLayout,
     /// How many jobs may fail before the rest is not tried.
     pub limit: Option<ErrorLimit>,
     /// Checksums to compute for each file (without a digest), beside those of its entry.
@@ -26,7 +26,7 @@ pub struct BatchOptions {
     /// Whether each end is told as an event, and not only those of failed jobs.
     pub each: bool,
     /// When a group of files is synced and named.
-    pub group: GroupOptions,
+    pub group: CommitGroupOptions,
     /// The longest that a small file's body may take (and a second more for each KiB) before it is asked for on a road where what
     /// comes of it outlives a break.
     pub patience: Duration,
@@ -34,7 +34,7 @@ pub struct BatchOptions {
 
 /// How many files share a sync. What a power cut costs is one group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GroupOptions {
+pub struct CommitGroupOptions {
     /// Files, at most: each of them is an open one until it has its name.
     pub files: usize,
     /// Bytes, about.
@@ -47,19 +47,19 @@ impl Default for BatchOptions {
     fn default() -> Self {
         Self {
             directory: PathBuf::new(),
-            dispatch: DispatchOptions::default(),
-            layout: Layout::default(),
+            dispatch: JobDispatcherOptions::default(),
+            layout: PathLayout::default(),
             limit: None,
             checksums: Vec::new(),
             each: false,
-            group: GroupOptions::default(),
+            group: CommitGroupOptions::default(),
             // Longer than what ends well by itself.
             patience: Duration::from_secs(60),
         }
     }
 }
 
-impl Default for GroupOptions {
+impl Default for CommitGroupOptions {
     fn default() -> Self {
         Self {
             // A sync costs a few milliseconds to tens of them, so that 256 files share it; the usual limit of open files is 1024.
@@ -74,7 +74,7 @@ impl Default for GroupOptions {
 
 /// How a batch stands, or ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Summary {
+pub struct BatchSummary {
     /// Jobs that the lists named so far, lines that could not be read among them.
     pub listed: u64,
     /// Whether that is all of them.
@@ -92,23 +92,23 @@ pub struct Summary {
     /// Bytes of bodies, as they came.
     pub bytes: u64,
     /// What made jobs fail, the most frequent first.
-    pub causes: Vec<Cause>,
+    pub causes: Vec<FailureGroup>,
     /// Why the batch ended before its lists, if it did so by itself.
-    pub halted: Option<Halted>,
+    pub halted: Option<BatchHalt>,
 }
 
 /// Why a batch ended by itself before its lists.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Halted {
+pub struct BatchHalt {
     /// Of what kind that is.
-    pub kind: Halt,
+    pub kind: BatchHaltKind,
     /// In words.
     pub text: String,
 }
 
 /// What kind of reason it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Halt {
+pub enum BatchHaltKind {
     /// More jobs failed than may.
     TooManyFailed,
     /// This machine takes no more: its disk is full, say.
@@ -119,9 +119,9 @@ pub enum Halt {
 
 /// Why jobs failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cause {
+pub struct FailureGroup {
     /// Of what kind.
-    pub class: Class,
+    pub class: ErrorClass,
     /// In a few words, without a URL.
     pub text: String,
     /// How many.
@@ -132,18 +132,18 @@ pub struct Cause {
 
 /// A look at a running batch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Board {
+pub struct BatchSnapshot {
     /// What came of the jobs so far; without causes.
-    pub summary: Summary,
+    pub summary: BatchSummary,
     /// Jobs that run.
     pub running: usize,
     /// The one of them that has run for longest.
-    pub slowest: Option<Slow>,
+    pub slowest: Option<SlowJob>,
 }
 
 /// A job that runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Slow {
+pub struct SlowJob {
     /// What it fetches; carries no login, but may hold other secrets: see [`haul_net::shown`].
     pub url: Url,
     /// For how long it has run.

@@ -16,12 +16,12 @@ const DIRECTORIES: usize = 256;
 
 /// Directories as they were when they were first looked at.
 #[derive(Debug, Default)]
-pub(super) struct Present {
+pub(super) struct DirectoryCache {
     /// The names in each; `None` for one that holds many, or cannot be read.
     directories: HashMap<PathBuf, Option<HashSet<OsString>>>,
 }
 
-impl Present {
+impl DirectoryCache {
     /// Whether something may lie there: never false for what lay there when its directory was first seen.
     pub(super) fn may_be(&mut self, directory: &Path, path: &Path) -> bool {
         if !self.directories.contains_key(directory) {
@@ -62,7 +62,7 @@ mod tests {
     fn what_lies_there_is_seen_and_a_new_directory_is_empty() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("there"), "").unwrap();
-        let mut present = Present::default();
+        let mut present = DirectoryCache::default();
         assert!(present.may_be(dir.path(), &dir.path().join("there")));
         assert!(!present.may_be(dir.path(), &dir.path().join("new")));
         let later = dir.path().join("later");
@@ -75,7 +75,7 @@ mod tests {
         for name in 0..=NAMES {
             std::fs::write(dir.path().join(name.to_string()), "").unwrap();
         }
-        let mut present = Present::default();
+        let mut present = DirectoryCache::default();
         assert!(present.may_be(dir.path(), &dir.path().join("new")));
     }
 }

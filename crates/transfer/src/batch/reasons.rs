@@ -10,7 +10,7 @@ const MOST: usize = 1024;
 
 /// Why a host could not be reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Reason {
+pub(super) struct UnreachableReason {
     /// In words.
     pub(super) why: Arc<str>,
     /// Whether it is the proxy before it that could not.
@@ -19,12 +19,12 @@ pub(super) struct Reason {
 
 /// The last reason of each host.
 #[derive(Debug, Default)]
-pub(super) struct Reasons(Mutex<HashMap<String, Reason>>);
+pub(super) struct UnreachableReasons(Mutex<HashMap<String, UnreachableReason>>);
 
-impl Reasons {
+impl UnreachableReasons {
     /// A host could not be reached.
     pub(super) fn keep(&self, host: String, error: &haul_net::Error) {
-        let reason = Reason {
+        let reason = UnreachableReason {
             why: chain(error).into(),
             proxy: error.is_of_proxy(),
         };
@@ -35,11 +35,11 @@ impl Reasons {
     }
 
     /// Why it could not, as far as that is known.
-    pub(super) fn of(&self, host: &str) -> Option<Reason> {
+    pub(super) fn of(&self, host: &str) -> Option<UnreachableReason> {
         self.lock().get(host).cloned()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Reason>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, UnreachableReason>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

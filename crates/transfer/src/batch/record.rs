@@ -6,12 +6,12 @@ use haul_plan::{Checksum, RetryOptions};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 
-use super::errand::{Errand, Road};
-use crate::list::Entry;
+use super::errand::{BatchJob, BatchJobStrategy};
+use crate::list::ListEntry;
 
 /// What is written. Private to one run: it is read by the process that wrote it.
 #[derive(Debug, Serialize, Deserialize)]
-struct Record {
+struct SpilledJob {
     id: u64,
     line: u64,
     url: String,
@@ -26,10 +26,10 @@ struct Record {
 }
 
 /// Writes a job down; `None` for one that must be kept in memory, since it knows more than is written.
-pub(super) fn write(errand: &Errand) -> Option<Vec<u8>> {
+pub(super) fn write(errand: &BatchJob) -> Option<Vec<u8>> {
     let engine = match errand.road {
-        Road::Quick { ranges: true } => false,
-        Road::Engine => true,
+        BatchJobStrategy::Quick { ranges: true } => false,
+        BatchJobStrategy::Engine => true,
         _ => return None,
     };
     if errand.have.is_some() || errand.attempts > 0 || errand.job.pieces.is_some() {
@@ -40,7 +40,7 @@ pub(super) fn write(errand: &Errand) -> Option<Vec<u8>> {
         (sum.algorithm.to_string(), digest)
     });
     let headers = errand.job.headers.iter();
-    let record = Record {
+    let record = SpilledJob {
         id: errand.job.id,
         line: errand.line,
         url: errand.job.url.to_string(),
@@ -59,8 +59,8 @@ pub(super) fn write(errand: &Errand) -> Option<Vec<u8>> {
 }
 
 /// Reads one back.
-pub(super) fn read(record: &[u8], retry: &RetryOptions) -> Option<Errand> {
-    let record: Record = serde_json::from_slice(record).ok()?;
+pub(super) fn read(record: &[u8], retry: &RetryOptions) -> Option<BatchJob> {
+    let record: SpilledJob = serde_json::from_slice(record).ok()?;
     let mut headers = HeaderMap::new();
     for (name, value) in record.headers {
         let name = HeaderName::try_from(name).ok()?;
@@ -72,7 +72,7 @@ pub(super) fn read(record: &[u8], retry: &RetryOptions) -> Option<Errand> {
             None => algorithm.parse().ok(),
         }
     };
-    let entry = Entry {
+    let entry = ListEntry {
         mirrors: record
             .mirrors
             .iter()
@@ -86,11 +86,11 @@ pub(super) fn read(record: &[u8], retry: &RetryOptions) -> Option<Errand> {
         size: record.size,
         headers,
         stranger: record.stranger,
-        ..Entry::new(record.line, record.url.parse().ok()?)
+        ..ListEntry::new(record.line, record.url.parse().ok()?)
     };
-    let mut errand = Errand::new(record.id, entry, (record.path, record.staged), retry);
+    let mut errand = BatchJob::new(record.id, entry, (record.path, record.staged), retry);
     if record.engine {
-        errand.road = Road::Engine;
+        errand.road = BatchJobStrategy::Engine;
     }
     Some(errand)
 }
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn what_is_read_back_is_what_was_written() {
-        let mut entry = Entry::new(7, "http://me:pw@h.test/a?b#c".parse().unwrap());
+        let mut entry = ListEntry::new(7, "http://me:pw@h.test/a?b#c".parse().unwrap());
         entry.mirrors = vec!["https://m.test/a".parse().unwrap()];
         entry.checksums = vec![
             "md5:00112233445566778899aabbccddeeff".parse().unwrap(),
@@ -114,8 +114,8 @@ mod tests {
         entry.headers.append("x-a", HeaderValue::from_static("two"));
         let retry = RetryOptions::default();
         let place = || (PathBuf::from("d/f"), Some(PathBuf::from("s/1")));
-        let mut errand = Errand::new(3, entry, place(), &retry);
-        errand.road = Road::Engine;
+        let mut errand = BatchJob::new(3, entry, place(), &retry);
+        errand.road = BatchJobStrategy::Engine;
         let back = read(&write(&errand).unwrap(), &retry).unwrap();
         assert_eq!(format!("{back:?}"), format!("{errand:?}"));
         errand.attempts = 1;

@@ -4,33 +4,33 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use haul_plan::Denials;
-use haul_plan::dispatch::{Dispatch, GivenUp, Next, Ticket};
+use haul_plan::ForbiddenPolicy;
+use haul_plan::dispatch::{DispatchDecision, JobDispatcher, JobTicket, UnreachableHost};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::books::Counts;
-use super::clerk::{Delivery, chain};
-use super::errand::Errand;
-use super::nameless::Nameless;
-use super::options::Halt;
-use super::reasons::Reasons;
-use super::table::Table;
-use super::underway::Underway;
+use super::books::SharedBatchCounts;
+use super::clerk::{CommitMessage, chain};
+use super::errand::BatchJob;
+use super::nameless::UnnamedFileSupport;
+use super::options::BatchHaltKind;
+use super::reasons::UnreachableReasons;
+use super::table::WriteBuffer;
+use super::underway::RunningJobs;
 use super::worker;
 use crate::error::GetError;
-use crate::get::Inner;
+use crate::get::EngineState;
 
 /// What the workers share.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct BatchState {
     /// Does what one job needs.
-    pub(super) engine: Inner,
+    pub(super) engine: EngineState,
     /// Says which job is next.
-    dispatch: Mutex<Dispatch<Box<Errand>>>,
+    dispatch: Mutex<JobDispatcher<Box<BatchJob>>>,
     /// Told when jobs may be added again.
     room: Condvar,
     /// When that is: so few jobs are held.
@@ -42,23 +42,23 @@ pub(super) struct Shared {
     /// Told when a worker may have ended the last job.
     pub(super) over: Notify,
     /// Where files that came lie until they are written.
-    pub(super) table: Table,
+    pub(super) table: WriteBuffer,
     /// Where ends are told.
-    pub(super) clerk: mpsc::Sender<Vec<Delivery>>,
+    pub(super) clerk: mpsc::Sender<Vec<CommitMessage>>,
     /// Which jobs run.
-    pub(super) underway: Underway,
+    pub(super) underway: RunningJobs,
     /// Leave for files to be open: those that wait for the clerk, and those of the present group.
     pub(super) open: Arc<Semaphore>,
     /// What is known of hosts that answered 403.
-    denials: Mutex<Denials>,
+    denials: Mutex<ForbiddenPolicy>,
     /// Why hosts could not be reached.
-    pub(super) reasons: Reasons,
+    pub(super) reasons: UnreachableReasons,
     /// Leave to write an armful.
     pub(super) hands: Semaphore,
     /// Armfuls that are written, or wait to be.
     in_hand: AtomicUsize,
     /// Where files cannot be without a name.
-    pub(super) nameless: Nameless,
+    pub(super) nameless: UnnamedFileSupport,
     /// What a small file's body may take.
     pub(super) patience: Duration,
     /// Room for bodies in memory.
@@ -76,25 +76,25 @@ pub(super) struct Shared {
     /// The second in which the dispatcher last looked.
     looked: AtomicU64,
     /// What came of the jobs so far.
-    counts: Arc<Counts>,
+    counts: Arc<SharedBatchCounts>,
     /// What the dispatcher's time counts from.
     begun: Instant,
 }
 
 /// What a batch begins with.
-pub(super) struct Start {
-    pub(super) engine: Inner,
-    pub(super) dispatch: Dispatch<Box<Errand>>,
+pub(super) struct BatchStart {
+    pub(super) engine: EngineState,
+    pub(super) dispatch: JobDispatcher<Box<BatchJob>>,
     pub(super) low: usize,
     pub(super) open: usize,
     pub(super) patience: Duration,
-    pub(super) clerk: mpsc::Sender<Vec<Delivery>>,
+    pub(super) clerk: mpsc::Sender<Vec<CommitMessage>>,
     pub(super) stop: CancellationToken,
-    pub(super) counts: Arc<Counts>,
+    pub(super) counts: Arc<SharedBatchCounts>,
 }
 
-impl Shared {
-    pub(super) fn new(start: Start) -> Self {
+impl BatchState {
+    pub(super) fn new(start: BatchStart) -> Self {
         Self {
             engine: start.engine,
             dispatch: Mutex::new(start.dispatch),
@@ -103,13 +103,13 @@ impl Shared {
             workers: Mutex::default(),
             runtime: Handle::current(),
             over: Notify::new(),
-            table: Table::default(),
+            table: WriteBuffer::default(),
             clerk: start.clerk,
-            underway: Underway::default(),
+            underway: RunningJobs::default(),
             open: Arc::new(Semaphore::new(start.open)),
             denials: Mutex::default(),
-            reasons: Reasons::default(),
-            nameless: Nameless::default(),
+            reasons: UnreachableReasons::default(),
+            nameless: UnnamedFileSupport::default(),
             patience: start.patience,
             hands: Semaphore::new(HANDS),
             in_hand: AtomicUsize::new(0),
@@ -126,12 +126,12 @@ impl Shared {
     }
 
     /// The dispatcher. A panic under the lock is a bug that the panicking task reports.
-    pub(super) fn dispatch(&self) -> MutexGuard<'_, Dispatch<Box<Errand>>> {
+    pub(super) fn dispatch(&self) -> MutexGuard<'_, JobDispatcher<Box<BatchJob>>> {
         self.dispatch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is known of hosts that answered 403.
-    pub(super) fn denials(&self) -> MutexGuard<'_, Denials> {
+    pub(super) fn denials(&self) -> MutexGuard<'_, ForbiddenPolicy> {
         self.denials.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -141,9 +141,9 @@ impl Shared {
     }
 
     /// An armful waits to be written until the answer is dropped.
-    pub(super) fn take_in_hand(&self) -> InHand<'_> {
+    pub(super) fn take_in_hand(&self) -> FlushGuard<'_> {
         self.in_hand.fetch_add(1, Ordering::Relaxed);
-        InHand(&self.in_hand)
+        FlushGuard(&self.in_hand)
     }
 
     /// Whether more has come than can be written: what comes besides would be held in memory, and open.
@@ -152,25 +152,29 @@ impl Shared {
     }
 
     /// The next job that may run now. None does while the clerk, or the disk, has more to do than it can: a look begins again.
-    pub(super) fn next(&self) -> Option<(Ticket, Box<Errand>)> {
+    pub(super) fn next(&self) -> Option<(JobTicket, Box<BatchJob>)> {
         while !self.stop.is_cancelled() && !self.is_behind() {
             let room = self.clerk.try_reserve().ok()?;
             let next = self.dispatch().next(self.now());
             match next {
-                Next::Run(ticket, errand) => return Some((ticket, errand)),
-                Next::Refuse(errand, given_up) => {
+                DispatchDecision::Run(ticket, errand) => return Some((ticket, errand)),
+                DispatchDecision::Refuse(errand, given_up) => {
                     if let Some(delivery) = self.refuse(errand, given_up) {
                         room.send(vec![delivery]);
                     }
                 }
-                Next::Wait(_) | Next::Done => return None,
+                DispatchDecision::Wait(_) | DispatchDecision::Done => return None,
             }
         }
         None
     }
 
     /// A job whose host was given up: it turns to a mirror, or has failed.
-    fn refuse(&self, mut errand: Box<Errand>, given_up: GivenUp) -> Option<Delivery> {
+    fn refuse(
+        &self,
+        mut errand: Box<BatchJob>,
+        given_up: UnreachableHost,
+    ) -> Option<CommitMessage> {
         if errand.turn_to_mirror(&self.engine.options().retry) {
             self.put_back(errand);
             return None;
@@ -183,11 +187,11 @@ impl Shared {
             proxy: reason.as_ref().is_some_and(|reason| reason.proxy),
             why: reason.map(|reason| reason.why),
         };
-        Some(Delivery::failed(&errand, error))
+        Some(CommitMessage::failed(&errand, error))
     }
 
     /// The host of a large job that began without an answer has given one.
-    pub(super) fn answered_large(self: &Arc<Self>, ticket: Ticket) {
+    pub(super) fn answered_large(self: &Arc<Self>, ticket: JobTicket) {
         self.dispatch().large(ticket, self.now());
         self.recruit();
     }
@@ -214,16 +218,20 @@ impl Shared {
     }
 
     /// Adds a job if there is room for it, and for its host; gives it back otherwise, saying whether it is the host that has too many.
-    pub(super) fn add(self: &Arc<Self>, host: &str, errand: Box<Errand>) -> Result<(), Full> {
+    pub(super) fn add(
+        self: &Arc<Self>,
+        host: &str,
+        errand: Box<BatchJob>,
+    ) -> Result<(), WindowFull> {
         let now = self.now();
         let mut dispatch = self.dispatch();
         if !dispatch.has_room() {
-            return Err(Full::Window(errand));
+            return Err(WindowFull::Window(errand));
         }
         if dispatch.would_crowd(host) {
             return Err(match dispatch.may_put_aside(now) {
-                true => Full::Host(errand),
-                false => Full::Window(errand),
+                true => WindowFull::Host(errand),
+                false => WindowFull::Window(errand),
             });
         }
         dispatch.add(host, errand, now);
@@ -234,7 +242,7 @@ impl Shared {
 
     /// Ends the batch: jobs would be lost.
     pub(super) fn halt(&self, error: &GetError) {
-        self.counts.halt(Halt::LocalIo, chain(error));
+        self.counts.halt(BatchHaltKind::LocalIo, chain(error));
         self.stop.cancel();
     }
 
@@ -252,14 +260,14 @@ impl Shared {
     }
 
     /// Adds a job that another host is asked for now. Its place was counted before, so nobody waits for room.
-    pub(super) fn put_back(&self, errand: Box<Errand>) {
+    pub(super) fn put_back(&self, errand: Box<BatchJob>) {
         let host = errand.host();
         let now = self.now();
         self.dispatch().add(&host, errand, now);
     }
 
     /// A job's place is free; whoever waits for room is told when there is much of it, for each waking costs as much as a request.
-    pub(super) fn made_room(&self, dispatch: &Dispatch<Box<Errand>>) {
+    pub(super) fn made_room(&self, dispatch: &JobDispatcher<Box<BatchJob>>) {
         if dispatch.held() == self.low {
             self.room.notify_one();
         }
@@ -274,18 +282,18 @@ const HANDS: usize = 4;
 const WAIT: Duration = Duration::from_millis(10);
 
 /// An armful that is written, or waits to be.
-pub(super) struct InHand<'a>(&'a AtomicUsize);
+pub(super) struct FlushGuard<'a>(&'a AtomicUsize);
 
-impl Drop for InHand<'_> {
+impl Drop for FlushGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// Why a job was not added.
-pub(super) enum Full {
+pub(super) enum WindowFull {
     /// Enough jobs are held.
-    Window(Box<Errand>),
+    Window(Box<BatchJob>),
     /// Enough of its host are, and others would help: it may be put aside.
-    Host(Box<Errand>),
+    Host(Box<BatchJob>),
 }

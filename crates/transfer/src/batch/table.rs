@@ -11,18 +11,18 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::UNIX_EPOCH;
 
-use haul_plan::{Algorithm, Version};
+use haul_plan::{DigestAlgorithm, ResourceVersion};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::clerk::Delivery;
-use super::errand::Errand;
-use super::shared::Shared;
-use super::sink::{Bytes, Written};
-use crate::checksum::{Digested, Hashers};
-use crate::disk::{Layer, Unnamed, blocking, stamp};
+use super::clerk::CommitMessage;
+use super::errand::BatchJob;
+use super::shared::BatchState;
+use super::sink::{FileBytes, VerifiedFile};
+use crate::checksum::{DigestSet, FinishedDigest};
+use crate::disk::{StorageLayer, UnnamedFile, blocking, stamp};
 use crate::error::GetError;
-use crate::get::quick::{Body, Whole};
-use crate::manifest::{Row, State};
+use crate::get::quick::{UnnamedBody, WholeFile};
+use crate::manifest::{ManifestRow, RowState};
 use crate::options::GetOptions;
 
 /// Files that are written by one hand: some hundred microseconds' work.
@@ -36,28 +36,28 @@ const READ: usize = 256 << 10;
 
 /// A file that came.
 #[derive(Debug)]
-pub(super) struct Parcel {
+pub(super) struct FetchedFile {
     /// Whose it is.
-    pub(super) errand: Box<Errand>,
+    pub(super) errand: Box<BatchJob>,
     /// Its bytes, and what was said of them.
-    pub(super) whole: Whole,
+    pub(super) whole: WholeFile,
 }
 
 /// The table.
 #[derive(Debug, Default)]
-pub(super) struct Table(Mutex<Pile>);
+pub(super) struct WriteBuffer(Mutex<BufferedFiles>);
 
 /// What lies on it.
 #[derive(Debug, Default)]
-struct Pile {
-    parcels: Vec<Parcel>,
+struct BufferedFiles {
+    parcels: Vec<FetchedFile>,
     bytes: u64,
 }
 
-impl Table {
+impl WriteBuffer {
     /// Puts a file on the table; whoever makes it an armful gets that in hand, to [`deliver`] it.
     #[must_use]
-    pub(super) fn put(&self, parcel: Parcel) -> Vec<Parcel> {
+    pub(super) fn put(&self, parcel: FetchedFile) -> Vec<FetchedFile> {
         let mut pile = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         pile.bytes += parcel.whole.bytes;
         pile.parcels.push(parcel);
@@ -69,7 +69,7 @@ impl Table {
 
     /// Takes what lies there.
     #[must_use]
-    pub(super) fn clear(&self) -> Vec<Parcel> {
+    pub(super) fn clear(&self) -> Vec<FetchedFile> {
         let mut pile = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut *pile).parcels
     }
@@ -77,7 +77,7 @@ impl Table {
 
 /// Writes an armful and hands it to the clerk. What turned out to be another file than the one meant goes back, if it can be had
 /// elsewhere.
-pub(super) async fn deliver(parcels: Vec<Parcel>, shared: &Shared) {
+pub(super) async fn deliver(parcels: Vec<FetchedFile>, shared: &BatchState) {
     if parcels.is_empty() {
         return;
     }
@@ -94,8 +94,8 @@ pub(super) async fn deliver(parcels: Vec<Parcel>, shared: &Shared) {
     blocking(|| {
         for parcel in parcels {
             match write(parcel, open.split(1), options) {
-                Wrote::Delivery(delivery) => written.push(delivery),
-                Wrote::Elsewhere(errand) => back.push(errand),
+                BufferedFileOutcome::Delivery(delivery) => written.push(delivery),
+                BufferedFileOutcome::Elsewhere(errand) => back.push(errand),
             }
         }
     });
@@ -110,17 +110,21 @@ pub(super) async fn deliver(parcels: Vec<Parcel>, shared: &Shared) {
 }
 
 /// What became of a parcel.
-enum Wrote {
+enum BufferedFileOutcome {
     /// There is something to tell.
-    Delivery(Delivery),
+    Delivery(CommitMessage),
     /// It was not the file meant, and another source is to be asked.
-    Elsewhere(Box<Errand>),
+    Elsewhere(Box<BatchJob>),
 }
 
 /// Makes a parcel a file without a name, or says why that cannot be.
-fn write(parcel: Parcel, open: Option<OwnedSemaphorePermit>, options: &GetOptions) -> Wrote {
-    let Parcel { mut errand, whole } = parcel;
-    let Whole {
+fn write(
+    parcel: FetchedFile,
+    open: Option<OwnedSemaphorePermit>,
+    options: &GetOptions,
+) -> BufferedFileOutcome {
+    let FetchedFile { mut errand, whole } = parcel;
+    let WholeFile {
         head,
         body,
         bytes,
@@ -129,52 +133,57 @@ fn write(parcel: Parcel, open: Option<OwnedSemaphorePermit>, options: &GetOption
     let local = |action, source| GetError::local(action, errand.path.clone(), source);
     let digests = match digests(&body, wanted.algorithms()) {
         Ok(digests) => digests,
-        Err(error) => return Wrote::Delivery(Delivery::failed(&errand, local("read", error))),
+        Err(error) => {
+            return BufferedFileOutcome::Delivery(CommitMessage::failed(
+                &errand,
+                local("read", error),
+            ));
+        }
     };
     let checked = wanted.check(&head.url, &digests);
     if checked.is_err() && errand.turn_to_mirror(&options.retry) {
-        return Wrote::Elsewhere(errand);
+        return BufferedFileOutcome::Elsewhere(errand);
     }
     let body = match body {
         body if errand.staged.is_some() => body,
         body => match unnamed(body, &errand, &options.layer) {
             Ok(file) => {
                 stamp(file.file(), &head.version, bytes, errand.resource());
-                Body::File(file)
+                UnnamedBody::File(file)
             }
             // Another file system than that of the batch's directory.
             Err(error) if error.kind() == io::ErrorKind::Unsupported && errand.turn_to_engine() => {
-                return Wrote::Elsewhere(errand);
+                return BufferedFileOutcome::Elsewhere(errand);
             }
             Err(error) => {
                 let error = GetError::local("write to", errand.path.clone(), error);
-                return Wrote::Delivery(Delivery::failed(&errand, error));
+                return BufferedFileOutcome::Delivery(CommitMessage::failed(&errand, error));
             }
         },
     };
     if let Err(error) = checked {
         let error = aside(&errand, &body, error);
-        return Wrote::Delivery(Delivery::failed(&errand, error));
+        return BufferedFileOutcome::Delivery(CommitMessage::failed(&errand, error));
     }
-    let row = Row {
+    let row = ManifestRow {
         bytes,
         checksums: wanted.report(&digests),
-        ..errand.answered(State::Done, &head)
+        ..errand.answered(RowState::Done, &head)
     };
-    Wrote::Delivery(Delivery::Written(Box::new(Written {
+    BufferedFileOutcome::Delivery(CommitMessage::Written(Box::new(VerifiedFile {
         errand,
         row,
-        bytes: Bytes::Body(body),
+        bytes: FileBytes::Body(body),
         modified: modified(&head.version),
         _open: open,
     })))
 }
 
 /// The body as a file without a name.
-fn unnamed(body: Body, errand: &Errand, layer: &Layer) -> io::Result<Unnamed> {
+fn unnamed(body: UnnamedBody, errand: &BatchJob, layer: &StorageLayer) -> io::Result<UnnamedFile> {
     match body {
-        Body::File(file) => Ok(file),
-        Body::Pieces(pieces, _room) => {
+        UnnamedBody::File(file) => Ok(file),
+        UnnamedBody::Pieces(pieces, _room) => {
             let file = layer.unnamed_in(errand.target().directory())?;
             file.write_at(0, &pieces)?;
             Ok(file)
@@ -182,14 +191,17 @@ fn unnamed(body: Body, errand: &Errand, layer: &Layer) -> io::Result<Unnamed> {
     }
 }
 
-fn digests(body: &Body, algorithms: impl Iterator<Item = Algorithm>) -> io::Result<Vec<Digested>> {
-    let mut hashers = Hashers::new(algorithms);
+fn digests(
+    body: &UnnamedBody,
+    algorithms: impl Iterator<Item = DigestAlgorithm>,
+) -> io::Result<Vec<FinishedDigest>> {
+    let mut hashers = DigestSet::new(algorithms);
     if hashers.is_empty() {
         return Ok(Vec::new());
     }
     match body {
-        Body::Pieces(pieces, _) => pieces.iter().for_each(|piece| hashers.update(piece)),
-        Body::File(file) => {
+        UnnamedBody::Pieces(pieces, _) => pieces.iter().for_each(|piece| hashers.update(piece)),
+        UnnamedBody::File(file) => {
             let (mut buffer, mut at) = (vec![0; READ], 0);
             loop {
                 let read = file.read_at(at, &mut buffer)?;
@@ -205,13 +217,13 @@ fn digests(body: &Body, algorithms: impl Iterator<Item = Algorithm>) -> io::Resu
 }
 
 /// Puts bytes that are not the file meant under a name that says so (row B9), and says where in the error.
-fn aside(errand: &Errand, body: &Body, mut error: GetError) -> GetError {
+fn aside(errand: &BatchJob, body: &UnnamedBody, mut error: GetError) -> GetError {
     let target = errand.target();
     let name = target.aside();
     if let GetError::Checksum { aside, .. } = &mut error
         // Those of an entry have no name, and go.
         && errand.staged.is_none()
-        && let Body::File(file) = body
+        && let UnnamedBody::File(file) = body
         && file.replace(&name, &target.fresh()).is_ok()
     {
         *aside = Some(name);
@@ -220,7 +232,7 @@ fn aside(errand: &Errand, body: &Body, mut error: GetError) -> GetError {
 }
 
 /// In seconds since 1970; 0 where the origin does not say.
-fn modified(version: &Version) -> u64 {
+fn modified(version: &ResourceVersion) -> u64 {
     let date = version.last_modified.as_deref();
     let date = date.and_then(|date| httpdate::parse_http_date(date).ok());
     let since = date.and_then(|date| date.duration_since(UNIX_EPOCH).ok());

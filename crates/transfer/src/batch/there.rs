@@ -5,19 +5,19 @@ use std::io::{self, Read};
 
 use tokio_util::sync::CancellationToken;
 
-use super::clerk::Delivery;
-use super::errand::Errand;
-use crate::checksum::{Digested, Hashers};
+use super::clerk::CommitMessage;
+use super::errand::BatchJob;
+use crate::checksum::{DigestSet, FinishedDigest};
 use crate::error::GetError;
-use crate::get::finish::Wanted;
-use crate::manifest::{Row, State};
+use crate::get::finish::ExpectedDigests;
+use crate::manifest::{ManifestRow, RowState};
 
 /// Bytes that are read at once.
 const READ: usize = 256 << 10;
 
 /// Reads it back, which may take long, and tells whether it is the file meant; `None` when it was to stop.
-pub(super) fn verify(errand: &Errand, stop: &CancellationToken) -> Option<Delivery> {
-    let wanted = Wanted {
+pub(super) fn verify(errand: &BatchJob, stop: &CancellationToken) -> Option<CommitMessage> {
+    let wanted = ExpectedDigests {
         given: errand.job.checksums.clone(),
         announced: Vec::new(),
         pieces: false,
@@ -27,30 +27,30 @@ pub(super) fn verify(errand: &Errand, stop: &CancellationToken) -> Option<Delive
         Ok(read) => read?,
         Err(error) => {
             let error = GetError::local("read", path(), error);
-            return Some(Delivery::failed(errand, error));
+            return Some(CommitMessage::failed(errand, error));
         }
     };
     if wanted.check(&errand.job.url, &digests).is_err() {
         // It is somebody's, and stays.
         let what = "its digest is not the one that the list says";
         let error = GetError::InTheWay { path: path(), what };
-        return Some(Delivery::failed(errand, error));
+        return Some(CommitMessage::failed(errand, error));
     }
-    Some(Delivery::ended(Row {
+    Some(CommitMessage::ended(ManifestRow {
         bytes,
         checksums: wanted.report(&digests),
-        ..errand.row(State::Done)
+        ..errand.row(RowState::Done)
     }))
 }
 
 /// Digests, and that a power cut takes neither the bytes nor the name: a row will say that they are there.
 fn read(
-    errand: &Errand,
-    wanted: &Wanted,
+    errand: &BatchJob,
+    wanted: &ExpectedDigests,
     stop: &CancellationToken,
-) -> io::Result<Option<(u64, Vec<Digested>)>> {
+) -> io::Result<Option<(u64, Vec<FinishedDigest>)>> {
     let mut file = File::open(&errand.path)?;
-    let mut hashers = Hashers::new(wanted.algorithms());
+    let mut hashers = DigestSet::new(wanted.algorithms());
     let (mut buffer, mut bytes) = (vec![0; READ], 0);
     while !stop.is_cancelled() {
         let read = file.read(&mut buffer)?;

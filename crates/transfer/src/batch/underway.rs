@@ -3,44 +3,44 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use haul_plan::dispatch::Ticket;
+use haul_plan::dispatch::JobTicket;
 use tokio::time::Instant;
 use url::Url;
 
-use super::options::Slow;
-use crate::event::Event;
+use super::options::SlowJob;
+use crate::event::TransferEvent;
 
 /// The jobs that run.
 #[derive(Debug, Default)]
-pub(super) struct Underway(Mutex<BTreeMap<u64, Run>>);
+pub(super) struct RunningJobs(Mutex<BTreeMap<u64, RunningJobProgress>>);
 
 /// One of them.
 #[derive(Debug)]
-struct Run {
+struct RunningJobProgress {
     url: Url,
     since: Instant,
     /// Bytes of it, where it goes a road that tells.
     bytes: Option<u64>,
     /// What the dispatcher knows it by, until it is told that some came.
-    ticket: Option<Ticket>,
+    ticket: Option<JobTicket>,
 }
 
-impl Underway {
+impl RunningJobs {
     /// A job begins to run; until the answer is dropped it does.
-    pub(super) fn begin(&self, job: u64, url: &Url, ticket: Ticket) -> Running<'_> {
-        let run = Run {
+    pub(super) fn begin(&self, job: u64, url: &Url, ticket: JobTicket) -> RunningJobGuard<'_> {
+        let run = RunningJobProgress {
             url: url.clone(),
             since: Instant::now(),
             bytes: None,
             ticket: Some(ticket),
         };
         self.lock().insert(job, run);
-        Running { all: self, job }
+        RunningJobGuard { all: self, job }
     }
 
     /// One of the larger jobs tells how far it is. Its ticket, when for the first time there is more of it than before.
-    pub(super) fn on(&self, event: &Event) -> Option<Ticket> {
-        let Event::Progress { job, done, .. } = event else {
+    pub(super) fn on(&self, event: &TransferEvent) -> Option<JobTicket> {
+        let TransferEvent::Progress { job, done, .. } = event else {
             return None;
         };
         let mut runs = self.lock();
@@ -66,29 +66,29 @@ impl Underway {
     }
 
     /// The one that has run for longest.
-    pub(super) fn slowest(&self) -> Option<Slow> {
+    pub(super) fn slowest(&self) -> Option<SlowJob> {
         let runs = self.lock();
         let run = runs.values().min_by_key(|run| run.since)?;
-        Some(Slow {
+        Some(SlowJob {
             url: haul_net::without_credentials(&run.url),
             elapsed: run.since.elapsed(),
             bytes: run.bytes,
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Run>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, RunningJobProgress>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A job that runs.
 #[derive(Debug)]
-pub(super) struct Running<'a> {
-    all: &'a Underway,
+pub(super) struct RunningJobGuard<'a> {
+    all: &'a RunningJobs,
     job: u64,
 }
 
-impl Drop for Running<'_> {
+impl Drop for RunningJobGuard<'_> {
     fn drop(&mut self) {
         self.all.lock().remove(&self.job);
     }

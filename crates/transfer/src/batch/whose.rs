@@ -10,20 +10,20 @@
 
 use std::path::Path;
 
-use haul_plan::{Candidate, ResourceId};
+use haul_plan::{PathCandidate, ResourceId};
 use url::Url;
 
 use super::errand::{named, shown};
-use super::present::Present;
-use crate::disk::{Target, Whose, whose};
-use crate::manifest::Past;
+use super::present::DirectoryCache;
+use crate::disk::{DownloadPaths, FileOwner, whose};
+use crate::manifest::PreviousRuns;
 
 /// What is looked at to tell.
-pub(super) struct Owners<'a> {
+pub(super) struct FileOwners<'a> {
     /// What lies in the directories.
-    pub(super) present: &'a mut Present,
+    pub(super) present: &'a mut DirectoryCache,
     /// What earlier runs have done.
-    pub(super) past: Option<&'a Past>,
+    pub(super) past: Option<&'a PreviousRuns>,
     /// The batch's directory; `None` for entries of an archive, which lie nowhere.
     pub(super) directory: Option<&'a Path>,
     /// Whether the user's word is to replace what lies there, whosever it is.
@@ -32,9 +32,9 @@ pub(super) struct Owners<'a> {
     pub(super) url: &'a Url,
 }
 
-impl Owners<'_> {
+impl FileOwners<'_> {
     /// Whether the name is another URL's, so that this one gets one with a suffix.
-    pub(super) fn is_anothers(&mut self, candidate: &Candidate<'_>) -> bool {
+    pub(super) fn is_anothers(&mut self, candidate: &PathCandidate<'_>) -> bool {
         let Some(directory) = self.directory else {
             // Entries are never replaced: a second one of the name would hide the first from whoever unpacks them.
             let otherwise = candidate.otherwise();
@@ -46,13 +46,13 @@ impl Owners<'_> {
             return false;
         }
         match whose(&path) {
-            Whose::None => return false,
-            Whose::From(resource) if resource == ResourceId::of(self.url) => return false,
-            Whose::From(_) if !self.replaces => return true,
-            Whose::Unknown if !self.replaces && self.is_written_down_as_anothers(&path) => {
+            FileOwner::None => return false,
+            FileOwner::From(resource) if resource == ResourceId::of(self.url) => return false,
+            FileOwner::From(_) if !self.replaces => return true,
+            FileOwner::Unknown if !self.replaces && self.is_written_down_as_anothers(&path) => {
                 return true;
             }
-            Whose::From(_) | Whose::Unknown => {}
+            FileOwner::From(_) | FileOwner::Unknown => {}
         }
         let Some(otherwise) = candidate.otherwise().map(|path| directory.join(path)) else {
             return false;
@@ -84,7 +84,7 @@ impl Owners<'_> {
     }
 
     fn may_lie(&mut self, path: &Path) -> bool {
-        let target = Target::new(path.to_owned());
+        let target = DownloadPaths::new(path.to_owned());
         self.present.may_be(target.directory(), path)
     }
 }

@@ -1,7 +1,7 @@
 //! A worker: takes a job, makes its request, hands on what came, takes the next.
 //!
-//! It decides nothing. What a failure leads to says the job's [`Course`](haul_plan::Course); which job is next, and when one
-//! that failed is due again, the [`Dispatch`](haul_plan::dispatch::Dispatch). A job that waits is no task and holds no
+//! It decides nothing. What a failure leads to says the job's [`FailurePolicy`](haul_plan::FailurePolicy); which job is next, and when one
+//! that failed is due again, the [`JobDispatcher`](haul_plan::dispatch::JobDispatcher). A job that waits is no task and holds no
 //! connection: it lies in the dispatcher.
 
 use std::io::ErrorKind;
@@ -9,27 +9,27 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use haul_net::{Answer, Kind};
-use haul_plan::dispatch::{Ended, How, Ticket};
-use haul_plan::{Action, Standing, Trouble};
+use haul_net::{FetchResponse, Kind};
+use haul_plan::dispatch::{JobRunReport, JobRunResult, JobTicket};
+use haul_plan::{FailureContext, RecoveryAction, RequestFailure};
 use http::StatusCode;
 use tokio::time::Instant;
 
-use super::clerk::Delivery;
-use super::errand::{Errand, Road};
-use super::shared::Shared;
-use super::sink::{Bytes, Written, drop_aside};
-use super::table::{Parcel, deliver};
+use super::clerk::CommitMessage;
+use super::errand::{BatchJob, BatchJobStrategy};
+use super::shared::BatchState;
+use super::sink::{FileBytes, VerifiedFile, drop_aside};
+use super::table::{FetchedFile, deliver};
 use super::there::verify;
 use crate::disk::{ascribe, blocking};
 use crate::error::GetError;
-use crate::get::failure::{Failure, Led};
-use crate::get::quick::{Came, Large, Quick};
-use crate::manifest::{Row, State};
-use crate::options::Outcome;
+use crate::get::failure::{AttemptFailure, RedirectedTo};
+use crate::get::quick::{LargeResponse, SingleResponseFetch, SingleResponseOutcome};
+use crate::manifest::{ManifestRow, RowState};
+use crate::options::DownloadOutcome;
 
 /// Works until no job may run.
-pub(super) async fn work(shared: Arc<Shared>, first: (Ticket, Box<Errand>)) {
+pub(super) async fn work(shared: Arc<BatchState>, first: (JobTicket, Box<BatchJob>)) {
     let mut next = Some(first);
     while let Some((ticket, errand)) = next {
         run(&shared, ticket, errand).await;
@@ -43,18 +43,18 @@ pub(super) async fn work(shared: Arc<Shared>, first: (Ticket, Box<Errand>)) {
 }
 
 /// One try of a job.
-async fn run(shared: &Arc<Shared>, ticket: Ticket, mut errand: Box<Errand>) {
+async fn run(shared: &Arc<BatchState>, ticket: JobTicket, mut errand: Box<BatchJob>) {
     errand.begun.get_or_insert_with(Instant::now);
     errand.attempts += 1;
     let _running = shared
         .underway
         .begin(errand.job.id, &errand.job.url, ticket);
     let ranges = match shared.nameless.road_of(&mut errand) {
-        Road::Quick { ranges } => ranges,
-        Road::Engine => return large(shared, ticket, errand, None).await,
-        Road::There => {
+        BatchJobStrategy::Quick { ranges } => ranges,
+        BatchJobStrategy::Engine => return large(shared, ticket, errand, None).await,
+        BatchJobStrategy::There => {
             let delivery = blocking(|| verify(&errand, &shared.stop));
-            ended(shared, ticket, 0, How::Done);
+            ended(shared, ticket, 0, JobRunResult::Done);
             if let Some(delivery) = delivery {
                 let _ = shared.clerk.send(vec![delivery]).await;
             }
@@ -62,7 +62,7 @@ async fn run(shared: &Arc<Shared>, ticket: Ticket, mut errand: Box<Errand>) {
         }
     };
     let target = errand.target();
-    let quick = Quick {
+    let quick = SingleResponseFetch {
         engine: &shared.engine,
         job: &errand.job,
         have: errand.have.as_ref(),
@@ -83,21 +83,21 @@ async fn run(shared: &Arc<Shared>, ticket: Ticket, mut errand: Box<Errand>) {
         granted(shared, &mut errand);
     }
     match came {
-        Ok(Came::Whole(whole)) => {
-            ended(shared, ticket, whole.bytes, How::Done);
+        Ok(SingleResponseOutcome::Whole(whole)) => {
+            ended(shared, ticket, whole.bytes, JobRunResult::Done);
             let whole = *whole;
-            lay(shared, Parcel { errand, whole }).await;
+            lay(shared, FetchedFile { errand, whole }).await;
         }
-        Ok(Came::NotModified(head)) => {
-            ended(shared, ticket, 0, How::Done);
+        Ok(SingleResponseOutcome::NotModified(head)) => {
+            ended(shared, ticket, 0, JobRunResult::Done);
             // A 304 need not repeat the tag; the next run asks with it all the same.
-            let row = Row {
+            let row = ManifestRow {
                 etag: errand.have.as_ref().and_then(|have| have.etag.clone()),
-                ..errand.answered(State::Skipped, &head)
+                ..errand.answered(RowState::Skipped, &head)
             };
-            let _ = shared.clerk.send(vec![Delivery::ended(row)]).await;
+            let _ = shared.clerk.send(vec![CommitMessage::ended(row)]).await;
         }
-        Ok(Came::Large(begun)) => {
+        Ok(SingleResponseOutcome::Large(begun)) => {
             errand.status = Some(begun.status());
             large(shared, ticket, errand, Some(*begun)).await;
         }
@@ -106,14 +106,14 @@ async fn run(shared: &Arc<Shared>, ticket: Ticket, mut errand: Box<Errand>) {
 }
 
 /// What had been denied was given after all.
-fn granted(shared: &Shared, errand: &mut Errand) {
+fn granted(shared: &BatchState, errand: &mut BatchJob) {
     if let Some(host) = errand.denied.take() {
         shared.denials().granted(&host);
     }
 }
 
 /// Lays a file on the table, and writes what makes an armful. That takes a while: the place goes to another worker.
-async fn lay(shared: &Arc<Shared>, parcel: Parcel) {
+async fn lay(shared: &Arc<BatchState>, parcel: FetchedFile) {
     let armful = shared.table.put(parcel);
     if !armful.is_empty() {
         shared.recruit();
@@ -122,7 +122,7 @@ async fn lay(shared: &Arc<Shared>, parcel: Parcel) {
 }
 
 /// The head of an answer came: the job is not one that waits for a connection.
-fn heard(shared: &Arc<Shared>, ticket: Ticket, answer: &Answer) {
+fn heard(shared: &Arc<BatchState>, ticket: JobTicket, answer: &FetchResponse) {
     let now = shared.now();
     shared
         .dispatch()
@@ -130,15 +130,20 @@ fn heard(shared: &Arc<Shared>, ticket: Ticket, answer: &Answer) {
     shared.recruit();
 }
 
-fn ended(shared: &Arc<Shared>, ticket: Ticket, bytes: u64, how: How) {
+fn ended(shared: &Arc<BatchState>, ticket: JobTicket, bytes: u64, how: JobRunResult) {
     let now = shared.now();
     let mut dispatch = shared.dispatch();
-    dispatch.ended(ticket, Ended { bytes, how }, now);
+    dispatch.ended(ticket, JobRunReport { bytes, how }, now);
     shared.made_room(&dispatch);
 }
 
 /// The roads of partial files, with the answer that is there already.
-async fn large(shared: &Arc<Shared>, ticket: Ticket, errand: Box<Errand>, begun: Option<Large>) {
+async fn large(
+    shared: &Arc<BatchState>,
+    ticket: JobTicket,
+    errand: Box<BatchJob>,
+    begun: Option<LargeResponse>,
+) {
     // Without an answer nobody knows yet whether its host gives one.
     if begun.is_some() {
         shared.dispatch().large(ticket, shared.now());
@@ -157,7 +162,7 @@ async fn large(shared: &Arc<Shared>, ticket: Ticket, errand: Box<Errand>, begun:
     };
     let delivery = match result {
         Ok(outcome) => {
-            ended(shared, ticket, outcome.fetched, How::Done);
+            ended(shared, ticket, outcome.fetched, JobRunResult::Done);
             shared.fetched.fetch_add(outcome.fetched, Ordering::Relaxed);
             arrived(errand, outcome)
         }
@@ -174,22 +179,22 @@ async fn large(shared: &Arc<Shared>, ticket: Ticket, errand: Box<Errand>, begun:
                 note(shared, &errand, source);
             }
             ended(shared, ticket, 0, how_ended(&error));
-            Delivery::failed(&errand, error)
+            CommitMessage::failed(&errand, error)
         }
     };
     let _ = shared.clerk.send(vec![delivery]).await;
 }
 
 /// What there is to tell of a job that a road of partial files has brought to its end.
-fn arrived(errand: Box<Errand>, outcome: Outcome) -> Delivery {
+fn arrived(errand: Box<BatchJob>, outcome: DownloadOutcome) -> CommitMessage {
     let state = match outcome.not_modified {
-        true => State::Skipped,
-        false => State::Done,
+        true => RowState::Skipped,
+        false => RowState::Done,
     };
     if errand.is_elsewhere() {
         blocking(|| ascribe(errand.target().path(), errand.resource()));
     }
-    let row = Row {
+    let row = ManifestRow {
         bytes: outcome.bytes,
         checksums: outcome.checksums,
         etag: outcome.etag,
@@ -197,11 +202,11 @@ fn arrived(errand: Box<Errand>, outcome: Outcome) -> Delivery {
         ..errand.row(state)
     };
     match errand.staged.clone() {
-        None => Delivery::ended(row),
-        Some(staged) => Delivery::Written(Box::new(Written {
+        None => CommitMessage::ended(row),
+        Some(staged) => CommitMessage::Written(Box::new(VerifiedFile {
             errand,
             row,
-            bytes: Bytes::Staged(staged),
+            bytes: FileBytes::Staged(staged),
             modified: 0,
             _open: None,
         })),
@@ -209,37 +214,44 @@ fn arrived(errand: Box<Errand>, outcome: Outcome) -> Delivery {
 }
 
 /// Carries out what the course says about a failure.
-async fn failed(shared: &Arc<Shared>, ticket: Ticket, mut errand: Box<Errand>, failure: Failure) {
-    if let Failure::Transport { error, .. } = &failure {
+async fn failed(
+    shared: &Arc<BatchState>,
+    ticket: JobTicket,
+    mut errand: Box<BatchJob>,
+    failure: AttemptFailure,
+) {
+    if let AttemptFailure::Transport { error, .. } = &failure {
         note(shared, &errand, error);
     }
     let action = action(shared, &mut errand, &failure);
     tracing::debug!(?action, "{failure}");
     let wait = match action {
-        Action::GiveUp => {
+        RecoveryAction::GiveUp => {
             ended(shared, ticket, 0, how(shared, &mut errand, &failure));
             // What this machine could not do it can do for no other source.
-            let elsewhere = !matches!(failure, Failure::Local(_));
+            let elsewhere = !matches!(failure, AttemptFailure::Local(_));
             if elsewhere && errand.turn_to_mirror(&shared.engine.options().retry) {
                 shared.retries.fetch_add(1, Ordering::Relaxed);
                 return shared.put_back(errand);
             }
             let error = failure.into_error(&errand.job.url, None, &errand.path);
-            let failed = vec![Delivery::failed(&errand, error)];
+            let failed = vec![CommitMessage::failed(&errand, error)];
             let _ = shared.clerk.send(failed).await;
             return;
         }
-        Action::Retry(_) if turns(shared, &mut errand, &failure) => {
+        RecoveryAction::Retry(_) if turns(shared, &mut errand, &failure) => {
             ended(shared, ticket, 0, how(shared, &mut errand, &failure));
             shared.retries.fetch_add(1, Ordering::Relaxed);
             return shared.put_back(errand);
         }
-        Action::Retry(wait) | Action::Fewer(wait) | Action::ResolveAgain(wait) => wait,
-        Action::OneStream => {
-            errand.road = Road::Quick { ranges: false };
+        RecoveryAction::Retry(wait)
+        | RecoveryAction::Fewer(wait)
+        | RecoveryAction::ResolveAgain(wait) => wait,
+        RecoveryAction::OneStream => {
+            errand.road = BatchJobStrategy::Quick { ranges: false };
             Duration::ZERO
         }
-        Action::WithoutIfRange | Action::StartOver => Duration::ZERO,
+        RecoveryAction::WithoutIfRange | RecoveryAction::StartOver => Duration::ZERO,
     };
     shared.retries.fetch_add(1, Ordering::Relaxed);
     let how = how(shared, &mut errand, &failure);
@@ -248,36 +260,36 @@ async fn failed(shared: &Arc<Shared>, ticket: Ticket, mut errand: Box<Errand>, f
 }
 
 /// Whether a source that broke is left for another.
-fn turns(shared: &Shared, errand: &mut Errand, failure: &Failure) -> bool {
+fn turns(shared: &BatchState, errand: &mut BatchJob, failure: &AttemptFailure) -> bool {
     let retry = &shared.engine.options().retry;
     let trouble = failure.trouble();
     trouble.is_some_and(|trouble| errand.turn_from_breaks(trouble, retry))
 }
 
 /// Keeps why a host cannot be reached.
-fn note(shared: &Shared, errand: &Errand, error: &haul_net::Error) {
+fn note(shared: &BatchState, errand: &BatchJob, error: &haul_net::Error) {
     if is_unreachable(error.kind()) {
         shared.reasons.keep(errand.host(), error);
     }
 }
 
 /// What the course says about it.
-fn action(shared: &Shared, errand: &mut Errand, failure: &Failure) -> Action {
+fn action(shared: &BatchState, errand: &mut BatchJob, failure: &AttemptFailure) -> RecoveryAction {
     let led = match failure {
-        Failure::Status { led, .. } => led.as_ref(),
-        Failure::Local(error) if error.kind() == ErrorKind::Unsupported => {
+        AttemptFailure::Status { led, .. } => led.as_ref(),
+        AttemptFailure::Local(error) if error.kind() == ErrorKind::Unsupported => {
             let turned = errand.turn_to_engine();
             shared.nameless.learn_of(errand);
             return match turned {
-                true => Action::Retry(Duration::ZERO),
-                false => Action::GiveUp,
+                true => RecoveryAction::Retry(Duration::ZERO),
+                false => RecoveryAction::GiveUp,
             };
         }
         _ => None,
     };
     let trouble = failure.trouble();
-    let is_403 = matches!(trouble, Some(Trouble::Denied { status: 403 }));
-    let standing = Standing {
+    let is_403 = matches!(trouble, Some(RequestFailure::Denied { status: 403 }));
+    let standing = FailureContext {
         flowing: 0,
         redirected: is_403 && led.is_some_and(|led| led.stale),
         jitter: rand::random(),
@@ -292,29 +304,34 @@ fn action(shared: &Shared, errand: &mut Errand, failure: &Failure) -> Action {
             return errand.course.on_trouble(BUSY, standing);
         }
     }
-    let action = trouble.map_or(Action::GiveUp, |trouble| {
+    let action = trouble.map_or(RecoveryAction::GiveUp, |trouble| {
         errand.course.on_trouble(trouble, standing)
     });
-    if matches!((failure, action), (Failure::Slow(_), Action::Retry(_))) {
+    if matches!(
+        (failure, action),
+        (AttemptFailure::Slow(_), RecoveryAction::Retry(_))
+    ) {
         errand.turn_to_engine();
     }
     action
 }
 
 /// Who answered 403.
-fn denier(led: Option<&Led>, errand: &Errand) -> String {
+fn denier(led: Option<&RedirectedTo>, errand: &BatchJob) -> String {
     led.map_or_else(|| errand.host(), |led| led.host.clone())
 }
 
 /// Trouble that is tried again.
-const BUSY: Trouble = Trouble::Busy { retry_after: None };
+const BUSY: RequestFailure = RequestFailure::Busy { retry_after: None };
 
 /// What the end of a job on the roads of partial files says about its host.
-fn how_ended(error: &GetError) -> How {
+fn how_ended(error: &GetError) -> JobRunResult {
     match error {
-        GetError::Transport { source, .. } if is_unreachable(source.kind()) => How::Unreachable,
-        error if error.class() == crate::Class::Network => How::Failed,
-        _ => How::Done,
+        GetError::Transport { source, .. } if is_unreachable(source.kind()) => {
+            JobRunResult::Unreachable
+        }
+        error if error.class() == crate::ErrorClass::Network => JobRunResult::Failed,
+        _ => JobRunResult::Done,
     }
 }
 
@@ -330,21 +347,21 @@ fn is_unreachable(kind: &Kind) -> bool {
 }
 
 /// What a failure says about its host. That it refuses something says so once: what is refused again and again is at fault itself.
-fn how(shared: &Shared, errand: &mut Errand, failure: &Failure) -> How {
-    let refused = |busy, wait| How::Refused { busy, wait };
+fn how(shared: &BatchState, errand: &mut BatchJob, failure: &AttemptFailure) -> JobRunResult {
+    let refused = |busy, wait| JobRunResult::Refused { busy, wait };
     let how = match failure {
-        Failure::Transport { error, answered } => match error.kind() {
-            kind if is_unreachable(kind) => How::Unreachable,
+        AttemptFailure::Transport { error, answered } => match error.kind() {
+            kind if is_unreachable(kind) => JobRunResult::Unreachable,
             Kind::Closed if !answered => refused(false, None),
-            _ => How::Failed,
+            _ => JobRunResult::Failed,
         },
         // What an origin says that has too many requests; a 500 is about one of them.
-        Failure::Status {
-            trouble: Trouble::Busy { retry_after },
+        AttemptFailure::Status {
+            trouble: RequestFailure::Busy { retry_after },
             status: StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE,
             ..
         } => refused(true, *retry_after),
-        Failure::Status {
+        AttemptFailure::Status {
             status: StatusCode::FORBIDDEN,
             led,
             ..
@@ -353,16 +370,20 @@ fn how(shared: &Shared, errand: &mut Errand, failure: &Failure) -> How {
         {
             refused(false, None)
         }
-        Failure::Status { .. }
-        | Failure::Slow(_)
-        | Failure::Unauthorized { .. }
-        | Failure::Unusable { .. }
-        | Failure::Unfit(_) => How::Failed,
-        Failure::Changed | Failure::Unexpected(_) | Failure::Local(_) => How::Done,
+        AttemptFailure::Status { .. }
+        | AttemptFailure::Slow(_)
+        | AttemptFailure::Unauthorized { .. }
+        | AttemptFailure::Unusable { .. }
+        | AttemptFailure::Unfit(_) => JobRunResult::Failed,
+        AttemptFailure::Changed | AttemptFailure::Unexpected(_) | AttemptFailure::Local(_) => {
+            JobRunResult::Done
+        }
     };
     match how {
-        How::Refused { wait: None, .. } if std::mem::replace(&mut errand.refused, true) => {
-            How::Failed
+        JobRunResult::Refused { wait: None, .. }
+            if std::mem::replace(&mut errand.refused, true) =>
+        {
+            JobRunResult::Failed
         }
         how => how,
     }

@@ -12,17 +12,17 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use haul_plan::Algorithm;
+use haul_plan::DigestAlgorithm;
 
-use super::{Digested, Hashers};
-use crate::disk::Storage;
+use super::{DigestSet, FinishedDigest};
+use crate::disk::PartialStorage;
 
 /// How much is read at once, in bytes: large enough that the system call is nothing, small enough for the L2 cache.
 const READ: usize = 256 * 1024;
 
 /// How far a file is whole from its first byte on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Front {
+struct ContiguousPrefix {
     /// Bytes.
     whole: u64,
     /// Whether that is all of the file.
@@ -31,22 +31,22 @@ struct Front {
 
 /// A thread that hashes behind a download. Dropping it makes the thread end soon.
 #[derive(Debug)]
-pub(crate) struct Follower {
+pub(crate) struct DigestFollower {
     /// Owns the thread.
-    thread: JoinSet<io::Result<Vec<Digested>>>,
+    thread: JoinSet<io::Result<Vec<FinishedDigest>>>,
     /// Tells the thread how far it may read.
-    front: watch::Sender<Front>,
+    front: watch::Sender<ContiguousPrefix>,
     /// What is read, to begin again.
-    storage: Arc<dyn Storage>,
+    storage: Arc<dyn PartialStorage>,
     /// What is computed, to begin again.
-    algorithms: Vec<Algorithm>,
+    algorithms: Vec<DigestAlgorithm>,
 }
 
-impl Follower {
+impl DigestFollower {
     /// Starts the thread.
-    pub(crate) fn start(storage: Arc<dyn Storage>, hashers: Hashers) -> Self {
+    pub(crate) fn start(storage: Arc<dyn PartialStorage>, hashers: DigestSet) -> Self {
         let (kept, algorithms) = (Arc::clone(&storage), hashers.algorithms());
-        let (front, changes) = watch::channel(Front::default());
+        let (front, changes) = watch::channel(ContiguousPrefix::default());
         let mut thread = JoinSet::new();
         let handle = Handle::current();
         thread.spawn_blocking(move || run(&*storage, hashers, changes, &handle));
@@ -74,7 +74,7 @@ impl Follower {
             algorithms,
             ..
         } = self;
-        let hashers = Hashers::new(algorithms.iter().copied());
+        let hashers = DigestSet::new(algorithms.iter().copied());
         Self::start(storage, hashers)
     }
 
@@ -91,8 +91,8 @@ impl Follower {
     ///
     /// # Errors
     /// What reading the file back said.
-    pub(crate) async fn finish(mut self, length: u64) -> io::Result<Vec<Digested>> {
-        self.front.send_replace(Front {
+    pub(crate) async fn finish(mut self, length: u64) -> io::Result<Vec<FinishedDigest>> {
+        self.front.send_replace(ContiguousPrefix {
             whole: length,
             complete: true,
         });
@@ -107,11 +107,11 @@ impl Follower {
 
 /// The thread: reads behind the front until the file is complete or nobody wants the digests any more.
 fn run(
-    storage: &dyn Storage,
-    mut hashers: Hashers,
-    mut changes: watch::Receiver<Front>,
+    storage: &dyn PartialStorage,
+    mut hashers: DigestSet,
+    mut changes: watch::Receiver<ContiguousPrefix>,
     handle: &Handle,
-) -> io::Result<Vec<Digested>> {
+) -> io::Result<Vec<FinishedDigest>> {
     let mut buffer = vec![0; READ];
     let mut at = 0;
     loop {

@@ -1,7 +1,7 @@
-//! Digests of what was downloaded, behind its download: [`Follower`] computes them on a thread of its own, reading the page cache as
+//! Digests of what was downloaded, behind its download: [`DigestFollower`] computes them on a thread of its own, reading the page cache as
 //! the contiguous front of the file grows, so that hashing never slows the sockets.
 
 mod follow;
 
-pub(crate) use follow::Follower;
-pub(crate) use haul_digest::{Crc32c, Digested, Hashers, combine, crc32c, hex};
+pub(crate) use follow::DigestFollower;
+pub(crate) use haul_digest::{Crc32c, DigestSet, FinishedDigest, combine, crc32c, hex};

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 
-use super::{Layer, Storage};
+use super::{PartialStorage, StorageLayer};
 
 /// What a disk does.
 #[derive(Debug)]
-pub(crate) struct Disk {
+pub(crate) struct FaultyDisk {
     /// No file may be longer; of a write that would make it so, what fits is written.
     pub(crate) room: AtomicU64,
     /// Whether files can be made shorter while the disk is full.
@@ -21,7 +21,7 @@ pub(crate) struct Disk {
     pub(crate) calls: Mutex<String>,
 }
 
-impl Disk {
+impl FaultyDisk {
     pub(crate) fn with_room(room: u64) -> Arc<Self> {
         Arc::new(Self {
             room: AtomicU64::new(room),
@@ -31,9 +31,9 @@ impl Disk {
         })
     }
 
-    pub(crate) fn layer(self: &Arc<Self>) -> Layer {
+    pub(crate) fn layer(self: &Arc<Self>) -> StorageLayer {
         let disk = Arc::clone(self);
-        Layer::new(move |file| {
+        StorageLayer::new(move |file| {
             let disk = Arc::clone(&disk);
             Arc::new(OnDisk { file, disk })
         })
@@ -46,11 +46,11 @@ impl Disk {
 
 #[derive(Debug)]
 struct OnDisk {
-    file: Arc<dyn Storage>,
-    disk: Arc<Disk>,
+    file: Arc<dyn PartialStorage>,
+    disk: Arc<FaultyDisk>,
 }
 
-impl Storage for OnDisk {
+impl PartialStorage for OnDisk {
     fn write_at(&self, offset: u64, pieces: &[Bytes]) -> io::Result<()> {
         self.disk.calls.lock().unwrap().push('w');
         let bytes = pieces.concat();

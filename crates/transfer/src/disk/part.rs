@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
-use super::Storage;
+use super::PartialStorage;
 use super::target::sync_directory;
 
 /// A file under a temporary name, locked against a second process for as long as this value lives (row B5).
 #[derive(Debug)]
-pub struct PartFile {
+pub struct PartialFile {
     /// The open file; its lock goes when it is closed, also by `kill -9`.
     file: File,
     /// Where it lies, for messages and for the rename.
@@ -20,7 +20,7 @@ pub struct PartFile {
     found: bool,
 }
 
-impl PartFile {
+impl PartialFile {
     /// Opens or creates the file and takes its lock.
     ///
     /// # Errors
@@ -69,7 +69,7 @@ impl PartFile {
     }
 }
 
-impl Storage for PartFile {
+impl PartialStorage for PartialFile {
     fn write_at(&self, offset: u64, pieces: &[Bytes]) -> io::Result<()> {
         write_all_at(&self.file, offset, pieces)
     }

@@ -9,7 +9,7 @@ use std::path::Path;
 /// The rights of a file that is to be replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg(unix)]
-pub(crate) struct Rights {
+pub(crate) struct FilePermissions {
     /// Permission bits. Those that let a file run as its owner are not for bytes that come from elsewhere.
     mode: u32,
     /// Owner and group.
@@ -17,7 +17,7 @@ pub(crate) struct Rights {
 }
 
 #[cfg(unix)]
-impl Rights {
+impl FilePermissions {
     /// Those of the regular file that lies there, if one does.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         use std::os::unix::fs::MetadataExt;
@@ -67,7 +67,7 @@ fn set_mode(file: &File, mode: u32) {
 pub(crate) struct Rights;
 
 #[cfg(not(unix))]
-impl Rights {
+impl FilePermissions {
     pub(crate) fn of(_path: &Path) -> Option<Self> {
         None
     }

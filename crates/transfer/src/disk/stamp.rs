@@ -8,7 +8,7 @@ use std::fs::{File, FileTimes};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use haul_plan::{ResourceId, Version};
+use haul_plan::{ResourceId, ResourceVersion};
 
 /// The attribute's name.
 #[cfg(unix)]
@@ -16,7 +16,7 @@ const ATTRIBUTE: &str = "user.haul.from";
 
 /// What `--update` can ask about a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Remembered {
+pub(crate) struct StoredValidators {
     /// The entity tag, if the file is still the one that had it.
     pub(crate) etag: Option<String>,
     /// When the file was last modified.
@@ -25,7 +25,7 @@ pub(crate) struct Remembered {
 
 /// Marks a finished file of this many bytes, which `from` brought. A file system that cannot hold the marks costs `--update` a download, nothing else: no
 /// error.
-pub(crate) fn stamp(file: &File, version: &Version, length: u64, from: ResourceId) {
+pub(crate) fn stamp(file: &File, version: &ResourceVersion, length: u64, from: ResourceId) {
     let modified = version
         .last_modified
         .as_deref()
@@ -58,7 +58,7 @@ pub(crate) fn ascribe(path: &Path, from: ResourceId) {
 
 /// What is known about a file that is to be asked about at `from`; `None` if there is none, or it is another URL's, of which that
 /// one's time and tag say nothing.
-pub(crate) fn remembered(path: &Path, from: ResourceId) -> Option<Remembered> {
+pub(crate) fn remembered(path: &Path, from: ResourceId) -> Option<StoredValidators> {
     let file = File::open(path).ok()?;
     let modified = file.metadata().ok()?.modified().ok()?;
     let value = read(&file).unwrap_or_default();
@@ -69,7 +69,7 @@ pub(crate) fn remembered(path: &Path, from: ResourceId) -> Option<Remembered> {
     }
     let tag = words.next().zip(words.next());
     let etag = tag.filter(|(then, _)| state(&file).as_deref() == Some(then));
-    Some(Remembered {
+    Some(StoredValidators {
         etag: etag.map(|(_, etag)| etag.to_owned()),
         modified,
     })
@@ -77,7 +77,7 @@ pub(crate) fn remembered(path: &Path, from: ResourceId) -> Option<Remembered> {
 
 /// Whose file lies at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Whose {
+pub(crate) enum FileOwner {
     /// Nothing lies there, nor a link to nothing.
     None,
     /// Something of which nothing is known.
@@ -88,12 +88,12 @@ pub(crate) enum Whose {
 
 /// Looks whose file lies at a path: one call where there is none, or a marked one.
 #[cfg(unix)]
-pub(crate) fn whose(path: &Path) -> Whose {
+pub(crate) fn whose(path: &Path) -> FileOwner {
     use rustix::fs::{getxattr, lgetxattr};
     let mut value = [0; 4096];
     let mut length = lgetxattr(path, ATTRIBUTE, &mut value[..]);
     if length == Err(rustix::io::Errno::NOENT) {
-        return Whose::None;
+        return FileOwner::None;
     }
     if length.is_err() {
         // A link has no mark; what it leads to may have one.
@@ -103,15 +103,15 @@ pub(crate) fn whose(path: &Path) -> Whose {
     let value = value.and_then(|value| std::str::from_utf8(value).ok());
     let word = value.and_then(|value| value.split(' ').next());
     word.and_then(ResourceId::parse)
-        .map_or(Whose::Unknown, Whose::From)
+        .map_or(FileOwner::Unknown, FileOwner::From)
 }
 
 /// Elsewhere there are no marks.
 #[cfg(not(unix))]
-pub(crate) fn whose(path: &Path) -> Whose {
+pub(crate) fn whose(path: &Path) -> FileOwner {
     match path.symlink_metadata() {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Whose::None,
-        _ => Whose::Unknown,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => FileOwner::None,
+        _ => FileOwner::Unknown,
     }
 }
 
@@ -156,11 +156,11 @@ mod tests {
         ResourceId::of(&url.parse().unwrap())
     }
 
-    fn version(etag: &str) -> Version {
-        Version {
+    fn version(etag: &str) -> ResourceVersion {
+        ResourceVersion {
             etag: etag.parse().ok(),
             last_modified: Some("Sun, 06 Nov 1994 08:49:37 GMT".into()),
-            ..Version::default()
+            ..ResourceVersion::default()
         }
     }
 
@@ -182,7 +182,7 @@ mod tests {
         file.write_all(b"d").unwrap();
         assert_eq!(remembered(&path, here).unwrap().etag, None);
         assert_eq!(remembered(&dir.path().join("none"), here), None);
-        if whose(&path) != Whose::Unknown {
+        if whose(&path) != FileOwner::Unknown {
             assert_eq!(remembered(&path, there), None);
         }
     }
@@ -191,26 +191,26 @@ mod tests {
     fn c4_a_stamped_file_says_whose_it_is_and_others_say_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
-        assert_eq!(whose(&path), Whose::None);
+        assert_eq!(whose(&path), FileOwner::None);
         let file = File::create(&path).unwrap();
-        assert_eq!(whose(&path), Whose::Unknown);
+        assert_eq!(whose(&path), FileOwner::Unknown);
         let (here, there) = (from("http://h.test/f"), from("http://h.test/g"));
-        for version in [Version::default(), version("W/\"v 1\"")] {
+        for version in [ResourceVersion::default(), version("W/\"v 1\"")] {
             stamp(&file, &version, 0, here);
             // Attributes are the file system's gift.
-            if whose(&path) == Whose::Unknown {
+            if whose(&path) == FileOwner::Unknown {
                 return;
             }
-            assert_eq!(whose(&path), Whose::From(here));
+            assert_eq!(whose(&path), FileOwner::From(here));
             let tag = remembered(&path, here).unwrap().etag;
             assert_eq!(tag, version.etag.as_ref().map(ToString::to_string));
             ascribe(&path, there);
             assert_eq!(remembered(&path, there).unwrap().etag, tag);
-            assert_eq!(whose(&path), Whose::From(there));
+            assert_eq!(whose(&path), FileOwner::From(there));
         }
         std::os::unix::fs::symlink("f", dir.path().join("link")).unwrap();
-        assert_eq!(whose(&dir.path().join("link")), Whose::From(there));
+        assert_eq!(whose(&dir.path().join("link")), FileOwner::From(there));
         std::os::unix::fs::symlink("none", dir.path().join("lost")).unwrap();
-        assert_eq!(whose(&dir.path().join("lost")), Whose::Unknown);
+        assert_eq!(whose(&dir.path().join("lost")), FileOwner::Unknown);
     }
 }

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::Unnamed;
+use super::UnnamedFile;
 use super::target::sync_directory;
 
 /// A file that is written at offsets by several workers and read back by a checksum.
 ///
 /// Every method blocks: the engine calls them through [`blocking`](super::blocking).
-pub trait Storage: Send + Sync + fmt::Debug {
+pub trait PartialStorage: Send + Sync + fmt::Debug {
     /// Writes the pieces one after the other from `offset` on: all of them, or an error.
     ///
     /// # Errors
@@ -57,21 +57,21 @@ pub trait Storage: Send + Sync + fmt::Debug {
 /// What lies between the engine and each partial file: nothing, unless a caller puts a wrapper there that limits, counts or
 /// fails. Locks, names and times stay the file's own.
 #[derive(Clone, Default)]
-pub struct Layer {
+pub struct StorageLayer {
     /// What wraps each file.
-    wrap: Option<Arc<Wrap>>,
+    wrap: Option<Arc<StorageWrapper>>,
     /// Where files have names from the start.
-    named: Option<Arc<Named>>,
+    named: Option<Arc<NamedStorageWrapper>>,
 }
 
-type Wrap = dyn Fn(Arc<dyn Storage>) -> Arc<dyn Storage> + Send + Sync;
+type StorageWrapper = dyn Fn(Arc<dyn PartialStorage>) -> Arc<dyn PartialStorage> + Send + Sync;
 
-type Named = dyn Fn(&Path) -> bool + Send + Sync;
+type NamedStorageWrapper = dyn Fn(&Path) -> bool + Send + Sync;
 
-impl Layer {
+impl StorageLayer {
     /// Wraps each file as `wrap` does.
     pub fn new(
-        wrap: impl Fn(Arc<dyn Storage>) -> Arc<dyn Storage> + Send + Sync + 'static,
+        wrap: impl Fn(Arc<dyn PartialStorage>) -> Arc<dyn PartialStorage> + Send + Sync + 'static,
     ) -> Self {
         Self {
             wrap: Some(Arc::new(wrap)),
@@ -87,15 +87,15 @@ impl Layer {
         self
     }
 
-    /// A file without a name in the file system of a directory; see [`Unnamed::create_in`].
-    pub(crate) fn unnamed_in(&self, directory: &Path) -> io::Result<Unnamed> {
+    /// A file without a name in the file system of a directory; see [`UnnamedFile::create_in`].
+    pub(crate) fn unnamed_in(&self, directory: &Path) -> io::Result<UnnamedFile> {
         match &self.named {
             Some(named) if named(directory) => Err(io::ErrorKind::Unsupported.into()),
-            _ => Unnamed::create_in(directory),
+            _ => UnnamedFile::create_in(directory),
         }
     }
 
-    pub(crate) fn over(&self, file: Arc<dyn Storage>) -> Arc<dyn Storage> {
+    pub(crate) fn over(&self, file: Arc<dyn PartialStorage>) -> Arc<dyn PartialStorage> {
         match &self.wrap {
             Some(wrap) => wrap(file),
             None => file,
@@ -103,7 +103,7 @@ impl Layer {
     }
 }
 
-impl fmt::Debug for Layer {
+impl fmt::Debug for StorageLayer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Layer")
             .field("wrap", &self.wrap.is_some())

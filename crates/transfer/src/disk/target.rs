@@ -14,12 +14,12 @@ const NAME_MAX: usize = 255;
 
 /// The names that one download uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
+pub struct DownloadPaths {
     /// The name the user asked for.
     path: PathBuf,
 }
 
-impl Target {
+impl DownloadPaths {
     /// Names for a download that shall end at `path`.
     #[must_use]
     pub fn new(path: PathBuf) -> Self {
@@ -81,7 +81,7 @@ impl Target {
         }
     }
 
-    /// Gives the partial file its final name, which [`Target::sync_directory`] makes survive a power cut.
+    /// Gives the partial file its final name, which [`DownloadPaths::sync_directory`] makes survive a power cut.
     ///
     /// With `replace` false a file that appeared meanwhile is kept, atomically where the system can.
     ///
@@ -186,25 +186,28 @@ mod tests {
 
     #[test]
     fn names_lie_beside_the_final_one() {
-        let target = Target::new("some/dir/file.iso".into());
+        let target = DownloadPaths::new("some/dir/file.iso".into());
         assert_eq!(target.part(), Path::new("some/dir/file.iso.haul-part"));
         assert_eq!(
             target.journal(),
             Path::new("some/dir/file.iso.haul-journal")
         );
         assert_eq!(target.directory(), Path::new("some/dir"));
-        assert_eq!(Target::new("bare".into()).directory(), Path::new("."));
+        assert_eq!(
+            DownloadPaths::new("bare".into()).directory(),
+            Path::new(".")
+        );
     }
 
     #[test]
     fn a_name_of_full_length_still_has_room_for_its_companions() {
-        let target = Target::new(PathBuf::from("d").join("n".repeat(255)));
+        let target = DownloadPaths::new(PathBuf::from("d").join("n".repeat(255)));
         for path in [target.part(), target.journal(), target.aside()] {
             assert!(path.file_name().unwrap().len() <= NAME_MAX);
         }
         assert_ne!(
             target.part(),
-            Target::new(PathBuf::from("d").join("m".repeat(255))).part()
+            DownloadPaths::new(PathBuf::from("d").join("m".repeat(255))).part()
         );
     }
 
@@ -219,14 +222,14 @@ mod tests {
         symlink(at("sub/file"), at("sub/second")).unwrap();
         symlink("ring", at("ring")).unwrap();
         for (path, leads) in [("first", "sub/file"), ("plain", "plain"), ("ring", "ring")] {
-            assert_eq!(Target::through(at(path)).path(), at(leads));
+            assert_eq!(DownloadPaths::through(at(path)).path(), at(leads));
         }
     }
 
     #[test]
     fn publishing_keeps_a_file_that_appeared_meanwhile() {
         let dir = tempfile::tempdir().unwrap();
-        let target = Target::new(dir.path().join("f"));
+        let target = DownloadPaths::new(dir.path().join("f"));
         std::fs::write(target.part(), "new").unwrap();
         std::fs::write(target.path(), "theirs").unwrap();
         let file = File::open(target.part()).unwrap();

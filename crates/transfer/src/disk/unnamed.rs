@@ -2,7 +2,7 @@
 //!
 //! A file opened with `O_TMPFILE` lies in its file system and in no directory: a process that is killed leaves nothing of it, and
 //! so no journal has to say whose it is. When its bytes are right and durable, a link gives it its name, in one step of the
-//! kernel's that fails when the name is taken. Where the system or the file system cannot do this, [`Unnamed::create`] says so
+//! kernel's that fails when the name is taken. Where the system or the file system cannot do this, [`UnnamedFile::create`] says so
 //! ([`io::ErrorKind::Unsupported`]), and the caller takes the way by a temporary name.
 
 use std::fs::File;
@@ -15,11 +15,11 @@ use super::part::{read_some_at, write_all_at};
 
 /// An open file without a name.
 #[derive(Debug)]
-pub(crate) struct Unnamed {
+pub(crate) struct UnnamedFile {
     file: File,
 }
 
-impl Unnamed {
+impl UnnamedFile {
     /// The open file, for what is set on it before it gets its name.
     pub(crate) fn file(&self) -> &File {
         &self.file
@@ -68,13 +68,13 @@ mod linux {
     use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat};
     use rustix::io::Errno;
 
-    use super::{Path, Unnamed, io};
+    use super::{Path, UnnamedFile, io};
 
     /// Whether files are linked by their place among our open ones, as every kernel can. By the descriptor alone is half the work, but
     /// wants a privilege of all but the newest.
     static BY_PLACE: AtomicBool = AtomicBool::new(false);
 
-    impl Unnamed {
+    impl UnnamedFile {
         /// A file in the file system of a directory.
         ///
         /// # Errors
@@ -129,7 +129,7 @@ mod linux {
 }
 
 #[cfg(not(target_os = "linux"))]
-impl Unnamed {
+impl UnnamedFile {
     /// There is no such thing here.
     ///
     /// # Errors
@@ -160,8 +160,8 @@ impl Unnamed {
 mod tests {
     use super::*;
 
-    fn unnamed(directory: &Path, text: &'static str) -> Option<Unnamed> {
-        match Unnamed::create(directory) {
+    fn unnamed(directory: &Path, text: &'static str) -> Option<UnnamedFile> {
+        match UnnamedFile::create(directory) {
             // Where tests run on such a file system, they test the other way.
             Err(e) if e.kind() == io::ErrorKind::Unsupported => None,
             created => {

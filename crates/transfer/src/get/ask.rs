@@ -5,17 +5,17 @@
 use std::ops::Range;
 use std::time::SystemTime;
 
-use haul_net::{Answer, Client, Fetch};
-use haul_plan::{Asked, Verdict, Version, judge};
+use haul_net::{Client, FetchRequest, FetchResponse};
+use haul_plan::{RequestedContent, ResourceVersion, ResponseVerdict, judge};
 use http::HeaderMap;
 use http::header::IF_RANGE;
 use url::Url;
 
-use super::failure::Failure;
+use super::failure::AttemptFailure;
 
 /// What is asked for, of whom.
 #[derive(Debug)]
-pub(super) struct Ask<'a> {
+pub(super) struct RangeRequest<'a> {
     /// Makes the request.
     pub(super) client: &'a Client,
     /// Where it goes.
@@ -25,7 +25,7 @@ pub(super) struct Ask<'a> {
     /// Bytes; `None` asks for everything without a Range.
     pub(super) range: Option<Range<u64>>,
     /// The version that bytes at hand are of.
-    pub(super) pinned: Option<&'a Version>,
+    pub(super) pinned: Option<&'a ResourceVersion>,
     /// Whether If-Range may be sent with a range.
     pub(super) if_range: bool,
     /// Whether it may share a connection with others (HTTP/2).
@@ -36,24 +36,24 @@ pub(super) struct Ask<'a> {
     pub(super) conditions: HeaderMap,
 }
 
-impl Ask<'_> {
+impl RangeRequest<'_> {
     /// Sends the request and judges what comes. Cancel safe: dropped, it closes the connection.
-    pub(super) async fn send(self) -> Result<(Answer, Verdict), Failure> {
+    pub(super) async fn send(self) -> Result<(FetchResponse, ResponseVerdict), AttemptFailure> {
         let conditional = !self.conditions.is_empty();
         let mut headers = self.conditions;
         let pinned = self
             .pinned
             .filter(|_| self.if_range && self.range.is_some());
-        if let Some(value) = pinned.and_then(Version::if_range) {
+        if let Some(value) = pinned.and_then(ResourceVersion::if_range) {
             headers.insert(IF_RANGE, value);
         }
-        let asked = Asked {
+        let asked = RequestedContent {
             range: self.range.clone(),
             pinned: self.pinned,
             if_range_sent: headers.contains_key(IF_RANGE),
             conditional,
         };
-        let fetch = Fetch {
+        let fetch = FetchRequest {
             own: Some(self.own).filter(|own| !own.is_empty()),
             url: self.url,
             given: self.given,
@@ -62,7 +62,7 @@ impl Ask<'_> {
             shared: self.shared,
         };
         let answer = self.client.fetch(fetch).await;
-        let answer = answer.map_err(|error| Failure::Transport {
+        let answer = answer.map_err(|error| AttemptFailure::Transport {
             error: Box::new(error),
             answered: false,
         })?;

@@ -14,14 +14,14 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::ledger::joined;
-use crate::disk::Storage;
-use crate::journal::{Gone, Journal, Span};
+use crate::disk::PartialStorage;
+use crate::journal::{DiscardedRange, Journal, SavedRange};
 
 /// Keeps a job's journal.
 #[derive(Debug)]
 pub(super) struct Checkpointer {
     /// The file whose bytes are claimed.
-    storage: Arc<dyn Storage>,
+    storage: Arc<dyn PartialStorage>,
     /// The journal; with a checkpoint while that runs. `None` when no state shall be left (`--no-resume`).
     journal: Option<Journal>,
     /// The checkpoint that runs.
@@ -29,11 +29,11 @@ pub(super) struct Checkpointer {
     /// Where records are cut.
     cut: Option<u64>,
     /// Ranges that the next checkpoint takes back.
-    bad: Vec<Gone>,
+    bad: Vec<DiscardedRange>,
     /// Ranges that the one which runs takes back.
-    going: Vec<Gone>,
+    going: Vec<DiscardedRange>,
     /// Ranges that nothing claims any more.
-    gone: Vec<Gone>,
+    gone: Vec<DiscardedRange>,
     /// Says when one is due.
     clock: CheckpointClock,
     /// The moment that the clock's times count from.
@@ -43,7 +43,7 @@ pub(super) struct Checkpointer {
 impl Checkpointer {
     /// A keeper that goes on with this journal.
     pub(super) fn new(
-        storage: Arc<dyn Storage>,
+        storage: Arc<dyn PartialStorage>,
         journal: Option<Journal>,
         options: CheckpointOptions,
     ) -> Self {
@@ -75,7 +75,7 @@ impl Checkpointer {
     /// that checkpoint all pieces written there so far.
     pub(super) fn void(&mut self, range: Range<u64>) {
         let Range { start, end } = range;
-        self.bad.push(Gone { start, end });
+        self.bad.push(DiscardedRange { start, end });
     }
 
     /// Ranges that were taken back, each once: from now on they may be written anew.
@@ -85,7 +85,7 @@ impl Checkpointer {
     }
 
     /// Begins a checkpoint over these pieces on its own thread.
-    pub(super) fn begin(&mut self, pieces: Vec<Span>) {
+    pub(super) fn begin(&mut self, pieces: Vec<SavedRange>) {
         self.clock.on_begun(self.now());
         let (storage, journal) = (Arc::clone(&self.storage), self.journal.take());
         self.going = std::mem::take(&mut self.bad);
@@ -120,7 +120,7 @@ impl Checkpointer {
     ///
     /// # Errors
     /// What the disk said.
-    pub(super) async fn close(&mut self, pieces: Vec<Span>) -> io::Result<()> {
+    pub(super) async fn close(&mut self, pieces: Vec<SavedRange>) -> io::Result<()> {
         while !self.running.is_empty() {
             self.ended().await?;
         }
@@ -134,10 +134,10 @@ impl Checkpointer {
 
 /// The steps, in the order that makes them safe.
 fn checkpoint(
-    storage: &dyn Storage,
+    storage: &dyn PartialStorage,
     journal: Option<Journal>,
-    spans: Vec<Span>,
-    gone: &[Gone],
+    spans: Vec<SavedRange>,
+    gone: &[DiscardedRange],
 ) -> io::Result<Option<Journal>> {
     storage.sync()?;
     let Some(mut journal) = journal else {

@@ -3,31 +3,31 @@
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
-use haul_plan::{RangeSet, Version};
+use haul_plan::{RangeSet, ResourceVersion};
 use proptest::prelude::*;
 use url::Url;
 
 use super::*;
 use crate::get::ledger::spans;
-use crate::journal::{Check, Header, load};
+use crate::journal::{JournalHeader, SavedRangesCheck, load};
 
 /// Bytes in a piece with a digest.
 const CUT: u64 = 16;
 
 /// A disk that holds after a power cut only what was synced.
 #[derive(Debug, Default)]
-struct Disk(Mutex<Platters>);
+struct PowerCutDisk(Mutex<DurableBytes>);
 
 #[derive(Debug, Default, Clone)]
-struct Platters {
+struct DurableBytes {
     /// What a reader sees while the power is on.
     cache: Vec<u8>,
     /// What is left when it goes.
     durable: Vec<u8>,
 }
 
-impl Disk {
-    fn state(&self) -> std::sync::MutexGuard<'_, Platters> {
+impl PowerCutDisk {
+    fn state(&self) -> std::sync::MutexGuard<'_, DurableBytes> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -37,7 +37,7 @@ impl Disk {
     }
 }
 
-impl Storage for Disk {
+impl PartialStorage for PowerCutDisk {
     fn write_at(&self, offset: u64, pieces: &[Bytes]) -> io::Result<()> {
         let (at, bytes) = (usize::try_from(offset).unwrap(), pieces.concat());
         let mut state = self.state();
@@ -78,7 +78,7 @@ impl Storage for Disk {
 }
 
 #[derive(Debug, Clone)]
-enum Step {
+enum CheckpointStep {
     /// Bytes in the file turn out to be bad.
     Void(prop::sample::Index),
     /// These bytes are written somewhere nobody has written yet.
@@ -87,11 +87,11 @@ enum Step {
     Checkpoint,
 }
 
-fn any_step() -> impl Strategy<Value = Step> {
+fn any_step() -> impl Strategy<Value = CheckpointStep> {
     prop_oneof![
-        3 => prop::collection::vec(1u8.., 1..50).prop_map(Step::Write),
-        1 => Just(Step::Checkpoint),
-        1 => any::<prop::sample::Index>().prop_map(Step::Void),
+        3 => prop::collection::vec(1u8.., 1..50).prop_map(CheckpointStep::Write),
+        1 => Just(CheckpointStep::Checkpoint),
+        1 => any::<prop::sample::Index>().prop_map(CheckpointStep::Void),
     ]
 }
 
@@ -102,32 +102,32 @@ proptest! {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal");
         let url = Url::parse("http://h.test/f").unwrap();
-        let header = Header::new(&url, 10_000, &Version::default(), &[]);
-        let disk = Disk::default();
+        let header = JournalHeader::new(&url, 10_000, &ResourceVersion::default(), &[]);
+        let disk = PowerCutDisk::default();
         let mut journal = Some(Journal::create(&path, &header).unwrap());
         let (mut pieces, mut at, mut claimed, mut voided) = (Vec::new(), 0u64, 0u64, RangeSet::new());
         for step in steps {
             match step {
-                Step::Write(bytes) => {
+                CheckpointStep::Write(bytes) => {
                     let bytes = [Bytes::from(bytes)];
                     disk.write_at(at, &bytes).unwrap();
                     pieces.extend(spans(at, &bytes, Some(CUT)));
                     at += bytes[0].len() as u64;
                 }
-                Step::Checkpoint => {
+                CheckpointStep::Checkpoint => {
                     let spans = joined(std::mem::take(&mut pieces), Some(CUT));
                     journal = checkpoint(&disk, journal, spans, &[]).unwrap();
                     claimed = at;
                 }
                 // A piece is taken back with what was written since, and then its bytes become others, not synced.
-                Step::Void(which) => {
+                CheckpointStep::Void(which) => {
                     let count = usize::try_from(at / CUT).unwrap();
                     if count == 0 {
                         continue;
                     }
                     let start = which.index(count) as u64 * CUT;
                     let spans = joined(std::mem::take(&mut pieces), Some(CUT));
-                    let gone = Gone { start, end: start + CUT };
+                    let gone = DiscardedRange { start, end: start + CUT };
                     journal = checkpoint(&disk, journal, spans, &[gone]).unwrap();
                     claimed = at;
                     voided.insert(start..start + CUT);
@@ -137,7 +137,7 @@ proptest! {
         }
         disk.power_cut();
         let kept = load(&path, &url).unwrap().unwrap();
-        prop_assert!(!Check::new(&disk, &kept).step().unwrap());
+        prop_assert!(!SavedRangesCheck::new(&disk, &kept).step().unwrap());
         let expected: RangeSet = voided.gaps(0..claimed).collect();
         prop_assert_eq!(kept.ranges(), expected);
     }
@@ -147,8 +147,8 @@ proptest! {
 #[test]
 fn b2_a_sync_that_fails_claims_nothing() {
     #[derive(Debug)]
-    struct Broken;
-    impl Storage for Broken {
+    struct BrokenDisk;
+    impl PartialStorage for BrokenDisk {
         fn write_at(&self, _: u64, _: &[Bytes]) -> io::Result<()> {
             Ok(())
         }
@@ -168,13 +168,17 @@ fn b2_a_sync_that_fails_claims_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journal");
     let url = Url::parse("http://h.test/f").unwrap();
-    let journal = Journal::create(&path, &Header::new(&url, 10, &Version::default(), &[])).unwrap();
-    let spans = vec![Span {
+    let journal = Journal::create(
+        &path,
+        &JournalHeader::new(&url, 10, &ResourceVersion::default(), &[]),
+    )
+    .unwrap();
+    let spans = vec![SavedRange {
         start: 0,
         end: 10,
         crc: 0,
     }];
-    assert!(checkpoint(&Broken, Some(journal), spans, &[]).is_err());
+    assert!(checkpoint(&BrokenDisk, Some(journal), spans, &[]).is_err());
     assert_eq!(load(&path, &url).unwrap().unwrap().spans, []);
 }
 
@@ -183,8 +187,8 @@ fn b2_a_sync_that_fails_claims_nothing() {
 #[tokio::test]
 async fn b4_a_checkpoint_that_fails_leaves_the_claims_of_those_before() {
     #[derive(Debug, Default)]
-    struct FailsAtThird(std::sync::atomic::AtomicUsize);
-    impl Storage for FailsAtThird {
+    struct FailsThirdSync(std::sync::atomic::AtomicUsize);
+    impl PartialStorage for FailsThirdSync {
         fn write_at(&self, _: u64, _: &[Bytes]) -> io::Result<()> {
             Ok(())
         }
@@ -207,12 +211,15 @@ async fn b4_a_checkpoint_that_fails_leaves_the_claims_of_those_before() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journal");
     let url = Url::parse("http://h.test/f").unwrap();
-    let journal =
-        Journal::create(&path, &Header::new(&url, 10_000, &Version::default(), &[])).unwrap();
-    let storage = Arc::new(FailsAtThird::default());
+    let journal = Journal::create(
+        &path,
+        &JournalHeader::new(&url, 10_000, &ResourceVersion::default(), &[]),
+    )
+    .unwrap();
+    let storage = Arc::new(FailsThirdSync::default());
     let mut keeper = Checkpointer::new(storage, Some(journal), CheckpointOptions::default());
     let piece = |n: u64| {
-        vec![Span {
+        vec![SavedRange {
             start: n * 100,
             end: n * 100 + 100,
             crc: 0,

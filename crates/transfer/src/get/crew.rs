@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The numbers, shared by all workers of a job.
 #[derive(Debug, Default)]
-pub(super) struct Crew {
+pub(super) struct WorkerCounts {
     /// Workers that are wanted.
     wanted: AtomicUsize,
     /// Workers at work.
     working: AtomicUsize,
 }
 
-impl Crew {
+impl WorkerCounts {
     /// So many are wanted now.
     pub(super) fn want(&self, count: usize) {
         self.wanted.store(count, Ordering::Relaxed);
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn as_many_retire_as_are_too_many_however_often_the_wish_is_repeated() {
-        let crew = Crew::default();
+        let crew = WorkerCounts::default();
         (0..5).for_each(|_| crew.joins());
         crew.want(3);
         assert!(crew.retires());

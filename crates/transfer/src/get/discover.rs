@@ -5,16 +5,16 @@
 
 use std::time::Duration;
 
-use haul_net::{Answer, Fetch};
+use haul_net::{FetchRequest, FetchResponse};
 use haul_plan::metalink::{self, MetalinkFile};
-use haul_plan::{Algorithm, Expected, Links, expected_digests, links};
+use haul_plan::{DigestAlgorithm, ExpectedDigest, LinkHeader, expected_digests, links};
 use http::{HeaderMap, StatusCode};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 use url::Url;
 
-use super::first::{Begun, Brings};
-use super::job::Run;
+use super::first::{FirstResponse, FirstResponseContent};
+use super::job::DownloadRun;
 use crate::disk::blocking;
 use crate::error::GetError;
 
@@ -33,17 +33,17 @@ const DOCUMENT: &str = "the Metalink document";
 /// Documents are read one at a time, whoever's they are: what they take in memory while they are is many times their length.
 static READING: Mutex<()> = Mutex::const_new(());
 
-impl Run<'_> {
+impl DownloadRun<'_> {
     /// Takes what the first answer says of other places, once.
-    pub(super) async fn discover(&mut self, begun: &Begun) {
-        let Brings::Part { total, version, .. } = &begun.brings else {
+    pub(super) async fn discover(&mut self, begun: &FirstResponse) {
+        let FirstResponseContent::Part { total, version, .. } = &begun.brings else {
             return;
         };
         if !self.engine.options.mirror_links || std::mem::replace(&mut self.discovered, true) {
             return;
         }
         let answer = &begun.answer;
-        let Links {
+        let LinkHeader {
             duplicates,
             metalinks,
         } = links(&answer.headers, &answer.url);
@@ -93,7 +93,7 @@ impl Run<'_> {
 
     /// Fetches the document and finds the file in it: the only one of the right size.
     async fn describe(&self, url: &Url, total: u64) -> Option<MetalinkFile> {
-        let fetch = Fetch {
+        let fetch = FetchRequest {
             own: None,
             url,
             given: self.given(self.source),
@@ -129,20 +129,20 @@ impl Run<'_> {
     }
 
     /// Uses what a document says. What the user or the origin said is not overruled: one that differs is of another version.
-    fn take(&mut self, file: MetalinkFile, answer: &Answer) {
+    fn take(&mut self, file: MetalinkFile, answer: &FetchResponse) {
         let described = file.checksums.iter().filter_map(|checksum| {
-            Some(Expected {
+            Some(ExpectedDigest {
                 algorithm: checksum.algorithm,
                 digest: checksum.digest.clone()?,
                 field: DOCUMENT,
             })
         });
-        let described: Vec<Expected> = described.collect();
+        let described: Vec<ExpectedDigest> = described.collect();
         let announced = expected_digests(&answer.headers, false);
         let known = announced.iter().map(|e| (e.algorithm, Some(&e.digest)));
         let given = self.job.checksums.iter();
         let mut known = known.chain(given.map(|c| (c.algorithm, c.digest.as_ref())));
-        let differs = |(algorithm, digest): (Algorithm, Option<&Vec<u8>>)| {
+        let differs = |(algorithm, digest): (DigestAlgorithm, Option<&Vec<u8>>)| {
             let same = described.iter().filter(|e| e.algorithm == algorithm);
             digest.is_some_and(|digest| same.into_iter().any(|e| e.digest != *digest))
         };

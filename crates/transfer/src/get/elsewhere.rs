@@ -4,24 +4,24 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use haul_plan::{Fate, MirrorOptions, Mirrors, Place, RetryOptions};
+use haul_plan::{RetryOptions, SourceFailure, SourceRecovery, SourceSet, SourceSetOptions};
 use url::Url;
 
-use super::failure::Failure;
-use super::finish::Wanted;
-use super::first::Brings;
-use super::job::Run;
-use super::landing::Landing;
-use super::verifier::Verifier;
+use super::failure::AttemptFailure;
+use super::finish::ExpectedDigests;
+use super::first::FirstResponseContent;
+use super::job::DownloadRun;
+use super::landing::PartialClaim;
+use super::verifier::PieceVerifier;
 use crate::error::GetError;
-use crate::event::Event;
-use crate::options::Job;
+use crate::event::TransferEvent;
+use crate::options::DownloadJob;
 
 /// Connections of one job in all, however many sources it has.
 const MOST: usize = 64;
 
 /// The URL that credentials are for which may be sent to a job's own source.
-pub(super) fn given(job: &Job) -> &Url {
+pub(super) fn given(job: &DownloadJob) -> &Url {
     match &job.named {
         None => &job.url,
         Some(named) => by_document(named, &job.url),
@@ -43,7 +43,7 @@ static NOBODY: LazyLock<Url> = LazyLock::new(|| {
     nobody
 });
 
-impl Run<'_> {
+impl DownloadRun<'_> {
     /// The URL that the source which is asked now was named by.
     pub(super) fn home(&self) -> &Url {
         &self.sources[self.source]
@@ -63,9 +63,9 @@ impl Run<'_> {
     pub(super) fn sources_of(
         urls: impl IntoIterator<Item = Url>,
         retry: &RetryOptions,
-    ) -> (Vec<Url>, Mirrors) {
-        let options = MirrorOptions::default();
-        let mut mirrors = Mirrors::new(MirrorOptions {
+    ) -> (Vec<Url>, SourceSet) {
+        let options = SourceSetOptions::default();
+        let mut mirrors = SourceSet::new(SourceSetOptions {
             base: retry.base,
             cap: retry.cap,
             retry_after_cap: retry.retry_after_cap,
@@ -86,12 +86,12 @@ impl Run<'_> {
     /// Carries out what a failure of the first request asks for.
     pub(super) async fn divert(
         &mut self,
-        failure: Failure,
+        failure: AttemptFailure,
         range: Option<std::ops::Range<u64>>,
     ) -> Result<(), GetError> {
         let fate = match failure.trouble() {
             Some(trouble) => {
-                let place = Place {
+                let place = SourceFailure {
                     source: self.source,
                     now: self.started.elapsed(),
                     flowing: 0,
@@ -101,17 +101,17 @@ impl Run<'_> {
                 };
                 self.mirrors.on_trouble(trouble, &place)
             }
-            None => Fate::Course,
+            None => SourceRecovery::Course,
         };
         tracing::debug!(source = self.source, ?fate, "{failure}");
         match fate {
-            Fate::Course => {
+            SourceRecovery::Course => {
                 self.heal(failure, range).await?;
             }
-            Fate::ResolveAgain => self.url = self.home().clone(),
-            Fate::WithoutIfRange => self.if_range = false,
-            Fate::Dropped | Fate::Rests(_) | Fate::Fewer => {
-                if fate == Fate::Dropped {
+            SourceRecovery::ResolveAgain => self.url = self.home().clone(),
+            SourceRecovery::WithoutIfRange => self.if_range = false,
+            SourceRecovery::Dropped | SourceRecovery::Rests(_) | SourceRecovery::Fewer => {
+                if fate == SourceRecovery::Dropped {
                     self.warn_of(self.source, &failure.to_string()).await;
                 }
                 let wait = self.turn().unwrap_or_default();
@@ -150,14 +150,14 @@ impl Run<'_> {
         let (source, wait) = self.mirrors.first(self.started.elapsed())?;
         if source != self.source {
             self.tally.retries += self.course.retries();
-            self.course = haul_plan::Course::new(self.engine.options.retry.clone());
+            self.course = haul_plan::FailurePolicy::new(self.engine.options.retry.clone());
             (self.source, self.url) = (source, self.sources[source].clone());
             (self.one_stream, self.if_range) = (false, true);
         }
         Some(wait)
     }
 
-    /// Whether the digest of the whole is wrong, and one source alone is to bring all of it next: [`Run::turn_alone`] turns to it.
+    /// Whether the digest of the whole is wrong, and one source alone is to bring all of it next: [`DownloadRun::turn_alone`] turns to it.
     pub(super) fn goes_alone(&mut self, error: &GetError) -> bool {
         let earlier = self.tally.resumed > 0;
         let next = self
@@ -200,15 +200,15 @@ impl Run<'_> {
     }
 
     /// Whether a first answer is of the file that was meant, as far as sizes tell.
-    pub(super) fn meant(&self, brings: &Brings) -> Result<(), GetError> {
+    pub(super) fn meant(&self, brings: &FirstResponseContent) -> Result<(), GetError> {
         let length = match brings {
-            Brings::Part { total, .. } => Some(*total),
-            Brings::Whole {
+            FirstResponseContent::Part { total, .. } => Some(*total),
+            FirstResponseContent::Whole {
                 length,
                 encoding: None,
                 ..
             } => *length,
-            Brings::Empty(_) => Some(0),
+            FirstResponseContent::Empty(_) => Some(0),
             _ => None,
         };
         length.map_or(Ok(()), |length| self.is_size(length))
@@ -245,20 +245,24 @@ impl Run<'_> {
     }
 
     /// Somebody who verifies pieces of a file of so many bytes, if there are digests for them.
-    pub(super) fn verifier(&self, landing: &Landing, total: u64) -> Option<Verifier> {
+    pub(super) fn verifier(&self, landing: &PartialClaim, total: u64) -> Option<PieceVerifier> {
         let pieces = self.pieces.clone()?;
-        let book = haul_plan::PieceBook::new(pieces, total)?;
-        Some(Verifier::new(book, landing.partial.storage()))
+        let book = haul_plan::PieceChecks::new(pieces, total)?;
+        Some(PieceVerifier::new(book, landing.partial.storage()))
     }
 
     /// Verifies the pieces of a file that came from front to back: nothing of it can be fetched again but all.
-    pub(super) async fn verify_whole(&self, landing: &Landing, bytes: u64) -> Result<(), GetError> {
+    pub(super) async fn verify_whole(
+        &self,
+        landing: &PartialClaim,
+        bytes: u64,
+    ) -> Result<(), GetError> {
         self.is_size(bytes)?;
         let Some(mut verifier) = self.verifier(landing, bytes) else {
             return Ok(());
         };
         let job = self.job.id;
-        self.tell(Event::Verifying { job, bytes }).await;
+        self.tell(TransferEvent::Verifying { job, bytes }).await;
         let done = std::iter::once(0..bytes).collect();
         while !verifier.is_complete() {
             verifier.begin(&done);
@@ -285,8 +289,8 @@ impl Run<'_> {
     }
 
     /// Whether bytes that are not those of the file would be found out.
-    pub(super) fn evidence(&self, wanted: &Wanted) -> haul_plan::Evidence {
-        haul_plan::Evidence {
+    pub(super) fn evidence(&self, wanted: &ExpectedDigests) -> haul_plan::IntegrityEvidence {
+        haul_plan::IntegrityEvidence {
             verified: wanted.verifies(),
             pieces: wanted.pieces,
             told: self.told(),

@@ -3,8 +3,8 @@
 use std::io;
 use std::ops::Range;
 
-use haul_net::Answer;
-use haul_plan::{Refusal, Trouble, Unexpected, Verdict};
+use haul_net::FetchResponse;
+use haul_plan::{RequestFailure, ResponseRejection, ResponseVerdict, UnexpectedContent};
 use http::StatusCode;
 use url::Url;
 
@@ -12,7 +12,7 @@ use crate::error::GetError;
 
 /// Why a request brought no more bytes.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub(crate) enum AttemptFailure {
     /// The transport failed; `answered` when a usable answer had begun.
     Transport {
         /// What it said.
@@ -27,9 +27,9 @@ pub(crate) enum Failure {
         /// Whether credentials had been sent.
         authorized: bool,
         /// What the course is told.
-        trouble: Trouble,
+        trouble: RequestFailure,
         /// Where a redirect had led, if that is who answered.
-        led: Option<Led>,
+        led: Option<RedirectedTo>,
     },
     /// 401 or 407 although every credential was offered.
     Unauthorized {
@@ -43,7 +43,7 @@ pub(crate) enum Failure {
     /// An answer of which no byte may be used.
     Unusable {
         /// What the course is told.
-        trouble: Trouble,
+        trouble: RequestFailure,
         /// Why, in words.
         why: String,
     },
@@ -52,7 +52,7 @@ pub(crate) enum Failure {
     /// Another version of the resource.
     Changed,
     /// Not what was expected, though nothing is wrong with the answer.
-    Unexpected(Unexpected),
+    Unexpected(UnexpectedContent),
     /// A body that comes far too slowly for a road on which what came of it is lost when it breaks (row A19).
     Slow(Box<haul_net::Error>),
     /// The disk said no.
@@ -61,19 +61,19 @@ pub(crate) enum Failure {
 
 /// Where a redirect had led.
 #[derive(Debug, Clone)]
-pub(crate) struct Led {
+pub(crate) struct RedirectedTo {
     /// The host there.
     pub(crate) host: String,
     /// Whether that was some time ago: what the redirect signed may have expired since (row A16).
     pub(crate) stale: bool,
 }
 
-impl Failure {
+impl AttemptFailure {
     /// A verdict that brings no bytes, as a failure. Verdicts that do bring some are the caller's to take first.
-    pub(crate) fn from_verdict(verdict: Verdict, answer: &Answer) -> Self {
+    pub(crate) fn from_verdict(verdict: ResponseVerdict, answer: &FetchResponse) -> Self {
         let (status, authorized) = (answer.status, answer.authorized);
         let led = || {
-            answer.redirected.then(|| Led {
+            answer.redirected.then(|| RedirectedTo {
                 host: answer.url.origin().ascii_serialization(),
                 stale: false,
             })
@@ -83,44 +83,49 @@ impl Failure {
             why: why.to_owned(),
         };
         match verdict {
-            Verdict::Changed { .. } => Self::Changed,
-            Verdict::DropIfRange => unusable(Trouble::IfRangeMisread, "If-Range is misread"),
-            Verdict::RangeIgnored => unusable(
-                Trouble::RangeIgnored,
+            ResponseVerdict::Changed { .. } => Self::Changed,
+            ResponseVerdict::DropIfRange => {
+                unusable(RequestFailure::IfRangeMisread, "If-Range is misread")
+            }
+            ResponseVerdict::RangeIgnored => unusable(
+                RequestFailure::RangeIgnored,
                 "a request for a part was answered with everything",
             ),
-            Verdict::PastEnd { .. } => unusable(
-                Trouble::PastEnd,
+            ResponseVerdict::PastEnd { .. } => unusable(
+                RequestFailure::PastEnd,
                 "a range inside the file is said to be past its end",
             ),
-            Verdict::Busy { retry_after, .. } => Self::Status {
+            ResponseVerdict::Busy { retry_after, .. } => Self::Status {
                 status,
                 authorized,
-                trouble: Trouble::Busy { retry_after },
+                trouble: RequestFailure::Busy { retry_after },
                 led: led(),
             },
-            Verdict::Denied { .. } => Self::Status {
+            ResponseVerdict::Denied { .. } => Self::Status {
                 status,
                 authorized,
-                trouble: Trouble::Denied {
+                trouble: RequestFailure::Denied {
                     status: status.as_u16(),
                 },
                 led: led(),
             },
-            Verdict::Unauthorized { realm, .. } => Self::Unauthorized {
+            ResponseVerdict::Unauthorized { realm, .. } => Self::Unauthorized {
                 status,
                 authorized,
                 realm,
             },
-            Verdict::Refuse { why } => Self::refused(&why),
+            ResponseVerdict::Refuse { why } => Self::refused(&why),
             // What is left would bring bytes, but not to a request like this one.
-            _ => unusable(Trouble::Refused, "the answer does not fit the request"),
+            _ => unusable(
+                RequestFailure::Refused,
+                "the answer does not fit the request",
+            ),
         }
     }
 
-    fn refused(why: &Refusal) -> Self {
+    fn refused(why: &ResponseRejection) -> Self {
         Self::Unusable {
-            trouble: Trouble::Refused,
+            trouble: RequestFailure::Refused,
             why: why.to_string(),
         }
     }
@@ -129,29 +134,29 @@ impl Failure {
     pub(crate) fn stale(mut self, url: &Url) -> Self {
         if let Self::Status { led, .. } = &mut self {
             let host = url.origin().ascii_serialization();
-            *led = Some(Led { host, stale: true });
+            *led = Some(RedirectedTo { host, stale: true });
         }
         self
     }
 
     /// What the course is told; `None` when there is nothing to decide, since it is this machine that failed, or the user's word that is not met.
-    pub(crate) fn trouble(&self) -> Option<Trouble> {
+    pub(crate) fn trouble(&self) -> Option<RequestFailure> {
         Some(match self {
             Self::Transport { error, .. } if *error.kind() == haul_net::Kind::Protocol => {
-                Trouble::Garbled
+                RequestFailure::Garbled
             }
-            Self::Transport { error, answered } => Trouble::Transport {
+            Self::Transport { error, answered } => RequestFailure::Transport {
                 transient: error.is_transient(),
                 answered: *answered,
             },
-            Self::Slow(_) => Trouble::Transport {
+            Self::Slow(_) => RequestFailure::Transport {
                 transient: true,
                 answered: true,
             },
             Self::Status { trouble, .. } | Self::Unusable { trouble, .. } => *trouble,
-            Self::Unauthorized { .. } => Trouble::Unauthorized,
-            Self::Unfit(_) => Trouble::Refused,
-            Self::Changed => Trouble::Changed,
+            Self::Unauthorized { .. } => RequestFailure::Unauthorized,
+            Self::Unfit(_) => RequestFailure::Refused,
+            Self::Changed => RequestFailure::Changed,
             Self::Unexpected(_) | Self::Local(_) => return None,
         })
     }
@@ -197,7 +202,7 @@ impl Failure {
     }
 }
 
-impl std::fmt::Display for Failure {
+impl std::fmt::Display for AttemptFailure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Transport { error, .. } => write!(f, "{error}"),

@@ -5,29 +5,29 @@
 use std::io;
 use std::path::PathBuf;
 
-use haul_plan::{Algorithm, Checksum, Expected, ResourceId, Version};
+use haul_plan::{Checksum, DigestAlgorithm, ExpectedDigest, ResourceId, ResourceVersion};
 use url::Url;
 
-use super::partial::Partial;
-use crate::checksum::{Digested, hex};
-use crate::disk::{Rights, blocking, stamp};
+use super::partial::PartialDownload;
+use crate::checksum::{FinishedDigest, hex};
+use crate::disk::{FilePermissions, blocking, stamp};
 use crate::error::GetError;
-use crate::journal::{Header, Joined};
+use crate::journal::{JoinEvidence, JournalHeader};
 
 /// What the digests of a job must be.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Wanted {
+pub(crate) struct ExpectedDigests {
     /// From the user.
     pub(crate) given: Vec<Checksum>,
     /// From the origin's header fields (row A26).
-    pub(crate) announced: Vec<Expected>,
+    pub(crate) announced: Vec<ExpectedDigest>,
     /// Whether digests of pieces are compared, too.
     pub(crate) pieces: bool,
 }
 
-impl Wanted {
+impl ExpectedDigests {
     /// Every algorithm that must be computed.
-    pub(crate) fn algorithms(&self) -> impl Iterator<Item = Algorithm> + '_ {
+    pub(crate) fn algorithms(&self) -> impl Iterator<Item = DigestAlgorithm> + '_ {
         let given = self.given.iter().map(|checksum| checksum.algorithm);
         given.chain(self.announced.iter().map(|expected| expected.algorithm))
     }
@@ -38,9 +38,9 @@ impl Wanted {
     }
 
     /// The same, with the digests that an earlier run was told of the bytes which this one goes on with.
-    pub(crate) fn and(mut self, kept: &Header) -> Self {
+    pub(crate) fn and(mut self, kept: &JournalHeader) -> Self {
         for expected in kept.announced() {
-            let known = |known: &Expected| {
+            let known = |known: &ExpectedDigest| {
                 (known.algorithm, &known.digest) == (expected.algorithm, &expected.digest)
             };
             if !self.announced.iter().any(known) {
@@ -51,10 +51,10 @@ impl Wanted {
     }
 
     /// Whether the origin announces another digest by now than an earlier run was told.
-    pub(crate) fn contradicts(&self, kept: &Header) -> bool {
+    pub(crate) fn contradicts(&self, kept: &JournalHeader) -> bool {
         let kept = kept.announced();
         self.announced.iter().any(|now| {
-            let same = |then: &&Expected| then.algorithm == now.algorithm;
+            let same = |then: &&ExpectedDigest| then.algorithm == now.algorithm;
             kept.iter()
                 .filter(same)
                 .any(|then| then.digest != now.digest)
@@ -63,21 +63,21 @@ impl Wanted {
 
     /// Whether bytes that were joined on this evidence may be gone on with: validators do not vouch for what a digest was to.
     /// Any digest will do, since all of the file is compared with it in the end.
-    pub(crate) fn bears(&self, joined: Joined) -> bool {
-        joined == Joined::Version || self.verifies()
+    pub(crate) fn bears(&self, joined: JoinEvidence) -> bool {
+        joined == JoinEvidence::Version || self.verifies()
     }
 
     /// What bytes of other hosts than one are joined on.
-    pub(crate) fn joined(&self) -> Joined {
+    pub(crate) fn joined(&self) -> JoinEvidence {
         match (self.pieces, self.verifies()) {
-            (true, _) => Joined::Pieces,
-            (false, true) => Joined::Digest,
-            (false, false) => Joined::Version,
+            (true, _) => JoinEvidence::Pieces,
+            (false, true) => JoinEvidence::Digest,
+            (false, false) => JoinEvidence::Version,
         }
     }
 
     /// Compares; the first that differs is the error, without saying yet where the bytes went.
-    pub(crate) fn check(&self, url: &Url, found: &[Digested]) -> Result<(), GetError> {
+    pub(crate) fn check(&self, url: &Url, found: &[FinishedDigest]) -> Result<(), GetError> {
         let given = self
             .given
             .iter()
@@ -104,7 +104,7 @@ impl Wanted {
     }
 
     /// The digests that the user asked for, in hexadecimal, in the order asked.
-    pub(crate) fn report(&self, found: &[Digested]) -> Vec<(Algorithm, String)> {
+    pub(crate) fn report(&self, found: &[FinishedDigest]) -> Vec<(DigestAlgorithm, String)> {
         let digest = |checksum: &Checksum| {
             let digested = found.iter().find(|d| d.algorithm == checksum.algorithm)?;
             Some((digested.algorithm, hex(&digested.digest)))
@@ -115,7 +115,7 @@ impl Wanted {
 
 /// A file under its final name.
 #[derive(Debug)]
-pub(super) struct Published {
+pub(super) struct PublishedFile {
     /// The name.
     pub(super) path: PathBuf,
     /// Why the name may not survive a power cut. That takes nothing from the file, which is whole and in its place.
@@ -128,17 +128,17 @@ pub(super) struct Published {
 /// [`GetError::Exists`] when the name was taken meanwhile and `replace` is false: what the journal claims of the partial file
 /// then stays, so that the same command with `--overwrite` need not fetch it again. Else [`GetError::Local`].
 pub(super) fn publish(
-    partial: &mut Partial,
-    (version, from): (&Version, ResourceId),
+    partial: &mut PartialDownload,
+    (version, from): (&ResourceVersion, ResourceId),
     replace: bool,
-) -> Result<Published, GetError> {
+) -> Result<PublishedFile, GetError> {
     let path = partial.target.path().to_owned();
     let local = |action| {
         let path = path.clone();
         move |source| GetError::local(action, path, source)
     };
     blocking(|| {
-        let rights = Rights::of(&path).or(partial.rights);
+        let rights = FilePermissions::of(&path).or(partial.rights);
         if let Some(rights) = rights.filter(|_| replace) {
             rights.give(partial.file.file());
         }
@@ -154,7 +154,7 @@ pub(super) fn publish(
         partial.settle();
         let directory = partial.target.directory();
         let unsynced = partial.storage().sync_directory(directory).err();
-        Ok(Published {
+        Ok(PublishedFile {
             path: path.clone(),
             unsynced,
         })
@@ -162,7 +162,7 @@ pub(super) fn publish(
 }
 
 /// Puts bytes that are not the file meant under a name that says so (row B9), and says where in the error.
-pub(super) fn set_aside(partial: &mut Partial, error: GetError) -> GetError {
+pub(super) fn set_aside(partial: &mut PartialDownload, error: GetError) -> GetError {
     let aside = partial.target.aside();
     let moved = blocking(|| {
         partial.is_in_place()?;
@@ -199,26 +199,26 @@ mod tests {
 
     #[test]
     fn a26_a_digest_that_nobody_computed_is_as_wrong_as_one_that_differs() {
-        let expected = Expected {
-            algorithm: Algorithm::Md5,
+        let expected = ExpectedDigest {
+            algorithm: DigestAlgorithm::Md5,
             digest: vec![1],
             field: "Digest",
         };
-        let wanted = Wanted {
+        let wanted = ExpectedDigests {
             given: Vec::new(),
             announced: vec![expected],
             pieces: false,
         };
         let url = Url::parse("http://h.test/f").unwrap();
-        let digested = |algorithm, digest| Digested { algorithm, digest };
+        let digested = |algorithm, digest| FinishedDigest { algorithm, digest };
         for found in [
             vec![],
-            vec![digested(Algorithm::Sha1, vec![1])],
-            vec![digested(Algorithm::Md5, vec![2])],
+            vec![digested(DigestAlgorithm::Sha1, vec![1])],
+            vec![digested(DigestAlgorithm::Md5, vec![2])],
         ] {
             assert!(wanted.check(&url, &found).is_err(), "{found:?}");
         }
-        let right = [digested(Algorithm::Md5, vec![1])];
+        let right = [digested(DigestAlgorithm::Md5, vec![1])];
         assert!(wanted.check(&url, &right).is_ok());
     }
 }

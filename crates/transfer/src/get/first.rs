@@ -5,30 +5,30 @@
 
 use std::ops::Range;
 
-use haul_net::Answer;
-use haul_plan::{Action, ContentCoding, Standing, Verdict, Version};
+use haul_net::FetchResponse;
+use haul_plan::{ContentCoding, FailureContext, RecoveryAction, ResourceVersion, ResponseVerdict};
 use http::HeaderMap;
 use http::header::{IF_MODIFIED_SINCE, IF_NONE_MATCH};
 
-use super::ask::Ask;
-use super::failure::Failure;
-use super::job::Run;
-use crate::disk::Remembered;
+use super::ask::RangeRequest;
+use super::failure::AttemptFailure;
+use super::job::DownloadRun;
+use crate::disk::StoredValidators;
 use crate::error::GetError;
-use crate::journal::Header;
+use crate::journal::JournalHeader;
 
 /// A first answer that a road can begin with.
 #[derive(Debug)]
-pub(super) struct Begun {
+pub(super) struct FirstResponse {
     /// The answer; its body is not read yet.
-    pub(super) answer: Answer,
+    pub(super) answer: FetchResponse,
     /// What it brings.
-    pub(super) brings: Brings,
+    pub(super) brings: FirstResponseContent,
 }
 
 /// What a first answer brings.
 #[derive(Debug)]
-pub(super) enum Brings {
+pub(super) enum FirstResponseContent {
     /// A part: ranges work.
     Part {
         /// Which bytes.
@@ -36,30 +36,30 @@ pub(super) enum Brings {
         /// Of how many.
         total: u64,
         /// Of which version.
-        version: Version,
+        version: ResourceVersion,
     },
     /// Everything, over this one connection.
     Whole {
         /// How much, if that is said.
         length: Option<u64>,
         /// Of which version.
-        version: Version,
+        version: ResourceVersion,
         /// A coding that was applied unasked.
         encoding: Option<ContentCoding>,
     },
     /// The resource has no bytes.
-    Empty(Version),
+    Empty(ResourceVersion),
     /// The file that is there is the newest.
     NotModified,
     /// What an earlier run left is of another version, or longer than the resource.
     OtherVersion,
 }
 
-impl Brings {
+impl FirstResponseContent {
     /// What a verdict brings; the verdict where it brings nothing.
-    pub(super) fn of(verdict: Verdict) -> Result<Self, Box<Verdict>> {
+    pub(super) fn of(verdict: ResponseVerdict) -> Result<Self, Box<ResponseVerdict>> {
         Ok(match verdict {
-            Verdict::Part {
+            ResponseVerdict::Part {
                 range,
                 total,
                 version,
@@ -68,7 +68,7 @@ impl Brings {
                 total,
                 version,
             },
-            Verdict::Whole {
+            ResponseVerdict::Whole {
                 length,
                 version,
                 encoding,
@@ -77,8 +77,8 @@ impl Brings {
                 version,
                 encoding,
             },
-            Verdict::Empty { version } => Self::Empty(version),
-            Verdict::NotModified => Self::NotModified,
+            ResponseVerdict::Empty { version } => Self::Empty(version),
+            ResponseVerdict::NotModified => Self::NotModified,
             nothing => return Err(Box::new(nothing)),
         })
     }
@@ -86,20 +86,23 @@ impl Brings {
 
 /// What the first request asks for.
 #[derive(Debug, Default)]
-pub(super) struct Question<'a> {
+pub(super) struct FirstRequest<'a> {
     /// Bytes; `None` asks for everything without a Range.
     pub(super) range: Option<Range<u64>>,
     /// The version that an earlier run left bytes of.
-    pub(super) pinned: Option<&'a Version>,
+    pub(super) pinned: Option<&'a ResourceVersion>,
     /// Whose version that is: other hosts' validators say nothing about it.
-    pub(super) from: Option<&'a Header>,
+    pub(super) from: Option<&'a JournalHeader>,
     /// The file that may be new enough (`--update`).
-    pub(super) have: Option<Remembered>,
+    pub(super) have: Option<StoredValidators>,
 }
 
-impl Run<'_> {
+impl DownloadRun<'_> {
     /// Asks until a usable answer came or the course gives up.
-    pub(super) async fn begin(&mut self, question: Question<'_>) -> Result<Begun, GetError> {
+    pub(super) async fn begin(
+        &mut self,
+        question: FirstRequest<'_>,
+    ) -> Result<FirstResponse, GetError> {
         loop {
             let failure = tokio::select! {
                 biased;
@@ -118,7 +121,10 @@ impl Run<'_> {
         }
     }
 
-    async fn ask_first(&self, question: &Question<'_>) -> Result<Begun, Failure> {
+    async fn ask_first(
+        &self,
+        question: &FirstRequest<'_>,
+    ) -> Result<FirstResponse, AttemptFailure> {
         let home = self.home();
         // On one stream everything comes anew: bytes of an earlier run, of whichever version, are of no use to it.
         let (range, pinned) = match self.one_stream {
@@ -126,7 +132,7 @@ impl Run<'_> {
             false => (question.range.clone(), question.pinned),
         };
         let pinned = pinned.filter(|_| question.from.is_none_or(|from| from.is_pinned_by(home)));
-        let ask = Ask {
+        let ask = RangeRequest {
             own: &self.job.headers,
             client: &self.engine.client,
             url: &self.url,
@@ -138,52 +144,56 @@ impl Run<'_> {
             conditions: question.have.as_ref().map(conditions).unwrap_or_default(),
         };
         let (answer, verdict) = ask.send().await?;
-        let brings = match Brings::of(verdict) {
+        let brings = match FirstResponseContent::of(verdict) {
             Ok(brings) => brings,
-            Err(verdict) if pinned.is_some() && is_other(&verdict) => Brings::OtherVersion,
+            Err(verdict) if pinned.is_some() && is_other(&verdict) => {
+                FirstResponseContent::OtherVersion
+            }
             Err(verdict) => {
-                let failure = Failure::from_verdict(*verdict, &answer);
+                let failure = AttemptFailure::from_verdict(*verdict, &answer);
                 answer.discard().await;
                 return Err(failure);
             }
         };
-        Ok(Begun { answer, brings })
+        Ok(FirstResponse { answer, brings })
     }
 
     /// Carries out what the course says about a failure of the only connection; an error when it says to give up.
     pub(super) async fn heal(
         &mut self,
-        failure: Failure,
+        failure: AttemptFailure,
         range: Option<Range<u64>>,
-    ) -> Result<Healed, GetError> {
+    ) -> Result<FirstRequestRetry, GetError> {
         let redirected = self.url != *self.home();
-        let standing = Standing {
+        let standing = FailureContext {
             flowing: 0,
             redirected,
             jitter: rand::random(),
         };
-        let action = failure
-            .trouble()
-            .map_or(Action::GiveUp, |t| self.course.on_trouble(t, standing));
+        let action = failure.trouble().map_or(RecoveryAction::GiveUp, |t| {
+            self.course.on_trouble(t, standing)
+        });
         tracing::debug!(?action, "{failure}");
         match action {
-            Action::GiveUp => return Err(failure.into_error(&self.url, range, &self.path)),
-            Action::Retry(wait) | Action::Fewer(wait) => self.wait(wait, &failure).await?,
-            Action::ResolveAgain(wait) => {
+            RecoveryAction::GiveUp => return Err(failure.into_error(&self.url, range, &self.path)),
+            RecoveryAction::Retry(wait) | RecoveryAction::Fewer(wait) => {
+                self.wait(wait, &failure).await?
+            }
+            RecoveryAction::ResolveAgain(wait) => {
                 self.url = self.home().clone();
                 self.wait(wait, &failure).await?;
             }
-            Action::WithoutIfRange => self.if_range = false,
-            Action::OneStream => self.one_stream = true,
-            Action::StartOver => return Ok(Healed::StartOver),
+            RecoveryAction::WithoutIfRange => self.if_range = false,
+            RecoveryAction::OneStream => self.one_stream = true,
+            RecoveryAction::StartOver => return Ok(FirstRequestRetry::StartOver),
         }
-        Ok(Healed::Again)
+        Ok(FirstRequestRetry::Again)
     }
 }
 
 /// What follows a failure that did not end the job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Healed {
+pub(super) enum FirstRequestRetry {
     /// Ask again.
     Again,
     /// Discard what came: the resource changed.
@@ -191,12 +201,15 @@ pub(super) enum Healed {
 }
 
 /// Whether a verdict says that what an earlier run left is not of this version.
-fn is_other(verdict: &Verdict) -> bool {
-    matches!(verdict, Verdict::Changed { .. } | Verdict::PastEnd { .. })
+fn is_other(verdict: &ResponseVerdict) -> bool {
+    matches!(
+        verdict,
+        ResponseVerdict::Changed { .. } | ResponseVerdict::PastEnd { .. }
+    )
 }
 
 /// Header fields that ask for an answer only if the origin has something newer than the file that is there.
-pub(super) fn conditions(have: &Remembered) -> HeaderMap {
+pub(super) fn conditions(have: &StoredValidators) -> HeaderMap {
     let mut headers = HeaderMap::new();
     if let Some(etag) = have.etag.as_deref().and_then(|etag| etag.parse().ok()) {
         headers.insert(IF_NONE_MATCH, etag);

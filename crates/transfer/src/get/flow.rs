@@ -2,27 +2,27 @@
 //!
 //! Reading answers into it is [`sequential`](super::sequential)'s.
 
-use haul_plan::{End, Follow, Stream, Trouble, Version};
+use haul_plan::{RequestFailure, ResourceVersion, StreamContinuation, StreamEnd, StreamPlan};
 
-use super::failure::Failure;
-use super::pipe::Pipe;
-use crate::checksum::Follower;
+use super::failure::AttemptFailure;
+use super::pipe::DecodePipe;
+use crate::checksum::DigestFollower;
 use crate::error::GetError;
 
 /// A sequential download under way.
 #[derive(Debug)]
-pub(super) struct Flow {
+pub(super) struct SequentialDownload {
     /// Where bytes go.
-    pub(super) pipe: Pipe,
+    pub(super) pipe: DecodePipe,
     /// The version that every answer must be of.
-    pub(super) version: Version,
+    pub(super) version: ResourceVersion,
     /// What was promised of the body, and what may follow what.
-    pub(super) stream: Stream,
+    pub(super) stream: StreamPlan,
     /// Hashes behind the download.
-    pub(super) follower: Option<Follower>,
+    pub(super) follower: Option<DigestFollower>,
 }
 
-impl Flow {
+impl SequentialDownload {
     /// Takes the next bytes of a body, as far as they were promised; whether all were.
     pub(super) fn take(&mut self, piece: &bytes::Bytes) -> std::io::Result<bool> {
         let room = self.stream.room(self.pipe.taken(), piece.len() as u64);
@@ -34,8 +34,8 @@ impl Flow {
     /// Makes ready for the next answer after a break. False when the output would have to go back and cannot.
     pub(super) fn ready(&mut self) -> bool {
         match self.stream.after_break(self.pipe.taken()) {
-            Follow::On => true,
-            Follow::Again => self.rewind(),
+            StreamContinuation::On => true,
+            StreamContinuation::Again => self.rewind(),
         }
     }
 
@@ -48,11 +48,11 @@ impl Flow {
     }
 
     /// What the proper end of an answer means that began when `begun` bytes were taken.
-    pub(super) fn ended(&self, begun: u64) -> Result<End, Stop> {
+    pub(super) fn ended(&self, begun: u64) -> Result<StreamEnd, ReadStop> {
         let taken = self.pipe.taken();
         match (self.stream.after_end(begun, taken), self.stream.length()) {
-            (End::Short, Some(length)) => Err(Stop::Failure(Failure::Unusable {
-                trouble: Trouble::Refused,
+            (StreamEnd::Short, Some(length)) => Err(ReadStop::Failure(AttemptFailure::Unusable {
+                trouble: RequestFailure::Refused,
                 why: format!("the body has {taken} bytes of {length} announced"),
             })),
             (end, _) => Ok(end),
@@ -66,9 +66,9 @@ impl Flow {
 }
 
 /// Why reading an answer stopped.
-pub(super) enum Stop {
+pub(super) enum ReadStop {
     /// The course decides.
-    Failure(Failure),
+    Failure(AttemptFailure),
     /// There is nothing to decide.
     Error(GetError),
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use haul_net::{Answer, Error};
+use haul_net::{Error, FetchResponse};
 use tokio::time::{Instant, timeout_at};
 
 /// How many bytes are gathered before a write. Larger saves calls, but the bytes leave the processor's cache before
@@ -19,7 +19,7 @@ const LINGER: Duration = Duration::from_millis(50);
 
 /// Pieces of a body, as they came.
 #[derive(Debug)]
-pub(super) struct Gathered {
+pub(super) struct GatheredChunks {
     pieces: Vec<Bytes>,
     /// Bytes in them.
     bytes: u64,
@@ -27,7 +27,7 @@ pub(super) struct Gathered {
     since: Instant,
 }
 
-impl Gathered {
+impl GatheredChunks {
     pub(super) fn new() -> Self {
         Self {
             pieces: Vec::new(),
@@ -41,7 +41,7 @@ impl Gathered {
     /// `fetched` counts bytes as they come and not as they are written: rates are taken over windows as short as [`LINGER`].
     pub(super) async fn gather(
         &mut self,
-        answer: &mut Answer,
+        answer: &mut FetchResponse,
         fetched: &AtomicU64,
     ) -> Result<bool, Error> {
         let mut until = None;
@@ -73,7 +73,7 @@ impl Gathered {
     }
 
     /// Moves the low-water mark to what the rate of these pieces makes worth waking for.
-    fn mark(&mut self, answer: &mut Answer) {
+    fn mark(&mut self, answer: &mut FetchResponse) {
         let now = Instant::now();
         let seconds = (now - std::mem::replace(&mut self.since, now)).as_secs_f64();
         let rate = self.bytes as f64 / seconds;
@@ -129,7 +129,7 @@ mod tests {
         #[test]
         fn what_is_truncated_is_the_front_of_it(pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..9), 0..9), keep in 0u64..90) {
             let whole = pieces.concat();
-            let mut gathered = Gathered::new();
+            let mut gathered = GatheredChunks::new();
             pieces.into_iter().for_each(|piece| gathered.push(piece.into()));
             gathered.truncate(keep);
             let keep = whole.len().min(usize::try_from(keep).unwrap());

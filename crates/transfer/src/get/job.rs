@@ -2,53 +2,53 @@
 //!
 //! The first request decides the road: a part leads to [`segmented`](super::segmented), everything at once to
 //! [`sequential`](super::sequential). A road may end with the word that the resource changed or that ranges cannot be
-//! trusted; then the steps begin again, and the [`Course`] sees to it that they do not do so for ever.
+//! trusted; then the steps begin again, and the [`FailurePolicy`] sees to it that they do not do so for ever.
 
 use std::path::PathBuf;
 
-use haul_plan::{Course, Expected, Mirrors, Pieces, Version};
+use haul_plan::{ExpectedDigest, FailurePolicy, PieceDigests, ResourceVersion, SourceSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::Inner;
-use super::first::{Begun, Brings, Question};
-use super::hosts::Permit;
-use super::landing::Landing;
-use super::partial::Partial;
-use super::place::Place;
-use super::quick::Large;
-use super::segmented::First;
-use super::sequential::Body;
-use crate::disk::{Remembered, Target, blocking};
+use super::EngineState;
+use super::first::{FirstRequest, FirstResponse, FirstResponseContent};
+use super::hosts::HostPermit;
+use super::landing::PartialClaim;
+use super::partial::PartialDownload;
+use super::place::DownloadDestination;
+use super::quick::LargeResponse;
+use super::segmented::FirstConnection;
+use super::sequential::SequentialBody;
+use crate::disk::{DownloadPaths, StoredValidators, blocking};
 use crate::error::GetError;
-use crate::options::{Existing, Job, Outcome, Output};
+use crate::options::{DownloadJob, DownloadOutcome, ExistingFilePolicy, JobOutput};
 
 /// A job under way.
 #[derive(Debug)]
-pub(super) struct Run<'a> {
+pub(super) struct DownloadRun<'a> {
     /// What all jobs share.
-    pub(super) engine: &'a Inner,
+    pub(super) engine: &'a EngineState,
     /// What is to be done.
-    pub(super) job: &'a Job,
+    pub(super) job: &'a DownloadJob,
     /// Ends it early.
     pub(super) stop: CancellationToken,
     /// Its troubles so far.
-    pub(super) course: Course,
+    pub(super) course: FailurePolicy,
     /// Where the file can be had: the job's URL, then its mirrors, then what was found on the way.
     pub(super) sources: Vec<Url>,
     /// How many of them the caller named.
     pub(super) named: usize,
     /// What is known of them, under the same numbers.
-    pub(super) mirrors: Mirrors,
+    pub(super) mirrors: SourceSet,
     /// The one that is asked, where only one is.
     pub(super) source: usize,
     /// Where requests go: that one's URL, or where it was redirected to.
     pub(super) url: Url,
     /// Digests of pieces: the caller's, or those of a document that the origin led to.
-    pub(super) pieces: Option<Pieces>,
+    pub(super) pieces: Option<PieceDigests>,
     /// Digests of the whole from there.
-    pub(super) described: Vec<Expected>,
+    pub(super) described: Vec<ExpectedDigest>,
     /// Whether the origin's word on other places was taken.
     pub(super) discovered: bool,
     /// For messages, until the name is known the directory.
@@ -62,16 +62,16 @@ pub(super) struct Run<'a> {
     /// What was wrong with the whole that came last, if anything was.
     pub(super) wrong: Option<GetError>,
     /// A first answer that is there already, as long as no road has begun with it.
-    adopted: Option<Large>,
+    adopted: Option<LargeResponse>,
     /// What the outcome will say.
-    pub(super) tally: Tally,
+    pub(super) tally: DownloadTotals,
     /// When the job began.
     pub(super) started: Instant,
 }
 
 /// Numbers for the outcome, added up over all roads taken.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct DownloadTotals {
     /// Bytes over the wire.
     pub(super) fetched: u64,
     /// Bytes kept from an earlier run.
@@ -84,8 +84,12 @@ pub(super) struct Tally {
     pub(super) retries: u32,
 }
 
-impl<'a> Run<'a> {
-    pub(super) fn new(engine: &'a Inner, job: &'a Job, stop: CancellationToken) -> Self {
+impl<'a> DownloadRun<'a> {
+    pub(super) fn new(
+        engine: &'a EngineState,
+        job: &'a DownloadJob,
+        stop: CancellationToken,
+    ) -> Self {
         let urls = std::iter::once(&job.url).chain(&job.mirrors).cloned();
         let (sources, mirrors) = Self::sources_of(urls, &engine.options.retry);
         Self {
@@ -99,7 +103,7 @@ impl<'a> Run<'a> {
             pieces: job.pieces.clone(),
             described: Vec::new(),
             discovered: false,
-            course: Course::new(engine.options.retry.clone()),
+            course: FailurePolicy::new(engine.options.retry.clone()),
             url: job.url.clone(),
             path: PathBuf::new(),
             one_stream: false,
@@ -107,23 +111,23 @@ impl<'a> Run<'a> {
             alone: false,
             wrong: None,
             adopted: None,
-            tally: Tally::default(),
+            tally: DownloadTotals::default(),
             started: Instant::now(),
         }
     }
 
     /// Begins with an answer that the quick road could not take.
-    pub(super) fn adopt(mut self, large: Large) -> Self {
+    pub(super) fn adopt(mut self, large: LargeResponse) -> Self {
         self.adopted = Some(large);
         self
     }
 
     /// Does the job.
-    pub(super) async fn run(mut self) -> Result<Outcome, GetError> {
-        let place = Place::resolve(&self.job.output, self.engine.options.existing)?;
+    pub(super) async fn run(mut self) -> Result<DownloadOutcome, GetError> {
+        let place = DownloadDestination::resolve(&self.job.output, self.engine.options.existing)?;
         self.path = place.path().to_owned();
-        if let Place::Stream(sink) = place {
-            if let Output::File(path) = &self.job.output {
+        if let DownloadDestination::Stream(sink) = place {
+            if let JobOutput::File(path) = &self.job.output {
                 self.path = path.clone();
             }
             return self.outward(sink).await;
@@ -133,7 +137,7 @@ impl<'a> Run<'a> {
     }
 
     /// Downloads into a file.
-    async fn inward(&mut self, place: &Place) -> Result<Outcome, GetError> {
+    async fn inward(&mut self, place: &DownloadDestination) -> Result<DownloadOutcome, GetError> {
         let mut partial = None;
         loop {
             match self.attempt(place, &mut partial).await {
@@ -147,26 +151,26 @@ impl<'a> Run<'a> {
     }
 
     /// Whether the same command would go on from where this one ended: asked of the disk, as that command will.
-    fn is_kept(&self, place: &Place) -> bool {
-        let named = self.path != place.path() || matches!(place, Place::Named(_));
+    fn is_kept(&self, place: &DownloadDestination) -> bool {
+        let named = self.path != place.path() || matches!(place, DownloadDestination::Named(_));
         let target = if named {
-            Some(Target::new(self.path.clone()))
+            Some(DownloadPaths::new(self.path.clone()))
         } else {
             place.guess(&self.job.url)
         };
         self.engine.options.resume
-            && target.is_some_and(|target| Partial::is_kept(&target, &self.job.url))
+            && target.is_some_and(|target| PartialDownload::is_kept(&target, &self.job.url))
     }
 
     /// One pass over the steps; `None` when they must begin again.
     async fn attempt(
         &mut self,
-        place: &Place,
-        held: &mut Option<Partial>,
-    ) -> Result<Option<Outcome>, GetError> {
+        place: &DownloadDestination,
+        held: &mut Option<PartialDownload>,
+    ) -> Result<Option<DownloadOutcome>, GetError> {
         let have = self.prepare(place, held).await?;
         // To replace a file, the version must be one that the origin has now; to add one it is enough that it had it.
-        let adds = self.engine.options.existing == Existing::Keep;
+        let adds = self.engine.options.existing == ExistingFilePolicy::Keep;
         if let Some(partial) = held.take_if(|partial| adds && self.is_finished(partial)) {
             return self.finish_resumed(partial).await.map(Some);
         }
@@ -179,7 +183,7 @@ impl<'a> Run<'a> {
             // The host that delivers has no room for us: its answer is let go, and asked for again when there is.
             return Ok(None);
         };
-        if matches!(begun.brings, Brings::NotModified) {
+        if matches!(begun.brings, FirstResponseContent::NotModified) {
             begun.answer.discard().await;
             return self.not_modified(place).await.map(Some);
         }
@@ -195,18 +199,20 @@ impl<'a> Run<'a> {
     /// An answer to begin with: the one that is there, or one that is asked for.
     async fn first_answer(
         &mut self,
-        held: Option<&Partial>,
-        have: Option<Remembered>,
-    ) -> Result<(Begun, Permit), GetError> {
+        held: Option<&PartialDownload>,
+        have: Option<StoredValidators>,
+    ) -> Result<(FirstResponse, HostPermit), GetError> {
         let resumed = held.and_then(|partial| partial.resumed.as_ref());
         // What an earlier run left is gone on with by another question than the one that was answered.
-        if let Some(Large { begun, permit }) = self.adopted.take().filter(|_| resumed.is_none()) {
+        if let Some(LargeResponse { begun, permit }) =
+            self.adopted.take().filter(|_| resumed.is_none())
+        {
             return Ok((begun, permit));
         }
         let permit = self.permit().await?;
         let pinned = resumed.map(|resumed| resumed.header.version());
         let range = self.first_range(held);
-        let question = Question {
+        let question = FirstRequest {
             range,
             pinned: pinned.as_ref(),
             from: resumed.map(|resumed| &resumed.header),
@@ -217,34 +223,34 @@ impl<'a> Run<'a> {
 
     async fn take_road(
         &mut self,
-        begun: Begun,
-        partial: Partial,
-        permit: Permit,
-        held: &mut Option<Partial>,
-    ) -> Result<Option<Outcome>, GetError> {
-        let Begun { answer, brings } = begun;
+        begun: FirstResponse,
+        partial: PartialDownload,
+        permit: HostPermit,
+        held: &mut Option<PartialDownload>,
+    ) -> Result<Option<DownloadOutcome>, GetError> {
+        let FirstResponse { answer, brings } = begun;
         let mut wanted = self.wanted(&answer.headers, &brings);
         if let Some(resumed) = &partial.resumed {
             wanted = wanted.and(&resumed.header);
         }
-        let mut landing = Landing {
+        let mut landing = PartialClaim {
             partial,
-            version: Version::default(),
+            version: ResourceVersion::default(),
             wanted,
         };
         match brings {
-            Brings::OtherVersion | Brings::NotModified => {
+            FirstResponseContent::OtherVersion | FirstResponseContent::NotModified => {
                 drop(answer);
                 *held = Some(landing.partial);
                 Ok(None)
             }
-            Brings::Part {
+            FirstResponseContent::Part {
                 range,
                 total,
                 version,
             } => {
                 landing.version = version;
-                let first = First {
+                let first = FirstConnection {
                     answer: Some((answer, range)),
                     source: self.source,
                     permit,
@@ -256,14 +262,14 @@ impl<'a> Run<'a> {
                     self.unpinned(landing, total, first, held).await
                 }
             }
-            Brings::Whole {
+            FirstResponseContent::Whole {
                 length,
                 version,
                 encoding,
             } => {
                 landing.version = version;
                 self.name(length, &landing).await;
-                let body = Body {
+                let body = SequentialBody {
                     answer,
                     length,
                     encoding,
@@ -271,7 +277,7 @@ impl<'a> Run<'a> {
                 };
                 Box::pin(self.sequential(landing, body, held)).await
             }
-            Brings::Empty(version) => {
+            FirstResponseContent::Empty(version) => {
                 landing.version = version;
                 answer.discard().await;
                 self.name(Some(0), &landing).await;

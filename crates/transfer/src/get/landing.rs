@@ -1,16 +1,16 @@
 //! Taking hold of the file that a job ends in: what lies under its names, and whether it can be gone on with.
 
-use haul_plan::Version;
+use haul_plan::ResourceVersion;
 
-use super::finish::Wanted;
-use super::first::{Begun, Brings};
-use super::job::Run;
-use super::partial::Partial;
-use super::place::{Place, look};
-use crate::disk::{Remembered, Target, blocking};
+use super::finish::ExpectedDigests;
+use super::first::{FirstResponse, FirstResponseContent};
+use super::job::DownloadRun;
+use super::partial::PartialDownload;
+use super::place::{DownloadDestination, look};
+use crate::disk::{DownloadPaths, StoredValidators, blocking};
 use crate::error::GetError;
-use crate::event::Event;
-use crate::options::{Connections, Existing};
+use crate::event::TransferEvent;
+use crate::options::{ConnectionCount, ExistingFilePolicy};
 
 /// Why bytes of an earlier run are not gone on with.
 const UNTOLD: &str =
@@ -24,34 +24,34 @@ const OTHER: &str = "the origin has another version than an earlier run left byt
 
 /// A file on its way: who holds its bytes, and what they must be.
 #[derive(Debug)]
-pub(super) struct Landing {
+pub(super) struct PartialClaim {
     /// The partial file.
-    pub(super) partial: Partial,
+    pub(super) partial: PartialDownload,
     /// Which version it is of.
-    pub(super) version: Version,
+    pub(super) version: ResourceVersion,
     /// What its digests must be.
-    pub(super) wanted: Wanted,
+    pub(super) wanted: ExpectedDigests,
 }
 
-impl Run<'_> {
+impl DownloadRun<'_> {
     /// Looks at what lies under the names, as far as they are known, and takes hold of what an earlier run left.
     pub(super) async fn prepare(
         &mut self,
-        place: &Place,
-        held: &mut Option<Partial>,
-    ) -> Result<Option<Remembered>, GetError> {
+        place: &DownloadDestination,
+        held: &mut Option<PartialDownload>,
+    ) -> Result<Option<StoredValidators>, GetError> {
         let Some(guess) = place.guess(&self.job.url) else {
             return Ok(None);
         };
         // Under a name that is only guessed nothing but this job's own bytes may be touched: the origin may name the file
         // otherwise, and what lies here may be somebody else's download.
-        let known = matches!(place, Place::Named(_))
-            || blocking(|| Partial::is_kept(&guess, &self.job.url));
+        let known = matches!(place, DownloadDestination::Named(_))
+            || blocking(|| PartialDownload::is_kept(&guess, &self.job.url));
         if known {
             self.claim(&guess)?;
         }
         let existing = self.engine.options.existing;
-        let have = if known || existing == Existing::Update {
+        let have = if known || existing == ExistingFilePolicy::Update {
             look(&guess, existing, &self.job.url)?
         } else {
             None
@@ -63,25 +63,25 @@ impl Run<'_> {
     }
 
     /// Takes a final name, unless another job of this engine has it.
-    fn claim(&self, target: &Target) -> Result<(), GetError> {
+    fn claim(&self, target: &DownloadPaths) -> Result<(), GetError> {
         let Some(names) = &self.engine.names else {
             return Ok(());
         };
         names.claim(target.path(), self.job.id, &self.job.url)
     }
 
-    async fn open(&self, target: Target) -> Result<Partial, GetError> {
-        let mut partial = Partial::open(target, &self.job.url, &self.engine.options)?;
+    async fn open(&self, target: DownloadPaths) -> Result<PartialDownload, GetError> {
+        let mut partial = PartialDownload::open(target, &self.job.url, &self.engine.options)?;
         if let Some((bytes, length)) = partial.unverified() {
             let job = self.job.id;
-            self.tell(Event::Named {
+            self.tell(TransferEvent::Named {
                 job,
                 path: Some(partial.target.path().to_owned()),
                 length: Some(length),
                 resumed: bytes,
             })
             .await;
-            self.tell(Event::Verifying { job, bytes }).await;
+            self.tell(TransferEvent::Verifying { job, bytes }).await;
             partial.verify(&self.stop).await?;
         }
         if let Some(why) = &partial.discarded {
@@ -98,14 +98,14 @@ impl Run<'_> {
     /// Takes hold of the file that the answer is for; what an earlier run left is kept only if it is of this version.
     pub(super) async fn land(
         &mut self,
-        place: &Place,
-        held: Option<Partial>,
-        begun: &Begun,
-    ) -> Result<Partial, GetError> {
+        place: &DownloadDestination,
+        held: Option<PartialDownload>,
+        begun: &FirstResponse,
+    ) -> Result<PartialDownload, GetError> {
         let named = place.named(&self.job.url, &begun.answer.headers);
         let mut partial = match (held, named) {
             (Some(partial), Some(target))
-                if partial.target == target || matches!(place, Place::Named(_)) =>
+                if partial.target == target || matches!(place, DownloadDestination::Named(_)) =>
             {
                 partial
             }
@@ -130,12 +130,12 @@ impl Run<'_> {
     }
 
     /// Why what an earlier run left cannot be gone on with, if it cannot.
-    fn unfit(&self, partial: &Partial, begun: &Begun) -> Option<&'static str> {
+    fn unfit(&self, partial: &PartialDownload, begun: &FirstResponse) -> Option<&'static str> {
         let header = &partial.resumed.as_ref()?.header;
         let pinned = header.version();
         let own = header.is_pinned_by(self.home());
         match &begun.brings {
-            Brings::Part { total, version, .. } => {
+            FirstResponseContent::Part { total, version, .. } => {
                 let wanted = self.wanted(&begun.answer.headers, &begun.brings);
                 if header.length != *total
                     || (own && !pinned.same(version))
@@ -157,7 +157,7 @@ impl Run<'_> {
                     Some(UNTOLD)
                 }
             }
-            Brings::Whole { version, .. } if !own || pinned.same(version) => Some(
+            FirstResponseContent::Whole { version, .. } if !own || pinned.same(version) => Some(
                 "the origin gives no parts of the file, so that those of an earlier run are of no use",
             ),
             _ => Some(OTHER),
@@ -165,12 +165,12 @@ impl Run<'_> {
     }
 
     /// Whether the bytes of several answers may make one file (row A7).
-    pub(super) fn may_join(&self, version: &Version, wanted: &Wanted) -> bool {
+    pub(super) fn may_join(&self, version: &ResourceVersion, wanted: &ExpectedDigests) -> bool {
         version.may_be_joined(wanted.verifies(), self.told())
     }
 
     /// Whether the user asked for several connections.
     pub(super) fn told(&self) -> bool {
-        matches!(self.engine.options.connections, Connections::Fixed(n) if n > 1)
+        matches!(self.engine.options.connections, ConnectionCount::Fixed(n) if n > 1)
     }
 }

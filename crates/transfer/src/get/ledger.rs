@@ -7,20 +7,20 @@
 use bytes::Bytes;
 
 use crate::checksum::{Crc32c, combine};
-use crate::journal::Span;
+use crate::journal::SavedRange;
 
 /// Pieces written since the last checkpoint.
 #[derive(Debug, Default)]
-pub(super) struct Ledger {
+pub(super) struct UnsyncedRanges {
     /// In the order of the writes.
-    pieces: Vec<Span>,
+    pieces: Vec<SavedRange>,
     /// How much they are together.
     bytes: u64,
 }
 
-impl Ledger {
+impl UnsyncedRanges {
     /// Adds a piece that is in the file.
-    pub(super) fn add(&mut self, piece: Span) {
+    pub(super) fn add(&mut self, piece: SavedRange) {
         self.bytes += piece.end - piece.start;
         self.pieces.push(piece);
     }
@@ -31,7 +31,7 @@ impl Ledger {
     }
 
     /// Hands over the pieces and begins anew.
-    pub(super) fn take(&mut self) -> Vec<Span> {
+    pub(super) fn take(&mut self) -> Vec<SavedRange> {
         self.bytes = 0;
         std::mem::take(&mut self.pieces)
     }
@@ -39,7 +39,7 @@ impl Ledger {
 
 /// What was written from `at` on, cut where pieces with digests begin: one that turns out to be bad is taken back, and with it
 /// every record that has bytes of it.
-pub(super) fn spans(at: u64, written: &[Bytes], cut: Option<u64>) -> Vec<Span> {
+pub(super) fn spans(at: u64, written: &[Bytes], cut: Option<u64>) -> Vec<SavedRange> {
     let (mut spans, mut crc) = (Vec::new(), Crc32c::new());
     let (mut start, mut end) = (at, at);
     for bytes in written {
@@ -51,22 +51,22 @@ pub(super) fn spans(at: u64, written: &[Bytes], cut: Option<u64>) -> Vec<Span> {
             (rest, end) = (&rest[take..], end + take as u64);
             if take as u64 == room {
                 let crc = std::mem::replace(&mut crc, Crc32c::new()).finish();
-                spans.push(Span { start, end, crc });
+                spans.push(SavedRange { start, end, crc });
                 start = end;
             }
         }
     }
     if start < end {
         let crc = crc.finish();
-        spans.push(Span { start, end, crc });
+        spans.push(SavedRange { start, end, crc });
     }
     spans
 }
 
 /// Joins pieces that touch, so that a record in the journal is a stretch and not a write; but not over a `cut`.
-pub(super) fn joined(mut pieces: Vec<Span>, cut: Option<u64>) -> Vec<Span> {
+pub(super) fn joined(mut pieces: Vec<SavedRange>, cut: Option<u64>) -> Vec<SavedRange> {
     pieces.sort_unstable_by_key(|piece| piece.start);
-    let mut spans: Vec<Span> = Vec::new();
+    let mut spans: Vec<SavedRange> = Vec::new();
     for piece in pieces {
         match spans.last_mut() {
             Some(last)
@@ -91,7 +91,7 @@ mod tests {
         /// Cut anywhere and shuffled, the pieces of a text join to the stretches that were written, CRC and all.
         #[test]
         fn pieces_in_any_order_join_to_stretches(text in prop::collection::vec(any::<u8>(), 1..200), seed: u64) {
-            let mut ledger = Ledger::default();
+            let mut ledger = UnsyncedRanges::default();
             let mut cuts: Vec<usize> = (0..=text.len()).filter(|i| (seed >> (i % 61)) & 1 == 1).collect();
             cuts.extend([0, text.len()]);
             cuts.sort_unstable();
@@ -100,9 +100,9 @@ mod tests {
             let by = usize::try_from(seed % 7).unwrap() % ranges.len();
             ranges.rotate_left(by);
             for (start, end) in ranges {
-                ledger.add(Span { start: start as u64, end: end as u64, crc: crc32c(&text[start..end]) });
+                ledger.add(SavedRange { start: start as u64, end: end as u64, crc: crc32c(&text[start..end]) });
             }
-            let whole = Span { start: 0, end: text.len() as u64, crc: crc32c(&text) };
+            let whole = SavedRange { start: 0, end: text.len() as u64, crc: crc32c(&text) };
             prop_assert_eq!(ledger.bytes(), text.len() as u64);
             prop_assert_eq!(joined(ledger.take(), None), vec![whole]);
             prop_assert_eq!(ledger.bytes(), 0);
@@ -141,12 +141,12 @@ mod tests {
 
     #[test]
     fn stretches_with_a_gap_between_stay_apart() {
-        let a = Span {
+        let a = SavedRange {
             start: 0,
             end: 1,
             crc: 7,
         };
-        let b = Span {
+        let b = SavedRange {
             start: 2,
             end: 3,
             crc: 8,

@@ -3,21 +3,21 @@
 
 use std::ops::Range;
 
-use haul_plan::{Again, Fate, Place, RangeSet};
+use haul_plan::{PieceRetry, RangeSet, SourceFailure, SourceRecovery};
 
-use super::failure::Failure;
-use super::hosts::Permit;
-use super::segmented::{Coordinator, Ended};
-use super::table::Blame;
-use super::verifier::Looked;
-use super::worker::Failed;
+use super::failure::AttemptFailure;
+use super::hosts::HostPermit;
+use super::segmented::{SegmentCoordinator, SegmentedOutcome};
+use super::table::BadPieceBlame;
+use super::verifier::CheckedPiece;
+use super::worker::FailedRequest;
 use crate::error::GetError;
-use crate::event::Event;
+use crate::event::TransferEvent;
 
-impl Coordinator<'_> {
+impl SegmentCoordinator<'_> {
     /// The source that the next worker asks, with leave for a connection to it. `None` when no source has work for one more, or
     /// room: those that run go on.
-    pub(super) fn next_source(&self) -> Option<(usize, Permit)> {
+    pub(super) fn next_source(&self) -> Option<(usize, HostPermit)> {
         let (now, since) = (self.shared.now(), self.shared.since_begun());
         let order = self.shared.table().mirrors.order(since);
         order.into_iter().find_map(|source| {
@@ -40,12 +40,12 @@ impl Coordinator<'_> {
     }
 
     /// Does what a failure asks for as long as there are other sources; false when it is for the course to say.
-    pub(super) async fn divert(&mut self, failed: &Failed) -> Result<bool, GetError> {
+    pub(super) async fn divert(&mut self, failed: &FailedRequest) -> Result<bool, GetError> {
         let source = failed.source;
         let Some(trouble) = failed.failure.trouble() else {
             return Ok(false);
         };
-        if let Failure::Unfit(why) = &failed.failure {
+        if let AttemptFailure::Unfit(why) = &failed.failure {
             self.forsake(source, why).await;
             if self.shared.table().mirrors.living() == 0 {
                 let (url, why) = (Box::new(failed.url.clone()), why.clone());
@@ -59,7 +59,7 @@ impl Coordinator<'_> {
         );
         let fate = {
             let mut table = self.shared.table();
-            let place = Place {
+            let place = SourceFailure {
                 source,
                 now: self.shared.since_begun(),
                 flowing: table.flowing_from(source),
@@ -75,14 +75,14 @@ impl Coordinator<'_> {
         };
         tracing::debug!(source, ?fate, "{why}");
         match fate {
-            Fate::Course => return Ok(false),
-            Fate::Dropped => self.forsake(source, &why).await,
-            Fate::Fewer => {}
-            Fate::ResolveAgain => self.shared.sources.resolve(source),
-            Fate::WithoutIfRange => self.shared.sources.set_if_range(source, false),
-            Fate::Rests(wait) => {
+            SourceRecovery::Course => return Ok(false),
+            SourceRecovery::Dropped => self.forsake(source, &why).await,
+            SourceRecovery::Fewer => {}
+            SourceRecovery::ResolveAgain => self.shared.sources.resolve(source),
+            SourceRecovery::WithoutIfRange => self.shared.sources.set_if_range(source, false),
+            SourceRecovery::Rests(wait) => {
                 let (job, attempt) = (self.job, 0);
-                let retry = Event::Retry {
+                let retry = TransferEvent::Retry {
                     job,
                     attempt,
                     wait,
@@ -148,22 +148,22 @@ impl Coordinator<'_> {
     /// Pieces were looked at.
     pub(super) async fn on_looked(
         &mut self,
-        looked: Vec<Looked>,
-    ) -> Result<Option<Ended>, GetError> {
-        for Looked { range, bad } in looked {
+        looked: Vec<CheckedPiece>,
+    ) -> Result<Option<SegmentedOutcome>, GetError> {
+        for CheckedPiece { range, bad } in looked {
             if bad == 0 {
                 self.shared.table().settle(&range);
                 continue;
             }
             if self.disproves(&range) {
-                return Ok(Some(Ended::Disowned));
+                return Ok(Some(SegmentedOutcome::Disowned));
             }
             let since = self.shared.since_begun();
             let blame = self.shared.table().blame(&range, bad, since);
             tracing::debug!(?range, ?blame, "a bad piece");
             self.floor.bad.insert(range.clone());
             self.checkpoints.void(range.clone());
-            let Blame { by, dropped, again } = blame;
+            let BadPieceBlame { by, dropped, again } = blame;
             let from = by.iter().map(|source| self.shared.sources.of(*source).home);
             let from: Vec<String> = from.map(|url| haul_net::shown(&url)).collect();
             let from = if from.is_empty() {
@@ -171,10 +171,10 @@ impl Coordinator<'_> {
             } else {
                 from.join(" and ")
             };
-            if again == Again::GiveUp && self.doubtful.is_some() {
-                return Ok(Some(Ended::Disowned));
+            if again == PieceRetry::GiveUp && self.doubtful.is_some() {
+                return Ok(Some(SegmentedOutcome::Disowned));
             }
-            if again == Again::GiveUp {
+            if again == PieceRetry::GiveUp {
                 let source = by.first().copied().unwrap_or_default();
                 return Err(GetError::Piece {
                     url: Box::new(self.shared.sources.of(source).home),
@@ -204,15 +204,15 @@ impl Coordinator<'_> {
         }
     }
 
-    fn algorithm(&self) -> haul_plan::Algorithm {
+    fn algorithm(&self) -> haul_plan::DigestAlgorithm {
         let verifier = self.verifier.as_ref();
-        verifier.map_or(haul_plan::Algorithm::Sha256, |verifier| {
+        verifier.map_or(haul_plan::DigestAlgorithm::Sha256, |verifier| {
             verifier.algorithm()
         })
     }
 
     async fn warn(&self, text: String) {
         let job = self.job;
-        let _ = self.events.send(Event::Warning { job, text }).await;
+        let _ = self.events.send(TransferEvent::Warning { job, text }).await;
     }
 }

@@ -1,6 +1,6 @@
 //! Downloads: from a URL to a whole file.
 //!
-//! [`Engine::get`] does one job; several may run at once and share connections and the per-host limit. Inside,
+//! [`TransferEngine::get`] does one job; several may run at once and share connections and the per-host limit. Inside,
 //! [`job`] puts the steps in order, [`first`] makes the first request, [`segmented`] and [`worker`] are the road of many
 //! connections, [`sequential`] that of one ([`outward`] when it leads to a pipe), [`finish`] gives the file its name.
 //! Where a file can be had in several places, [`elsewhere`] and [`mirroring`] do what that asks for. None of them decides: `plan` does.
@@ -44,51 +44,51 @@ use haul_net::Client;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::GetError;
-use crate::event::{Event, EventSender};
-use crate::options::{GetOptions, Job, Outcome};
-use hosts::Hosts;
-use job::Run;
-use names::Names;
-use quick::Large;
+use crate::event::{TransferEvent, TransferEventSender};
+use crate::options::{DownloadJob, DownloadOutcome, GetOptions};
+use hosts::HostLimits;
+use job::DownloadRun;
+use names::ReservedNames;
+use quick::LargeResponse;
 
 /// How often a running job is looked at when nothing asks for it sooner: smooth for an eye, nothing for a processor.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Does jobs. Cloning is cheap; clones share connections and limits.
 #[derive(Debug, Clone)]
-pub struct Engine {
-    inner: Arc<Inner>,
+pub struct TransferEngine {
+    inner: Arc<EngineState>,
 }
 
 /// What all jobs share.
 #[derive(Debug)]
-pub(crate) struct Inner {
+pub(crate) struct EngineState {
     /// Makes requests.
     client: Client,
     /// The settings.
     options: GetOptions,
     /// Where events go.
-    events: EventSender,
+    events: TransferEventSender,
     /// The per-host limits.
-    hosts: Hosts,
+    hosts: HostLimits,
     /// Final names, and whose they are; `None` where whoever makes the jobs gives each a name of its own.
-    names: Option<Names>,
+    names: Option<ReservedNames>,
     /// Whether a job is only done when its file's name, and all those above it, would survive a power cut: a row will say so. Else
     /// that they may not is worth a warning.
     strict: bool,
 }
 
-impl Inner {
+impl EngineState {
     /// What the jobs of a batch share, whose names are given to them.
     ///
     /// `small`: as many connections as small files may have to one host.
     pub(crate) fn of_batch(
         client: Client,
         (options, small): (GetOptions, usize),
-        events: EventSender,
+        events: TransferEventSender,
     ) -> Self {
         Self {
-            hosts: Hosts::of_batch(small, options.connections.most()),
+            hosts: HostLimits::of_batch(small, options.connections.most()),
             client,
             options,
             events,
@@ -105,11 +105,11 @@ impl Inner {
     /// Does a job by the roads that use partial files, with an answer that is there already or without.
     pub(crate) async fn run(
         &self,
-        job: &Job,
-        large: Option<Large>,
+        job: &DownloadJob,
+        large: Option<LargeResponse>,
         stop: CancellationToken,
-    ) -> Result<Outcome, GetError> {
-        let run = Run::new(self, job, stop);
+    ) -> Result<DownloadOutcome, GetError> {
+        let run = DownloadRun::new(self, job, stop);
         let run = match large {
             Some(large) => run.adopt(large),
             None => run,
@@ -119,18 +119,18 @@ impl Inner {
     }
 }
 
-impl Engine {
+impl TransferEngine {
     /// An engine whose jobs tell `events` what happens; its reader must read on until the channel closes.
     #[must_use]
-    pub fn new(client: Client, options: GetOptions, events: EventSender) -> Self {
-        let hosts = Hosts::new(options.connections.most());
+    pub fn new(client: Client, options: GetOptions, events: TransferEventSender) -> Self {
+        let hosts = HostLimits::new(options.connections.most());
         Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(EngineState {
                 client,
                 options,
                 events,
                 hosts,
-                names: Some(Names::default()),
+                names: Some(ReservedNames::default()),
                 strict: false,
             }),
         }
@@ -142,19 +142,26 @@ impl Engine {
     ///
     /// # Errors
     /// See [`GetError`]; the final name is untouched by every one of them.
-    pub async fn get(&self, job: Job, stop: CancellationToken) -> Result<Outcome, GetError> {
+    pub async fn get(
+        &self,
+        job: DownloadJob,
+        stop: CancellationToken,
+    ) -> Result<DownloadOutcome, GetError> {
         let inner = &*self.inner;
         let url = haul_net::without_credentials(&job.url);
         // Nobody listening is no reason to stop, here and below.
-        let _ = inner.events.send(Event::Started { job: job.id, url }).await;
+        let _ = inner
+            .events
+            .send(TransferEvent::Started { job: job.id, url })
+            .await;
         let result = inner.run(&job, None, stop).await;
         let event = match &result {
-            Ok(outcome) => Event::Finished {
+            Ok(outcome) => TransferEvent::Finished {
                 job: job.id,
                 bytes: outcome.bytes,
                 elapsed: outcome.elapsed,
             },
-            Err(error) => Event::Failed {
+            Err(error) => TransferEvent::Failed {
                 job: job.id,
                 error: error.to_string(),
             },

@@ -13,9 +13,9 @@ use crate::error::GetError;
 
 /// The names taken, each by a job's number.
 #[derive(Debug, Default)]
-pub(super) struct Names(Mutex<HashMap<PathBuf, u64>>);
+pub(super) struct ReservedNames(Mutex<HashMap<PathBuf, u64>>);
 
-impl Names {
+impl ReservedNames {
     /// Takes a name for a job, which may ask for it again.
     ///
     /// # Errors
@@ -39,7 +39,10 @@ mod tests {
 
     #[test]
     fn a_name_belongs_to_the_first_that_came_to_it() {
-        let (names, url) = (Names::default(), Url::parse("http://h.test/f").unwrap());
+        let (names, url) = (
+            ReservedNames::default(),
+            Url::parse("http://h.test/f").unwrap(),
+        );
         assert!(names.claim(Path::new("d/f"), 3, &url).is_ok());
         assert!(names.claim(Path::new("d/f"), 3, &url).is_ok());
         assert!(names.claim(Path::new("d/g"), 4, &url).is_ok());

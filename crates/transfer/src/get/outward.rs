@@ -5,29 +5,29 @@
 
 use std::path::Path;
 
-use haul_plan::{Opening, Stream, Version, expected_digests};
+use haul_plan::{ResourceVersion, StreamPlan, StreamStart, expected_digests};
 
-use super::failure::Failure;
-use super::first::{Begun, Brings, Question};
-use super::flow::Flow;
-use super::hosts::Permit;
-use super::job::Run;
-use super::pipe::{Ends, Pipe};
-use super::sequential::Ended;
-use crate::checksum::Hashers;
+use super::failure::AttemptFailure;
+use super::first::{FirstRequest, FirstResponse, FirstResponseContent};
+use super::flow::SequentialDownload;
+use super::hosts::HostPermit;
+use super::job::DownloadRun;
+use super::pipe::{DecodePipe, OutputEnd};
+use super::sequential::SequentialOutcome;
+use crate::checksum::DigestSet;
 use crate::disk::StreamSink;
 use crate::error::GetError;
-use crate::event::Event;
-use crate::options::Outcome;
+use crate::event::TransferEvent;
+use crate::options::DownloadOutcome;
 
-impl Run<'_> {
+impl DownloadRun<'_> {
     /// The first answer, from the first source that gives a usable one of the file meant.
-    async fn begin_outward(&mut self) -> Result<(Begun, Permit), GetError> {
+    async fn begin_outward(&mut self) -> Result<(FirstResponse, HostPermit), GetError> {
         loop {
             let permit = self.permit().await?;
-            let question = Question {
+            let question = FirstRequest {
                 range: Some(0..u64::MAX),
-                ..Question::default()
+                ..FirstRequest::default()
             };
             let begun = self.begin(question).await;
             let begun = begun.and_then(|begun| self.meant(&begun.brings).map(|()| begun));
@@ -48,13 +48,13 @@ impl Run<'_> {
     }
 
     /// Downloads into a stream.
-    pub(super) async fn outward(mut self, sink: StreamSink) -> Result<Outcome, GetError> {
+    pub(super) async fn outward(mut self, sink: StreamSink) -> Result<DownloadOutcome, GetError> {
         let path = sink.path().map(Path::to_owned);
-        let (Begun { answer, brings }, _permit) = self.begin_outward().await?;
+        let (FirstResponse { answer, brings }, _permit) = self.begin_outward().await?;
         let wanted = self.wanted(&answer.headers, &brings);
         let (version, mut opening) = brought(brings);
         let length = opening.length;
-        self.tell(Event::Named {
+        self.tell(TransferEvent::Named {
             job: self.job.id,
             path: path.clone(),
             length,
@@ -64,24 +64,24 @@ impl Run<'_> {
         self.tell_of_stream(length, opening.encoding.as_ref()).await;
         let coding = opening.encoding.as_ref();
         let decode = coding.filter(|_| self.engine.options.decode);
-        let hashers = Hashers::new(wanted.algorithms());
-        let pipe = Pipe::new(Ends::Stream(sink), decode, hashers);
+        let hashers = DigestSet::new(wanted.algorithms());
+        let pipe = DecodePipe::new(OutputEnd::Stream(sink), decode, hashers);
         let pipe = pipe.map_err(|source| self.cannot_decode(source))?;
         opening.joins = self.may_join(&version, &wanted);
         opening.announced = expected_digests(&answer.headers, true);
         let etag = version.etag.as_ref().map(ToString::to_string);
-        let flow = Flow {
+        let flow = SequentialDownload {
             pipe,
             version,
-            stream: Stream::new(opening),
+            stream: StreamPlan::new(opening),
             follower: None,
         };
         let (bytes, flow) = match length {
             Some(0) => (0, flow),
             _ => match self.flow(flow, answer).await {
-                (Ok(Ended::Whole(bytes)), flow) => (bytes, flow),
-                (Ok(Ended::StartOver), _) => {
-                    return Err(Failure::Changed.into_error(&self.url, None, &self.path));
+                (Ok(SequentialOutcome::Whole(bytes)), flow) => (bytes, flow),
+                (Ok(SequentialOutcome::StartOver), _) => {
+                    return Err(AttemptFailure::Changed.into_error(&self.url, None, &self.path));
                 }
                 (Err(error), _) => return Err(of_stream(error)),
             },
@@ -91,7 +91,7 @@ impl Run<'_> {
         }
         let found = flow.pipe.finish();
         wanted.check(&self.url, &found)?;
-        Ok(Outcome {
+        Ok(DownloadOutcome {
             path,
             etag,
             checksums: wanted.report(&found),
@@ -109,28 +109,28 @@ fn of_stream(error: GetError) -> GetError {
 }
 
 /// The version that a first answer is of, and what it says of its body.
-fn brought(brings: Brings) -> (Version, Opening) {
+fn brought(brings: FirstResponseContent) -> (ResourceVersion, StreamStart) {
     let (version, length, encoding, until) = match brings {
-        Brings::Part {
+        FirstResponseContent::Part {
             range,
             total,
             version,
         } => (version, Some(total), None, Some(range.end)),
-        Brings::Whole {
+        FirstResponseContent::Whole {
             length,
             version,
             encoding,
         } => (version, length, encoding, None),
-        Brings::Empty(version) => (version, Some(0), None, None),
-        Brings::NotModified | Brings::OtherVersion => {
+        FirstResponseContent::Empty(version) => (version, Some(0), None, None),
+        FirstResponseContent::NotModified | FirstResponseContent::OtherVersion => {
             unreachable!("no condition was sent, and nothing was pinned")
         }
     };
-    let opening = Opening {
+    let opening = StreamStart {
         length,
         encoding,
         until,
-        ..Opening::default()
+        ..StreamStart::default()
     };
     (version, opening)
 }

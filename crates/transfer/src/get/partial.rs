@@ -13,31 +13,33 @@ use haul_plan::RangeSet;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use crate::disk::{PartFile, Rights, Storage, Target, blocking};
+use crate::disk::{DownloadPaths, FilePermissions, PartialFile, PartialStorage, blocking};
 use crate::error::GetError;
-use crate::journal::{Check, Header, Journal, Kept, Unusable, is_journal, load};
-use crate::options::{Existing, GetOptions};
+use crate::journal::{
+    Journal, JournalHeader, ResumableDownload, SavedRangesCheck, UnusableJournal, is_journal, load,
+};
+use crate::options::{ExistingFilePolicy, GetOptions};
 
 /// A partial file that this process holds.
 ///
 /// Dropped before it was published or set aside, it removes all traces, unless its journal claims bytes that a later run can go
 /// on with. So whatever ends a job, nothing useless is left.
 #[derive(Debug)]
-pub(super) struct Partial {
+pub(super) struct PartialDownload {
     /// The names.
-    pub(super) target: Target,
+    pub(super) target: DownloadPaths,
     /// The open, locked file.
-    pub(super) file: Arc<PartFile>,
+    pub(super) file: Arc<PartialFile>,
     /// The file as bytes go in and out.
-    storage: Arc<dyn Storage>,
+    storage: Arc<dyn PartialStorage>,
     /// Whom the file is for that this one replaces.
-    pub(super) rights: Option<Rights>,
-    /// What an earlier run left as its journal has it, until [`Partial::verify`] has looked.
-    claimed: Option<Kept>,
+    pub(super) rights: Option<FilePermissions>,
+    /// What an earlier run left as its journal has it, until [`PartialDownload::verify`] has looked.
+    claimed: Option<ResumableDownload>,
     /// What an earlier run left, verified.
-    pub(super) resumed: Option<Resumed>,
+    pub(super) resumed: Option<ResumedDownload>,
     /// Why what lay there could not be used, to be told.
-    pub(super) discarded: Option<Unusable>,
+    pub(super) discarded: Option<UnusableJournal>,
     /// What is fetched, as the journal knows it.
     url: Url,
     /// Whether the file has another name by now, and the temporary ones are free.
@@ -46,23 +48,23 @@ pub(super) struct Partial {
 
 /// What an earlier run left and this one keeps.
 #[derive(Debug)]
-pub(super) struct Resumed {
+pub(super) struct ResumedDownload {
     /// Which version it is of.
-    pub(super) header: Header,
+    pub(super) header: JournalHeader,
     /// What is on disk.
     pub(super) done: RangeSet,
     /// The journal, open at its end.
     journal: Option<Journal>,
 }
 
-impl Partial {
+impl PartialDownload {
     /// Whether an earlier run left something under these names.
-    pub(super) fn exists(target: &Target) -> bool {
+    pub(super) fn exists(target: &DownloadPaths) -> bool {
         is_plain(&target.journal()) && is_plain(&target.part())
     }
 
     /// Whether the same job, run again, would find bytes under these names to go on with.
-    pub(super) fn is_kept(target: &Target, url: &Url) -> bool {
+    pub(super) fn is_kept(target: &DownloadPaths, url: &Url) -> bool {
         Self::exists(target)
             && matches!(load(&target.journal(), url), Ok(Some(kept)) if !kept.spans.is_empty())
     }
@@ -72,20 +74,24 @@ impl Partial {
     fn is_useless(&self) -> bool {
         match load(&self.target.journal(), &self.url) {
             Ok(kept) => kept.is_none_or(|kept| kept.spans.is_empty()),
-            Err(Unusable::Unreadable(_)) => false,
+            Err(UnusableJournal::Unreadable(_)) => false,
             Err(_) => true,
         }
     }
 
-    /// Takes hold of the names. What an earlier run left there is not used before [`Partial::verify`] has looked at it.
+    /// Takes hold of the names. What an earlier run left there is not used before [`PartialDownload::verify`] has looked at it.
     ///
     /// # Errors
     /// [`GetError::Locked`] when another process holds them; [`GetError::InTheWay`] when something lies there that no haul
     /// left; [`GetError::Local`].
-    pub(super) fn open(target: Target, url: &Url, options: &GetOptions) -> Result<Self, GetError> {
+    pub(super) fn open(
+        target: DownloadPaths,
+        url: &Url,
+        options: &GetOptions,
+    ) -> Result<Self, GetError> {
         blocking(|| unobstructed(&target))?;
         let part = target.part();
-        let file = blocking(|| PartFile::open(&part)).map_err(|e| match e.kind() {
+        let file = blocking(|| PartialFile::open(&part)).map_err(|e| match e.kind() {
             io::ErrorKind::WouldBlock => GetError::Locked {
                 path: target.path().to_owned(),
             },
@@ -101,7 +107,7 @@ impl Partial {
         let file = Arc::new(file);
         let mut partial = Self {
             target,
-            storage: options.layer.over(Arc::<PartFile>::clone(&file)),
+            storage: options.layer.over(Arc::<PartialFile>::clone(&file)),
             file,
             rights: None,
             claimed: None,
@@ -110,17 +116,17 @@ impl Partial {
             url: url.clone(),
             settled: false,
         };
-        if options.existing != Existing::Keep {
-            partial.rights = blocking(|| Rights::of(partial.target.path()));
+        if options.existing != ExistingFilePolicy::Keep {
+            partial.rights = blocking(|| FilePermissions::of(partial.target.path()));
         }
         if partial.rights.is_some() {
-            blocking(|| Rights::hide(partial.file.file()));
+            blocking(|| FilePermissions::hide(partial.file.file()));
         }
         if options.resume && partial.file.found() {
             match blocking(|| load(&partial.target.journal(), url)) {
                 Ok(claimed) => partial.claimed = claimed,
                 // Only what was read and found bad is thrown away.
-                Err(Unusable::Unreadable(error)) => return Err(partial.unreadable(error)),
+                Err(UnusableJournal::Unreadable(error)) => return Err(partial.unreadable(error)),
                 Err(unusable) => partial.discarded = Some(unusable),
             }
         }
@@ -144,7 +150,7 @@ impl Partial {
         let Some(claimed) = self.claimed.take() else {
             return Ok(());
         };
-        let mut check = Check::new(&*self.storage, &claimed);
+        let mut check = SavedRangesCheck::new(&*self.storage, &claimed);
         let looked = loop {
             if stop.is_cancelled() {
                 return Err(GetError::STOPPED);
@@ -158,14 +164,14 @@ impl Partial {
         let fits = || match blocking(|| self.storage.length())? <= claimed.header.length {
             true => Ok(()),
             // Whoever made it longer may have done more.
-            false => Err(Unusable::Bytes),
+            false => Err(UnusableJournal::Bytes),
         };
         match looked
             .and_then(|()| fits())
             .and_then(|()| self.recover(claimed))
         {
             Ok(resumed) => self.resumed = Some(resumed),
-            Err(Unusable::Unreadable(error)) => return Err(self.unreadable(error)),
+            Err(UnusableJournal::Unreadable(error)) => return Err(self.unreadable(error)),
             Err(unusable) => {
                 self.discarded = Some(unusable);
                 self.clear()?;
@@ -179,11 +185,11 @@ impl Partial {
     }
 
     /// Goes on with the journal of what was found right.
-    fn recover(&self, kept: Kept) -> Result<Resumed, Unusable> {
+    fn recover(&self, kept: ResumableDownload) -> Result<ResumedDownload, UnusableJournal> {
         let path = self.target.journal();
         let journal = blocking(|| Journal::reopen(&path, kept.length))?;
         let done = kept.ranges();
-        Ok(Resumed {
+        Ok(ResumedDownload {
             header: kept.header,
             done,
             journal: Some(journal),
@@ -196,7 +202,10 @@ impl Partial {
     ///
     /// # Errors
     /// [`GetError::Local`].
-    pub(super) fn journal(&mut self, header: Option<&Header>) -> Result<Option<Journal>, GetError> {
+    pub(super) fn journal(
+        &mut self,
+        header: Option<&JournalHeader>,
+    ) -> Result<Option<Journal>, GetError> {
         let path = self.target.journal();
         if let Some(resumed) = &mut self.resumed {
             let mut journal = resumed.journal.take();
@@ -248,12 +257,12 @@ impl Partial {
     }
 
     /// The file as the engine writes to it.
-    pub(super) fn storage(&self) -> Arc<dyn Storage> {
+    pub(super) fn storage(&self) -> Arc<dyn PartialStorage> {
         Arc::clone(&self.storage)
     }
 }
 
-impl Drop for Partial {
+impl Drop for PartialDownload {
     fn drop(&mut self) {
         let ours = self.is_in_place().is_ok();
         if self.settled || !ours || !self.is_useless() {
@@ -266,7 +275,7 @@ impl Drop for Partial {
 }
 
 /// That nothing but files of ours lies under the temporary names; nothing is opened for that but what may be a journal.
-fn unobstructed(target: &Target) -> Result<(), GetError> {
+fn unobstructed(target: &DownloadPaths) -> Result<(), GetError> {
     let (part, journal) = (target.part(), target.journal());
     for path in [&part, &journal] {
         let what = match path.symlink_metadata() {

@@ -1,24 +1,24 @@
 //! What a partial file that is dropped takes with it, and what it leaves.
 
-use haul_plan::Version;
+use haul_plan::ResourceVersion;
 
 use super::*;
-use crate::journal::Span;
+use crate::journal::SavedRange;
 
 /// A partial file of four bytes whose journal claims them if there are `spans`.
-fn held(dir: &Path, spans: &[Span]) -> Partial {
+fn held(dir: &Path, spans: &[SavedRange]) -> PartialDownload {
     let url = Url::parse("http://h.test/f").unwrap();
-    let target = Target::new(dir.join("f"));
-    let mut partial = Partial::open(target, &url, &GetOptions::default()).unwrap();
-    let header = Header::new(&url, 4, &Version::default(), &[]);
+    let target = DownloadPaths::new(dir.join("f"));
+    let mut partial = PartialDownload::open(target, &url, &GetOptions::default()).unwrap();
+    let header = JournalHeader::new(&url, 4, &ResourceVersion::default(), &[]);
     let mut journal = partial.journal(Some(&header)).unwrap().unwrap();
     partial.storage.write_at(0, &["four".into()]).unwrap();
     journal.append(spans).unwrap();
     partial
 }
 
-fn claimed() -> Span {
-    Span {
+fn claimed() -> SavedRange {
+    SavedRange {
         start: 0,
         end: 4,
         crc: crate::checksum::crc32c(b"four"),

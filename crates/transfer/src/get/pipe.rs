@@ -7,14 +7,14 @@ use bytes::Bytes;
 use flate2::write::{MultiGzDecoder, ZlibDecoder};
 use haul_plan::ContentCoding;
 
-use crate::checksum::{Digested, Hashers};
-use crate::disk::{Storage, StreamSink, blocking};
+use crate::checksum::{DigestSet, FinishedDigest};
+use crate::disk::{PartialStorage, StreamSink, blocking};
 
 /// Where bytes end.
 #[derive(Debug)]
-pub(super) enum Ends {
+pub(super) enum OutputEnd {
     /// In a file, which can be begun again.
-    File(Arc<dyn Storage>),
+    File(Arc<dyn PartialStorage>),
     /// In a stream, which cannot.
     Stream(StreamSink),
     /// Nowhere any more: what a discarded decoder still holds must not reach the file.
@@ -23,9 +23,9 @@ pub(super) enum Ends {
 
 /// A body's way to its end.
 #[derive(Debug)]
-pub(super) struct Pipe {
+pub(super) struct DecodePipe {
     /// What undoes the coding, if any.
-    stage: Stage,
+    stage: DecodeStage,
     /// Which coding that is, to begin again.
     coding: Option<ContentCoding>,
     /// Bytes taken from bodies.
@@ -35,27 +35,29 @@ pub(super) struct Pipe {
 /// The decoder's place. Decoders write through as they go, so a small body that swells to gigabytes swells on the disk and
 /// not in memory.
 #[derive(Debug)]
-enum Stage {
-    Plain(Tap),
-    Gzip(Box<MultiGzDecoder<Tap>>),
-    Deflate(Box<ZlibDecoder<Tap>>),
+enum DecodeStage {
+    Plain(CountingWriter),
+    Gzip(Box<MultiGzDecoder<CountingWriter>>),
+    Deflate(Box<ZlibDecoder<CountingWriter>>),
 }
 
 /// Counts and hashes what reaches the end.
 #[derive(Debug)]
-struct Tap {
-    end: Ends,
-    hashers: Hashers,
+struct CountingWriter {
+    end: OutputEnd,
+    hashers: DigestSet,
     written: u64,
 }
 
-impl Tap {
+impl CountingWriter {
     /// Takes a piece as it came.
     fn put(&mut self, piece: Bytes) -> io::Result<()> {
         match &mut self.end {
-            Ends::File(storage) => storage.write_at(self.written, std::slice::from_ref(&piece))?,
-            Ends::Stream(sink) => sink.write(&piece)?,
-            Ends::Nowhere => return Err(io::ErrorKind::BrokenPipe.into()),
+            OutputEnd::File(storage) => {
+                storage.write_at(self.written, std::slice::from_ref(&piece))?
+            }
+            OutputEnd::Stream(sink) => sink.write(&piece)?,
+            OutputEnd::Nowhere => return Err(io::ErrorKind::BrokenPipe.into()),
         }
         self.hashers.update(&piece);
         self.written += piece.len() as u64;
@@ -63,7 +65,7 @@ impl Tap {
     }
 }
 
-impl Write for Tap {
+impl Write for CountingWriter {
     /// What a decoder made, in a buffer of its own.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.put(Bytes::copy_from_slice(bytes))?;
@@ -72,29 +74,29 @@ impl Write for Tap {
 
     fn flush(&mut self) -> io::Result<()> {
         match &mut self.end {
-            Ends::File(_) | Ends::Nowhere => Ok(()),
-            Ends::Stream(sink) => sink.flush(),
+            OutputEnd::File(_) | OutputEnd::Nowhere => Ok(()),
+            OutputEnd::Stream(sink) => sink.flush(),
         }
     }
 }
 
-impl Pipe {
+impl DecodePipe {
     /// A pipe that undoes `coding`, if one is named.
     ///
     /// # Errors
     /// [`io::ErrorKind::Unsupported`] for a coding that is not known.
     pub(super) fn new(
-        end: Ends,
+        end: OutputEnd,
         coding: Option<&ContentCoding>,
-        hashers: Hashers,
+        hashers: DigestSet,
     ) -> io::Result<Self> {
-        let tap = Tap {
+        let tap = CountingWriter {
             end,
             hashers,
             written: 0,
         };
         Ok(Self {
-            stage: Stage::new(tap, coding)?,
+            stage: DecodeStage::new(tap, coding)?,
             coding: coding.cloned(),
             taken: 0,
         })
@@ -117,9 +119,9 @@ impl Pipe {
     pub(super) fn take(&mut self, bytes: Bytes) -> io::Result<()> {
         let count = bytes.len() as u64;
         blocking(|| match &mut self.stage {
-            Stage::Plain(tap) => tap.put(bytes),
-            Stage::Gzip(decoder) => decoder.write_all(&bytes).map_err(invalid),
-            Stage::Deflate(decoder) => decoder.write_all(&bytes).map_err(invalid),
+            DecodeStage::Plain(tap) => tap.put(bytes),
+            DecodeStage::Gzip(decoder) => decoder.write_all(&bytes).map_err(invalid),
+            DecodeStage::Deflate(decoder) => decoder.write_all(&bytes).map_err(invalid),
         })?;
         self.taken += count;
         Ok(())
@@ -128,15 +130,15 @@ impl Pipe {
     /// Hands on what a decoder or a stream holds back.
     ///
     /// # Errors
-    /// As [`Pipe::take`]; a coding that ends in the middle is [`io::ErrorKind::InvalidData`].
+    /// As [`DecodePipe::take`]; a coding that ends in the middle is [`io::ErrorKind::InvalidData`].
     pub(super) fn close(&mut self) -> io::Result<()> {
         blocking(|| match &mut self.stage {
-            Stage::Plain(tap) => tap.flush(),
-            Stage::Gzip(decoder) => decoder
+            DecodeStage::Plain(tap) => tap.flush(),
+            DecodeStage::Gzip(decoder) => decoder
                 .try_finish()
                 .map_err(invalid)
                 .and_then(|()| decoder.get_mut().flush()),
-            Stage::Deflate(decoder) => decoder
+            DecodeStage::Deflate(decoder) => decoder
                 .try_finish()
                 .map_err(invalid)
                 .and_then(|()| decoder.get_mut().flush()),
@@ -149,7 +151,7 @@ impl Pipe {
             return true;
         }
         let tap = self.stage.tap_mut();
-        let Ends::File(storage) = &tap.end else {
+        let OutputEnd::File(storage) = &tap.end else {
             return false;
         };
         if blocking(|| storage.set_len(0)).is_err() {
@@ -157,12 +159,12 @@ impl Pipe {
         }
         // A decoder holds state that cannot be wound back, and hands on the rest of it when it is dropped: it is cut off
         // from the file before a fresh one takes its place.
-        let fresh = Tap {
-            end: std::mem::replace(&mut tap.end, Ends::Nowhere),
-            hashers: Hashers::new(tap.hashers.algorithms()),
+        let fresh = CountingWriter {
+            end: std::mem::replace(&mut tap.end, OutputEnd::Nowhere),
+            hashers: DigestSet::new(tap.hashers.algorithms()),
             written: 0,
         };
-        let Ok(stage) = Stage::new(fresh, self.coding.as_ref()) else {
+        let Ok(stage) = DecodeStage::new(fresh, self.coding.as_ref()) else {
             return false;
         };
         self.stage = stage;
@@ -171,26 +173,26 @@ impl Pipe {
     }
 
     /// The digests of what reached the end.
-    pub(super) fn finish(self) -> Vec<Digested> {
+    pub(super) fn finish(self) -> Vec<FinishedDigest> {
         let tap = match self.stage {
-            Stage::Plain(tap) => Some(tap),
-            Stage::Gzip(decoder) => decoder.finish().ok(),
-            Stage::Deflate(decoder) => decoder.finish().ok(),
+            DecodeStage::Plain(tap) => Some(tap),
+            DecodeStage::Gzip(decoder) => decoder.finish().ok(),
+            DecodeStage::Deflate(decoder) => decoder.finish().ok(),
         };
         tap.map_or_else(Vec::new, |tap| tap.hashers.finish())
     }
 
-    fn tap(&self) -> &Tap {
+    fn tap(&self) -> &CountingWriter {
         match &self.stage {
-            Stage::Plain(tap) => tap,
-            Stage::Gzip(decoder) => decoder.get_ref(),
-            Stage::Deflate(decoder) => decoder.get_ref(),
+            DecodeStage::Plain(tap) => tap,
+            DecodeStage::Gzip(decoder) => decoder.get_ref(),
+            DecodeStage::Deflate(decoder) => decoder.get_ref(),
         }
     }
 }
 
-impl Stage {
-    fn new(tap: Tap, coding: Option<&ContentCoding>) -> io::Result<Self> {
+impl DecodeStage {
+    fn new(tap: CountingWriter, coding: Option<&ContentCoding>) -> io::Result<Self> {
         Ok(match coding {
             None => Self::Plain(tap),
             Some(ContentCoding::Gzip) => Self::Gzip(Box::new(MultiGzDecoder::new(tap))),
@@ -204,7 +206,7 @@ impl Stage {
         })
     }
 
-    fn tap_mut(&mut self) -> &mut Tap {
+    fn tap_mut(&mut self) -> &mut CountingWriter {
         match self {
             Self::Plain(tap) => tap,
             Self::Gzip(decoder) => decoder.get_mut(),
@@ -226,7 +228,7 @@ fn invalid(error: io::Error) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::PartFile;
+    use crate::disk::PartialFile;
     use flate2::Compression;
     use flate2::write::{GzEncoder, ZlibEncoder};
 
@@ -247,9 +249,9 @@ mod tests {
         let text = b"the same line again and again\n".repeat(20_000);
         for coding in [ContentCoding::Gzip, ContentCoding::Deflate] {
             let dir = tempfile::tempdir().unwrap();
-            let file = Arc::new(PartFile::open(&dir.path().join("f")).unwrap());
-            let end = Ends::File(Arc::<PartFile>::clone(&file));
-            let mut pipe = Pipe::new(end, Some(&coding), Hashers::new([])).unwrap();
+            let file = Arc::new(PartialFile::open(&dir.path().join("f")).unwrap());
+            let end = OutputEnd::File(Arc::<PartialFile>::clone(&file));
+            let mut pipe = DecodePipe::new(end, Some(&coding), DigestSet::new([])).unwrap();
             let mut long = encoded(&coding, &text);
             long.truncate(long.len() / 2);
             pipe.take(long.into()).unwrap();

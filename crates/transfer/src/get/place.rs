@@ -8,47 +8,52 @@ use http::HeaderMap;
 use http::header::CONTENT_DISPOSITION;
 use url::Url;
 
-use crate::disk::{Remembered, StreamSink, Target, blocking, is_stdout, is_stream, remembered};
+use crate::disk::{
+    DownloadPaths, StoredValidators, StreamSink, blocking, is_stdout, is_stream, remembered,
+};
 use crate::error::GetError;
-use crate::options::{Existing, Output};
+use crate::options::{ExistingFilePolicy, JobOutput};
 
 /// Where a job's bytes go.
 #[derive(Debug)]
-pub(super) enum Place {
+pub(super) enum DownloadDestination {
     /// In order, with no way back.
     Stream(StreamSink),
     /// A file with a known name.
-    Named(Target),
+    Named(DownloadPaths),
     /// A file in a directory, whose name the origin may say.
     Directory {
         /// The directory.
         dir: PathBuf,
         /// What may become of a file that is there.
-        existing: Existing,
+        existing: ExistingFilePolicy,
     },
 }
 
-impl Place {
+impl DownloadDestination {
     /// Resolves an output as far as is possible without an answer.
     ///
     /// # Errors
     /// [`GetError::IsDirectory`], [`GetError::CompanionName`], [`GetError::Local`] for a FIFO or device that cannot be opened.
-    pub(super) fn resolve(output: &Output, existing: Existing) -> Result<Self, GetError> {
+    pub(super) fn resolve(
+        output: &JobOutput,
+        existing: ExistingFilePolicy,
+    ) -> Result<Self, GetError> {
         match output {
-            Output::Stdout => Ok(Self::Stream(StreamSink::Stdout)),
-            Output::Directory(dir) => Ok(Self::Directory {
+            JobOutput::Stdout => Ok(Self::Stream(StreamSink::Stdout)),
+            JobOutput::Directory(dir) => Ok(Self::Directory {
                 dir: dir.clone(),
                 existing,
             }),
-            Output::File(path) if is_stdout(path) => Ok(Self::Stream(StreamSink::Stdout)),
-            Output::File(path) if path.is_dir() => {
+            JobOutput::File(path) if is_stdout(path) => Ok(Self::Stream(StreamSink::Stdout)),
+            JobOutput::File(path) if path.is_dir() => {
                 Err(GetError::IsDirectory { path: path.clone() })
             }
-            Output::File(path) if is_stream(path) => {
+            JobOutput::File(path) if is_stream(path) => {
                 let local = |source| GetError::local("open", path.clone(), source);
                 StreamSink::open(path).map(Self::Stream).map_err(local)
             }
-            Output::File(path) => {
+            JobOutput::File(path) => {
                 let target = target(path.clone(), existing);
                 // As the final name of one download it could be the temporary one of another, which would then be replaced.
                 if is_companion(target.path()) {
@@ -61,7 +66,7 @@ impl Place {
     }
 
     /// The names to look for an earlier run's state under, before the origin has said anything.
-    pub(super) fn guess(&self, url: &Url) -> Option<Target> {
+    pub(super) fn guess(&self, url: &Url) -> Option<DownloadPaths> {
         match self {
             Self::Stream(_) => None,
             Self::Named(target) => Some(target.clone()),
@@ -73,7 +78,7 @@ impl Place {
     }
 
     /// The names, once the origin has answered. The URL is the one the user gave: a redirect must not choose a name.
-    pub(super) fn named(&self, url: &Url, headers: &HeaderMap) -> Option<Target> {
+    pub(super) fn named(&self, url: &Url, headers: &HeaderMap) -> Option<DownloadPaths> {
         let Self::Directory { dir, existing } = self else {
             return self.guess(url);
         };
@@ -97,10 +102,12 @@ impl Place {
 }
 
 /// The names for a path. What is to be replaced may be behind a link; what must not be there at all is looked for as it is.
-fn target(path: PathBuf, existing: Existing) -> Target {
+fn target(path: PathBuf, existing: ExistingFilePolicy) -> DownloadPaths {
     match existing {
-        Existing::Keep => Target::new(path),
-        Existing::Overwrite | Existing::Update => blocking(|| Target::through(path)),
+        ExistingFilePolicy::Keep => DownloadPaths::new(path),
+        ExistingFilePolicy::Overwrite | ExistingFilePolicy::Update => {
+            blocking(|| DownloadPaths::through(path))
+        }
     }
 }
 
@@ -115,10 +122,10 @@ fn is_companion(path: &Path) -> bool {
 /// # Errors
 /// [`GetError::Exists`] when it must be kept; [`GetError::IsDirectory`]; [`GetError::NameTooLong`].
 pub(super) fn look(
-    target: &Target,
-    existing: Existing,
+    target: &DownloadPaths,
+    existing: ExistingFilePolicy,
     url: &Url,
-) -> Result<Option<Remembered>, GetError> {
+) -> Result<Option<StoredValidators>, GetError> {
     let path = target.path();
     let found = blocking(|| path.symlink_metadata());
     match (found, existing) {
@@ -130,10 +137,12 @@ pub(super) fn look(
         (Ok(_), _) if path.is_dir() => Err(GetError::IsDirectory {
             path: path.to_owned(),
         }),
-        (Ok(_), Existing::Keep) => Err(GetError::Exists {
+        (Ok(_), ExistingFilePolicy::Keep) => Err(GetError::Exists {
             path: path.to_owned(),
         }),
-        (Ok(_), Existing::Overwrite) => Ok(None),
-        (Ok(_), Existing::Update) => Ok(blocking(|| remembered(path, ResourceId::of(url)))),
+        (Ok(_), ExistingFilePolicy::Overwrite) => Ok(None),
+        (Ok(_), ExistingFilePolicy::Update) => {
+            Ok(blocking(|| remembered(path, ResourceId::of(url))))
+        }
     }
 }

@@ -3,7 +3,7 @@
 //! A batch goes it with every job whose first answer is all there is. A small body stays in memory, a larger one goes into a file
 //! without a name; either is handed on as it is, for others to hash, to write and to name in groups. There is nothing to resume
 //! here: what breaks is asked for again from the beginning, and a kill leaves nothing. What is too much for that, or needs more
-//! than one answer, leads to the other roads with the answer that is there ([`Came::Large`]).
+//! than one answer, leads to the other roads with the answer that is there ([`SingleResponseOutcome::Large`]).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,9 +11,10 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use bytes::Bytes;
-use haul_net::{Answer, Timings};
+use haul_net::{FetchResponse, RequestTimings};
 use haul_plan::{
-    Expectation, RangeSet, SegmentOptions, SegmentPlan, Verdict, Version, expected_digests,
+    ContentExpectation, RangeSet, ResourceVersion, ResponseVerdict, SegmentOptions, SegmentPlan,
+    expected_digests,
 };
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
@@ -21,17 +22,17 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use url::Url;
 
-use super::Inner;
-use super::ask::Ask;
+use super::EngineState;
+use super::ask::RangeRequest;
 use super::elsewhere::given;
-use super::failure::Failure;
-use super::finish::Wanted;
-use super::first::{Begun, Brings, conditions};
-use super::gather::Gathered;
-use super::hosts::{Host, Leave, Permit};
+use super::failure::AttemptFailure;
+use super::finish::ExpectedDigests;
+use super::first::{FirstResponse, FirstResponseContent, conditions};
+use super::gather::GatheredChunks;
+use super::hosts::{HostConnections, HostPermit, RequestPermit};
 use super::roads::segment_options;
-use crate::disk::{Remembered, Unnamed, blocking};
-use crate::options::Job;
+use crate::disk::{StoredValidators, UnnamedFile, blocking};
+use crate::options::DownloadJob;
 
 /// The largest body that is kept in memory until it is written, in bytes. A thread's hand-over costs as much as copying
 /// some ten thousand; photographs are larger, and theirs is the file without a name.
@@ -57,15 +58,15 @@ pub(crate) fn budget() -> Arc<Semaphore> {
 
 /// One try of a job whose file may come whole.
 #[derive(Debug)]
-pub(crate) struct Quick<'a> {
+pub(crate) struct SingleResponseFetch<'a> {
     /// What all jobs share.
-    pub(crate) engine: &'a Inner,
+    pub(crate) engine: &'a EngineState,
     /// What is to be fetched.
-    pub(crate) job: &'a Job,
+    pub(crate) job: &'a DownloadJob,
     /// The file that may be new enough (`--update`).
-    pub(crate) have: Option<&'a Remembered>,
+    pub(crate) have: Option<&'a StoredValidators>,
     /// What the answer must be to be the file that is meant.
-    pub(crate) expect: Expectation,
+    pub(crate) expect: ContentExpectation,
     /// Whether a range may be asked for.
     pub(crate) ranges: bool,
     /// A directory of the file system that the file shall lie in.
@@ -80,79 +81,82 @@ pub(crate) struct Quick<'a> {
 
 /// What came.
 #[derive(Debug)]
-pub(crate) enum Came {
+pub(crate) enum SingleResponseOutcome {
     /// The whole file.
-    Whole(Box<Whole>),
+    Whole(Box<WholeFile>),
     /// The file that is there is the newest.
-    NotModified(Box<Head>),
+    NotModified(Box<ResponseInfo>),
     /// More than this road takes: an answer that another goes on with.
-    Large(Box<Large>),
+    Large(Box<LargeResponse>),
 }
 
 /// A file that came whole.
 #[derive(Debug)]
-pub(crate) struct Whole {
+pub(crate) struct WholeFile {
     /// What its answer said.
-    pub(crate) head: Head,
+    pub(crate) head: ResponseInfo,
     /// Its bytes.
-    pub(crate) body: Body,
+    pub(crate) body: UnnamedBody,
     /// How many.
     pub(crate) bytes: u64,
     /// What its digests must be.
-    pub(crate) wanted: Wanted,
+    pub(crate) wanted: ExpectedDigests,
 }
 
 /// What an answer said before its body.
 #[derive(Debug)]
-pub(crate) struct Head {
+pub(crate) struct ResponseInfo {
     /// Its status.
     pub(crate) status: StatusCode,
     /// Which version it brings.
-    pub(crate) version: Version,
+    pub(crate) version: ResourceVersion,
     /// Where it came from.
     pub(crate) url: Url,
     /// How long the steps of the request took.
-    pub(crate) timings: Timings,
+    pub(crate) timings: RequestTimings,
 }
 
 /// The bytes of a file that has no name yet.
 #[derive(Debug)]
-pub(crate) enum Body {
+pub(crate) enum UnnamedBody {
     /// In memory, and room for that, given back when they are dropped.
     Pieces(Vec<Bytes>, OwnedSemaphorePermit),
     /// In a file.
-    File(Unnamed),
+    File(UnnamedFile),
 }
 
 /// A first answer that another road goes on with.
 #[derive(Debug)]
-pub(crate) struct Large {
+pub(crate) struct LargeResponse {
     /// The answer.
-    pub(super) begun: Begun,
+    pub(super) begun: FirstResponse,
     /// Leave to hold its connection.
-    pub(super) permit: Permit,
+    pub(super) permit: HostPermit,
 }
 
 /// The head of an answer whose body is to be read, and what is known of that.
-struct Opened {
-    answer: Answer,
-    version: Version,
+struct ReadableResponse {
+    answer: FetchResponse,
+    version: ResourceVersion,
     /// Bytes to come, if that is said.
     length: Option<u64>,
 }
 
-impl Large {
+impl LargeResponse {
     /// The answer's status.
     pub(crate) fn status(&self) -> StatusCode {
         self.begun.answer.status
     }
 }
 
-impl Quick<'_> {
+impl SingleResponseFetch<'_> {
     /// Asks once. `heard` is called when the head of a usable answer came.
     ///
     /// Cancel safe: dropped, it closes its connection and leaves nothing on the disk.
-    pub(crate) async fn ask(self, heard: impl FnOnce(&Answer)) -> Result<Came, Failure> {
+    pub(crate) async fn ask(
+        self,
+        heard: impl FnOnce(&FetchResponse),
+    ) -> Result<SingleResponseOutcome, AttemptFailure> {
         let here = self.engine.hosts.of(&self.job.url);
         let leave = here.leave().await;
         let (answer, verdict) = self.send(&self.job.url).await?;
@@ -185,9 +189,9 @@ impl Quick<'_> {
     }
 
     /// Asks at a URL: the job's, or where that leads.
-    async fn send(&self, url: &Url) -> Result<(Answer, Verdict), Failure> {
+    async fn send(&self, url: &Url) -> Result<(FetchResponse, ResponseVerdict), AttemptFailure> {
         let first = || SegmentPlan::first_range(&self.sizes(), &RangeSet::new(), None);
-        let ask = Ask {
+        let ask = RangeRequest {
             own: &self.job.headers,
             client: &self.engine.client,
             url,
@@ -207,31 +211,31 @@ impl Quick<'_> {
 
     async fn take(
         &self,
-        answer: Answer,
-        verdict: Verdict,
-        leave: (Arc<Host>, Leave),
-    ) -> Result<Came, Failure> {
+        answer: FetchResponse,
+        verdict: ResponseVerdict,
+        leave: (Arc<HostConnections>, RequestPermit),
+    ) -> Result<SingleResponseOutcome, AttemptFailure> {
         let most = self.sizes().first;
         let (version, length) = match verdict {
-            Verdict::NotModified => {
-                let head = head(&answer, Version::default());
+            ResponseVerdict::NotModified => {
+                let head = head(&answer, ResourceVersion::default());
                 answer.discard().await;
-                return Ok(Came::NotModified(Box::new(head)));
+                return Ok(SingleResponseOutcome::NotModified(Box::new(head)));
             }
-            Verdict::Empty { version } => (version, Some(0)),
-            Verdict::Part {
+            ResponseVerdict::Empty { version } => (version, Some(0)),
+            ResponseVerdict::Part {
                 range,
                 total,
                 version,
             } if range == (0..total) => (version, Some(total)),
-            Verdict::Whole {
+            ResponseVerdict::Whole {
                 length,
                 version,
                 encoding: None,
             } if length.is_none_or(|length| length <= most) => (version, length),
             other => return self.other(answer, other, leave).await,
         };
-        let opened = Opened {
+        let opened = ReadableResponse {
             answer,
             version,
             length,
@@ -242,14 +246,14 @@ impl Quick<'_> {
     /// An answer that is not all there is, or of no use.
     async fn other(
         &self,
-        answer: Answer,
-        verdict: Verdict,
-        (host, leave): (Arc<Host>, Leave),
-    ) -> Result<Came, Failure> {
-        let brings = match Brings::of(verdict) {
+        answer: FetchResponse,
+        verdict: ResponseVerdict,
+        (host, leave): (Arc<HostConnections>, RequestPermit),
+    ) -> Result<SingleResponseOutcome, AttemptFailure> {
+        let brings = match FirstResponseContent::of(verdict) {
             Ok(brings) => brings,
             Err(verdict) => {
-                let failure = Failure::from_verdict(*verdict, &answer);
+                let failure = AttemptFailure::from_verdict(*verdict, &answer);
                 // A host may say it to the connection and not to the file (row A18): on that one it would say so again.
                 if answer.status != StatusCode::FORBIDDEN {
                     answer.discard().await;
@@ -257,19 +261,25 @@ impl Quick<'_> {
                 return Err(failure);
             }
         };
-        let begun = Begun { answer, brings };
+        let begun = FirstResponse { answer, brings };
         let permit = leave.permit(&host).await;
-        Ok(Came::Large(Box::new(Large { begun, permit })))
+        Ok(SingleResponseOutcome::Large(Box::new(LargeResponse {
+            begun,
+            permit,
+        })))
     }
 
     /// Reads a body to its end.
-    async fn read(&self, opened: Opened) -> Result<Came, Failure> {
-        let Opened {
+    async fn read(
+        &self,
+        opened: ReadableResponse,
+    ) -> Result<SingleResponseOutcome, AttemptFailure> {
+        let ReadableResponse {
             mut answer,
             version,
             length,
         } = opened;
-        let wanted = Wanted {
+        let wanted = ExpectedDigests {
             given: self.job.checksums.clone(),
             announced: expected_digests(&answer.headers, true),
             pieces: false,
@@ -277,7 +287,7 @@ impl Quick<'_> {
         let named = answer.headers.get(CONTENT_TYPE);
         if let Err(unexpected) = self.expect.check_head(named, length) {
             answer.discard().await;
-            return Err(Failure::Unexpected(unexpected));
+            return Err(AttemptFailure::Unexpected(unexpected));
         }
         let head = head(&answer, version);
         let body = async {
@@ -289,18 +299,18 @@ impl Quick<'_> {
             }
         };
         let Ok(came) = timeout(self.patience(length), body).await else {
-            return Err(Failure::Slow(Box::new(answer.cut_short())));
+            return Err(AttemptFailure::Slow(Box::new(answer.cut_short())));
         };
         let (body, bytes) = came?;
         self.expect
             .check_length(bytes)
-            .map_err(Failure::Unexpected)?;
+            .map_err(AttemptFailure::Unexpected)?;
         match length {
             // Framed so that its end is no error, yet not what the head said (row A10).
             Some(length) if bytes < length => return Err(broken(answer.cut_short())),
             _ => answer.recycle(),
         }
-        Ok(Came::Whole(Box::new(Whole {
+        Ok(SingleResponseOutcome::Whole(Box::new(WholeFile {
             head,
             body,
             bytes,
@@ -310,7 +320,11 @@ impl Quick<'_> {
 
     /// Reads a body that is small, or of a length that nobody told: what turns out to be larger goes into a file. So does all of it
     /// when there is no room in memory: who waited for some with an answer in his hands could hold up those that have it.
-    async fn keep(&self, answer: &mut Answer, length: Option<u64>) -> Result<(Body, u64), Failure> {
+    async fn keep(
+        &self,
+        answer: &mut FetchResponse,
+        length: Option<u64>,
+    ) -> Result<(UnnamedBody, u64), AttemptFailure> {
         let most = length.unwrap_or(IN_MEMORY);
         let room = Arc::clone(self.budget).try_acquire_many_owned(units(most));
         let Ok(room) = room else {
@@ -328,7 +342,7 @@ impl Quick<'_> {
                 };
             }
         }
-        Ok((Body::Pieces(pieces, room), bytes))
+        Ok((UnnamedBody::Pieces(pieces, room), bytes))
     }
 
     /// How many bytes are read: what the head said, or what the user expects at most.
@@ -339,31 +353,31 @@ impl Quick<'_> {
     /// Reads a body into a file without a name, what came already first.
     async fn spill(
         &self,
-        answer: &mut Answer,
+        answer: &mut FetchResponse,
         came: Vec<Bytes>,
         most: u64,
-    ) -> Result<(Body, u64), Failure> {
+    ) -> Result<(UnnamedBody, u64), AttemptFailure> {
         let layer = &self.engine.options.layer;
-        let file = blocking(|| layer.unnamed_in(self.directory)).map_err(Failure::Local)?;
+        let file = blocking(|| layer.unnamed_in(self.directory)).map_err(AttemptFailure::Local)?;
         let mut bytes = came.iter().map(|piece| piece.len() as u64).sum();
-        blocking(|| file.write_at(0, &came)).map_err(Failure::Local)?;
-        let mut gathered = Gathered::new();
+        blocking(|| file.write_at(0, &came)).map_err(AttemptFailure::Local)?;
+        let mut gathered = GatheredChunks::new();
         loop {
             let more = gathered
                 .gather(answer, self.fetched)
                 .await
                 .map_err(broken)?;
-            blocking(|| file.write_at(bytes, gathered.pieces())).map_err(Failure::Local)?;
+            blocking(|| file.write_at(bytes, gathered.pieces())).map_err(AttemptFailure::Local)?;
             bytes += gathered.bytes();
             gathered.clear();
             if bytes > most {
                 self.expect
                     .check_length(bytes)
-                    .map_err(Failure::Unexpected)?;
+                    .map_err(AttemptFailure::Unexpected)?;
                 return Err(surplus());
             }
             if !more {
-                return Ok((Body::File(file), bytes));
+                return Ok((UnnamedBody::File(file), bytes));
             }
         }
     }
@@ -383,15 +397,18 @@ impl Quick<'_> {
 }
 
 /// Whether a verdict brings bytes, or the word that there are no newer ones.
-fn is_usable(verdict: &Verdict) -> bool {
+fn is_usable(verdict: &ResponseVerdict) -> bool {
     matches!(
         verdict,
-        Verdict::Part { .. } | Verdict::Whole { .. } | Verdict::Empty { .. } | Verdict::NotModified
+        ResponseVerdict::Part { .. }
+            | ResponseVerdict::Whole { .. }
+            | ResponseVerdict::Empty { .. }
+            | ResponseVerdict::NotModified
     )
 }
 
-fn head(answer: &Answer, version: Version) -> Head {
-    Head {
+fn head(answer: &FetchResponse, version: ResourceVersion) -> ResponseInfo {
+    ResponseInfo {
         status: answer.status,
         version,
         url: answer.url.clone(),
@@ -399,17 +416,17 @@ fn head(answer: &Answer, version: Version) -> Head {
     }
 }
 
-fn broken(error: haul_net::Error) -> Failure {
-    Failure::Transport {
+fn broken(error: haul_net::Error) -> AttemptFailure {
+    AttemptFailure::Transport {
         error: Box::new(error),
         answered: true,
     }
 }
 
 /// More than was asked for (row A11): what came is not the file that the head spoke of, and its connection goes.
-fn surplus() -> Failure {
-    Failure::Unusable {
-        trouble: haul_plan::Trouble::Refused,
+fn surplus() -> AttemptFailure {
+    AttemptFailure::Unusable {
+        trouble: haul_plan::RequestFailure::Refused,
         why: "more bytes came than the head of the answer said".into(),
     }
 }

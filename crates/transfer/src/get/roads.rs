@@ -4,39 +4,40 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haul_plan::{
-    ConnectionControl, ControlOptions, Found, RangeSet, ResourceId, SegmentOptions, SegmentPlan,
+    ConnectionControl, ConnectionControlOptions, RangeSet, ResourceId, SegmentOptions, SegmentPlan,
+    SourceContent,
 };
 use tokio::time::Instant;
 
-use super::Inner;
+use super::EngineState;
 use super::checkpoint::Checkpointer;
-use super::finish::{Published, publish, set_aside};
-use super::job::Run;
-use super::landing::Landing;
-use super::partial::Partial;
-use super::segmented::{Coordinator, Ended, First, Floor};
-use super::shared::{Shared, Start};
-use super::sources::Sources;
-use super::table::Table;
-use crate::checksum::{Digested, Follower, Hashers};
+use super::finish::{PublishedFile, publish, set_aside};
+use super::job::DownloadRun;
+use super::landing::PartialClaim;
+use super::partial::PartialDownload;
+use super::segmented::{FirstConnection, SegmentCoordinator, SegmentedOutcome, WorkerTasks};
+use super::shared::{SegmentedStart, SegmentedState};
+use super::sources::JobSources;
+use super::table::ClaimTable;
+use crate::checksum::{DigestFollower, DigestSet, FinishedDigest};
 use crate::disk::blocking;
-use crate::error::{Class, GetError};
-use crate::event::Event;
-use crate::journal::{Header, Journal};
-use crate::options::{Connections, Existing, Outcome};
+use crate::error::{ErrorClass, GetError};
+use crate::event::TransferEvent;
+use crate::journal::{Journal, JournalHeader};
+use crate::options::{ConnectionCount, DownloadOutcome, ExistingFilePolicy};
 
 /// How often the control looks at the rate at most: long enough for a rate, short enough to ramp up within a blink.
 const WINDOW: Duration = Duration::from_millis(50);
 
-impl Run<'_> {
+impl DownloadRun<'_> {
     /// The road of several connections. `None` when the steps must begin again, with the partial file in `held`.
     pub(super) async fn segmented(
         &mut self,
-        mut landing: Landing,
+        mut landing: PartialClaim,
         total: u64,
-        first: First,
-        held: &mut Option<Partial>,
-    ) -> Result<Option<Outcome>, GetError> {
+        first: FirstConnection,
+        held: &mut Option<PartialDownload>,
+    ) -> Result<Option<DownloadOutcome>, GetError> {
         if !landing.version.is_pinned() && !landing.wanted.verifies() {
             self.warn("the origin gives neither ETag nor Last-Modified: a change of equal length would not be noticed".into())
                 .await;
@@ -45,7 +46,7 @@ impl Run<'_> {
         let follower = follower(&landing);
         let mut coordinator = self.coordinator(&landing, total, (follower, journal));
         let ended = coordinator.run(first).await;
-        let Coordinator {
+        let SegmentCoordinator {
             shared,
             mut follower,
             control,
@@ -66,11 +67,11 @@ impl Run<'_> {
             follower.close().await;
         }
         match ended? {
-            Ended::Whole => {
+            SegmentedOutcome::Whole => {
                 let done = self.complete(&mut landing, follower, total).await;
                 if done
                     .as_ref()
-                    .is_err_and(|error| error.class() != Class::Verification)
+                    .is_err_and(|error| error.class() != ErrorClass::Verification)
                 {
                     let pieces = shared.table().ledger.take();
                     // The error that is told already is the one that matters.
@@ -81,12 +82,12 @@ impl Run<'_> {
             ended => {
                 // One that still runs would bring back the journal that is about to go.
                 let _ = checkpoints.close(Vec::new()).await;
-                if ended == Ended::Disowned {
+                if ended == SegmentedOutcome::Disowned {
                     self.disown().await;
                     self.start_anew(landing.partial, held)?;
                     return Ok(None);
                 }
-                let one_stream = ended == Ended::OneStream;
+                let one_stream = ended == SegmentedOutcome::OneStream;
                 self.begin_again(landing.partial, one_stream, held).await?;
                 Ok(None)
             }
@@ -96,9 +97,9 @@ impl Run<'_> {
     /// What came is of no use: discards it and tells why.
     pub(super) async fn begin_again(
         &mut self,
-        partial: Partial,
+        partial: PartialDownload,
         one_stream: bool,
-        held: &mut Option<Partial>,
+        held: &mut Option<PartialDownload>,
     ) -> Result<(), GetError> {
         self.one_stream |= one_stream;
         let why = if one_stream {
@@ -112,8 +113,8 @@ impl Run<'_> {
 
     fn start_anew(
         &mut self,
-        mut partial: Partial,
-        held: &mut Option<Partial>,
+        mut partial: PartialDownload,
+        held: &mut Option<PartialDownload>,
     ) -> Result<(), GetError> {
         self.url = self.home().clone();
         self.tally.resumed = 0;
@@ -124,42 +125,42 @@ impl Run<'_> {
 
     fn coordinator(
         &mut self,
-        landing: &Landing,
+        landing: &PartialClaim,
         total: u64,
-        (follower, journal): (Option<Follower>, Option<Journal>),
-    ) -> Coordinator<'_> {
+        (follower, journal): (Option<DigestFollower>, Option<Journal>),
+    ) -> SegmentCoordinator<'_> {
         let resumed = landing.partial.resumed.as_ref();
         let done = resumed.map_or_else(RangeSet::new, |resumed| resumed.done.clone());
         self.tally.resumed = done.total();
         let plan = SegmentPlan::new(total, &done, segment_options(self.engine, self.most()));
-        let found = Found {
+        let found = SourceContent {
             version: &landing.version,
             digests: &landing.wanted.announced,
         };
         let evidence = self.evidence(&landing.wanted);
         self.mirrors.begin(self.source, &found, evidence);
-        let control = ControlOptions {
+        let control = ConnectionControlOptions {
             max: self.most(),
             min: self.mirrors.in_play(),
             ..control_options(self.engine.options.connections)
         };
         let verifier = self.verifier(landing, total);
         let doubtful = self.doubtful();
-        let cut = self.pieces.as_ref().map(haul_plan::Pieces::length);
+        let cut = self.pieces.as_ref().map(haul_plan::PieceDigests::length);
         let mirrors = std::mem::take(&mut self.mirrors);
-        let start = Start {
+        let start = SegmentedStart {
             epoch: Instant::now(),
             begun: self.started,
             sources: self.sites(),
-            table: Table::new(plan, mirrors, verifier.is_some()),
+            table: ClaimTable::new(plan, mirrors, verifier.is_some()),
             cut,
             headers: self.job.headers.clone(),
         };
         let storage = landing.partial.storage();
         let options = &self.engine.options;
-        Coordinator {
+        SegmentCoordinator {
             job: self.job.id,
-            shared: Arc::new(Shared::new(
+            shared: Arc::new(SegmentedState::new(
                 self.engine.client.clone(),
                 Arc::clone(&storage),
                 start,
@@ -173,15 +174,15 @@ impl Run<'_> {
             events: self.engine.events.clone(),
             stop: self.stop.clone(),
             path: self.path.clone(),
-            floor: Floor::default(),
+            floor: WorkerTasks::default(),
         }
     }
 
     /// Where each source is asked.
-    fn sites(&self) -> Sources {
+    fn sites(&self) -> JobSources {
         let urls = self.sources.iter().enumerate();
         let urls = urls.map(|(source, url)| (url.clone(), self.given(source).clone()));
-        let sources = Sources::new(urls, self.engine.hosts.clone());
+        let sources = JobSources::new(urls, self.engine.hosts.clone());
         sources.lead(self.source, self.url.clone());
         sources.set_if_range(self.source, self.if_range);
         sources
@@ -189,7 +190,11 @@ impl Run<'_> {
 
     /// Begins the journal and makes the file its full length, after a look whether the disk has room: better now than after
     /// an hour.
-    fn reserve_room(&self, landing: &mut Landing, total: u64) -> Result<Option<Journal>, GetError> {
+    fn reserve_room(
+        &self,
+        landing: &mut PartialClaim,
+        total: u64,
+    ) -> Result<Option<Journal>, GetError> {
         let resumed = landing.partial.resumed.as_ref();
         let needed = total - resumed.map_or(0, |resumed| resumed.done.total());
         let directory = landing.partial.target.directory();
@@ -212,12 +217,12 @@ impl Run<'_> {
     }
 
     /// What the journal says of the bytes, from now on: of what an earlier run left with what holds of all of it.
-    fn header(&self, landing: &Landing, total: u64) -> Header {
+    fn header(&self, landing: &PartialClaim, total: u64) -> JournalHeader {
         let announced = &landing.wanted.announced;
         let kept = landing.partial.resumed.as_ref();
         let header = match kept.map(|kept| kept.header.clone()) {
             Some(kept) => kept.announcing(announced),
-            None => Header::new(&self.job.url, total, &landing.version, announced)
+            None => JournalHeader::new(&self.job.url, total, &landing.version, announced)
                 .from_mirror(self.home()),
         };
         // The validators are one host's, and vouch for no other's bytes.
@@ -231,12 +236,12 @@ impl Run<'_> {
     /// The last steps with a file whose every byte is in place.
     pub(super) async fn complete(
         &mut self,
-        landing: &mut Landing,
-        follower: Option<Follower>,
+        landing: &mut PartialClaim,
+        follower: Option<DigestFollower>,
         length: u64,
-    ) -> Result<Outcome, GetError> {
+    ) -> Result<DownloadOutcome, GetError> {
         self.expected_length(length)?;
-        let Landing {
+        let PartialClaim {
             partial,
             version,
             wanted,
@@ -258,9 +263,9 @@ impl Run<'_> {
             let several = self.mirrors.dropped().nth(1).is_some();
             return Err(if several { self.of_all(error) } else { error });
         }
-        let replace = self.engine.options.existing != Existing::Keep;
+        let replace = self.engine.options.existing != ExistingFilePolicy::Keep;
         let from = ResourceId::of(&self.job.url);
-        let Published { path, unsynced } = publish(partial, (version, from), replace)?;
+        let PublishedFile { path, unsynced } = publish(partial, (version, from), replace)?;
         if self.engine.strict {
             let above = || {
                 let mut above = partial.target.above();
@@ -273,7 +278,7 @@ impl Run<'_> {
             self.warn(format!("{} {text}: {error}", path.display()))
                 .await;
         }
-        Ok(Outcome {
+        Ok(DownloadOutcome {
             path: Some(path),
             etag: version.etag.as_ref().map(ToString::to_string),
             checksums: wanted.report(&found),
@@ -284,18 +289,19 @@ impl Run<'_> {
     /// Waits for the follower, or reads the file now if none ran beside the download.
     async fn digests(
         &self,
-        partial: &Partial,
-        wanted: &super::finish::Wanted,
-        follower: Option<Follower>,
+        partial: &PartialDownload,
+        wanted: &super::finish::ExpectedDigests,
+        follower: Option<DigestFollower>,
         length: u64,
-    ) -> Result<Vec<Digested>, GetError> {
-        let hashers = Hashers::new(wanted.algorithms());
+    ) -> Result<Vec<FinishedDigest>, GetError> {
+        let hashers = DigestSet::new(wanted.algorithms());
         if hashers.is_empty() {
             return Ok(Vec::new());
         }
         let (job, bytes) = (self.job.id, length);
-        self.tell(Event::Verifying { job, bytes }).await;
-        let follower = follower.unwrap_or_else(|| Follower::start(partial.storage(), hashers));
+        self.tell(TransferEvent::Verifying { job, bytes }).await;
+        let follower =
+            follower.unwrap_or_else(|| DigestFollower::start(partial.storage(), hashers));
         let digests = tokio::select! {
             biased;
             () = self.stop.cancelled() => return Err(GetError::STOPPED),
@@ -306,7 +312,7 @@ impl Run<'_> {
 }
 
 /// Sizes of segments, from the settings.
-pub(super) fn segment_options(engine: &Inner, connections: usize) -> SegmentOptions {
+pub(super) fn segment_options(engine: &EngineState, connections: usize) -> SegmentOptions {
     let options = &engine.options;
     let defaults = SegmentOptions::default();
     let at_least = |size: u64| options.min_segment.map_or(size, |min| size.max(min));
@@ -318,19 +324,19 @@ pub(super) fn segment_options(engine: &Inner, connections: usize) -> SegmentOpti
         fixed: options.segment,
         connections,
         paced: engine.client.connector().is_limited(),
-        settled: matches!(options.connections, Connections::Fixed(_)),
+        settled: matches!(options.connections, ConnectionCount::Fixed(_)),
     }
 }
 
 /// A follower for a file, if any digest is wanted.
-pub(super) fn follower(landing: &Landing) -> Option<Follower> {
-    let hashers = Hashers::new(landing.wanted.algorithms());
-    (!hashers.is_empty()).then(|| Follower::start(landing.partial.storage(), hashers))
+pub(super) fn follower(landing: &PartialClaim) -> Option<DigestFollower> {
+    let hashers = DigestSet::new(landing.wanted.algorithms());
+    (!hashers.is_empty()).then(|| DigestFollower::start(landing.partial.storage(), hashers))
 }
 
-fn control_options(connections: Connections) -> ControlOptions {
-    let fixed = matches!(connections, Connections::Fixed(_));
-    ControlOptions {
+fn control_options(connections: ConnectionCount) -> ConnectionControlOptions {
+    let fixed = matches!(connections, ConnectionCount::Fixed(_));
+    ConnectionControlOptions {
         max: connections.most(),
         min: 1,
         fixed,

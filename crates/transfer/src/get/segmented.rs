@@ -1,16 +1,19 @@
 //! The segmented road: several workers, one plan, one file.
 //!
-//! The coordinator owns the workers and everything that changes their number. `select!` only makes a [`Wake`];
-//! [`Coordinator::on_wake`] carries out what `plan` decides about it: how many connections ([`ConnectionControl`]),
-//! what a failure means ([`Course`]).
+//! The coordinator owns the workers and everything that changes their number. `select!` only makes a [`CoordinatorEvent`];
+//! [`SegmentCoordinator::on_wake`] carries out what `plan` decides about it: how many connections ([`ConnectionControl`]),
+//! what a failure means ([`FailurePolicy`]).
 
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use haul_net::Answer;
-use haul_plan::{Action, ConnectionControl, Course, RangeSet, Refused, Sample, Standing, Trouble};
+use haul_net::FetchResponse;
+use haul_plan::{
+    ConnectionControl, FailureContext, FailurePolicy, ProgressSample, RangeSet, RecoveryAction,
+    RefusedConnections, RequestFailure,
+};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -18,18 +21,18 @@ use url::Url;
 
 use super::LOOK;
 use super::checkpoint::Checkpointer;
-use super::failure::Failure;
-use super::hosts::Permit;
-use super::shared::Shared;
-use super::verifier::{Looked, Verifier};
-use super::worker::{End, Exit, Failed, Worker};
-use crate::checksum::Follower;
+use super::failure::AttemptFailure;
+use super::hosts::HostPermit;
+use super::shared::SegmentedState;
+use super::verifier::{CheckedPiece, PieceVerifier};
+use super::worker::{FailedRequest, SegmentWorker, WorkerExit, WorkerExitReason};
+use crate::checksum::DigestFollower;
 use crate::error::GetError;
-use crate::event::{Event, EventSender};
+use crate::event::{TransferEvent, TransferEventSender};
 
 /// How a segmented download ended, when not with an error.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(super) enum SegmentedOutcome {
     /// Every byte is in the file.
     Whole,
     /// The resource changed: what came is of no use.
@@ -42,49 +45,49 @@ pub(super) enum Ended {
 
 /// What the job's first request left: leave to hold its connection, and the answer if bytes are still to be read.
 #[derive(Debug)]
-pub(super) struct First {
+pub(super) struct FirstConnection {
     /// The answer, judged, with the range of its bytes.
-    pub(super) answer: Option<(Answer, Range<u64>)>,
+    pub(super) answer: Option<(FetchResponse, Range<u64>)>,
     /// Which source it came from.
     pub(super) source: usize,
     /// Leave to hold a connection.
-    pub(super) permit: Permit,
+    pub(super) permit: HostPermit,
 }
 
 /// Drives a job's workers.
 #[derive(Debug)]
-pub(super) struct Coordinator<'a> {
+pub(super) struct SegmentCoordinator<'a> {
     /// Which job.
     pub(super) job: u64,
     /// What the workers share.
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<SegmentedState>,
     /// How many of them.
     pub(super) control: ConnectionControl,
     /// What failures mean.
-    pub(super) course: &'a mut Course,
+    pub(super) course: &'a mut FailurePolicy,
     /// The journal's keeper.
     pub(super) checkpoints: Checkpointer,
     /// Hashes behind the download.
-    pub(super) follower: Option<Follower>,
+    pub(super) follower: Option<DigestFollower>,
     /// Compares pieces with their digests.
-    pub(super) verifier: Option<Verifier>,
+    pub(super) verifier: Option<PieceVerifier>,
     /// How many sources, the first ones, know better than the digests of pieces, which come from a document that nobody asked for.
     pub(super) doubtful: Option<usize>,
     /// Where events go.
-    pub(super) events: EventSender,
+    pub(super) events: TransferEventSender,
     /// Stops the job, keeping what can be resumed.
     pub(super) stop: CancellationToken,
     /// For messages.
     pub(super) path: std::path::PathBuf,
     /// What runs and when something is next due.
-    pub(super) floor: Floor,
+    pub(super) floor: WorkerTasks,
 }
 
 /// The workers at work.
 #[derive(Debug, Default)]
-pub(super) struct Floor {
+pub(super) struct WorkerTasks {
     /// Owns them.
-    workers: JoinSet<Exit>,
+    workers: JoinSet<WorkerExit>,
     /// Their numbers.
     numbers: Vec<usize>,
     /// No new worker before this moment.
@@ -96,22 +99,25 @@ pub(super) struct Floor {
 }
 
 /// What woke the coordinator.
-enum Wake {
+enum CoordinatorEvent {
     /// A worker ended.
-    Exit(Result<Exit, JoinError>),
+    Exit(Result<WorkerExit, JoinError>),
     /// A checkpoint ended.
     Checkpointed(std::io::Result<()>),
     /// Pieces were looked at.
-    Looked(std::io::Result<Vec<Looked>>),
+    Looked(std::io::Result<Vec<CheckedPiece>>),
     /// Something is due.
     Look,
     /// The caller wants an end.
     Stop,
 }
 
-impl Coordinator<'_> {
+impl SegmentCoordinator<'_> {
     /// Runs the job to its end. What was written by then is journalled, unless the file is whole.
-    pub(super) async fn run(&mut self, first: First) -> Result<Ended, GetError> {
+    pub(super) async fn run(
+        &mut self,
+        first: FirstConnection,
+    ) -> Result<SegmentedOutcome, GetError> {
         let ended = self.work(Some(first)).await;
         // Workers stop at their next await; a write that runs is waited for, so that its bytes are claimed below.
         self.floor.workers.shutdown().await;
@@ -120,7 +126,10 @@ impl Coordinator<'_> {
         }
         if !matches!(
             ended,
-            Ok(Ended::Whole | Ended::StartOver | Ended::OneStream | Ended::Disowned)
+            Ok(SegmentedOutcome::Whole
+                | SegmentedOutcome::StartOver
+                | SegmentedOutcome::OneStream
+                | SegmentedOutcome::Disowned)
         ) {
             let pieces = self.shared.table().ledger.take();
             // The first error is the one to tell; one that follows from it here says no more.
@@ -129,7 +138,10 @@ impl Coordinator<'_> {
         ended
     }
 
-    async fn work(&mut self, mut first: Option<First>) -> Result<Ended, GetError> {
+    async fn work(
+        &mut self,
+        mut first: Option<FirstConnection>,
+    ) -> Result<SegmentedOutcome, GetError> {
         loop {
             self.verify();
             if self.shared.table().plan.is_complete() && self.is_verified() {
@@ -137,7 +149,7 @@ impl Coordinator<'_> {
                     .close(Vec::new())
                     .await
                     .map_err(|e| self.local("sync", e))?;
-                return Ok(Ended::Whole);
+                return Ok(SegmentedOutcome::Whole);
             }
             self.staff(&mut first);
             let wake = self.wake().await;
@@ -148,7 +160,7 @@ impl Coordinator<'_> {
     }
 
     /// Brings the number of workers up to the target, as far as there is work for them.
-    fn staff(&mut self, first: &mut Option<First>) {
+    fn staff(&mut self, first: &mut Option<FirstConnection>) {
         let (target, running) = (self.control.target(), self.floor.numbers.len());
         self.shared.crew.want(target);
         if self.floor.hold.is_some_and(|until| Instant::now() < until) {
@@ -161,7 +173,7 @@ impl Coordinator<'_> {
             let next = match first.take() {
                 Some(first) => first,
                 None => match self.next_source() {
-                    Some((source, permit)) => First {
+                    Some((source, permit)) => FirstConnection {
                         answer: None,
                         source,
                         permit,
@@ -174,13 +186,13 @@ impl Coordinator<'_> {
         }
     }
 
-    fn hire(&mut self, number: usize, first: First) {
-        let First {
+    fn hire(&mut self, number: usize, first: FirstConnection) {
+        let FirstConnection {
             answer,
             source,
             permit,
         } = first;
-        let worker = Worker {
+        let worker = SegmentWorker {
             number,
             job: self.job,
             source,
@@ -197,15 +209,15 @@ impl Coordinator<'_> {
     }
 
     /// Waits for whatever comes first.
-    async fn wake(&mut self) -> Wake {
+    async fn wake(&mut self) -> CoordinatorEvent {
         let look = self.next_look();
         tokio::select! {
             biased;
-            () = self.stop.cancelled() => Wake::Stop,
-            Some(exit) = self.floor.workers.join_next() => Wake::Exit(exit),
-            done = self.checkpoints.ended() => Wake::Checkpointed(done),
-            looked = looked(&mut self.verifier) => Wake::Looked(looked),
-            () = tokio::time::sleep_until(look) => Wake::Look,
+            () = self.stop.cancelled() => CoordinatorEvent::Stop,
+            Some(exit) = self.floor.workers.join_next() => CoordinatorEvent::Exit(exit),
+            done = self.checkpoints.ended() => CoordinatorEvent::Checkpointed(done),
+            looked = looked(&mut self.verifier) => CoordinatorEvent::Looked(looked),
+            () = tokio::time::sleep_until(look) => CoordinatorEvent::Look,
         }
     }
 
@@ -220,32 +232,35 @@ impl Coordinator<'_> {
         self.floor.hold.map_or(soonest, |until| until.min(soonest))
     }
 
-    async fn on_wake(&mut self, wake: Wake) -> Result<Option<Ended>, GetError> {
+    async fn on_wake(
+        &mut self,
+        wake: CoordinatorEvent,
+    ) -> Result<Option<SegmentedOutcome>, GetError> {
         match wake {
-            Wake::Stop => {
+            CoordinatorEvent::Stop => {
                 return Err(GetError::STOPPED);
             }
-            Wake::Checkpointed(result) => {
+            CoordinatorEvent::Checkpointed(result) => {
                 result.map_err(|e| self.local("sync", e))?;
                 self.on_gone();
             }
-            Wake::Looked(looked) => {
+            CoordinatorEvent::Looked(looked) => {
                 let looked = looked.map_err(|e| self.local("read", e))?;
                 if let Some(ended) = self.on_looked(looked).await? {
                     return Ok(Some(ended));
                 }
                 self.checkpoint();
             }
-            Wake::Look => self.look(),
-            Wake::Exit(Ok(exit)) => {
+            CoordinatorEvent::Look => self.look(),
+            CoordinatorEvent::Exit(Ok(exit)) => {
                 self.shared.table().mirrors.closes(exit.source);
                 self.floor.numbers.retain(|number| *number != exit.number);
-                if let End::Failed(failed) = exit.end {
+                if let WorkerExitReason::Failed(failed) = exit.end {
                     return self.on_failure(failed).await;
                 }
             }
             // A worker is aborted only after this loop has ended, so it panicked: the bug is passed on.
-            Wake::Exit(Err(error)) => std::panic::resume_unwind(error.into_panic()),
+            CoordinatorEvent::Exit(Err(error)) => std::panic::resume_unwind(error.into_panic()),
         }
         Ok(None)
     }
@@ -266,7 +281,7 @@ impl Coordinator<'_> {
         };
         if now >= self.control.next_sample() {
             let bytes = self.shared.fetched.load(Ordering::Relaxed);
-            self.control.on_sample(Sample {
+            self.control.on_sample(ProgressSample {
                 now,
                 bytes,
                 flowing,
@@ -279,7 +294,7 @@ impl Coordinator<'_> {
         }
         self.checkpoint();
         let length = Some(self.shared.table().plan.length());
-        let progress = Event::Progress {
+        let progress = TransferEvent::Progress {
             job: self.job,
             done,
             length,
@@ -308,13 +323,16 @@ impl Coordinator<'_> {
         }
     }
 
-    async fn on_failure(&mut self, failed: Failed) -> Result<Option<Ended>, GetError> {
+    async fn on_failure(
+        &mut self,
+        failed: FailedRequest,
+    ) -> Result<Option<SegmentedOutcome>, GetError> {
         self.account();
         let site = self.shared.sources.of(failed.source);
         if self.is_late(&failed, &site.url) || self.divert(&failed).await? {
             return Ok(None);
         }
-        let Failed {
+        let FailedRequest {
             failure,
             range,
             asked,
@@ -324,7 +342,7 @@ impl Coordinator<'_> {
         let Some(trouble) = failure.trouble() else {
             return Err(failure.into_error(&url, Some(range), &self.path));
         };
-        let standing = Standing {
+        let standing = FailureContext {
             flowing: self.vouching(),
             redirected: url != site.home,
             jitter: rand::random(),
@@ -332,21 +350,23 @@ impl Coordinator<'_> {
         let action = self.course.on_trouble(trouble, standing);
         tracing::debug!(?trouble, ?action, "{failure}");
         match action {
-            Action::GiveUp => return Err(failure.into_error(&url, Some(range), &self.path)),
-            Action::StartOver => return Ok(Some(Ended::StartOver)),
-            Action::OneStream => return Ok(Some(Ended::OneStream)),
-            Action::WithoutIfRange => self.shared.sources.set_if_range(source, false),
-            Action::Fewer(wait) => {
+            RecoveryAction::GiveUp => {
+                return Err(failure.into_error(&url, Some(range), &self.path));
+            }
+            RecoveryAction::StartOver => return Ok(Some(SegmentedOutcome::StartOver)),
+            RecoveryAction::OneStream => return Ok(Some(SegmentedOutcome::OneStream)),
+            RecoveryAction::WithoutIfRange => self.shared.sources.set_if_range(source, false),
+            RecoveryAction::Fewer(wait) => {
                 self.lower(&failure, asked);
                 self.pause(wait, &failure).await;
             }
-            Action::Retry(wait) => {
-                if matches!(failure, Failure::Status { .. }) {
+            RecoveryAction::Retry(wait) => {
+                if matches!(failure, AttemptFailure::Status { .. }) {
                     self.lower(&failure, asked);
                 }
                 self.pause(wait, &failure).await;
             }
-            Action::ResolveAgain(wait) => {
+            RecoveryAction::ResolveAgain(wait) => {
                 self.shared.sources.resolve(source);
                 self.pause(wait, &failure).await;
             }
@@ -355,8 +375,11 @@ impl Coordinator<'_> {
     }
 
     /// Whether what expired at `failed`'s URL is not asked there any more; whoever works next asks where requests go now.
-    fn is_late(&self, failed: &Failed, url: &Url) -> bool {
-        let denied = matches!(failed.failure.trouble(), Some(Trouble::Denied { .. }));
+    fn is_late(&self, failed: &FailedRequest, url: &Url) -> bool {
+        let denied = matches!(
+            failed.failure.trouble(),
+            Some(RequestFailure::Denied { .. })
+        );
         denied && failed.url != *url
     }
 
@@ -370,20 +393,20 @@ impl Coordinator<'_> {
     }
 
     /// The origin wants fewer connections than there were when it was asked.
-    fn lower(&mut self, failure: &Failure, asked: Duration) {
-        self.control.on_refused(Refused {
+    fn lower(&mut self, failure: &AttemptFailure, asked: Duration) {
+        self.control.on_refused(RefusedConnections {
             now: self.shared.now(),
             asked,
             open: self.floor.numbers.len(),
-            busy: matches!(failure.trouble(), Some(Trouble::Busy { .. })),
+            busy: matches!(failure.trouble(), Some(RequestFailure::Busy { .. })),
         });
     }
 
     /// No new worker for this long.
-    async fn pause(&mut self, wait: Duration, failure: &Failure) {
+    async fn pause(&mut self, wait: Duration, failure: &AttemptFailure) {
         let until = Instant::now() + wait;
         self.floor.hold = Some(self.floor.hold.map_or(until, |known| known.max(until)));
-        let event = Event::Retry {
+        let event = TransferEvent::Retry {
             job: self.job,
             attempt: 0,
             wait,
@@ -398,7 +421,7 @@ impl Coordinator<'_> {
 }
 
 /// Waits for the verifier, if there is one.
-async fn looked(verifier: &mut Option<Verifier>) -> std::io::Result<Vec<Looked>> {
+async fn looked(verifier: &mut Option<PieceVerifier>) -> std::io::Result<Vec<CheckedPiece>> {
     match verifier {
         Some(verifier) => verifier.ended().await,
         None => std::future::pending().await,

@@ -4,72 +4,74 @@
 //! only be written in order. A broken body is continued with a range where that is possible, begun again where the
 //! output can be rewound, and an error where it cannot (row A10, A12).
 
-use haul_net::Answer;
-use haul_plan::{ContentCoding, End, Opening, Stream, Trouble, expected_digests};
+use haul_net::FetchResponse;
+use haul_plan::{
+    ContentCoding, RequestFailure, StreamEnd, StreamPlan, StreamStart, expected_digests,
+};
 use http::HeaderMap;
 
-use super::ask::Ask;
-use super::failure::Failure;
-use super::first::Healed;
-use super::flow::{Flow, Stop};
-use super::hosts::Permit;
-use super::job::Run;
-use super::landing::Landing;
-use super::partial::Partial;
-use super::pipe::{Ends, Pipe};
+use super::ask::RangeRequest;
+use super::failure::AttemptFailure;
+use super::first::FirstRequestRetry;
+use super::flow::{ReadStop, SequentialDownload};
+use super::hosts::HostPermit;
+use super::job::DownloadRun;
+use super::landing::PartialClaim;
+use super::partial::PartialDownload;
+use super::pipe::{DecodePipe, OutputEnd};
 use super::roads::follower;
-use super::segmented::First;
-use crate::checksum::Hashers;
+use super::segmented::FirstConnection;
+use crate::checksum::DigestSet;
 use crate::error::GetError;
-use crate::event::Event;
-use crate::options::Outcome;
+use crate::event::TransferEvent;
+use crate::options::DownloadOutcome;
 
 /// A first answer that is read from front to back.
 #[derive(Debug)]
-pub(super) struct Body {
+pub(super) struct SequentialBody {
     /// The answer, its body not read yet.
-    pub(super) answer: Answer,
+    pub(super) answer: FetchResponse,
     /// Bytes in the resource, if that is said.
     pub(super) length: Option<u64>,
     /// A coding that was applied unasked.
     pub(super) encoding: Option<ContentCoding>,
     /// Leave to hold the connection, kept until the end.
-    pub(super) _permit: Permit,
+    pub(super) _permit: HostPermit,
 }
 
 /// How a sequential download ended, when not with an error.
-pub(super) enum Ended {
+pub(super) enum SequentialOutcome {
     /// All of it, this many bytes as written.
     Whole(u64),
     /// The resource changed.
     StartOver,
 }
 
-impl Run<'_> {
+impl DownloadRun<'_> {
     /// The sequential road into a file. `None` when the steps must begin again, with the partial file in `held`.
     pub(super) async fn sequential(
         &mut self,
-        mut landing: Landing,
-        body: Body,
-        held: &mut Option<Partial>,
-    ) -> Result<Option<Outcome>, GetError> {
+        mut landing: PartialClaim,
+        body: SequentialBody,
+        held: &mut Option<PartialDownload>,
+    ) -> Result<Option<DownloadOutcome>, GetError> {
         self.tell_of_stream(body.length, body.encoding.as_ref())
             .await;
         let decode = body.encoding.clone().filter(|_| self.engine.options.decode);
-        let pipe = Pipe::new(
-            Ends::File(landing.partial.storage()),
+        let pipe = DecodePipe::new(
+            OutputEnd::File(landing.partial.storage()),
             decode.as_ref(),
-            Hashers::new([]),
+            DigestSet::new([]),
         );
         let pipe = pipe.map_err(|source| self.cannot_decode(source))?;
         // Nothing of this road is ever resumed: where it can be continued at all, it is so within this run.
         landing.partial.journal(None)?;
         let follower = follower(&landing);
         let joins = self.may_join(&landing.version, &landing.wanted);
-        let flow = Flow {
+        let flow = SequentialDownload {
             pipe,
             version: landing.version.clone(),
-            stream: Stream::new(Opening {
+            stream: StreamPlan::new(StreamStart {
                 length: body.length,
                 encoding: body.encoding,
                 until: None,
@@ -80,12 +82,12 @@ impl Run<'_> {
         };
         let (ended, flow) = self.flow(flow, body.answer).await;
         match ended? {
-            Ended::Whole(bytes) => {
+            SequentialOutcome::Whole(bytes) => {
                 self.verify_whole(&landing, bytes).await?;
                 let done = self.complete(&mut landing, flow.follower, bytes).await;
                 done.map(Some)
             }
-            Ended::StartOver => self
+            SequentialOutcome::StartOver => self
                 .begin_again(landing.partial, false, held)
                 .await
                 .map(|()| None),
@@ -96,15 +98,15 @@ impl Run<'_> {
     /// will do if it brings everything; else it is let go, and everything is asked for at once.
     pub(super) async fn unpinned(
         &mut self,
-        landing: Landing,
+        landing: PartialClaim,
         total: u64,
-        First { answer, permit, .. }: First,
-        held: &mut Option<Partial>,
-    ) -> Result<Option<Outcome>, GetError> {
+        FirstConnection { answer, permit, .. }: FirstConnection,
+        held: &mut Option<PartialDownload>,
+    ) -> Result<Option<DownloadOutcome>, GetError> {
         match answer {
             Some((answer, range)) if range == (0..total) => {
                 self.name(Some(total), &landing).await;
-                let body = Body {
+                let body = SequentialBody {
                     answer,
                     length: Some(total),
                     encoding: None,
@@ -126,27 +128,30 @@ impl Run<'_> {
     /// Reads answers until the resource is whole.
     pub(super) async fn flow(
         &mut self,
-        mut flow: Flow,
-        first: Answer,
-    ) -> (Result<Ended, GetError>, Flow) {
+        mut flow: SequentialDownload,
+        first: FetchResponse,
+    ) -> (Result<SequentialOutcome, GetError>, SequentialDownload) {
         self.tally.connections = 1;
         let mut answer = Some(first);
         loop {
             let begun = flow.pipe.taken();
             let failure = match self.pour(&mut flow, answer.take()).await {
-                Ok(End::Whole) => {
-                    let closed = flow.close().map(Ended::Whole).map_err(|e| self.local(e));
+                Ok(StreamEnd::Whole) => {
+                    let closed = flow
+                        .close()
+                        .map(SequentialOutcome::Whole)
+                        .map_err(|e| self.local(e));
                     return (closed, flow);
                 }
                 Ok(_) => {
                     self.course.on_progress(flow.pipe.taken() - begun);
                     continue;
                 }
-                Err(Stop::Error(error)) => return (Err(error), flow),
-                Err(Stop::Failure(failure)) => failure,
+                Err(ReadStop::Error(error)) => return (Err(error), flow),
+                Err(ReadStop::Failure(failure)) => failure,
             };
             // Without If-Range the same range may still be had (row A4).
-            if matches!(failure, Failure::Unusable { trouble, .. } if trouble != Trouble::IfRangeMisread)
+            if matches!(failure, AttemptFailure::Unusable { trouble, .. } if trouble != RequestFailure::IfRangeMisread)
             {
                 flow.stream.give_up_ranges();
             }
@@ -159,15 +164,21 @@ impl Run<'_> {
             self.course
                 .on_progress(flow.pipe.taken().saturating_sub(begun));
             match self.heal(failure, None).await {
-                Ok(Healed::Again) => {}
-                Ok(Healed::StartOver) => return (Ok(Ended::StartOver), flow),
+                Ok(FirstRequestRetry::Again) => {}
+                Ok(FirstRequestRetry::StartOver) => {
+                    return (Ok(SequentialOutcome::StartOver), flow);
+                }
                 Err(error) => return (Err(error), flow),
             }
         }
     }
 
     /// Reads one answer, asking for it first if need be.
-    async fn pour(&mut self, flow: &mut Flow, answer: Option<Answer>) -> Result<End, Stop> {
+    async fn pour(
+        &mut self,
+        flow: &mut SequentialDownload,
+        answer: Option<FetchResponse>,
+    ) -> Result<StreamEnd, ReadStop> {
         let asked = async {
             match answer {
                 Some(answer) => Ok(answer),
@@ -176,8 +187,8 @@ impl Run<'_> {
         };
         let mut answer = tokio::select! {
             biased;
-            () = self.stop.cancelled() => return Err(Stop::Error(GetError::STOPPED)),
-            answer = asked => answer.map_err(Stop::Failure)?,
+            () = self.stop.cancelled() => return Err(ReadStop::Error(GetError::STOPPED)),
+            answer = asked => answer.map_err(ReadStop::Failure)?,
         };
         let started = self.started.elapsed();
         let at = flow.pipe.taken();
@@ -187,7 +198,7 @@ impl Run<'_> {
             self.tally.segments += 1;
             let elapsed = self.started.elapsed().saturating_sub(started);
             let range = at..at + came;
-            self.tell(Event::Segment {
+            self.tell(TransferEvent::Segment {
                 job: self.job.id,
                 range,
                 elapsed,
@@ -201,17 +212,21 @@ impl Run<'_> {
     }
 
     /// Moves a body into the pipe, telling the progress ten times a second.
-    async fn drain(&mut self, flow: &mut Flow, answer: &mut Answer) -> Result<(), Stop> {
+    async fn drain(
+        &mut self,
+        flow: &mut SequentialDownload,
+        answer: &mut FetchResponse,
+    ) -> Result<(), ReadStop> {
         let mut look = tokio::time::interval(super::LOOK);
         loop {
             tokio::select! {
                 biased;
-                () = self.stop.cancelled() => return Err(Stop::Error(GetError::STOPPED)),
+                () = self.stop.cancelled() => return Err(ReadStop::Error(GetError::STOPPED)),
                 _ = look.tick() => self.show(flow),
                 piece = answer.chunk() => match piece {
                     Ok(Some(piece)) => {
                         self.tally.fetched += piece.len() as u64;
-                        let fits = flow.take(&piece).map_err(|e| Stop::Error(self.local(e)))?;
+                        let fits = flow.take(&piece).map_err(|e| ReadStop::Error(self.local(e)))?;
                         if !fits {
                             // What is more than was announced may be without end: it is not read, and its connection goes.
                             return Ok(());
@@ -219,20 +234,20 @@ impl Run<'_> {
                     }
                     Ok(None) => return Ok(()),
                     Err(error) => {
-                        return Err(Stop::Failure(Failure::Transport { error: Box::new(error), answered: true }));
+                        return Err(ReadStop::Failure(AttemptFailure::Transport { error: Box::new(error), answered: true }));
                     }
                 },
             }
         }
     }
 
-    fn show(&self, flow: &Flow) {
+    fn show(&self, flow: &SequentialDownload) {
         if let Some(follower) = &flow.follower {
             follower.advance(flow.pipe.written());
         }
         let (job, done) = (self.job.id, flow.pipe.taken());
         // A renderer that is behind will see the next one.
-        let _ = self.engine.events.try_send(Event::Progress {
+        let _ = self.engine.events.try_send(TransferEvent::Progress {
             job,
             done,
             length: flow.stream.length(),
@@ -241,9 +256,9 @@ impl Run<'_> {
     }
 
     /// Asks for what is missing, or for everything when the pipe was rewound.
-    async fn ask_on(&self, flow: &mut Flow) -> Result<Answer, Failure> {
+    async fn ask_on(&self, flow: &mut SequentialDownload) -> Result<FetchResponse, AttemptFailure> {
         let taken = flow.pipe.taken();
-        let ask = Ask {
+        let ask = RangeRequest {
             own: &self.job.headers,
             client: &self.engine.client,
             url: &self.url,
@@ -258,8 +273,8 @@ impl Run<'_> {
         let announced = expected_digests(&answer.headers, true);
         let failure = match flow.stream.admits(&verdict, &announced, taken) {
             Some(true) => return Ok(answer),
-            Some(false) => Failure::Changed,
-            None => Failure::from_verdict(verdict, &answer),
+            Some(false) => AttemptFailure::Changed,
+            None => AttemptFailure::from_verdict(verdict, &answer),
         };
         answer.discard().await;
         Err(failure)

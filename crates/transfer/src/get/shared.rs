@@ -7,48 +7,52 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use haul_net::{Answer, Client};
-use haul_plan::{ClaimId, Found, Verdict, Version, expected_digests};
+use haul_net::{Client, FetchResponse};
+use haul_plan::{ClaimId, ResourceVersion, ResponseVerdict, SourceContent, expected_digests};
 use http::HeaderMap;
 use tokio::time::Instant;
 
-use super::ask::Ask;
-use super::crew::Crew;
-use super::failure::Failure;
-use super::sources::Sources;
-use super::table::{Held, Table};
-use crate::disk::Storage;
+use super::ask::RangeRequest;
+use super::crew::WorkerCounts;
+use super::failure::AttemptFailure;
+use super::sources::JobSources;
+use super::table::{ClaimTable, HeldClaim};
+use crate::disk::PartialStorage;
 
 /// What all workers of a job read and write.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct SegmentedState {
     /// The user's header fields for the job.
     headers: HeaderMap,
     /// Makes requests.
     pub(super) client: Client,
     /// The partial file.
-    pub(super) storage: Arc<dyn Storage>,
+    pub(super) storage: Arc<dyn PartialStorage>,
     /// The moment that the plan's durations count from.
     pub(super) epoch: Instant,
     /// The moment that the sources' durations count from: the job's beginning, which is earlier.
     begun: Instant,
     /// Where requests go.
-    pub(super) sources: Sources,
+    pub(super) sources: JobSources,
     /// The plan and what goes with it.
-    table: Mutex<Table>,
+    table: Mutex<ClaimTable>,
     /// Bytes in a piece that has a digest: no claim in the journal goes beyond one.
     pub(super) cut: Option<u64>,
     /// How many workers there are and should be.
-    pub(super) crew: Crew,
+    pub(super) crew: WorkerCounts,
     /// Bytes that came over the wire, in this run and for this job.
     pub(super) fetched: AtomicU64,
     /// Requests that brought bytes.
     pub(super) segments: AtomicU64,
 }
 
-impl Shared {
+impl SegmentedState {
     /// Shared state at the start of a segmented download.
-    pub(super) fn new(client: Client, storage: Arc<dyn Storage>, start: Start) -> Self {
+    pub(super) fn new(
+        client: Client,
+        storage: Arc<dyn PartialStorage>,
+        start: SegmentedStart,
+    ) -> Self {
         Self {
             headers: start.headers,
             client,
@@ -58,14 +62,14 @@ impl Shared {
             sources: start.sources,
             table: Mutex::new(start.table),
             cut: start.cut,
-            crew: Crew::default(),
+            crew: WorkerCounts::default(),
             fetched: AtomicU64::new(0),
             segments: AtomicU64::new(0),
         }
     }
 
     /// The lock. A panic under it is a bug that the panicking task reports; the others may still save what they have.
-    pub(super) fn table(&self) -> MutexGuard<'_, Table> {
+    pub(super) fn table(&self) -> MutexGuard<'_, ClaimTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -90,13 +94,13 @@ impl Shared {
     }
 
     /// The next claim for an idle worker that asks this source.
-    pub(super) fn claim(&self, source: usize) -> Option<Held> {
+    pub(super) fn claim(&self, source: usize) -> Option<HeldClaim> {
         let now = self.now();
         self.table().claim(source, now)
     }
 
     /// The claim that belongs to the job's first request, sent before there was a plan.
-    pub(super) fn adopt(&self, source: usize, range: Range<u64>) -> Option<Held> {
+    pub(super) fn adopt(&self, source: usize, range: Range<u64>) -> Option<HeldClaim> {
         let now = self.now();
         self.table().adopt(source, range, now)
     }
@@ -122,10 +126,10 @@ impl Shared {
         &self,
         source: usize,
         range: Range<u64>,
-    ) -> Result<(Answer, Range<u64>), Failure> {
+    ) -> Result<(FetchResponse, Range<u64>), AttemptFailure> {
         let site = self.sources.of(source);
         let pinned = self.table().mirrors.pinned(source).cloned();
-        let ask = Ask {
+        let ask = RangeRequest {
             own: &self.headers,
             client: &self.client,
             url: &site.url,
@@ -138,7 +142,7 @@ impl Shared {
         };
         let (answer, verdict) = ask.send().await?;
         let failure = match verdict {
-            Verdict::Part { range, version, .. } => {
+            ResponseVerdict::Part { range, version, .. } => {
                 let admitted = match pinned {
                     Some(_) => Ok(()),
                     None => self.admit(source, &version, &answer.headers),
@@ -153,35 +157,40 @@ impl Shared {
                     Err(failure) => failure,
                 }
             }
-            verdict => Failure::from_verdict(verdict, &answer),
+            verdict => AttemptFailure::from_verdict(verdict, &answer),
         };
         answer.discard().await;
         Err(failure)
     }
 
     /// The first answer of a source: is it the file?
-    fn admit(&self, source: usize, version: &Version, headers: &HeaderMap) -> Result<(), Failure> {
+    fn admit(
+        &self,
+        source: usize,
+        version: &ResourceVersion,
+        headers: &HeaderMap,
+    ) -> Result<(), AttemptFailure> {
         let digests = expected_digests(headers, false);
-        let found = Found {
+        let found = SourceContent {
             version,
             digests: &digests,
         };
         let admitted = self.table().mirrors.admit(source, &found);
-        admitted.map_err(|mismatch| Failure::Unfit(mismatch.to_string()))
+        admitted.map_err(|mismatch| AttemptFailure::Unfit(mismatch.to_string()))
     }
 }
 
 /// What a segmented download begins with.
 #[derive(Debug)]
-pub(super) struct Start {
+pub(super) struct SegmentedStart {
     /// The moment that durations count from.
     pub(super) epoch: Instant,
     /// The job's beginning.
     pub(super) begun: Instant,
     /// Where requests go.
-    pub(super) sources: Sources,
+    pub(super) sources: JobSources,
     /// Who fetches what, and from whom.
-    pub(super) table: Table,
+    pub(super) table: ClaimTable,
     /// Bytes in a piece that has a digest.
     pub(super) cut: Option<u64>,
     /// The user's header fields for the job.

@@ -6,20 +6,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use url::Url;
 
-use super::hosts::{Host, Hosts};
+use super::hosts::{HostConnections, HostLimits};
 
 /// The sources of one job.
 #[derive(Debug)]
-pub(super) struct Sources {
+pub(super) struct JobSources {
     /// By number.
-    sites: Mutex<Vec<Site>>,
+    sites: Mutex<Vec<JobSource>>,
     /// Knows the limits of hosts.
-    hosts: Hosts,
+    hosts: HostLimits,
 }
 
 /// One source.
 #[derive(Debug, Clone)]
-pub(super) struct Site {
+pub(super) struct JobSource {
     /// The URL that it was named by.
     pub(super) home: Url,
     /// The URL that credentials are for: the same, unless it was an origin that named it, and not the user.
@@ -27,15 +27,15 @@ pub(super) struct Site {
     /// Where redirects led, asked directly by all but the first request.
     pub(super) url: Url,
     /// The host there, whose limit counts.
-    pub(super) host: Arc<Host>,
+    pub(super) host: Arc<HostConnections>,
     /// Whether it understands If-Range (row A4).
     pub(super) if_range: bool,
 }
 
-impl Sources {
+impl JobSources {
     /// The sources of these URLs, each with the one that credentials are for.
-    pub(super) fn new(urls: impl IntoIterator<Item = (Url, Url)>, hosts: Hosts) -> Self {
-        let site = |(home, given): (Url, Url)| Site {
+    pub(super) fn new(urls: impl IntoIterator<Item = (Url, Url)>, hosts: HostLimits) -> Self {
+        let site = |(home, given): (Url, Url)| JobSource {
             url: home.clone(),
             host: hosts.of(&home),
             home,
@@ -46,17 +46,17 @@ impl Sources {
         Self { sites, hosts }
     }
 
-    fn sites(&self) -> MutexGuard<'_, Vec<Site>> {
+    fn sites(&self) -> MutexGuard<'_, Vec<JobSource>> {
         self.sites.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One of them, as it is now.
-    pub(super) fn of(&self, source: usize) -> Site {
+    pub(super) fn of(&self, source: usize) -> JobSource {
         self.sites()[source].clone()
     }
 
     /// The host that one is asked at.
-    pub(super) fn host(&self, source: usize) -> Arc<Host> {
+    pub(super) fn host(&self, source: usize) -> Arc<HostConnections> {
         Arc::clone(&self.sites()[source].host)
     }
 
@@ -92,7 +92,7 @@ mod tests {
             url("http://far.test/f"),
         );
         let urls = [(a.clone(), a.clone()), (b.clone(), a.clone())];
-        let sources = Sources::new(urls, Hosts::new(2));
+        let sources = JobSources::new(urls, HostLimits::new(2));
         sources.lead(1, far.clone());
         sources.set_if_range(1, false);
         assert_eq!(

@@ -2,25 +2,25 @@
 
 use std::ops::Range;
 
-use haul_plan::{SegmentPlan, Unexpected, expected_digests};
+use haul_plan::{SegmentPlan, UnexpectedContent, expected_digests};
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 
-use super::finish::Wanted;
-use super::first::{Begun, Brings};
-use super::hosts::Permit;
-use super::job::Run;
-use super::landing::Landing;
-use super::partial::{Partial, Resumed};
+use super::finish::ExpectedDigests;
+use super::first::{FirstResponse, FirstResponseContent};
+use super::hosts::HostPermit;
+use super::job::DownloadRun;
+use super::landing::PartialClaim;
+use super::partial::{PartialDownload, ResumedDownload};
 use super::roads::segment_options;
 use crate::error::GetError;
-use crate::event::Event;
-use crate::journal::Header;
-use crate::options::Outcome;
+use crate::event::TransferEvent;
+use crate::journal::JournalHeader;
+use crate::options::DownloadOutcome;
 
-impl Run<'_> {
+impl DownloadRun<'_> {
     /// Leave to hold the job's first connection.
-    pub(super) async fn permit(&self) -> Result<Permit, GetError> {
+    pub(super) async fn permit(&self) -> Result<HostPermit, GetError> {
         let host = self.engine.hosts.of(&self.url);
         tokio::select! {
             biased;
@@ -31,7 +31,7 @@ impl Run<'_> {
 
     /// Leave to hold a connection to the host that answered, which after a redirect is another than was asked: the limit is
     /// that of the host that delivers. `None` when that one has none to give; the job then waits for it with nothing in its hands.
-    pub(super) fn admitted(&self, permit: Permit) -> Option<Permit> {
+    pub(super) fn admitted(&self, permit: HostPermit) -> Option<HostPermit> {
         let there = self.engine.hosts.of(&self.url);
         if permit.is_for(&there) {
             return Some(permit);
@@ -41,12 +41,14 @@ impl Run<'_> {
     }
 
     /// What the first request asks for.
-    pub(super) fn first_range(&self, held: Option<&Partial>) -> Option<Range<u64>> {
+    pub(super) fn first_range(&self, held: Option<&PartialDownload>) -> Option<Range<u64>> {
         let resumed = held.and_then(|partial| partial.resumed.as_ref());
         let options = segment_options(self.engine, self.most());
         Some(match resumed {
             // Nothing is missing but the origin's word that this is still its version: one byte brings that.
-            Some(Resumed { header, .. }) if held.is_some_and(|held| self.is_whole(held)) => {
+            Some(ResumedDownload { header, .. })
+                if held.is_some_and(|held| self.is_whole(held)) =>
+            {
                 header.length.saturating_sub(1)..header.length.max(1)
             }
             Some(resumed) => {
@@ -57,7 +59,7 @@ impl Run<'_> {
     }
 
     /// Whether an earlier run fetched everything and was killed before the last steps.
-    pub(super) fn is_whole(&self, partial: &Partial) -> bool {
+    pub(super) fn is_whole(&self, partial: &PartialDownload) -> bool {
         partial
             .resumed
             .as_ref()
@@ -65,7 +67,7 @@ impl Run<'_> {
     }
 
     /// Whether nothing at all has to be asked any more. Pieces are verified on a road, where bad ones can be fetched again.
-    pub(super) fn is_finished(&self, partial: &Partial) -> bool {
+    pub(super) fn is_finished(&self, partial: &PartialDownload) -> bool {
         let length = partial.resumed.as_ref().map(|r| r.header.length);
         let meant = length.is_some_and(|length| self.is_size(length).is_ok());
         let kept = partial.resumed.as_ref().map(|resumed| &resumed.header);
@@ -77,8 +79,8 @@ impl Run<'_> {
     /// to it, and what the origin announced of it stands in the journal.
     pub(super) async fn finish_resumed(
         &mut self,
-        mut partial: Partial,
-    ) -> Result<Outcome, GetError> {
+        mut partial: PartialDownload,
+    ) -> Result<DownloadOutcome, GetError> {
         let Some(resumed) = partial.resumed.take() else {
             return Err(GetError::STOPPED);
         };
@@ -86,7 +88,7 @@ impl Run<'_> {
         let length = resumed.header.length;
         self.tally.resumed = length;
         let wanted = self.wanted_of(&resumed.header);
-        let mut landing = Landing {
+        let mut landing = PartialClaim {
             partial,
             version: resumed.header.version(),
             wanted,
@@ -95,23 +97,27 @@ impl Run<'_> {
     }
 
     /// What the digests of a file must be of which nothing is asked any more.
-    fn wanted_of(&self, kept: &Header) -> Wanted {
+    fn wanted_of(&self, kept: &JournalHeader) -> ExpectedDigests {
         let given = self.job.checksums.clone();
-        let wanted = Wanted {
+        let wanted = ExpectedDigests {
             given,
-            ..Wanted::default()
+            ..ExpectedDigests::default()
         };
         wanted.and(kept)
     }
 
     /// What the digests must be: the user's word, and the origin's unless the bytes are decoded on their way.
-    pub(super) fn wanted(&self, headers: &HeaderMap, brings: &Brings) -> Wanted {
+    pub(super) fn wanted(
+        &self,
+        headers: &HeaderMap,
+        brings: &FirstResponseContent,
+    ) -> ExpectedDigests {
         // What is said of an answer's content holds for the file where that is all of it, as a small file's first part is.
         let (whole, decoded) = match brings {
-            Brings::Whole { encoding, .. } => {
+            FirstResponseContent::Whole { encoding, .. } => {
                 (true, encoding.is_some() && self.engine.options.decode)
             }
-            Brings::Part { range, total, .. } => (*range == (0..*total), false),
+            FirstResponseContent::Part { range, total, .. } => (*range == (0..*total), false),
             _ => (false, false),
         };
         let mut announced = Vec::new();
@@ -119,7 +125,7 @@ impl Run<'_> {
             announced = expected_digests(headers, whole);
             announced.extend_from_slice(&self.described);
         }
-        Wanted {
+        ExpectedDigests {
             given: self.job.checksums.clone(),
             announced,
             pieces: self.pieces.is_some(),
@@ -127,12 +133,12 @@ impl Run<'_> {
     }
 
     /// That an answer is of the type and size that the user expects, as far as its head says.
-    pub(super) fn expected(&self, begun: &Begun) -> Result<(), GetError> {
+    pub(super) fn expected(&self, begun: &FirstResponse) -> Result<(), GetError> {
         let length = match &begun.brings {
-            Brings::Part { total, .. } => Some(*total),
-            Brings::Whole { length, .. } => *length,
-            Brings::Empty(_) => Some(0),
-            Brings::NotModified | Brings::OtherVersion => return Ok(()),
+            FirstResponseContent::Part { total, .. } => Some(*total),
+            FirstResponseContent::Whole { length, .. } => *length,
+            FirstResponseContent::Empty(_) => Some(0),
+            FirstResponseContent::NotModified | FirstResponseContent::OtherVersion => return Ok(()),
         };
         let named = begun.answer.headers.get(CONTENT_TYPE);
         let checked = self.engine.options.expect.check_head(named, length);
@@ -145,20 +151,20 @@ impl Run<'_> {
         checked.map_err(|source| self.unexpected(source))
     }
 
-    fn unexpected(&self, source: Unexpected) -> GetError {
+    fn unexpected(&self, source: UnexpectedContent) -> GetError {
         let url = Box::new(haul_net::without_credentials(&self.url));
         GetError::Unexpected { url, source }
     }
 
     /// Tells where the bytes go and how many there are.
-    pub(super) async fn name(&self, length: Option<u64>, landing: &Landing) {
+    pub(super) async fn name(&self, length: Option<u64>, landing: &PartialClaim) {
         let resumed = landing
             .partial
             .resumed
             .as_ref()
             .map_or(0, |resumed| resumed.done.total());
         let path = Some(self.path.clone());
-        self.tell(Event::Named {
+        self.tell(TransferEvent::Named {
             job: self.job.id,
             path,
             length,
@@ -168,13 +174,13 @@ impl Run<'_> {
     }
 
     /// Sends an event. Nobody listening is no reason to stop.
-    pub(super) async fn tell(&self, event: Event) {
+    pub(super) async fn tell(&self, event: TransferEvent) {
         let _ = self.engine.events.send(event).await;
     }
 
     /// Sends a warning.
     pub(super) async fn warn(&self, text: String) {
-        self.tell(Event::Warning {
+        self.tell(TransferEvent::Warning {
             job: self.job.id,
             text,
         })
@@ -185,10 +191,10 @@ impl Run<'_> {
     pub(super) async fn wait(
         &self,
         wait: std::time::Duration,
-        why: &super::failure::Failure,
+        why: &super::failure::AttemptFailure,
     ) -> Result<(), GetError> {
         let (job, attempt, why) = (self.job.id, self.course.retries(), why.to_string());
-        self.tell(Event::Retry {
+        self.tell(TransferEvent::Retry {
             job,
             attempt,
             wait,
@@ -203,8 +209,8 @@ impl Run<'_> {
     }
 
     /// An outcome with the numbers so far.
-    pub(super) fn outcome(&self, bytes: u64) -> Outcome {
-        Outcome {
+    pub(super) fn outcome(&self, bytes: u64) -> DownloadOutcome {
+        DownloadOutcome {
             url: haul_net::without_credentials(&self.job.url),
             final_url: haul_net::without_credentials(&self.url),
             path: None,

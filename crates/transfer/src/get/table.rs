@@ -7,23 +7,23 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::time::Duration;
 
-use haul_plan::{Again, Claim, ClaimId, Claimer, Mirrors, RangeSet, SegmentPlan};
+use haul_plan::{Claim, ClaimId, ClaimRequest, PieceRetry, RangeSet, SegmentPlan, SourceSet};
 use tokio_util::sync::CancellationToken;
 
-use super::ledger::Ledger;
-use crate::journal::Span;
+use super::ledger::UnsyncedRanges;
+use crate::journal::SavedRange;
 
 /// What is under the lock.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(super) struct ClaimTable {
     /// Who fetches what.
     pub(super) plan: SegmentPlan,
     /// Which sources there are, and how they do.
-    pub(super) mirrors: Mirrors,
+    pub(super) mirrors: SourceSet,
     /// What was written since the last checkpoint.
-    pub(super) ledger: Ledger,
+    pub(super) ledger: UnsyncedRanges,
     /// Whose claims there are.
-    holders: HashMap<ClaimId, Holder>,
+    holders: HashMap<ClaimId, ClaimHolder>,
     /// Workers in the middle of a body, by source.
     flowing: HashMap<usize, usize>,
     /// What came from whom, where pieces are verified: a bad one has to be somebody's.
@@ -34,7 +34,7 @@ pub(super) struct Table {
 
 /// Who holds a claim.
 #[derive(Debug)]
-struct Holder {
+struct ClaimHolder {
     /// The source that is asked.
     source: usize,
     /// Stops the worker.
@@ -43,20 +43,20 @@ struct Holder {
 
 /// A claim and the means by which its holder learns that nothing is left of it.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct HeldClaim {
     /// Which range, under which number.
     pub(super) claim: Claim,
     /// Cancelled when the whole rest was taken over, or the source was dropped.
     pub(super) cut: CancellationToken,
 }
 
-impl Table {
+impl ClaimTable {
     /// A table in which nobody works yet. `blames`: pieces are verified.
-    pub(super) fn new(plan: SegmentPlan, mirrors: Mirrors, blames: bool) -> Self {
+    pub(super) fn new(plan: SegmentPlan, mirrors: SourceSet, blames: bool) -> Self {
         Self {
             plan,
             mirrors,
-            ledger: Ledger::default(),
+            ledger: UnsyncedRanges::default(),
             holders: HashMap::new(),
             flowing: HashMap::new(),
             brought: blames.then(BTreeMap::new),
@@ -65,12 +65,12 @@ impl Table {
     }
 
     /// The next claim for an idle worker that asks this source; cuts a victim that is left with nothing.
-    pub(super) fn claim(&mut self, source: usize, now: Duration) -> Option<Held> {
+    pub(super) fn claim(&mut self, source: usize, now: Duration) -> Option<HeldClaim> {
         if !self.mirrors.is_living(source) {
             return None;
         }
         let barred = self.barred(source);
-        let claimer = Claimer {
+        let claimer = ClaimRequest {
             rate: self.mirrors.rate(source),
             barred: barred.as_ref(),
         };
@@ -89,25 +89,25 @@ impl Table {
         source: usize,
         range: Range<u64>,
         now: Duration,
-    ) -> Option<Held> {
+    ) -> Option<HeldClaim> {
         let claim = self.plan.adopt(range, now)?;
         Some(self.hold(source, claim))
     }
 
-    fn hold(&mut self, source: usize, claim: Claim) -> Held {
+    fn hold(&mut self, source: usize, claim: Claim) -> HeldClaim {
         let cut = CancellationToken::new();
-        let holder = Holder {
+        let holder = ClaimHolder {
             source,
             cut: cut.clone(),
         };
         self.holders.insert(claim.id, holder);
-        Held { claim, cut }
+        HeldClaim { claim, cut }
     }
 
     /// Whether a worker that asks this source would find something to claim.
     pub(super) fn has_work(&self, source: usize, now: Duration) -> bool {
         let barred = self.barred(source);
-        let claimer = Claimer {
+        let claimer = ClaimRequest {
             rate: self.mirrors.rate(source),
             barred: barred.as_ref(),
         };
@@ -131,15 +131,15 @@ impl Table {
     }
 
     /// A claim's next bytes are in the file.
-    pub(super) fn wrote(&mut self, id: ClaimId, spans: Vec<Span>) {
+    pub(super) fn wrote(&mut self, id: ClaimId, spans: Vec<SavedRange>) {
         for span in spans {
             self.wrote_one(id, span);
         }
     }
 
-    fn wrote_one(&mut self, id: ClaimId, piece: Span) {
+    fn wrote_one(&mut self, id: ClaimId, piece: SavedRange) {
         self.plan.wrote(id, piece.end - piece.start);
-        if let Some(Holder { source, .. }) = self.holders.get(&id) {
+        if let Some(ClaimHolder { source, .. }) = self.holders.get(&id) {
             self.mirrors.on_bytes(*source, piece.end - piece.start);
             if let Some(brought) = &mut self.brought {
                 let brought = brought.entry(*source).or_default();
@@ -206,7 +206,12 @@ impl Table {
 
     /// A piece is bad for the `times`-th time: finds out whose it was, and says who brings it again. The bytes are voided later,
     /// when nothing claims them any more. `since` is the time since the job's beginning.
-    pub(super) fn blame(&mut self, range: &Range<u64>, times: u32, since: Duration) -> Blame {
+    pub(super) fn blame(
+        &mut self,
+        range: &Range<u64>,
+        times: u32,
+        since: Duration,
+    ) -> BadPieceBlame {
         let (by, whole) = self.authors(range);
         let lived = |source: &usize| self.mirrors.is_living(*source);
         let living: Vec<usize> = by.iter().copied().filter(lived).collect();
@@ -218,10 +223,10 @@ impl Table {
             .filter(|source| !self.mirrors.is_living(*source))
             .collect();
         self.alone.retain(|(known, _)| known != range);
-        if let Again::FromOne(source) = again {
+        if let PieceRetry::FromOne(source) = again {
             self.alone.push((range.clone(), source));
         }
-        Blame { by, dropped, again }
+        BadPieceBlame { by, dropped, again }
     }
 
     /// Nobody works, and of the sources that could none may: what one alone was to bring is anybody's. Returns whether that helps.
@@ -255,44 +260,46 @@ impl Table {
 
 /// Whose a bad piece was, and what follows.
 #[derive(Debug)]
-pub(super) struct Blame {
+pub(super) struct BadPieceBlame {
     /// The sources that brought some of it in this run.
     pub(super) by: Vec<usize>,
     /// Those that were dropped for it.
     pub(super) dropped: Vec<usize>,
     /// Who brings it again.
-    pub(super) again: Again,
+    pub(super) again: PieceRetry,
 }
 
 #[cfg(test)]
 mod tests {
-    use haul_plan::{Evidence, Found, MirrorOptions, SegmentOptions, Version};
+    use haul_plan::{
+        IntegrityEvidence, ResourceVersion, SegmentOptions, SourceContent, SourceSetOptions,
+    };
 
     use super::*;
 
     const NOW: Duration = Duration::from_secs(1);
 
     /// A file of a hundred bytes in claims of ten, and two sources that are both believed.
-    fn table() -> Table {
+    fn table() -> ClaimTable {
         let options = SegmentOptions {
             fixed: Some(10),
             ..SegmentOptions::default()
         };
-        let mut mirrors = Mirrors::new(MirrorOptions::default());
-        let version = Version::default();
-        let found = Found {
+        let mut mirrors = SourceSet::new(SourceSetOptions::default());
+        let version = ResourceVersion::default();
+        let found = SourceContent {
             version: &version,
             digests: &[],
         };
         assert_eq!([mirrors.add(true), mirrors.add(true)], [0, 1]);
-        let evidence = Evidence {
+        let evidence = IntegrityEvidence {
             verified: true,
             pieces: true,
             told: true,
         };
         mirrors.begin(0, &found, evidence);
         mirrors.admit(1, &found).unwrap();
-        Table::new(
+        ClaimTable::new(
             SegmentPlan::new(100, &RangeSet::new(), options),
             mirrors,
             true,
@@ -300,11 +307,11 @@ mod tests {
     }
 
     /// The next claim of a source, written.
-    fn write(table: &mut Table, source: usize) -> Range<u64> {
+    fn write(table: &mut ClaimTable, source: usize) -> Range<u64> {
         let held = table.claim(source, NOW).unwrap();
         let (id, Range { start, end }) = (held.claim.id, held.claim.range);
         assert_eq!(table.reserve(id, end - start, NOW), end - start);
-        table.wrote(id, vec![Span { start, end, crc: 0 }]);
+        table.wrote(id, vec![SavedRange { start, end, crc: 0 }]);
         table.release(id);
         start..end
     }
@@ -327,7 +334,7 @@ mod tests {
         let piece = write(&mut table, 0).start..write(&mut table, 1).end;
         let blame = table.blame(&piece, 1, NOW);
         assert_eq!((blame.by.len(), &blame.dropped[..]), (2, &[][..]));
-        let Again::FromOne(one) = blame.again else {
+        let PieceRetry::FromOne(one) = blame.again else {
             panic!("{blame:?}");
         };
         let other = 1 - one;
@@ -349,19 +356,19 @@ mod tests {
     fn what_one_alone_was_to_bring_is_anybodys_when_it_rests_and_nobody_works() {
         let mut table = table();
         let piece = write(&mut table, 0).start..write(&mut table, 1).end;
-        let Again::FromOne(one) = table.blame(&piece, 1, NOW).again else {
+        let PieceRetry::FromOne(one) = table.blame(&piece, 1, NOW).again else {
             panic!("nobody alone");
         };
         table.void(piece.clone());
         while let Some(held) = table.claim(1 - one, NOW) {
             let Range { start, end } = held.claim.range;
             table.reserve(held.claim.id, end - start, NOW);
-            table.wrote(held.claim.id, vec![Span { start, end, crc: 0 }]);
+            table.wrote(held.claim.id, vec![SavedRange { start, end, crc: 0 }]);
             table.release(held.claim.id);
         }
         // The one can begin: it is waited for.
         assert!(!table.unbar(NOW, NOW));
-        let place = haul_plan::Place {
+        let place = haul_plan::SourceFailure {
             source: one,
             now: NOW,
             flowing: 0,
@@ -369,7 +376,7 @@ mod tests {
             why: "busy",
             jitter: 1.0,
         };
-        let busy = haul_plan::Trouble::Busy {
+        let busy = haul_plan::RequestFailure::Busy {
             retry_after: Some(100 * NOW),
         };
         table.mirrors.on_trouble(busy, &place);

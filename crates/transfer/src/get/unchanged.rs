@@ -4,31 +4,34 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use super::finish::Wanted;
-use super::job::Run;
-use super::place::Place;
-use crate::checksum::{Digested, Hashers};
+use super::finish::ExpectedDigests;
+use super::job::DownloadRun;
+use super::place::DownloadDestination;
+use crate::checksum::{DigestSet, FinishedDigest};
 use crate::disk::blocking;
 use crate::error::GetError;
-use crate::event::Event;
-use crate::options::Outcome;
+use crate::event::TransferEvent;
+use crate::options::DownloadOutcome;
 
 /// Bytes that are read between two looks at whether the job is to stop.
 const STEP: usize = 1 << 20;
 
-impl Run<'_> {
+impl DownloadRun<'_> {
     /// The file that is there, and its digests if the user wants any.
-    pub(super) async fn not_modified(&self, place: &Place) -> Result<Outcome, GetError> {
+    pub(super) async fn not_modified(
+        &self,
+        place: &DownloadDestination,
+    ) -> Result<DownloadOutcome, GetError> {
         let path = place
             .guess(&self.job.url)
             .map(|target| target.path().to_owned());
-        let mut outcome = Outcome {
+        let mut outcome = DownloadOutcome {
             not_modified: true,
             ..self.outcome(0)
         };
         if let Some(path) = &path {
             outcome.bytes = path.metadata().map_or(0, |found| found.len());
-            let wanted = Wanted {
+            let wanted = ExpectedDigests {
                 given: self.job.checksums.clone(),
                 announced: Vec::new(),
                 pieces: false,
@@ -37,21 +40,21 @@ impl Run<'_> {
             wanted.check(&self.url, &found)?;
             outcome.checksums = wanted.report(&found);
         }
-        Ok(Outcome { path, ..outcome })
+        Ok(DownloadOutcome { path, ..outcome })
     }
 
     async fn digests_of(
         &self,
         path: &Path,
-        wanted: &Wanted,
+        wanted: &ExpectedDigests,
         bytes: u64,
-    ) -> Result<Vec<Digested>, GetError> {
-        let mut hashers = Hashers::new(wanted.algorithms());
+    ) -> Result<Vec<FinishedDigest>, GetError> {
+        let mut hashers = DigestSet::new(wanted.algorithms());
         if hashers.is_empty() {
             return Ok(Vec::new());
         }
         let job = self.job.id;
-        self.tell(Event::Verifying { job, bytes }).await;
+        self.tell(TransferEvent::Verifying { job, bytes }).await;
         let local = |source: io::Error| GetError::local("read", path.to_owned(), source);
         let mut file = blocking(|| File::open(path)).map_err(local)?;
         let mut buffer = vec![0; STEP];

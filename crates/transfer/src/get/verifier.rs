@@ -1,18 +1,18 @@
 //! Compares pieces with their digests as they become whole, on a thread of its own: the bytes are read from the page cache, where
 //! they are so shortly after they were written, and the sockets do not notice.
 //!
-//! Which pieces are due `plan::PieceBook` says; what follows from a bad one is the caller's.
+//! Which pieces are due `plan::PieceChecks` says; what follows from a bad one is the caller's.
 
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use haul_plan::{Algorithm, PieceBook, RangeSet};
+use haul_plan::{DigestAlgorithm, PieceChecks, RangeSet};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::checksum::Hashers;
-use crate::disk::Storage;
+use crate::checksum::DigestSet;
+use crate::disk::PartialStorage;
 
 /// How much is read at once, in bytes.
 const READ: usize = 256 * 1024;
@@ -22,11 +22,11 @@ const ROUND: u64 = 64 << 20;
 
 /// Verifies pieces behind a download.
 #[derive(Debug)]
-pub(super) struct Verifier {
+pub(super) struct PieceVerifier {
     /// What is known of them.
-    book: PieceBook,
+    book: PieceChecks,
     /// What is read.
-    storage: Arc<dyn Storage>,
+    storage: Arc<dyn PartialStorage>,
     /// The round that runs.
     running: JoinSet<io::Result<Vec<(u64, bool)>>>,
     /// Ends it early.
@@ -35,7 +35,7 @@ pub(super) struct Verifier {
 
 /// A piece whose digest was compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Looked {
+pub(super) struct CheckedPiece {
     /// Its bytes.
     pub(super) range: Range<u64>,
     /// How often it has been bad by now; 0 when it is right.
@@ -43,15 +43,15 @@ pub(super) struct Looked {
 }
 
 /// A piece that is to be looked at.
-struct Due {
+struct PieceToCheck {
     piece: u64,
     range: Range<u64>,
     digest: Vec<u8>,
 }
 
-impl Verifier {
+impl PieceVerifier {
     /// One that has looked at nothing yet.
-    pub(super) fn new(book: PieceBook, storage: Arc<dyn Storage>) -> Self {
+    pub(super) fn new(book: PieceChecks, storage: Arc<dyn PartialStorage>) -> Self {
         Self {
             book,
             storage,
@@ -69,7 +69,7 @@ impl Verifier {
         let most = usize::try_from(ROUND / pieces.length()).unwrap_or(usize::MAX);
         let algorithm = pieces.algorithm();
         let ready = self.book.take_ready(done, most.max(1));
-        let due: Vec<Due> = ready.into_iter().map(|piece| self.due(piece)).collect();
+        let due: Vec<PieceToCheck> = ready.into_iter().map(|piece| self.due(piece)).collect();
         if !due.is_empty() {
             let (storage, stop) = (Arc::clone(&self.storage), self.stop.clone());
             self.running
@@ -77,9 +77,9 @@ impl Verifier {
         }
     }
 
-    fn due(&self, piece: u64) -> Due {
+    fn due(&self, piece: u64) -> PieceToCheck {
         let digest = self.book.pieces().digest(piece).unwrap_or_default();
-        Due {
+        PieceToCheck {
             piece,
             range: self.book.range(piece),
             digest: digest.to_vec(),
@@ -90,14 +90,14 @@ impl Verifier {
     ///
     /// # Errors
     /// What reading the file back said.
-    pub(super) async fn ended(&mut self) -> io::Result<Vec<Looked>> {
+    pub(super) async fn ended(&mut self) -> io::Result<Vec<CheckedPiece>> {
         let looked = match self.running.join_next().await {
             Some(Ok(looked)) => looked?,
             Some(Err(e)) => return Err(io::Error::other(e)),
             None => std::future::pending().await,
         };
         let book = &mut self.book;
-        let told = looked.into_iter().map(|(piece, good)| Looked {
+        let told = looked.into_iter().map(|(piece, good)| CheckedPiece {
             bad: book.on_verified(piece, good),
             range: book.range(piece),
         });
@@ -105,7 +105,7 @@ impl Verifier {
     }
 
     /// Which digests are compared.
-    pub(super) fn algorithm(&self) -> Algorithm {
+    pub(super) fn algorithm(&self) -> DigestAlgorithm {
         self.book.pieces().algorithm()
     }
 
@@ -128,15 +128,15 @@ impl Verifier {
 
 /// Looks at some pieces.
 fn round(
-    storage: &dyn Storage,
-    algorithm: Algorithm,
-    due: &[Due],
+    storage: &dyn PartialStorage,
+    algorithm: DigestAlgorithm,
+    due: &[PieceToCheck],
     stop: &CancellationToken,
 ) -> io::Result<Vec<(u64, bool)>> {
     let mut buffer = vec![0; READ];
     let mut looked = Vec::with_capacity(due.len());
     for due in due {
-        let mut hashers = Hashers::new([algorithm]);
+        let mut hashers = DigestSet::new([algorithm]);
         let mut at = due.range.start;
         while at < due.range.end {
             if stop.is_cancelled() {

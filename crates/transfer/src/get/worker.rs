@@ -1,6 +1,6 @@
 //! One worker: claims a segment, fetches it over its connection, writes it, until nothing is left to claim.
 //!
-//! This is the hot path. Pieces that have arrived are gathered ([`Gathered`]) and written with one call; between two writes
+//! This is the hot path. Pieces that have arrived are gathered ([`GatheredChunks`]) and written with one call; between two writes
 //! there is one short lock and one CRC. A worker decides nothing: the plan says what to fetch and how many
 //! of the bytes at hand still belong to it, and a failure is handed to the coordinator as it is.
 
@@ -9,22 +9,22 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use haul_net::Answer;
+use haul_net::FetchResponse;
 use haul_plan::ClaimId;
 use url::Url;
 
-use super::failure::Failure;
-use super::gather::Gathered;
-use super::hosts::Permit;
+use super::failure::AttemptFailure;
+use super::gather::GatheredChunks;
+use super::hosts::HostPermit;
 use super::ledger::spans;
-use super::shared::Shared;
-use super::table::Held;
+use super::shared::SegmentedState;
+use super::table::HeldClaim;
 use crate::disk::blocking;
-use crate::event::{Event, EventSender};
+use crate::event::{TransferEvent, TransferEventSender};
 
 /// A worker's surroundings.
 #[derive(Debug)]
-pub(super) struct Worker {
+pub(super) struct SegmentWorker {
     /// Which of the job's workers this is, from 0 on.
     pub(super) number: usize,
     /// Which job.
@@ -32,38 +32,38 @@ pub(super) struct Worker {
     /// Which source it asks.
     pub(super) source: usize,
     /// What the job's workers share.
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<SegmentedState>,
     /// Where ended segments are told.
-    pub(super) events: EventSender,
+    pub(super) events: TransferEventSender,
     /// Leave to hold its connection.
-    pub(super) permit: Permit,
+    pub(super) permit: HostPermit,
 }
 
 /// How a worker ended.
 #[derive(Debug)]
-pub(super) struct Exit {
+pub(super) struct WorkerExit {
     /// Which worker.
     pub(super) number: usize,
     /// Which source it asked.
     pub(super) source: usize,
     /// Why.
-    pub(super) end: End,
+    pub(super) end: WorkerExitReason,
 }
 
 /// Why a worker ended.
 #[derive(Debug)]
-pub(super) enum End {
+pub(super) enum WorkerExitReason {
     /// Nothing is left to claim, fewer workers are wanted, or another host is asked now.
     Done,
     /// A request failed.
-    Failed(Failed),
+    Failed(FailedRequest),
 }
 
 /// A request that failed.
 #[derive(Debug)]
-pub(super) struct Failed {
+pub(super) struct FailedRequest {
     /// Why.
-    pub(super) failure: Failure,
+    pub(super) failure: AttemptFailure,
     /// The bytes that had been asked for.
     pub(super) range: Range<u64>,
     /// When they had been asked for.
@@ -74,21 +74,21 @@ pub(super) struct Failed {
     pub(super) url: Url,
 }
 
-impl Worker {
+impl SegmentWorker {
     /// Works until there is nothing to claim, fewer workers are wanted, or a failure.
     ///
     /// Dropping it at any await loses at most the gathered bytes: what was written is in the plan.
-    pub(super) async fn run(self, first: Option<(Answer, Held)>) -> Exit {
+    pub(super) async fn run(self, first: Option<(FetchResponse, HeldClaim)>) -> WorkerExit {
         let (number, source) = (self.number, self.source);
         let end = self.work(first).await;
-        Exit {
+        WorkerExit {
             number,
             source,
             end,
         }
     }
 
-    async fn work(&self, first: Option<(Answer, Held)>) -> End {
+    async fn work(&self, first: Option<(FetchResponse, HeldClaim)>) -> WorkerExitReason {
         let (mut answer, mut held) = match first {
             Some((answer, held)) => (Some(answer), Some(held)),
             None => (None, None),
@@ -96,7 +96,7 @@ impl Worker {
         let mut answered = held.is_some();
         loop {
             if held.is_none() && self.shared.retires(self.source) {
-                return End::Done;
+                return WorkerExitReason::Done;
             }
             let next = match held.take() {
                 Some(held) => Some(held),
@@ -104,12 +104,12 @@ impl Worker {
             };
             let Some(next) = next else {
                 self.shared.crew.leaves();
-                return End::Done;
+                return WorkerExitReason::Done;
             };
             let (asked, url) = (self.shared.now(), self.shared.sources.of(self.source).url);
             if let Err(failure) = self.segment(answer.take(), &next).await {
                 self.shared.crew.leaves();
-                return End::Failed(Failed {
+                return WorkerExitReason::Failed(FailedRequest {
                     failure,
                     range: next.claim.range,
                     asked,
@@ -123,7 +123,7 @@ impl Worker {
 
     /// The next claim, as long as requests go to the host that this worker may hold a connection to, and no other source is worth
     /// more; that is not asked of one that has only come.
-    fn claim(&self, answered: bool) -> Option<Held> {
+    fn claim(&self, answered: bool) -> Option<HeldClaim> {
         let (shared, source) = (&self.shared, self.source);
         if !self.permit.is_for(&shared.sources.host(source)) || (answered && !shared.stays(source))
         {
@@ -133,12 +133,16 @@ impl Worker {
     }
 
     /// Fetches one claim, as far as it stays ours. Whatever happens, the claim is released.
-    async fn segment(&self, answer: Option<Answer>, held: &Held) -> Result<(), Failure> {
-        let _release = Release {
+    async fn segment(
+        &self,
+        answer: Option<FetchResponse>,
+        held: &HeldClaim,
+    ) -> Result<(), AttemptFailure> {
+        let _release = ClaimGuard {
             shared: &self.shared,
             id: held.claim.id,
         };
-        let mut came = Came {
+        let mut came = RequestReport {
             worker: self,
             range: held.claim.range.start..held.claim.range.start,
             since: self.shared.now(),
@@ -176,14 +180,14 @@ impl Worker {
     /// Reads a body into the file from `at` on, which follows what got there. The head promised bytes up to `end`.
     async fn body(
         &self,
-        mut answer: Answer,
+        mut answer: FetchResponse,
         id: ClaimId,
         at: &mut u64,
         end: u64,
-    ) -> Result<(), Failure> {
-        let _flowing = Flowing::new(&self.shared, self.source);
-        let mut gathered = Gathered::new();
-        let broken = |error| Failure::Transport {
+    ) -> Result<(), AttemptFailure> {
+        let _flowing = FlowingGuard::new(&self.shared, self.source);
+        let mut gathered = GatheredChunks::new();
+        let broken = |error| AttemptFailure::Transport {
             error: Box::new(error),
             answered: true,
         };
@@ -213,7 +217,12 @@ impl Worker {
     }
 
     /// Writes what of the pieces is still this worker's, and empties it.
-    fn write(&self, gathered: &mut Gathered, id: ClaimId, at: u64) -> Result<Wrote, Failure> {
+    fn write(
+        &self,
+        gathered: &mut GatheredChunks,
+        id: ClaimId,
+        at: u64,
+    ) -> Result<FlushOutcome, AttemptFailure> {
         let came = gathered.bytes();
         let now = self.shared.now();
         let ours = self.shared.table().reserve(id, came, now);
@@ -221,11 +230,11 @@ impl Worker {
         if ours > 0 {
             let spans = spans(at, gathered.pieces(), self.shared.cut);
             blocking(|| self.shared.storage.write_at(at, gathered.pieces()))
-                .map_err(Failure::Local)?;
+                .map_err(AttemptFailure::Local)?;
             self.shared.table().wrote(id, spans);
         }
         gathered.clear();
-        Ok(Wrote {
+        Ok(FlushOutcome {
             written: ours,
             cut: ours < came,
         })
@@ -233,7 +242,7 @@ impl Worker {
 }
 
 /// What became of gathered pieces.
-struct Wrote {
+struct FlushOutcome {
     /// Bytes that are in the file.
     written: u64,
     /// Whether some of the bytes at hand belonged to another worker by now.
@@ -242,24 +251,24 @@ struct Wrote {
 
 /// What a request brought. Dropped before that was told, with a worker whose rest another has fetched by now, it is told all the
 /// same unless the channel is full.
-struct Came<'a> {
-    worker: &'a Worker,
+struct RequestReport<'a> {
+    worker: &'a SegmentWorker,
     /// Where it lies in the resource.
     range: Range<u64>,
     /// When it was asked for.
     since: Duration,
 }
 
-impl Came<'_> {
+impl RequestReport<'_> {
     /// The event to tell, once, if there is anything.
-    fn told(&mut self) -> Option<Event> {
+    fn told(&mut self) -> Option<TransferEvent> {
         let range = std::mem::replace(&mut self.range, 0..0);
         let shared = &self.worker.shared;
         if range.is_empty() {
             return None;
         }
         shared.segments.fetch_add(1, Ordering::Relaxed);
-        Some(Event::Segment {
+        Some(TransferEvent::Segment {
             job: self.worker.job,
             range,
             elapsed: shared.now().saturating_sub(self.since),
@@ -268,7 +277,7 @@ impl Came<'_> {
     }
 }
 
-impl Drop for Came<'_> {
+impl Drop for RequestReport<'_> {
     fn drop(&mut self) {
         if let Some(event) = self.told() {
             let _ = self.worker.events.try_send(event);
@@ -277,28 +286,28 @@ impl Drop for Came<'_> {
 }
 
 /// Gives a claim back when its worker is through with it or dropped.
-struct Release<'a> {
-    shared: &'a Shared,
+struct ClaimGuard<'a> {
+    shared: &'a SegmentedState,
     id: ClaimId,
 }
 
-impl Drop for Release<'_> {
+impl Drop for ClaimGuard<'_> {
     fn drop(&mut self) {
         self.shared.release(self.id);
     }
 }
 
 /// Counts a worker among those in the middle of a body.
-struct Flowing<'a>(&'a Shared, usize);
+struct FlowingGuard<'a>(&'a SegmentedState, usize);
 
-impl<'a> Flowing<'a> {
-    fn new(shared: &'a Shared, source: usize) -> Self {
+impl<'a> FlowingGuard<'a> {
+    fn new(shared: &'a SegmentedState, source: usize) -> Self {
         shared.table().begins(source);
         Self(shared, source)
     }
 }
 
-impl Drop for Flowing<'_> {
+impl Drop for FlowingGuard<'_> {
     fn drop(&mut self) {
         self.0.table().ends(self.1);
     }

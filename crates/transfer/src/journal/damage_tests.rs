@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use haul_plan::Version;
+use haul_plan::ResourceVersion;
 use proptest::prelude::*;
 use url::Url;
 
@@ -17,9 +17,9 @@ fn url() -> Url {
 }
 
 /// A journal of these spans, as it is written, with the place where each of its lines ends.
-fn written(dir: &Path, spans: &[Span]) -> (Vec<u8>, Vec<usize>) {
+fn written(dir: &Path, spans: &[SavedRange]) -> (Vec<u8>, Vec<usize>) {
     let path = dir.join("written");
-    let header = Header::new(&url(), LENGTH, &Version::default(), &[]);
+    let header = JournalHeader::new(&url(), LENGTH, &ResourceVersion::default(), &[]);
     Journal::create(&path, &header)
         .unwrap()
         .append(spans)
@@ -31,7 +31,7 @@ fn written(dir: &Path, spans: &[Span]) -> (Vec<u8>, Vec<usize>) {
 }
 
 /// What is read from these bytes: the spans, and how many bytes of the journal hold them. `None` when it is of no use.
-fn read(dir: &Path, bytes: &[u8]) -> Option<(Vec<Span>, u64)> {
+fn read(dir: &Path, bytes: &[u8]) -> Option<(Vec<SavedRange>, u64)> {
     let path = dir.join("read");
     std::fs::write(&path, bytes).unwrap();
     let kept = load(&path, &url()).ok()??;
@@ -39,8 +39,8 @@ fn read(dir: &Path, bytes: &[u8]) -> Option<(Vec<Span>, u64)> {
     Some((kept.spans, kept.length))
 }
 
-fn any_spans() -> impl Strategy<Value = Vec<Span>> {
-    let span = (0..LENGTH, 1..LENGTH, any::<u32>()).prop_map(|(start, length, crc)| Span {
+fn any_spans() -> impl Strategy<Value = Vec<SavedRange>> {
+    let span = (0..LENGTH, 1..LENGTH, any::<u32>()).prop_map(|(start, length, crc)| SavedRange {
         start,
         end: (start + length).min(LENGTH),
         crc,
@@ -50,7 +50,7 @@ fn any_spans() -> impl Strategy<Value = Vec<Span>> {
 
 /// A way to damage a journal; places are shares of its length.
 #[derive(Debug, Clone)]
-enum Damage {
+enum JournalDamage {
     /// A bit is another.
     Flip(prop::sample::Index, u8),
     /// Bytes are lost.
@@ -63,7 +63,7 @@ enum Damage {
     Add(prop::sample::Index, Vec<u8>),
 }
 
-impl Damage {
+impl JournalDamage {
     fn done_to(&self, bytes: &mut Vec<u8>) {
         let whole = bytes.len();
         let place = |at: &prop::sample::Index| at.index(whole + 1).min(whole);
@@ -91,14 +91,14 @@ impl Damage {
     }
 }
 
-fn any_damage() -> impl Strategy<Value = Damage> {
+fn any_damage() -> impl Strategy<Value = JournalDamage> {
     let place = any::<prop::sample::Index>;
     prop_oneof![
-        (place(), any::<u8>()).prop_map(|(at, bit)| Damage::Flip(at, bit)),
-        (place(), 1usize..200).prop_map(|(at, length)| Damage::Lose(at, length)),
-        (place(), 1usize..200).prop_map(|(at, length)| Damage::Zero(at, length)),
-        (place(), 1usize..200).prop_map(|(at, length)| Damage::Repeat(at, length)),
-        (place(), any::<Vec<u8>>()).prop_map(|(at, more)| Damage::Add(at, more)),
+        (place(), any::<u8>()).prop_map(|(at, bit)| JournalDamage::Flip(at, bit)),
+        (place(), 1usize..200).prop_map(|(at, length)| JournalDamage::Lose(at, length)),
+        (place(), 1usize..200).prop_map(|(at, length)| JournalDamage::Zero(at, length)),
+        (place(), 1usize..200).prop_map(|(at, length)| JournalDamage::Repeat(at, length)),
+        (place(), any::<Vec<u8>>()).prop_map(|(at, more)| JournalDamage::Add(at, more)),
     ]
 }
 

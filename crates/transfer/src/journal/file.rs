@@ -4,7 +4,9 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
 
-use super::record::{FORMAT, Gone, Header, Mark, Record, Span};
+use super::record::{
+    DiscardedRange, FORMAT, JournalHeader, JournalRecord, SavedRange, UnresumableMark,
+};
 
 /// An open journal, only ever appended to.
 #[derive(Debug)]
@@ -21,8 +23,8 @@ impl Journal {
     ///
     /// # Errors
     /// What the system says.
-    pub fn create(path: &Path, header: &Header) -> io::Result<Self> {
-        Self::begin(path, &Record::Header(header.clone()))
+    pub fn create(path: &Path, header: &JournalHeader) -> io::Result<Self> {
+        Self::begin(path, &JournalRecord::Header(header.clone()))
     }
 
     /// Marks a partial file as ours where nothing can be kept for a later run.
@@ -30,10 +32,14 @@ impl Journal {
     /// # Errors
     /// What the system says.
     pub fn mark(path: &Path) -> io::Result<()> {
-        Self::begin(path, &Record::Mark(Mark { format: FORMAT })).map(drop)
+        Self::begin(
+            path,
+            &JournalRecord::Mark(UnresumableMark { format: FORMAT }),
+        )
+        .map(drop)
     }
 
-    fn begin(path: &Path, first: &Record) -> io::Result<Self> {
+    fn begin(path: &Path, first: &JournalRecord) -> io::Result<Self> {
         let mut file = options()
             .write(true)
             .truncate(true)
@@ -58,8 +64,8 @@ impl Journal {
     ///
     /// # Errors
     /// As [`Journal::append`].
-    pub fn restate(&mut self, header: &Header) -> io::Result<()> {
-        let line = Record::Header(header.clone()).to_line();
+    pub fn restate(&mut self, header: &JournalHeader) -> io::Result<()> {
+        let line = JournalRecord::Header(header.clone()).to_line();
         self.file.write_all(line.as_bytes())?;
         self.file.sync_data()
     }
@@ -68,7 +74,7 @@ impl Journal {
     ///
     /// # Errors
     /// What the system says; the journal may then end in a torn line, which a reader cuts off.
-    pub fn append(&mut self, spans: &[Span]) -> io::Result<()> {
+    pub fn append(&mut self, spans: &[SavedRange]) -> io::Result<()> {
         self.amend(spans, &[])
     }
 
@@ -77,11 +83,13 @@ impl Journal {
     ///
     /// # Errors
     /// As [`Journal::append`].
-    pub fn amend(&mut self, spans: &[Span], gone: &[Gone]) -> io::Result<()> {
+    pub fn amend(&mut self, spans: &[SavedRange], gone: &[DiscardedRange]) -> io::Result<()> {
         let done = spans
             .iter()
-            .map(|span| Record::Done(span.clone()).to_line());
-        let void = gone.iter().map(|gone| Record::Void(gone.clone()).to_line());
+            .map(|span| JournalRecord::Done(span.clone()).to_line());
+        let void = gone
+            .iter()
+            .map(|gone| JournalRecord::Void(gone.clone()).to_line());
         let lines: String = done.chain(void).collect();
         self.file.write_all(lines.as_bytes())?;
         self.file.sync_data()

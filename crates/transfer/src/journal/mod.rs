@@ -22,8 +22,10 @@ mod record;
 mod resume;
 
 pub use file::Journal;
-pub use record::{Gone, Header, Joined, Mark, Record, Span};
-pub(crate) use resume::{Check, Kept, Unusable, is_journal, load};
+pub use record::{
+    DiscardedRange, JoinEvidence, JournalHeader, JournalRecord, SavedRange, UnresumableMark,
+};
+pub(crate) use resume::{ResumableDownload, SavedRangesCheck, UnusableJournal, is_journal, load};
 
 #[cfg(test)]
 mod damage_tests;

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use haul_plan::{Checksum, Expected, Version};
+use haul_plan::{Checksum, ExpectedDigest, ResourceVersion};
 
 /// This format's number. What a journal with another speaks of is not used, and begun again.
 pub(super) const FORMAT: u32 = 2;
@@ -17,7 +17,7 @@ pub(super) const LONGEST: usize = 32 * 1024;
 /// What bytes were joined on, beside the validators of a header.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Joined {
+pub enum JoinEvidence {
     /// Nothing: all of them are of the version that the validators name, or of one that the user or a validator vouched for.
     #[default]
     Version,
@@ -29,7 +29,7 @@ pub enum Joined {
 
 /// Which version of which resource a partial file belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Header {
+pub struct JournalHeader {
     /// [`FORMAT`] when it was written.
     pub format: u32,
     /// Digest of the URL without its user name and password.
@@ -49,13 +49,18 @@ pub struct Header {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     /// What vouches for the bytes. Unless a digest does so again in a later run, that one may not go on with them.
-    pub joined: Joined,
+    pub joined: JoinEvidence,
 }
 
-impl Header {
+impl JournalHeader {
     /// A header for a resource of known length.
     #[must_use]
-    pub fn new(url: &Url, length: u64, version: &Version, announced: &[Expected]) -> Self {
+    pub fn new(
+        url: &Url,
+        length: u64,
+        version: &ResourceVersion,
+        announced: &[ExpectedDigest],
+    ) -> Self {
         Self {
             format: FORMAT,
             url: identity(url),
@@ -64,20 +69,20 @@ impl Header {
             last_modified: version.last_modified.clone(),
             announced: announced.iter().map(text).collect(),
             source: None,
-            joined: Joined::Version,
+            joined: JoinEvidence::Version,
         }
     }
 
     /// The same, with bytes that are joined on this evidence; what they were joined on before counts as long as it is stronger.
     #[must_use]
-    pub fn joined(mut self, on: Joined) -> Self {
+    pub fn joined(mut self, on: JoinEvidence) -> Self {
         self.joined = self.joined.max(on);
         self
     }
 
     /// The same, with what else the origin announced by now.
     #[must_use]
-    pub fn announcing(mut self, announced: &[Expected]) -> Self {
+    pub fn announcing(mut self, announced: &[ExpectedDigest]) -> Self {
         for text in announced.iter().map(text) {
             if !self.announced.contains(&text) {
                 self.announced.push(text);
@@ -101,10 +106,10 @@ impl Header {
 
     /// The digests that the origin announced.
     #[must_use]
-    pub fn announced(&self) -> Vec<Expected> {
+    pub fn announced(&self) -> Vec<ExpectedDigest> {
         let checksums = self.announced.iter().filter_map(|text| text.parse().ok());
         let expected = |checksum: Checksum| {
-            Some(Expected {
+            Some(ExpectedDigest {
                 algorithm: checksum.algorithm,
                 digest: checksum.digest?,
                 field: "the origin",
@@ -115,8 +120,8 @@ impl Header {
 
     /// The version that the bytes on disk are of.
     #[must_use]
-    pub fn version(&self) -> Version {
-        Version {
+    pub fn version(&self) -> ResourceVersion {
+        ResourceVersion {
             length: Some(self.length),
             etag: self.etag.as_deref().and_then(|tag| tag.parse().ok()),
             last_modified: self.last_modified.clone(),
@@ -133,14 +138,14 @@ impl Header {
 
 /// The only line of a download that cannot be resumed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mark {
+pub struct UnresumableMark {
     /// [`FORMAT`] when it was written.
     pub format: u32,
 }
 
 /// A range that is on disk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Span {
+pub struct SavedRange {
     /// Its first byte.
     pub start: u64,
     /// The byte after its last.
@@ -151,7 +156,7 @@ pub struct Span {
 
 /// A range that was on disk and turned out not to be what it should: a piece with another digest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Gone {
+pub struct DiscardedRange {
     /// Its first byte.
     pub start: u64,
     /// The byte after its last.
@@ -161,18 +166,18 @@ pub struct Gone {
 /// One line of a journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Record {
+pub enum JournalRecord {
     /// The first line; and again where a later run joins bytes on other evidence, ahead of those bytes.
-    Header(Header),
+    Header(JournalHeader),
     /// The first line where nothing else will follow: all it says is that the partial file is haul's.
-    Mark(Mark),
+    Mark(UnresumableMark),
     /// Bytes that are in the file.
-    Done(Span),
+    Done(SavedRange),
     /// Bytes that are to be fetched again: what earlier lines claim of them holds no more.
-    Void(Gone),
+    Void(DiscardedRange),
 }
 
-impl Record {
+impl JournalRecord {
     /// How a journal's first line goes on after its checksum: enough to tell a damaged one from what is none.
     pub(super) const BEGINNINGS: [&str; 2] = [" {\"header\":{", " {\"mark\":{"];
 
@@ -195,7 +200,7 @@ impl Record {
 }
 
 /// A digest as the journal has it.
-fn text(expected: &Expected) -> String {
+fn text(expected: &ExpectedDigest) -> String {
     let digest = crate::checksum::hex(&expected.digest);
     format!("{}:{digest}", expected.algorithm)
 }

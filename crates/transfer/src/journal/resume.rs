@@ -7,22 +7,22 @@ use haul_plan::RangeSet;
 use url::Url;
 
 use super::file::open;
-use super::record::{FORMAT, Header, LONGEST, Record, Span};
+use super::record::{FORMAT, JournalHeader, JournalRecord, LONGEST, SavedRange};
 use crate::checksum::Crc32c;
-use crate::disk::Storage;
+use crate::disk::PartialStorage;
 
 /// What an earlier run left.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct ResumableDownload {
     /// Which version the bytes are of.
-    pub(crate) header: Header,
+    pub(crate) header: JournalHeader,
     /// What is said to be on disk, in the order it was written.
-    pub(crate) spans: Vec<Span>,
+    pub(crate) spans: Vec<SavedRange>,
     /// Bytes of the journal that are whole records; what follows is torn.
     pub(crate) length: u64,
 }
 
-impl Kept {
+impl ResumableDownload {
     /// The ranges on disk.
     pub(crate) fn ranges(&self) -> RangeSet {
         self.spans.iter().map(|span| span.start..span.end).collect()
@@ -31,7 +31,7 @@ impl Kept {
 
 /// Why what an earlier run left is of no use. Display is the reason as a warning gives it.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Unusable {
+pub(crate) enum UnusableJournal {
     /// The journal does not begin as one, or a record in it is damaged.
     #[error("its journal is damaged")]
     Damaged,
@@ -62,53 +62,51 @@ pub(crate) fn is_journal(path: &Path) -> io::Result<bool> {
     let json = front.get(8..).unwrap_or_default();
     let begins = |beginning: &&str| json.starts_with(beginning.as_bytes());
     let mut lines = front.split(|byte| *byte == b'\n');
-    Ok(
-        Record::BEGINNINGS.iter().any(begins)
-            || lines.any(|line| Record::from_line(line).is_some()),
-    )
+    Ok(JournalRecord::BEGINNINGS.iter().any(begins)
+        || lines.any(|line| JournalRecord::from_line(line).is_some()))
 }
 
 /// Reads a journal; `None` when there is none, or when it says that there is nothing to resume.
 ///
 /// A last line without its newline is what a kill leaves and is dropped; damage anywhere else makes the whole journal
 /// unusable, since what damaged it may have damaged the bytes too.
-pub(crate) fn load(path: &Path, url: &Url) -> Result<Option<Kept>, Unusable> {
+pub(crate) fn load(path: &Path, url: &Url) -> Result<Option<ResumableDownload>, UnusableJournal> {
     let file = match open(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other?,
     };
     let mut reader = BufReader::new(file);
     let (mut header, mut length) = match next(&mut reader)? {
-        Some((Record::Header(header), length)) => (header, length),
-        Some((Record::Mark(_), _)) => return Ok(None),
-        _ => return Err(Unusable::Damaged),
+        Some((JournalRecord::Header(header), length)) => (header, length),
+        Some((JournalRecord::Mark(_), _)) => return Ok(None),
+        _ => return Err(UnusableJournal::Damaged),
     };
     if header.format != FORMAT {
-        return Err(Unusable::Format(header.format));
+        return Err(UnusableJournal::Format(header.format));
     }
     if !header.is_for(url) {
-        return Err(Unusable::OtherUrl);
+        return Err(UnusableJournal::OtherUrl);
     }
     let mut spans = Vec::new();
     while let Some((record, bytes)) = next(&mut reader)? {
         match record {
-            Record::Done(span) if span.start < span.end && span.end <= header.length => {
+            JournalRecord::Done(span) if span.start < span.end && span.end <= header.length => {
                 spans.push(span)
             }
-            Record::Void(gone) if gone.start < gone.end && gone.end <= header.length => {
+            JournalRecord::Void(gone) if gone.start < gone.end && gone.end <= header.length => {
                 spans.retain(|span| span.end <= gone.start || gone.end <= span.start);
             }
-            Record::Header(newer)
+            JournalRecord::Header(newer)
                 if (newer.format, newer.length) == (FORMAT, header.length)
                     && newer.url == header.url =>
             {
                 header = newer;
             }
-            _ => return Err(Unusable::Damaged),
+            _ => return Err(UnusableJournal::Damaged),
         }
         length += bytes;
     }
-    Ok(Some(Kept {
+    Ok(Some(ResumableDownload {
         header,
         spans,
         length,
@@ -116,7 +114,7 @@ pub(crate) fn load(path: &Path, url: &Url) -> Result<Option<Kept>, Unusable> {
 }
 
 /// The next record and its length in bytes; `None` at the end, a torn last line counted as the end.
-fn next(reader: &mut impl BufRead) -> Result<Option<(Record, u64)>, Unusable> {
+fn next(reader: &mut impl BufRead) -> Result<Option<(JournalRecord, u64)>, UnusableJournal> {
     let mut line = Vec::new();
     reader
         .by_ref()
@@ -126,45 +124,45 @@ fn next(reader: &mut impl BufRead) -> Result<Option<(Record, u64)>, Unusable> {
         return if line.len() < LONGEST {
             Ok(None)
         } else {
-            Err(Unusable::Damaged)
+            Err(UnusableJournal::Damaged)
         };
     }
-    match Record::from_line(&line[..line.len() - 1]) {
+    match JournalRecord::from_line(&line[..line.len() - 1]) {
         Some(record) => Ok(Some((record, line.len() as u64))),
-        None => Err(newer(&line).unwrap_or(Unusable::Damaged)),
+        None => Err(newer(&line).unwrap_or(UnusableJournal::Damaged)),
     }
 }
 
 /// A header that does not parse may be of a newer format with other fields: its number is worth telling.
-fn newer(line: &[u8]) -> Option<Unusable> {
+fn newer(line: &[u8]) -> Option<UnusableJournal> {
     #[derive(serde::Deserialize)]
-    struct Numbered {
+    struct FormatNumber {
         format: u32,
     }
     #[derive(serde::Deserialize)]
-    struct AnyHeader {
-        header: Numbered,
+    struct AnyJournalHeader {
+        header: FormatNumber,
     }
-    let any: AnyHeader = serde_json::from_slice(line.get(9..)?).ok()?;
-    (any.header.format != FORMAT).then_some(Unusable::Format(any.header.format))
+    let any: AnyJournalHeader = serde_json::from_slice(line.get(9..)?).ok()?;
+    (any.header.format != FORMAT).then_some(UnusableJournal::Format(any.header.format))
 }
 
-/// Bytes that one step of a [`Check`] reads, about: soon enough done on any disk for whoever waits for its end.
+/// Bytes that one step of a [`SavedRangesCheck`] reads, about: soon enough done on any disk for whoever waits for its end.
 const STEP: usize = 8 << 20;
 
 /// Reads every span back and compares its CRC, step by step.
 #[derive(Debug)]
-pub(crate) struct Check<'a> {
-    storage: &'a dyn Storage,
+pub(crate) struct SavedRangesCheck<'a> {
+    storage: &'a dyn PartialStorage,
     /// Spans still to be read.
-    rest: std::slice::Iter<'a, Span>,
+    rest: std::slice::Iter<'a, SavedRange>,
     /// The span that is being read, how far, and the CRC so far.
-    now: Option<(&'a Span, u64, Crc32c)>,
+    now: Option<(&'a SavedRange, u64, Crc32c)>,
     buffer: Vec<u8>,
 }
 
-impl<'a> Check<'a> {
-    pub(crate) fn new(storage: &'a dyn Storage, kept: &'a Kept) -> Self {
+impl<'a> SavedRangesCheck<'a> {
+    pub(crate) fn new(storage: &'a dyn PartialStorage, kept: &'a ResumableDownload) -> Self {
         Self {
             storage,
             rest: kept.spans.iter(),
@@ -174,7 +172,7 @@ impl<'a> Check<'a> {
     }
 
     /// Reads on; false when everything was found right. Blocks for as long as the disk takes for some megabytes.
-    pub(crate) fn step(&mut self) -> Result<bool, Unusable> {
+    pub(crate) fn step(&mut self) -> Result<bool, UnusableJournal> {
         let mut read = 0;
         while read < STEP {
             let next = || {
@@ -189,14 +187,14 @@ impl<'a> Check<'a> {
             let want = left.min(self.buffer.len());
             let piece = &mut self.buffer[..want];
             if self.storage.read_at(at, piece)? < want {
-                return Err(Unusable::Bytes);
+                return Err(UnusableJournal::Bytes);
             }
             crc.update(piece);
             (at, read) = (at + want as u64, read + want);
             if at < span.end {
                 self.now = Some((span, at, crc));
             } else if crc.finish() != span.crc {
-                return Err(Unusable::Bytes);
+                return Err(UnusableJournal::Bytes);
             }
         }
         Ok(true)

@@ -3,23 +3,23 @@
 use proptest::prelude::*;
 use url::Url;
 
-use haul_plan::{Algorithm, Expected, Version};
+use haul_plan::{DigestAlgorithm, ExpectedDigest, ResourceVersion};
 
-use super::record::Record;
+use super::record::JournalRecord;
 use super::*;
 
-fn header(url: &str) -> Header {
-    let version = Version {
+fn header(url: &str) -> JournalHeader {
+    let version = ResourceVersion {
         etag: "\"v1\"".parse().ok(),
         last_modified: Some("then".into()),
-        ..Version::default()
+        ..ResourceVersion::default()
     };
-    let announced = Expected {
-        algorithm: Algorithm::Crc32c,
+    let announced = ExpectedDigest {
+        algorithm: DigestAlgorithm::Crc32c,
         digest: vec![1, 2, 3, 255],
         field: "Repr-Digest",
     };
-    Header::new(&Url::parse(url).unwrap(), 1000, &version, &[announced])
+    JournalHeader::new(&Url::parse(url).unwrap(), 1000, &version, &[announced])
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn a_header_knows_its_url_without_credentials_and_holds_none_of_it() {
     let header = header("http://user:secret@h.test/f?token=abc#part");
     assert!(header.is_for(&Url::parse("http://h.test/f?token=abc").unwrap()));
     assert!(!header.is_for(&Url::parse("http://h.test/f?token=abd").unwrap()));
-    let line = Record::Header(header.clone()).to_line();
+    let line = JournalRecord::Header(header.clone()).to_line();
     assert!(
         !line.contains("secret") && !line.contains("abc") && !line.contains("h.test"),
         "{line}"
@@ -39,7 +39,7 @@ fn a_header_knows_its_url_without_credentials_and_holds_none_of_it() {
     );
     assert_eq!(version.etag.unwrap().to_string(), "\"v1\"");
     let announced = header.announced();
-    assert_eq!(announced[0].algorithm, Algorithm::Crc32c);
+    assert_eq!(announced[0].algorithm, DigestAlgorithm::Crc32c);
     assert_eq!(announced[0].digest, [1, 2, 3, 255]);
 }
 
@@ -47,7 +47,7 @@ fn a_header_knows_its_url_without_credentials_and_holds_none_of_it() {
 fn a_header_that_is_restated_holds_for_what_was_there_before() {
     let dir = tempfile::tempdir().unwrap();
     let (path, url) = (dir.path().join("j"), Url::parse("http://h.test/f").unwrap());
-    let span = Span {
+    let span = SavedRange {
         start: 0,
         end: 10,
         crc: 1,
@@ -55,15 +55,18 @@ fn a_header_that_is_restated_holds_for_what_was_there_before() {
     let first = header(url.as_str());
     let mut journal = Journal::create(&path, &first).unwrap();
     journal.append(std::slice::from_ref(&span)).unwrap();
-    let later = first.clone().joined(Joined::Pieces).joined(Joined::Digest);
+    let later = first
+        .clone()
+        .joined(JoinEvidence::Pieces)
+        .joined(JoinEvidence::Digest);
     journal.restate(&later).unwrap();
     let kept = load(&path, &url).unwrap().unwrap();
     assert_eq!((&kept.header, &kept.spans[..]), (&later, &[span][..]));
-    assert_eq!(kept.header.joined, Joined::Pieces);
+    assert_eq!(kept.header.joined, JoinEvidence::Pieces);
     assert_eq!(kept.length, std::fs::metadata(&path).unwrap().len());
     // One of another file is damage.
     journal.restate(&header("http://h.test/g")).unwrap();
-    assert!(matches!(load(&path, &url), Err(Unusable::Damaged)));
+    assert!(matches!(load(&path, &url), Err(UnusableJournal::Damaged)));
 }
 
 #[test]
@@ -71,7 +74,7 @@ fn appended_spans_are_read_back_and_a_reopened_journal_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("j");
     let url = Url::parse("http://h.test/f").unwrap();
-    let span = |start| Span {
+    let span = |start| SavedRange {
         start,
         end: start + 10,
         crc: 1,
@@ -94,31 +97,33 @@ fn spans_outside_the_file_are_damage() {
     let url = Url::parse("http://h.test/f").unwrap();
     for (start, end) in [(5, 5), (9, 3), (990, 1001)] {
         let mut journal = Journal::create(&path, &header("http://h.test/f")).unwrap();
-        journal.append(&[Span { start, end, crc: 0 }]).unwrap();
-        assert!(matches!(load(&path, &url), Err(Unusable::Damaged)));
+        journal
+            .append(&[SavedRange { start, end, crc: 0 }])
+            .unwrap();
+        assert!(matches!(load(&path, &url), Err(UnusableJournal::Damaged)));
     }
 }
 
 proptest! {
     #[test]
     fn every_record_is_read_as_it_was_written(start: u64, end: u64, crc: u32) {
-        let record = Record::Done(Span { start, end, crc });
+        let record = JournalRecord::Done(SavedRange { start, end, crc });
         let line = record.to_line();
-        prop_assert_eq!(Record::from_line(line.trim_end().as_bytes()), Some(record));
+        prop_assert_eq!(JournalRecord::from_line(line.trim_end().as_bytes()), Some(record));
     }
 
     /// Whatever one byte becomes, the line is refused or says what it said.
     #[test]
     fn b3_a_flipped_byte_is_seen(start in 0u64..1000, at: prop::sample::Index, flip in 1u8..) {
-        let record = Record::Done(Span { start, end: 1000, crc: 7 });
+        let record = JournalRecord::Done(SavedRange { start, end: 1000, crc: 7 });
         let mut line = record.to_line().trim_end().as_bytes().to_vec();
         let at = at.index(line.len());
         line[at] ^= flip;
-        prop_assert!(Record::from_line(&line).is_none_or(|read| read == record));
+        prop_assert!(JournalRecord::from_line(&line).is_none_or(|read| read == record));
     }
 
     #[test]
     fn no_bytes_make_it_panic(line: Vec<u8>) {
-        let _ = Record::from_line(&line);
+        let _ = JournalRecord::from_line(&line);
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use haul_net::shown_text;
-use haul_plan::{ChecksumError, PathProblem, metalink};
+use haul_plan::{ChecksumError, RelativePathError, metalink};
 
 use super::lines::LONGEST;
 use super::source::LONGEST_URL;
@@ -24,7 +24,7 @@ pub struct BadLine {
     pub excerpt: String,
     /// What is wrong.
     #[source]
-    pub problem: Problem,
+    pub problem: BadLineProblem,
 }
 
 fn quoted(excerpt: &str) -> String {
@@ -37,7 +37,7 @@ fn quoted(excerpt: &str) -> String {
 
 /// What is wrong with a line.
 #[derive(Debug, thiserror::Error)]
-pub enum Problem {
+pub enum BadLineProblem {
     /// Not a URL.
     #[error("this is no URL")]
     Url(#[source] url::ParseError),
@@ -67,7 +67,7 @@ pub enum Problem {
     Size,
     /// A path that leads elsewhere, or nowhere.
     #[error(transparent)]
-    Path(PathProblem),
+    Path(RelativePathError),
     /// A header field that is none, or one that the program itself sets.
     #[error("{0}")]
     Header(&'static str),
@@ -119,7 +119,7 @@ pub enum Problem {
     },
     /// A Metalink document, or one file of it, that cannot be used. In the former case nothing of it is.
     #[error(transparent)]
-    Metalink(metalink::Wrong),
+    Metalink(metalink::MetalinkProblem),
     /// The list broke off behind this entry, and with it options that the entry may have.
     #[error("the list breaks off before this entry ends")]
     CutOff,
@@ -136,7 +136,7 @@ pub enum Problem {
     Read(#[source] io::Error),
 }
 
-impl Problem {
+impl BadLineProblem {
     /// Whether nothing can follow: it is wrong with the list, and not with a line.
     #[must_use]
     pub fn is_last(&self) -> bool {
@@ -150,18 +150,18 @@ impl Problem {
 
 /// A bad line before it is told of which list.
 #[derive(Debug)]
-pub(super) struct Bad {
+pub(super) struct UnplacedBadLine {
     /// Which line, from one.
     pub(super) line: u64,
     /// See [`BadLine`].
     pub(super) excerpt: String,
     /// What is wrong.
-    pub(super) problem: Problem,
+    pub(super) problem: BadLineProblem,
 }
 
-impl Bad {
+impl UnplacedBadLine {
     /// A bad line of which this text is wrong.
-    pub(super) fn new(line: u64, text: &str, problem: Problem) -> Self {
+    pub(super) fn new(line: u64, text: &str, problem: BadLineProblem) -> Self {
         Self {
             line,
             excerpt: excerpt(text),
@@ -171,7 +171,7 @@ impl Bad {
 
     /// The source failed while it brought this line.
     pub(super) fn read(line: u64, error: io::Error) -> Self {
-        Self::new(line, "", Problem::Read(error))
+        Self::new(line, "", BadLineProblem::Read(error))
     }
 }
 
@@ -220,7 +220,7 @@ mod tests {
             list: "urls.txt".into(),
             line: 7,
             excerpt: "ftp://h/".into(),
-            problem: Problem::Scheme,
+            problem: BadLineProblem::Scheme,
         };
         assert_eq!(bad.to_string(), "line 7 of urls.txt: \"ftp://h/\"");
         let source = std::error::Error::source(&bad).unwrap().to_string();

@@ -7,24 +7,24 @@ use std::io::Read;
 
 use haul_plan::metalink::{self, MetalinkError, MetalinkFile};
 
-use super::bad::{Bad, Problem};
-use super::entry::Entry;
+use super::bad::{BadLineProblem, UnplacedBadLine};
+use super::entry::ListEntry;
 
 /// A document, read with its first entry.
-pub(super) enum Document {
+pub(super) enum ListDocument {
     /// Its text, still to be read.
     Unread(Box<dyn Read + Send>),
     /// What it names.
     Files(std::vec::IntoIter<Result<MetalinkFile, MetalinkError>>),
 }
 
-impl Document {
+impl ListDocument {
     pub(super) fn new(source: Box<dyn Read + Send>) -> Self {
         Self::Unread(source)
     }
 
     /// The next file, or what is wrong with it; what is wrong with the document comes first, and alone.
-    pub(super) fn next(&mut self) -> Option<Result<Entry, Bad>> {
+    pub(super) fn next(&mut self) -> Option<Result<ListEntry, UnplacedBadLine>> {
         if let Self::Unread(source) = self {
             match read(source) {
                 Ok(files) => *self = Self::Files(files.into_iter()),
@@ -41,37 +41,43 @@ impl Document {
     }
 }
 
-fn read(source: &mut dyn Read) -> Result<Vec<Result<MetalinkFile, MetalinkError>>, Bad> {
+fn read(
+    source: &mut dyn Read,
+) -> Result<Vec<Result<MetalinkFile, MetalinkError>>, UnplacedBadLine> {
     let mut text = Vec::new();
     // One more than the parser takes, so that it says so.
     let most = metalink::LARGEST as u64 + 1;
     let came = source.take(most).read_to_end(&mut text);
     came.map_err(|error| {
         let lines = text.iter().filter(|byte| **byte == b'\n').count();
-        Bad::read(1 + lines as u64, error)
+        UnplacedBadLine::read(1 + lines as u64, error)
     })?;
     let document = metalink::parse(&text).map_err(bad)?;
     Ok(document.files)
 }
 
-fn bad(MetalinkError { line, what }: MetalinkError) -> Bad {
-    Bad::new(line, "", Problem::Metalink(what))
+fn bad(MetalinkError { line, what }: MetalinkError) -> UnplacedBadLine {
+    UnplacedBadLine::new(line, "", BadLineProblem::Metalink(what))
 }
 
 /// A file as an entry. Whoever wrote the document is not who runs this: its hosts are strangers.
-fn entry(file: MetalinkFile) -> Result<Entry, Bad> {
+fn entry(file: MetalinkFile) -> Result<ListEntry, UnplacedBadLine> {
     let mut urls = file.urls().cloned();
     let Some(url) = urls.next() else {
         let name = file.path.to_string_lossy();
-        return Err(Bad::new(file.line, &name, Problem::NoMirror));
+        return Err(UnplacedBadLine::new(
+            file.line,
+            &name,
+            BadLineProblem::NoMirror,
+        ));
     };
-    Ok(Entry {
+    Ok(ListEntry {
         mirrors: urls.collect(),
         path: Some(file.path),
         checksums: file.checksums,
         size: file.size,
         pieces: file.pieces,
         stranger: true,
-        ..Entry::new(file.line, url)
+        ..ListEntry::new(file.line, url)
     })
 }

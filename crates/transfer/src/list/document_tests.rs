@@ -53,7 +53,10 @@ fn c1_a_packed_document_is_found_as_well() {
         // Half of it is none of it.
         let mut half = open(&text[..text.len() / 2], Some(Format::Metalink));
         let bad = half.next().unwrap().unwrap_err();
-        assert!(matches!(bad.problem, Problem::Packed { .. }), "{bad:?}");
+        assert!(
+            matches!(bad.problem, BadLineProblem::Packed { .. }),
+            "{bad:?}"
+        );
         assert!(half.next().is_none());
     }
 }
@@ -72,8 +75,8 @@ fn c2_a_document_that_is_damaged_names_nothing() {
 #[test]
 fn c1_a_document_without_end_is_bounded() {
     /// A document that goes on and on, and how much of it was read.
-    struct Endless(u64);
-    impl Read for Endless {
+    struct EndlessDocument(u64);
+    impl Read for EndlessDocument {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
             let text = DOCUMENT.as_bytes();
             for byte in &mut *buffer {
@@ -89,7 +92,7 @@ fn c1_a_document_without_end_is_bounded() {
             Ok(buffer.len())
         }
     }
-    let mut list = List::open(Box::new(Endless(0)), None, "list");
+    let mut list = DownloadList::open(Box::new(EndlessDocument(0)), None, "list");
     let bad = list.next().unwrap().unwrap_err();
     let told = std::error::Error::source(&bad).unwrap().to_string();
     assert_eq!(told, "the document is larger than 16 MiB");

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use haul_plan::{Checksum, Pieces};
+use haul_plan::{Checksum, PieceDigests};
 use http::HeaderMap;
 use url::Url;
 
 /// What a list says about one file.
 #[derive(Clone, PartialEq)]
-pub struct Entry {
+pub struct ListEntry {
     /// Its line in the list, from one; of an entry that has several, the first.
     pub line: u64,
     /// Where it is.
@@ -25,14 +25,14 @@ pub struct Entry {
     /// How many bytes it must have.
     pub size: Option<u64>,
     /// Digests of its pieces.
-    pub pieces: Option<Pieces>,
+    pub pieces: Option<PieceDigests>,
     /// Header fields for its requests. Their values are marked as secrets.
     pub headers: HeaderMap,
     /// Whether somebody else than the user named its hosts: what is for hosts that the user named goes to none of them.
     pub stranger: bool,
 }
 
-impl Entry {
+impl ListEntry {
     /// An entry of which only the URL is known.
     #[must_use]
     pub fn new(line: u64, url: Url) -> Self {
@@ -51,7 +51,7 @@ impl Entry {
     }
 }
 
-impl fmt::Debug for Entry {
+impl fmt::Debug for ListEntry {
     /// URLs may hold passwords.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mirrors: Vec<String> = self.mirrors.iter().map(haul_net::shown).collect();

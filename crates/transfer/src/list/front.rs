@@ -8,7 +8,7 @@ use haul_plan::metalink;
 const MOST: usize = 64 << 10;
 
 /// A source whose first bytes were read already, and are given again.
-pub(super) struct Front {
+pub(super) struct PeekedSource {
     /// Those bytes.
     bytes: Cursor<Vec<u8>>,
     /// What came instead of more of them: told when they have been given.
@@ -17,7 +17,7 @@ pub(super) struct Front {
     rest: Box<dyn Read + Send>,
 }
 
-impl Front {
+impl PeekedSource {
     /// Reads until it is enough, `most` bytes have come, or the source ended or failed. No more is asked for than one call brings,
     /// so that nobody waits for what is not needed.
     pub(super) fn look(
@@ -78,7 +78,7 @@ impl Front {
     }
 }
 
-impl Read for Front {
+impl Read for PeekedSource {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self.bytes.read(buffer)? {
             0 => self
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn what_was_looked_at_comes_again_and_then_the_rest() {
         let source = Cursor::new(b"abcdef").chain(Cursor::new(b"ghi"));
-        let mut front = Front::look(Box::new(source), 4, |bytes| bytes.len() >= 2);
+        let mut front = PeekedSource::look(Box::new(source), 4, |bytes| bytes.len() >= 2);
         assert_eq!(front.seen(), b"abcd");
         let mut all = String::new();
         front.read_to_string(&mut all).unwrap();
@@ -128,8 +128,8 @@ mod tests {
     #[test]
     fn no_more_is_read_than_the_first_line_that_says_something() {
         /// Brings a line a call, and fails when it is asked for one too many.
-        struct Typed(Vec<&'static str>);
-        impl Read for Typed {
+        struct TypedLines(Vec<&'static str>);
+        impl Read for TypedLines {
             fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
                 let line = self
                     .0
@@ -139,22 +139,29 @@ mod tests {
                 Ok(line.len())
             }
         }
-        let lines = || Box::new(Typed(vec!["http://h/\n", "# one\n", "\n", "\u{feff}\n"]));
-        let front = Front::of_list(lines(), true);
+        let lines = || {
+            Box::new(TypedLines(vec![
+                "http://h/\n",
+                "# one\n",
+                "\n",
+                "\u{feff}\n",
+            ]))
+        };
+        let front = PeekedSource::of_list(lines(), true);
         assert!(front.failed.is_none() && front.seen().ends_with(b"http://h/\n"));
-        let mut front = Front::of_list(lines(), false);
+        let mut front = PeekedSource::of_list(lines(), false);
         assert!(front.failed.is_none());
         assert!(io::copy(&mut front, &mut io::sink()).is_err());
         let xml = || {
             let lines = vec!["<size>", "<metalink>\n", "<!-- x\n-->", "\n", "<?xml?>\n"];
-            Box::new(Typed(lines))
+            Box::new(TypedLines(lines))
         };
-        let front = Front::of_list(xml(), true);
+        let front = PeekedSource::of_list(xml(), true);
         assert!(front.failed.is_none() && front.seen().ends_with(b"<metalink>\n"));
         let other = io::repeat(b'<').chain(Cursor::new(b"x"));
-        let front = Front::of_list(Box::new(Cursor::new(b"<html>\n").chain(other)), true);
+        let front = PeekedSource::of_list(Box::new(Cursor::new(b"<html>\n").chain(other)), true);
         assert_eq!(front.seen().len(), MOST);
-        let front = Front::of_list(Box::new(io::repeat(b'\n')), true);
+        let front = PeekedSource::of_list(Box::new(io::repeat(b'\n')), true);
         assert_eq!(front.seen().len(), MOST);
     }
 }

@@ -11,7 +11,7 @@ pub(super) const LONGEST: usize = 1 << 20;
 const BUFFER: usize = 64 << 10;
 
 /// A source and its current line.
-pub(super) struct Lines {
+pub(super) struct SourceLines {
     source: BufReader<Box<dyn Read + Send>>,
     /// The line, and a line feed behind it.
     text: Vec<u8>,
@@ -27,7 +27,7 @@ pub(super) struct Lines {
 
 /// What came.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Got {
+pub(super) enum SourceLine {
     /// A line.
     Line,
     /// A line that was too long; the source is at its end.
@@ -38,7 +38,7 @@ pub(super) enum Got {
 
 /// What comes next.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum NextSourceLine {
     /// A line that begins with this byte.
     Byte(u8),
     /// The end.
@@ -47,7 +47,7 @@ pub(super) enum Next {
     Failed,
 }
 
-impl Lines {
+impl SourceLines {
     pub(super) fn new(source: Box<dyn Read + Send>) -> Self {
         Self {
             source: BufReader::with_capacity(BUFFER, source),
@@ -60,9 +60,9 @@ impl Lines {
     }
 
     /// Goes to the next line. A last line without an end is one; a line that the source fails in is none.
-    pub(super) fn advance(&mut self) -> io::Result<Got> {
+    pub(super) fn advance(&mut self) -> io::Result<SourceLine> {
         if std::mem::take(&mut self.again) {
-            return Ok(Got::Line);
+            return Ok(SourceLine::Line);
         }
         self.text.clear();
         self.len = 0;
@@ -76,7 +76,7 @@ impl Lines {
             .take(most)
             .read_until(b'\n', &mut self.text)?;
         if self.text.is_empty() {
-            return Ok(Got::End);
+            return Ok(SourceLine::End);
         }
         let is_whole = self.text.ends_with(b"\n");
         let end = if is_whole {
@@ -91,11 +91,11 @@ impl Lines {
                 self.source.skip_until(b'\n')?;
             }
             self.len = 0;
-            return Ok(Got::TooLong);
+            return Ok(SourceLine::TooLong);
         }
         self.text.truncate(self.len);
         self.text.push(b'\n');
-        Ok(Got::Line)
+        Ok(SourceLine::Line)
     }
 
     /// The current line without its end, and without a byte order mark.
@@ -135,14 +135,18 @@ impl Lines {
     }
 
     /// Looks at the next line's first byte; waits for it, if it must.
-    pub(super) fn next_byte(&mut self) -> Next {
+    pub(super) fn next_byte(&mut self) -> NextSourceLine {
         loop {
             match self.source.fill_buf() {
-                Ok(bytes) => return bytes.first().map_or(Next::End, |&byte| Next::Byte(byte)),
+                Ok(bytes) => {
+                    return bytes
+                        .first()
+                        .map_or(NextSourceLine::End, |&byte| NextSourceLine::Byte(byte));
+                }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => {
                     self.failed = Some(e);
-                    return Next::Failed;
+                    return NextSourceLine::Failed;
                 }
             }
         }
@@ -153,8 +157,8 @@ impl Lines {
 mod tests {
     use super::*;
 
-    fn lines(text: &[u8]) -> Lines {
-        Lines::new(Box::new(io::Cursor::new(text.to_vec())))
+    fn lines(text: &[u8]) -> SourceLines {
+        SourceLines::new(Box::new(io::Cursor::new(text.to_vec())))
     }
 
     fn all(text: &[u8]) -> Vec<(u64, Option<Vec<u8>>)> {
@@ -162,9 +166,9 @@ mod tests {
         let mut found = Vec::new();
         loop {
             match lines.advance().unwrap() {
-                Got::Line => found.push((lines.number(), Some(lines.text().to_vec()))),
-                Got::TooLong => found.push((lines.number(), None)),
-                Got::End => return found,
+                SourceLine::Line => found.push((lines.number(), Some(lines.text().to_vec()))),
+                SourceLine::TooLong => found.push((lines.number(), None)),
+                SourceLine::End => return found,
             }
         }
     }
@@ -194,16 +198,16 @@ mod tests {
         }
         let long = format!("{}\nb", "x".repeat(5 * LONGEST));
         let mut lines = lines(long.as_bytes());
-        assert_eq!(lines.advance().unwrap(), Got::TooLong);
+        assert_eq!(lines.advance().unwrap(), SourceLine::TooLong);
         assert!(lines.text.capacity() <= 4 * LONGEST && lines.text().is_empty());
-        assert_eq!(lines.advance().unwrap(), Got::Line);
+        assert_eq!(lines.advance().unwrap(), SourceLine::Line);
         assert_eq!((lines.number(), lines.text()), (2, &b"b"[..]));
     }
 
     #[test]
     fn a_look_takes_nothing_and_an_error_is_told_once() {
-        struct Broken(u8);
-        impl Read for Broken {
+        struct BrokenSource(u8);
+        impl Read for BrokenSource {
             fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
                 self.0 += 1;
                 match self.0 {
@@ -216,11 +220,11 @@ mod tests {
                 }
             }
         }
-        let mut lines = Lines::new(Box::new(Broken(0)));
-        assert_eq!(lines.next_byte(), Next::Byte(b'a'));
-        assert_eq!(lines.advance().unwrap(), Got::Line);
+        let mut lines = SourceLines::new(Box::new(BrokenSource(0)));
+        assert_eq!(lines.next_byte(), NextSourceLine::Byte(b'a'));
+        assert_eq!(lines.advance().unwrap(), SourceLine::Line);
         assert_eq!(lines.text(), b"a");
-        assert_eq!(lines.next_byte(), Next::Failed);
+        assert_eq!(lines.next_byte(), NextSourceLine::Failed);
         assert_eq!(lines.advance().unwrap_err().to_string(), "broken");
     }
 }

@@ -6,23 +6,23 @@
 
 use std::collections::BTreeSet;
 
-use super::bad::{Bad, Problem};
-use super::entry::Entry;
+use super::bad::{BadLineProblem, UnplacedBadLine};
+use super::entry::ListEntry;
 use super::front::is_content;
-use super::lines::{Got, LONGEST, Lines, Next};
+use super::lines::{LONGEST, NextSourceLine, SourceLine, SourceLines};
 use super::{option, source};
 
 /// A list of URLs.
-pub(super) struct Links {
-    lines: Lines,
+pub(super) struct UrlList {
+    lines: SourceLines,
     /// Whether tabs and indented lines mean what they mean to aria2.
     aria2: bool,
-    /// See [`List::ignored`](super::List::ignored).
+    /// See [`DownloadList::ignored`](super::DownloadList::ignored).
     ignored: BTreeSet<&'static str>,
 }
 
-impl Links {
-    pub(super) fn plain(lines: Lines) -> Self {
+impl UrlList {
+    pub(super) fn plain(lines: SourceLines) -> Self {
         Self {
             lines,
             aria2: false,
@@ -30,7 +30,7 @@ impl Links {
         }
     }
 
-    pub(super) fn aria2(lines: Lines) -> Self {
+    pub(super) fn aria2(lines: SourceLines) -> Self {
         let plain = Self::plain(lines);
         Self {
             aria2: true,
@@ -42,17 +42,19 @@ impl Links {
         &self.ignored
     }
 
-    pub(super) fn next(&mut self) -> Option<Result<Entry, Bad>> {
+    pub(super) fn next(&mut self) -> Option<Result<ListEntry, UnplacedBadLine>> {
         loop {
             let got = self.lines.advance();
             let line = self.lines.number();
             let entry = match got {
-                Err(error) => return Some(Err(Bad::read(line, error))),
-                Ok(Got::End) => return None,
-                Ok(Got::TooLong) => Err(Bad::new(line, "", Problem::TooLong)),
-                Ok(Got::Line) if !is_content(self.lines.text()) => continue,
-                Ok(Got::Line) if self.aria2 => self.first_line(),
-                Ok(Got::Line) => text(&self.lines).and_then(|text| single(line, text)),
+                Err(error) => return Some(Err(UnplacedBadLine::read(line, error))),
+                Ok(SourceLine::End) => return None,
+                Ok(SourceLine::TooLong) => {
+                    Err(UnplacedBadLine::new(line, "", BadLineProblem::TooLong))
+                }
+                Ok(SourceLine::Line) if !is_content(self.lines.text()) => continue,
+                Ok(SourceLine::Line) if self.aria2 => self.first_line(),
+                Ok(SourceLine::Line) => text(&self.lines).and_then(|text| single(line, text)),
             };
             return Some(if self.aria2 {
                 self.with_options(line, entry)
@@ -63,30 +65,38 @@ impl Links {
     }
 
     /// The line that an entry begins with.
-    fn first_line(&self) -> Result<Entry, Bad> {
+    fn first_line(&self) -> Result<ListEntry, UnplacedBadLine> {
         let (line, text) = (self.lines.number(), text(&self.lines)?);
         match option_of(&self.lines, text) {
-            Some(option) => Err(option::bad(line, option, Problem::Option)),
+            Some(option) => Err(option::bad(line, option, BadLineProblem::Option)),
             None if text.contains('\t') => source::entry(line, text.split('\t')),
             None => single(line, text),
         }
     }
 
     /// Reads the options behind an entry that begins in line `first`. A bad one is told once, and what follows of it passed over.
-    fn with_options(&mut self, first: u64, begun: Result<Entry, Bad>) -> Result<Entry, Bad> {
+    fn with_options(
+        &mut self,
+        first: u64,
+        begun: Result<ListEntry, UnplacedBadLine>,
+    ) -> Result<ListEntry, UnplacedBadLine> {
         let (mut entry, mut bytes) = (begun, 0);
         loop {
             match self.behind() {
-                Behind::Nothing => return entry,
+                AfterUrl::Nothing => return entry,
                 // Its name or its checksum may have been to come.
-                Behind::Failure => {
+                AfterUrl::Failure => {
                     return entry.and_then(|entry| {
-                        Err(Bad::new(first, entry.url.as_str(), Problem::CutOff))
+                        Err(UnplacedBadLine::new(
+                            first,
+                            entry.url.as_str(),
+                            BadLineProblem::CutOff,
+                        ))
                     });
                 }
-                Behind::Blank => {}
-                Behind::Bad(bad) => entry = entry.and(Err(bad)),
-                Behind::Option => {
+                AfterUrl::Blank => {}
+                AfterUrl::Bad(bad) => entry = entry.and(Err(bad)),
+                AfterUrl::Option => {
                     bytes += self.lines.text().len();
                     entry = entry.and_then(|entry| self.with_option(entry, bytes));
                 }
@@ -95,36 +105,44 @@ impl Links {
     }
 
     /// Goes to the next line if that may belong to the entry before it.
-    fn behind(&mut self) -> Behind {
+    fn behind(&mut self) -> AfterUrl {
         match self.lines.next_byte() {
-            Next::Byte(b' ' | b'\t' | b'#' | b'\r' | b'\n') => {}
-            Next::Byte(_) | Next::End => return Behind::Nothing,
-            Next::Failed => return Behind::Failure,
+            NextSourceLine::Byte(b' ' | b'\t' | b'#' | b'\r' | b'\n') => {}
+            NextSourceLine::Byte(_) | NextSourceLine::End => return AfterUrl::Nothing,
+            NextSourceLine::Failed => return AfterUrl::Failure,
         }
         match self.lines.advance() {
             Err(error) => {
                 self.lines.fail(error);
-                Behind::Failure
+                AfterUrl::Failure
             }
-            Ok(Got::End) => Behind::Nothing,
-            Ok(Got::TooLong) => Behind::Bad(Bad::new(self.lines.number(), "", Problem::TooLong)),
-            Ok(Got::Line) if !is_content(self.lines.text()) => Behind::Blank,
-            Ok(Got::Line) => match text(&self.lines) {
-                Err(bad) => Behind::Bad(bad),
-                Ok(text) if option_of(&self.lines, text).is_some() => Behind::Option,
+            Ok(SourceLine::End) => AfterUrl::Nothing,
+            Ok(SourceLine::TooLong) => AfterUrl::Bad(UnplacedBadLine::new(
+                self.lines.number(),
+                "",
+                BadLineProblem::TooLong,
+            )),
+            Ok(SourceLine::Line) if !is_content(self.lines.text()) => AfterUrl::Blank,
+            Ok(SourceLine::Line) => match text(&self.lines) {
+                Err(bad) => AfterUrl::Bad(bad),
+                Ok(text) if option_of(&self.lines, text).is_some() => AfterUrl::Option,
                 Ok(_) => {
                     self.lines.again();
-                    Behind::Nothing
+                    AfterUrl::Nothing
                 }
             },
         }
     }
 
     /// Applies the current line, an option, to an entry whose options have so many bytes by now.
-    fn with_option(&mut self, mut entry: Entry, bytes: usize) -> Result<Entry, Bad> {
+    fn with_option(
+        &mut self,
+        mut entry: ListEntry,
+        bytes: usize,
+    ) -> Result<ListEntry, UnplacedBadLine> {
         let (line, text) = (self.lines.number(), text(&self.lines)?);
         if bytes > LONGEST {
-            return Err(Bad::new(line, "", Problem::TooLong));
+            return Err(UnplacedBadLine::new(line, "", BadLineProblem::TooLong));
         }
         if let Some(option) = option_of(&self.lines, text) {
             let applied = option::apply(option, &mut entry, &mut self.ignored);
@@ -135,7 +153,7 @@ impl Links {
 }
 
 /// What stands behind an entry.
-enum Behind {
+enum AfterUrl {
     /// Another entry, or the end.
     Nothing,
     /// An error of the source, which the next line is told instead of.
@@ -145,26 +163,26 @@ enum Behind {
     /// An option, the current line now.
     Option,
     /// A line that may have been an option and cannot be read.
-    Bad(Bad),
+    Bad(UnplacedBadLine),
 }
 
 /// The current line's text, blanks around it left out.
-fn text(lines: &Lines) -> Result<&str, Bad> {
+fn text(lines: &SourceLines) -> Result<&str, UnplacedBadLine> {
     let text = lines.text().trim_ascii();
     str::from_utf8(text).map_err(|_| {
         let readable = String::from_utf8_lossy(text);
-        Bad::new(lines.number(), &readable, Problem::NotUtf8)
+        UnplacedBadLine::new(lines.number(), &readable, BadLineProblem::NotUtf8)
     })
 }
 
 /// The current line as an option, if it is one.
-fn option_of<'a>(lines: &Lines, text: &'a str) -> Option<(&'a str, &'a str)> {
+fn option_of<'a>(lines: &SourceLines, text: &'a str) -> Option<(&'a str, &'a str)> {
     let is_indented = matches!(lines.text().first(), Some(b' ' | b'\t'));
     is_indented.then(|| option::parse(text)).flatten()
 }
 
 /// An entry of one URL.
-fn single(line: u64, text: &str) -> Result<Entry, Bad> {
-    let url = source::url(text).map_err(|problem| Bad::new(line, text, problem))?;
-    Ok(Entry::new(line, url))
+fn single(line: u64, text: &str) -> Result<ListEntry, UnplacedBadLine> {
+    let url = source::url(text).map_err(|problem| UnplacedBadLine::new(line, text, problem))?;
+    Ok(ListEntry::new(line, url))
 }

@@ -1,4 +1,4 @@
-//! Lists of downloads: bytes in, an [`Entry`] or a [`BadLine`] out, one at a time.
+//! Lists of downloads: bytes in, an [`ListEntry`] or a [`BadLine`] out, one at a time.
 //!
 //! From the source on: `unpack` undoes gzip or zstd, `front` looks at the first lines without taking them, `format` tells from
 //! them how the list is written, `lines` cuts it, and a reader for each way to write it (`links`, `table`, `json`) makes entries. A
@@ -7,7 +7,7 @@
 //! what is longer is skipped as it comes, and whatever is compressed is undone piece by piece.
 //!
 //! Where a file goes when its line does not say, and whether two lines want the same, is not decided here but by
-//! [`haul_plan::Layout`] and [`haul_plan::Taken`].
+//! [`haul_plan::PathLayout`] and [`haul_plan::AssignedPaths`].
 
 mod bad;
 mod document;
@@ -29,23 +29,23 @@ use std::fmt;
 use std::io::Read;
 use std::sync::Arc;
 
-pub use bad::{BadLine, Problem};
-pub use entry::Entry;
+pub use bad::{BadLine, BadLineProblem};
+pub use entry::ListEntry;
 pub use format::{Format, FormatError};
 
-use bad::Bad;
-use front::Front;
-use lines::Lines;
+use bad::UnplacedBadLine;
+use front::PeekedSource;
+use lines::SourceLines;
 
 /// The entries of a list, read as they are asked for: blocking, so for a thread of its own.
 ///
 /// In the format of aria2 an entry is given when the first byte behind it has come, since options may follow;
 /// [`Format::Plain`] gives each as soon as its line is whole. A [`Format::Metalink`] is read to its end for the first one.
-pub struct List {
+pub struct DownloadList {
     /// What messages call the list.
     name: Arc<str>,
     /// What reads it.
-    reader: Reader,
+    reader: ListReader,
     /// Nothing more can come: whatever the source would say, it is not asked again.
     ended: bool,
     /// How it is written.
@@ -55,27 +55,27 @@ pub struct List {
 }
 
 /// One reader for each way to write a list.
-enum Reader {
-    Links(links::Links),
-    Table(Box<table::Table>),
-    Json(json::Json),
-    Document(document::Document),
+enum ListReader {
+    Links(links::UrlList),
+    Table(Box<table::TableList>),
+    Json(json::JsonList),
+    Document(document::ListDocument),
     /// A list that nothing can be read of, until that was told.
-    Unreadable(Option<Bad>),
+    Unreadable(Option<UnplacedBadLine>),
 }
 
-impl List {
+impl DownloadList {
     /// Begins a list: looks at its first bytes, and its first lines where the format is not given. Compression is found by
     /// itself. What fails here is told by the first item.
     #[must_use]
     pub fn open(source: Box<dyn Read + Send>, format: Option<Format>, name: &str) -> Self {
         let (unpacked, packing) = unpack::unpacked(source);
-        let front = Front::of_list(unpacked, format.is_none());
+        let front = PeekedSource::of_list(unpacked, format.is_none());
         let format = format.unwrap_or_else(|| format::detect(front.seen()));
         let reader = if front.is_utf16() {
-            Reader::Unreadable(Some(Bad::new(1, "", Problem::Utf16)))
+            ListReader::Unreadable(Some(UnplacedBadLine::new(1, "", BadLineProblem::Utf16)))
         } else {
-            Reader::new(format, front)
+            ListReader::new(format, front)
         };
         Self {
             name: name.into(),
@@ -97,17 +97,17 @@ impl List {
     #[must_use]
     pub fn ignored(&self) -> BTreeSet<&'static str> {
         match &self.reader {
-            Reader::Links(links) => links.ignored().clone(),
+            ListReader::Links(links) => links.ignored().clone(),
             _ => BTreeSet::new(),
         }
     }
 
     /// Gives a bad line the list's name, and a failed source its reason.
-    fn told(&self, bad: Bad) -> BadLine {
+    fn told(&self, bad: UnplacedBadLine) -> BadLine {
         let problem = match (bad.problem, self.packing) {
             // Decoders have errors of their own; one of the system comes from below them.
-            (Problem::Read(source), Some(packing)) if source.raw_os_error().is_none() => {
-                Problem::Packed { packing, source }
+            (BadLineProblem::Read(source), Some(packing)) if source.raw_os_error().is_none() => {
+                BadLineProblem::Packed { packing, source }
             }
             (problem, _) => problem,
         };
@@ -120,33 +120,33 @@ impl List {
     }
 }
 
-impl Reader {
-    fn new(format: Format, front: Front) -> Self {
-        let lines = |front| Lines::new(Box::new(front));
+impl ListReader {
+    fn new(format: Format, front: PeekedSource) -> Self {
+        let lines = |front| SourceLines::new(Box::new(front));
         match format {
-            Format::Plain => Self::Links(links::Links::plain(lines(front))),
-            Format::Aria2 => Self::Links(links::Links::aria2(lines(front))),
-            Format::Csv => Self::Table(Box::new(table::Table::new(lines(front), b','))),
-            Format::Tsv => Self::Table(Box::new(table::Table::new(lines(front), b'\t'))),
-            Format::JsonLines => Self::Json(json::Json::new(lines(front))),
-            Format::Metalink => Self::Document(document::Document::new(Box::new(front))),
+            Format::Plain => Self::Links(links::UrlList::plain(lines(front))),
+            Format::Aria2 => Self::Links(links::UrlList::aria2(lines(front))),
+            Format::Csv => Self::Table(Box::new(table::TableList::new(lines(front), b','))),
+            Format::Tsv => Self::Table(Box::new(table::TableList::new(lines(front), b'\t'))),
+            Format::JsonLines => Self::Json(json::JsonList::new(lines(front))),
+            Format::Metalink => Self::Document(document::ListDocument::new(Box::new(front))),
         }
     }
 }
 
-impl Iterator for List {
-    type Item = Result<Entry, BadLine>;
+impl Iterator for DownloadList {
+    type Item = Result<ListEntry, BadLine>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.ended {
             return None;
         }
         let item = match &mut self.reader {
-            Reader::Links(links) => links.next(),
-            Reader::Table(table) => table.next(),
-            Reader::Json(json) => json.next(),
-            Reader::Document(document) => document.next(),
-            Reader::Unreadable(bad) => bad.take().map(Err),
+            ListReader::Links(links) => links.next(),
+            ListReader::Table(table) => table.next(),
+            ListReader::Json(json) => json.next(),
+            ListReader::Document(document) => document.next(),
+            ListReader::Unreadable(bad) => bad.take().map(Err),
         };
         self.ended = match &item {
             None => true,
@@ -157,7 +157,7 @@ impl Iterator for List {
     }
 }
 
-impl fmt::Debug for List {
+impl fmt::Debug for DownloadList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("List");
         shown

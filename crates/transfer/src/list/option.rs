@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::bad::{Bad, Problem};
-use super::entry::Entry;
+use super::bad::{BadLineProblem, UnplacedBadLine};
+use super::entry::ListEntry;
 use super::value;
 
 /// Options that are not obeyed although they would change what is asked for, or of whom. They are told once each at the end of
@@ -33,9 +33,9 @@ pub(super) fn parse(text: &str) -> Option<(&str, &str)> {
 /// Applies an option to its entry.
 pub(super) fn apply(
     (name, value): (&str, &str),
-    entry: &mut Entry,
+    entry: &mut ListEntry,
     ignored: &mut BTreeSet<&'static str>,
-) -> Result<(), Problem> {
+) -> Result<(), BadLineProblem> {
     match name {
         "out" => entry.path = Some(value::path(value)?),
         "dir" => entry.directory = Some(value::directory(value)?),
@@ -49,10 +49,16 @@ pub(super) fn apply(
 }
 
 /// A bad option. Values that may be secrets are not shown.
-pub(super) fn bad(line: u64, (name, value): (&str, &str), problem: Problem) -> Bad {
+pub(super) fn bad(
+    line: u64,
+    (name, value): (&str, &str),
+    problem: BadLineProblem,
+) -> UnplacedBadLine {
     match name {
-        "out" | "dir" | "checksum" => Bad::new(line, &format!("{name}={value}"), problem),
-        _ => Bad::new(line, &format!("{name}="), problem),
+        "out" | "dir" | "checksum" => {
+            UnplacedBadLine::new(line, &format!("{name}={value}"), problem)
+        }
+        _ => UnplacedBadLine::new(line, &format!("{name}="), problem),
     }
 }
 
@@ -72,7 +78,7 @@ mod tests {
 
     #[test]
     fn what_is_not_obeyed_is_remembered_if_it_matters() {
-        let mut entry = Entry::new(1, "http://h/".parse().unwrap());
+        let mut entry = ListEntry::new(1, "http://h/".parse().unwrap());
         let mut ignored = BTreeSet::new();
         for option in [
             ("split", "5"),
@@ -84,6 +90,6 @@ mod tests {
             apply(option, &mut entry, &mut ignored).unwrap();
         }
         assert_eq!(ignored.into_iter().collect::<Vec<_>>(), ["http-user"]);
-        assert_eq!(entry, Entry::new(1, "http://h/".parse().unwrap()));
+        assert_eq!(entry, ListEntry::new(1, "http://h/".parse().unwrap()));
     }
 }

@@ -33,9 +33,9 @@ fn numbered(range: std::ops::Range<u64>) -> Vec<u8> {
 }
 
 /// Counts what is read of it.
-struct Counted<R>(R, Arc<AtomicU64>);
+struct CountingReader<R>(R, Arc<AtomicU64>);
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for CountingReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let n = self.0.read(buffer)?;
         self.1.fetch_add(n as u64, Ordering::Relaxed);
@@ -63,8 +63,8 @@ fn c1_a_list_is_read_while_it_comes_compressed_or_not() {
     ];
     for source in sources {
         let (whole, read) = (source.len() as u64, Arc::new(AtomicU64::new(0)));
-        let counted = Counted(Cursor::new(source), Arc::clone(&read));
-        let mut list = List::open(Box::new(counted), None, "list");
+        let counted = CountingReader(Cursor::new(source), Arc::clone(&read));
+        let mut list = DownloadList::open(Box::new(counted), None, "list");
         assert_eq!(list.next().unwrap().unwrap().line, 1);
         let begun = read.load(Ordering::Relaxed);
         assert!(begun <= 300_000 && begun < whole, "{begun} of {whole}");
@@ -80,8 +80,8 @@ fn c1_a_list_is_read_while_it_comes_compressed_or_not() {
 #[test]
 fn c1_what_is_typed_is_given_at_once() {
     /// Gives a line a call, and fails when more is asked for than was typed.
-    struct Typed(Vec<&'static str>);
-    impl Read for Typed {
+    struct TypedReader(Vec<&'static str>);
+    impl Read for TypedReader {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
             let asked = || io::Error::other("asked for more");
             let line = self.0.pop().ok_or_else(asked)?;
@@ -91,28 +91,28 @@ fn c1_what_is_typed_is_given_at_once() {
             Ok(now.len())
         }
     }
-    let mut list = List::open(
-        Box::new(Typed(vec!["http://h/1\n"])),
+    let mut list = DownloadList::open(
+        Box::new(TypedReader(vec!["http://h/1\n"])),
         Some(Format::Plain),
         "-",
     );
     assert!(list.next().unwrap().is_ok());
     assert!(matches!(
         list.next().unwrap().unwrap_err().problem,
-        Problem::Read(_)
+        BadLineProblem::Read(_)
     ));
     assert!(list.next().is_none());
-    let mut list = List::open(
-        Box::new(Typed(vec!["http://h/2\n", "http://h/1\n"])),
+    let mut list = DownloadList::open(
+        Box::new(TypedReader(vec!["http://h/2\n", "http://h/1\n"])),
         None,
         "-",
     );
     assert_eq!(list.next().unwrap().unwrap().line, 1);
     // The second may have options behind it, which the error hides.
     let cut = list.next().unwrap().unwrap_err();
-    assert!(cut.line == 2 && matches!(cut.problem, Problem::CutOff));
+    assert!(cut.line == 2 && matches!(cut.problem, BadLineProblem::CutOff));
     let bad = list.next().unwrap().unwrap_err();
-    assert!(bad.line == 3 && matches!(bad.problem, Problem::Read(_)));
+    assert!(bad.line == 3 && matches!(bad.problem, BadLineProblem::Read(_)));
     assert!(list.next().is_none());
 }
 
@@ -154,28 +154,28 @@ fn c2_compression_that_breaks_off_is_told_and_no_half_line_is_an_entry() {
 
 #[test]
 fn c2_a_source_that_fails_is_no_compression_that_does() {
-    struct Failing;
-    impl Read for Failing {
+    struct FailingReader;
+    impl Read for FailingReader {
         fn read(&mut self, _buffer: &mut [u8]) -> io::Result<usize> {
             Err(io::Error::from_raw_os_error(5))
         }
     }
-    let source = Cursor::new("http://h/1\n\n  ou").chain(Failing);
-    let items = List::open(Box::new(source), None, "list");
+    let source = Cursor::new("http://h/1\n\n  ou").chain(FailingReader);
+    let items = DownloadList::open(Box::new(source), None, "list");
     let lines: Vec<u64> = items.map(|item| item.unwrap_err().line).collect();
     assert_eq!(lines, [1, 3]);
     let text = gzip(&numbered(0..20_000));
-    let source = Cursor::new(text[..text.len() / 2].to_vec()).chain(Failing);
-    let bad = List::open(Box::new(source), None, "list")
+    let source = Cursor::new(text[..text.len() / 2].to_vec()).chain(FailingReader);
+    let bad = DownloadList::open(Box::new(source), None, "list")
         .last()
         .unwrap()
         .unwrap_err();
-    assert!(matches!(bad.problem, Problem::Read(_)), "{bad:?}");
-    let bad = List::open(Box::new(Failing), None, "list")
+    assert!(matches!(bad.problem, BadLineProblem::Read(_)), "{bad:?}");
+    let bad = DownloadList::open(Box::new(FailingReader), None, "list")
         .next()
         .unwrap()
         .unwrap_err();
-    assert!(bad.line == 1 && matches!(bad.problem, Problem::Read(_)));
+    assert!(bad.line == 1 && matches!(bad.problem, BadLineProblem::Read(_)));
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn c1_a_bomb_is_read_through_and_not_held() {
         assert_eq!(items.len(), 3);
         assert!(matches!(
             items[1].as_ref().unwrap_err().problem,
-            Problem::TooLong
+            BadLineProblem::TooLong
         ));
         assert_eq!(items[2].as_ref().unwrap().url.path(), "/2");
     }
@@ -202,5 +202,5 @@ fn c1_a_bomb_is_read_through_and_not_held() {
     encoder.write_all(&vec![b'\n'; 1 << 20]).unwrap();
     let wide = encoder.finish().unwrap();
     let bad = open(wide, None).next().unwrap().unwrap_err();
-    assert!(matches!(bad.problem, Problem::Packed { .. }));
+    assert!(matches!(bad.problem, BadLineProblem::Packed { .. }));
 }

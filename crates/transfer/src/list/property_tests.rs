@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::Cursor;
 
-use haul_plan::{Algorithm, Checksum};
+use haul_plan::{Checksum, DigestAlgorithm};
 use proptest::prelude::*;
 use url::Url;
 
@@ -45,7 +45,7 @@ fn path() -> impl Strategy<Value = std::path::PathBuf> {
 
 fn checksum() -> impl Strategy<Value = Checksum> {
     (0_usize..6, any::<[u8; 64]>()).prop_map(|(which, seed)| {
-        let algorithm = Algorithm::ALL[which];
+        let algorithm = DigestAlgorithm::ALL[which];
         let digest = Some(seed[..algorithm.digest_len()].to_vec());
         Checksum { algorithm, digest }
     })
@@ -57,7 +57,7 @@ fn url() -> impl Strategy<Value = Url> {
 }
 
 /// An entry without what only some formats can say; its line is set by the writer.
-fn entry() -> impl Strategy<Value = Entry> {
+fn entry() -> impl Strategy<Value = ListEntry> {
     let beside = (prop::option::of(path()), prop::option::of(any::<u64>()));
     (
         url(),
@@ -65,12 +65,12 @@ fn entry() -> impl Strategy<Value = Entry> {
         beside,
         prop::option::of(checksum()),
     )
-        .prop_map(|(url, mirrors, (path, size), checksum)| Entry {
+        .prop_map(|(url, mirrors, (path, size), checksum)| ListEntry {
             mirrors,
             path,
             size,
             checksums: checksum.into_iter().collect(),
-            ..Entry::new(0, url)
+            ..ListEntry::new(0, url)
         })
 }
 
@@ -81,7 +81,7 @@ fn text_of(checksum: &Checksum) -> String {
 }
 
 /// Writes an entry as aria2 would have it: no size.
-fn aria2(entry: &mut Entry, text: &mut String) {
+fn aria2(entry: &mut ListEntry, text: &mut String) {
     entry.size = None;
     let urls: Vec<&str> = std::iter::once(&entry.url)
         .chain(&entry.mirrors)
@@ -97,7 +97,7 @@ fn aria2(entry: &mut Entry, text: &mut String) {
 }
 
 /// Writes an entry as a table has it: no mirrors.
-fn table(entry: &mut Entry, delimiter: char, text: &mut String) {
+fn table(entry: &mut ListEntry, delimiter: char, text: &mut String) {
     entry.mirrors.clear();
     let path = entry
         .path
@@ -116,7 +116,7 @@ fn table(entry: &mut Entry, delimiter: char, text: &mut String) {
     writeln!(text, "{}", quoted.join(&delimiter.to_string())).unwrap();
 }
 
-fn json(entry: &Entry, text: &mut String) {
+fn json(entry: &ListEntry, text: &mut String) {
     let mirrors: Vec<&str> = entry.mirrors.iter().map(Url::as_str).collect();
     let checksum = entry.checksums.first().map(text_of);
     let line = serde_json::json!({
@@ -126,7 +126,7 @@ fn json(entry: &Entry, text: &mut String) {
 }
 
 /// Writes a list, notes in each entry what the format keeps of it and where it stands.
-fn write(entries: &mut [Entry], format: Format) -> String {
+fn write(entries: &mut [ListEntry], format: Format) -> String {
     let mut text = match format {
         Format::Csv => "size,url,caption,path,checksum\n".to_owned(),
         Format::Tsv => "size\turl\tcaption\tpath\tchecksum\n".to_owned(),
@@ -137,7 +137,7 @@ fn write(entries: &mut [Entry], format: Format) -> String {
         entry.line = text.matches('\n').count() as u64 + 1;
         match format {
             Format::Plain => {
-                *entry = Entry::new(entry.line, entry.url.clone());
+                *entry = ListEntry::new(entry.line, entry.url.clone());
                 writeln!(text, "{}", entry.url).unwrap();
             }
             Format::Aria2 => aria2(entry, &mut text),
@@ -151,9 +151,9 @@ fn write(entries: &mut [Entry], format: Format) -> String {
 }
 
 /// Gives a few bytes at a time.
-struct Trickle(Cursor<Vec<u8>>, usize);
+struct TrickleReader(Cursor<Vec<u8>>, usize);
 
-impl Read for Trickle {
+impl Read for TrickleReader {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let most = buffer.len().min(self.1);
         self.0.read(&mut buffer[..most])
@@ -172,10 +172,10 @@ proptest! {
         let text = write(&mut entries, format);
         // What a list of nothing is cannot be found out, nor that tabs are not special.
         let found = !is_told && format != Format::Plain && !entries.is_empty();
-        let source = Trickle(Cursor::new(text.clone().into_bytes()), step);
-        let list = List::open(Box::new(source), (!found).then_some(format), "list");
+        let source = TrickleReader(Cursor::new(text.clone().into_bytes()), step);
+        let list = DownloadList::open(Box::new(source), (!found).then_some(format), "list");
         prop_assert_eq!(list.format(), format);
-        let read: Vec<Entry> = list.map(|item| item.unwrap()).collect();
+        let read: Vec<ListEntry> = list.map(|item| item.unwrap()).collect();
         prop_assert_eq!(read, entries, "{}", text);
     }
 

@@ -1,14 +1,14 @@
 //! Entries as records have them: the same names in tables and in JSON lines.
 
-use haul_plan::Algorithm;
+use haul_plan::DigestAlgorithm;
 
-use super::bad::{Bad, Problem};
-use super::entry::Entry;
+use super::bad::{BadLineProblem, UnplacedBadLine};
+use super::entry::ListEntry;
 use super::{source, value};
 
 /// What a value of a record says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Name {
+pub(super) enum ListField {
     /// `url`.
     Url,
     /// `path`.
@@ -18,10 +18,10 @@ pub(super) enum Name {
     /// `checksum`, with its algorithm in front.
     Checksum,
     /// The name of an algorithm: a digest alone.
-    Digest(Algorithm),
+    Digest(DigestAlgorithm),
 }
 
-impl Name {
+impl ListField {
     /// A name as a header has it; case does not matter.
     pub(super) fn parse(text: &str) -> Option<Self> {
         Some(match text.trim().to_ascii_lowercase().as_str() {
@@ -30,7 +30,7 @@ impl Name {
             "size" => Self::Size,
             "checksum" => Self::Checksum,
             other => Self::Digest(
-                Algorithm::ALL
+                DigestAlgorithm::ALL
                     .into_iter()
                     .find(|algorithm| algorithm.name() == other)?,
             ),
@@ -42,31 +42,31 @@ impl Name {
 pub(super) fn entry<'a>(
     line: u64,
     urls: impl Iterator<Item = &'a str>,
-    values: impl Iterator<Item = (Name, &'a str)>,
-) -> Result<Entry, Bad> {
+    values: impl Iterator<Item = (ListField, &'a str)>,
+) -> Result<ListEntry, UnplacedBadLine> {
     let mut entry = source::entry(line, urls)?;
     for (name, text) in values {
         // Only of a path do blanks around it mean something.
-        let text = if name == Name::Path {
+        let text = if name == ListField::Path {
             text
         } else {
             text.trim()
         };
         if !text.trim().is_empty() {
             let applied = apply(name, text, &mut entry);
-            applied.map_err(|problem| Bad::new(line, text, problem))?;
+            applied.map_err(|problem| UnplacedBadLine::new(line, text, problem))?;
         }
     }
     Ok(entry)
 }
 
-fn apply(name: Name, text: &str, entry: &mut Entry) -> Result<(), Problem> {
+fn apply(name: ListField, text: &str, entry: &mut ListEntry) -> Result<(), BadLineProblem> {
     match name {
-        Name::Url => {}
-        Name::Path => entry.path = Some(value::path(text)?),
-        Name::Size => entry.size = Some(value::size(text)?),
-        Name::Checksum => entry.checksums.push(value::checksum(text)?),
-        Name::Digest(algorithm) => entry.checksums.push(value::digest(algorithm, text)?),
+        ListField::Url => {}
+        ListField::Path => entry.path = Some(value::path(text)?),
+        ListField::Size => entry.size = Some(value::size(text)?),
+        ListField::Checksum => entry.checksums.push(value::checksum(text)?),
+        ListField::Digest(algorithm) => entry.checksums.push(value::digest(algorithm, text)?),
     }
     Ok(())
 }

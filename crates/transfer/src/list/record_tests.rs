@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use haul_plan::Algorithm;
+use haul_plan::DigestAlgorithm;
 
 use super::tests::{read, same, tell, urls};
 use super::*;
@@ -32,8 +32,8 @@ fn c2_tables_have_columns_quotes_and_lines_within_them() {
         .iter()
         .map(|checksum| checksum.algorithm)
         .collect();
-    assert_eq!(algorithms, [Algorithm::Sha256, Algorithm::Md5]);
-    assert_eq!(good[1], Entry::new(6, "http://h/2".parse().unwrap()));
+    assert_eq!(algorithms, [DigestAlgorithm::Sha256, DigestAlgorithm::Md5]);
+    assert_eq!(good[1], ListEntry::new(6, "http://h/2".parse().unwrap()));
     assert_eq!(good[2].path.as_deref(), Some(Path::new(" x ")));
 
     let tabs = "url\tpath\nhttp://h/a,b\tc d\n";
@@ -69,7 +69,7 @@ fn c2_bad_records_of_a_table() {
     for header in ["path,size\nhttp://h/1,2\n", "\"url\n", "\u{1}\n"] {
         let (good, bad) = read(header, Some(Format::Csv));
         assert!(good.is_empty() && bad.len() == 1, "{header}");
-        assert!(matches!(bad[0].problem, Problem::NoColumn));
+        assert!(matches!(bad[0].problem, BadLineProblem::NoColumn));
     }
 }
 
@@ -78,7 +78,7 @@ fn c2_a_quote_that_does_not_end_costs_a_megabyte_at_most() {
     let filler = "http://h/f\n".repeat(150_000);
     let (good, bad) = read(&format!("url\n\"http://h/2\n{filler}http://h/last\n"), None);
     assert!(bad.len() == 1 && bad[0].line == 2);
-    assert!(matches!(bad[0].problem, Problem::TooLong));
+    assert!(matches!(bad[0].problem, BadLineProblem::TooLong));
     let lost = lines::LONGEST / 11;
     assert!((150_001 - lost - 2..=150_001 - lost + 2).contains(&good.len()));
     assert_eq!(good.last().unwrap().line, 150_003);
@@ -124,7 +124,7 @@ not json s3cret
         (good[0].path.as_deref(), good[0].size),
         (Some(Path::new("a b/ä")), Some(7))
     );
-    assert_eq!(good[0].checksums[0].algorithm, Algorithm::Sha1);
+    assert_eq!(good[0].checksums[0].algorithm, DigestAlgorithm::Sha1);
     assert_eq!((good[1].mirrors.len(), good[1].size), (1, Some(8)));
     assert_eq!(good[1].headers["x-a"], "b");
     same(

@@ -2,8 +2,8 @@
 
 use url::Url;
 
-use super::bad::{Bad, Problem};
-use super::entry::Entry;
+use super::bad::{BadLineProblem, UnplacedBadLine};
+use super::entry::ListEntry;
 
 /// More mirrors of one file than this are a mistake.
 pub(super) const MOST_MIRRORS: usize = 256;
@@ -12,42 +12,49 @@ pub(super) const MOST_MIRRORS: usize = 256;
 pub(super) const LONGEST_URL: usize = 16 << 10;
 
 /// A URL that can be downloaded, with a login if it has one.
-pub(super) fn url(text: &str) -> Result<Url, Problem> {
+pub(super) fn url(text: &str) -> Result<Url, BadLineProblem> {
     if text.len() > LONGEST_URL {
-        return Err(Problem::LongUrl);
+        return Err(BadLineProblem::LongUrl);
     }
     // A parser of URLs leaves such characters out, and two URLs would become one.
     if text.bytes().any(|byte| byte.is_ascii_control()) {
-        return Err(Problem::Control);
+        return Err(BadLineProblem::Control);
     }
-    let url = Url::parse(text).map_err(Problem::Url)?;
+    let url = Url::parse(text).map_err(BadLineProblem::Url)?;
     if matches!(url.scheme(), "http" | "https") && url.has_host() {
         Ok(url)
     } else {
-        Err(Problem::Scheme)
+        Err(BadLineProblem::Scheme)
     }
 }
 
 /// An entry of one or several URLs, of which blank ones count for nothing. One of another scheme (lists of mirrors have ftp
 /// often) is left out as long as any is left; what is no URL makes the entry a bad one.
-pub(super) fn entry<'a>(line: u64, texts: impl Iterator<Item = &'a str>) -> Result<Entry, Bad> {
-    let mut entry: Option<Entry> = None;
+pub(super) fn entry<'a>(
+    line: u64,
+    texts: impl Iterator<Item = &'a str>,
+) -> Result<ListEntry, UnplacedBadLine> {
+    let mut entry: Option<ListEntry> = None;
     let mut other_scheme = None;
     for text in texts.map(str::trim).filter(|text| !text.is_empty()) {
         match (url(text), &mut entry) {
-            (Ok(url), None) => entry = Some(Entry::new(line, url)),
+            (Ok(url), None) => entry = Some(ListEntry::new(line, url)),
             (Ok(_), Some(entry)) if entry.mirrors.len() >= MOST_MIRRORS => {
                 let (of, most) = ("mirrors", MOST_MIRRORS);
-                return Err(Bad::new(line, text, Problem::TooMany { of, most }));
+                return Err(UnplacedBadLine::new(
+                    line,
+                    text,
+                    BadLineProblem::TooMany { of, most },
+                ));
             }
             (Ok(url), Some(entry)) => entry.mirrors.push(url),
-            (Err(Problem::Scheme), _) => other_scheme = other_scheme.or(Some(text)),
-            (Err(problem), _) => return Err(Bad::new(line, text, problem)),
+            (Err(BadLineProblem::Scheme), _) => other_scheme = other_scheme.or(Some(text)),
+            (Err(problem), _) => return Err(UnplacedBadLine::new(line, text, problem)),
         }
     }
     entry.ok_or_else(|| match other_scheme {
-        Some(text) => Bad::new(line, text, Problem::Scheme),
-        None => Bad::new(line, "", Problem::NoUrl),
+        Some(text) => UnplacedBadLine::new(line, text, BadLineProblem::Scheme),
+        None => UnplacedBadLine::new(line, "", BadLineProblem::NoUrl),
     })
 }
 
@@ -70,7 +77,7 @@ mod tests {
             "http://h:99999/",
             "http://a b/",
         ] {
-            assert!(matches!(url(bad), Err(Problem::Url(_))), "{bad}");
+            assert!(matches!(url(bad), Err(BadLineProblem::Url(_))), "{bad}");
         }
         for bad in [
             "ftp://h/f",
@@ -79,13 +86,13 @@ mod tests {
             "data:,x",
             "me:pw@h",
         ] {
-            assert!(matches!(url(bad), Err(Problem::Scheme)), "{bad}");
+            assert!(matches!(url(bad), Err(BadLineProblem::Scheme)), "{bad}");
         }
         let long = format!("http://h/{}", "a".repeat(LONGEST_URL));
-        assert!(matches!(url(&long), Err(Problem::LongUrl)));
+        assert!(matches!(url(&long), Err(BadLineProblem::LongUrl)));
         assert!(url(&long[..LONGEST_URL]).is_ok());
         for bad in ["http://h/a\tb", "http://h/\0", "http://h/\r", "\u{7f}"] {
-            assert!(matches!(url(bad), Err(Problem::Control)), "{bad:?}");
+            assert!(matches!(url(bad), Err(BadLineProblem::Control)), "{bad:?}");
         }
     }
 
@@ -99,12 +106,15 @@ mod tests {
         assert_eq!((bad.excerpt.as_str(), bad.line), ("ftp://a/f", 3));
         assert!(matches!(
             of("http://a/f\tb").unwrap_err().problem,
-            Problem::Url(_)
+            BadLineProblem::Url(_)
         ));
-        assert!(matches!(of("\t").unwrap_err().problem, Problem::NoUrl));
+        assert!(matches!(
+            of("\t").unwrap_err().problem,
+            BadLineProblem::NoUrl
+        ));
         let many = "http://a/f\t".repeat(MOST_MIRRORS + 1);
         assert_eq!(of(&many).unwrap().mirrors.len(), MOST_MIRRORS);
         let bad = of(&format!("{many}http://a/f")).unwrap_err();
-        assert!(matches!(bad.problem, Problem::TooMany { .. }));
+        assert!(matches!(bad.problem, BadLineProblem::TooMany { .. }));
     }
 }

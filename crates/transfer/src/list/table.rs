@@ -6,25 +6,25 @@
 
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder, Terminator};
 
-use super::bad::{Bad, Problem};
-use super::entry::Entry;
+use super::bad::{BadLineProblem, UnplacedBadLine};
+use super::entry::ListEntry;
 use super::front::is_content;
-use super::lines::{Got, LONGEST, Lines};
-use super::record::{self, Name};
+use super::lines::{LONGEST, SourceLine, SourceLines};
+use super::record::{self, ListField};
 
 /// A table.
-pub(super) struct Table {
-    lines: Lines,
+pub(super) struct TableList {
+    lines: SourceLines,
     /// Cuts records into values, a line at a time.
     core: Reader,
     /// What each column says; empty until the header was read.
-    columns: Vec<Option<Name>>,
+    columns: Vec<Option<ListField>>,
     /// The current record.
-    record: Record,
+    record: TableRecord,
 }
 
 /// A record's values.
-struct Record {
+struct TableRecord {
     /// All of them, one behind the other. It grows as it must, up to the longest record.
     text: Vec<u8>,
     /// How many bytes of it are filled.
@@ -35,8 +35,8 @@ struct Record {
     count: usize,
 }
 
-impl Table {
-    pub(super) fn new(lines: Lines, delimiter: u8) -> Self {
+impl TableList {
+    pub(super) fn new(lines: SourceLines, delimiter: u8) -> Self {
         let mut core = ReaderBuilder::new();
         // A carriage return alone ends no line here, as it ends none in the other formats.
         core.delimiter(delimiter).terminator(Terminator::Any(b'\n'));
@@ -44,7 +44,7 @@ impl Table {
             lines,
             core: core.build(),
             columns: Vec::new(),
-            record: Record {
+            record: TableRecord {
                 text: vec![0; 4096],
                 len: 0,
                 ends: vec![0; 64],
@@ -53,7 +53,7 @@ impl Table {
         }
     }
 
-    pub(super) fn next(&mut self) -> Option<Result<Entry, Bad>> {
+    pub(super) fn next(&mut self) -> Option<Result<ListEntry, UnplacedBadLine>> {
         if self.columns.is_empty() {
             match self.header()? {
                 Ok(columns) => self.columns = columns,
@@ -65,35 +65,49 @@ impl Table {
     }
 
     /// The columns, by the first line that is neither blank nor a comment. `None` for an empty list.
-    fn header(&mut self) -> Option<Result<Vec<Option<Name>>, Bad>> {
+    fn header(&mut self) -> Option<Result<Vec<Option<ListField>>, UnplacedBadLine>> {
         let line = match self.record()? {
             Ok(line) => line,
             Err(bad) if bad.problem.is_last() => return Some(Err(bad)),
             // Without a header nothing else can be read.
-            Err(bad) => return Some(Err(Bad::new(bad.line, "", Problem::NoColumn))),
+            Err(bad) => {
+                return Some(Err(UnplacedBadLine::new(
+                    bad.line,
+                    "",
+                    BadLineProblem::NoColumn,
+                )));
+            }
         };
-        let mut columns: Vec<Option<Name>> = Vec::with_capacity(self.record.count);
+        let mut columns: Vec<Option<ListField>> = Vec::with_capacity(self.record.count);
         for at in 0..self.record.count {
             let name = str::from_utf8(self.record.value(at))
                 .ok()
-                .and_then(Name::parse);
+                .and_then(ListField::parse);
             // Of two columns of one name the first counts.
             columns.push(name.filter(|_| !columns.contains(&name)));
         }
-        if columns.contains(&Some(Name::Url)) {
+        if columns.contains(&Some(ListField::Url)) {
             Some(Ok(columns))
         } else {
             let first = String::from_utf8_lossy(self.record.value(0));
-            Some(Err(Bad::new(line, &first, Problem::NoColumn)))
+            Some(Err(UnplacedBadLine::new(
+                line,
+                &first,
+                BadLineProblem::NoColumn,
+            )))
         }
     }
 
     /// The current record as an entry.
-    fn entry(&self, line: u64) -> Result<Entry, Bad> {
+    fn entry(&self, line: u64) -> Result<ListEntry, UnplacedBadLine> {
         let (found, named) = (self.record.count, self.columns.len());
         if found > named {
             let shown = self.text(0, line).unwrap_or_default();
-            return Err(Bad::new(line, shown, Problem::Columns { found, named }));
+            return Err(UnplacedBadLine::new(
+                line,
+                shown,
+                BadLineProblem::Columns { found, named },
+            ));
         }
         let mut values = Vec::with_capacity(named);
         for (at, name) in self.columns[..found].iter().enumerate() {
@@ -101,44 +115,44 @@ impl Table {
                 values.push((*name, self.text(at, line)?));
             }
         }
-        let urls = values.iter().filter(|(name, _)| *name == Name::Url);
+        let urls = values.iter().filter(|(name, _)| *name == ListField::Url);
         record::entry(line, urls.map(|(_, url)| *url), values.iter().copied())
     }
 
-    fn text(&self, at: usize, line: u64) -> Result<&str, Bad> {
+    fn text(&self, at: usize, line: u64) -> Result<&str, UnplacedBadLine> {
         let value = self.record.value(at);
         str::from_utf8(value).map_err(|_| {
             let readable = String::from_utf8_lossy(value);
-            Bad::new(line, &readable, Problem::NotUtf8)
+            UnplacedBadLine::new(line, &readable, BadLineProblem::NotUtf8)
         })
     }
 
     /// Reads the next record and says in which line it begins. Blank lines are passed over; so are comments before the header.
-    fn record(&mut self) -> Option<Result<u64, Bad>> {
+    fn record(&mut self) -> Option<Result<u64, UnplacedBadLine>> {
         (self.record.len, self.record.count) = (0, 0);
         let (mut first, mut bytes) = (None, 0);
         loop {
             let got = self.lines.advance();
             let line = self.lines.number();
             let begin = *first.get_or_insert(line);
-            let bad = |problem| Some(Err(Bad::new(begin, "", problem)));
+            let bad = |problem| Some(Err(UnplacedBadLine::new(begin, "", problem)));
             match got {
-                Err(error) => return Some(Err(Bad::read(line, error))),
-                Ok(Got::End) if bytes == 0 => return None,
-                Ok(Got::End) => return bad(Problem::Quote),
-                Ok(Got::TooLong) => {
+                Err(error) => return Some(Err(UnplacedBadLine::read(line, error))),
+                Ok(SourceLine::End) if bytes == 0 => return None,
+                Ok(SourceLine::End) => return bad(BadLineProblem::Quote),
+                Ok(SourceLine::TooLong) => {
                     self.core.reset();
-                    return bad(Problem::TooLong);
+                    return bad(BadLineProblem::TooLong);
                 }
-                Ok(Got::Line) if bytes == 0 && self.says_nothing() => {
+                Ok(SourceLine::Line) if bytes == 0 && self.says_nothing() => {
                     first = None;
                     continue;
                 }
-                Ok(Got::Line) => bytes += self.lines.terminated().len(),
+                Ok(SourceLine::Line) => bytes += self.lines.terminated().len(),
             }
             if bytes > LONGEST + 1 {
                 self.core.reset();
-                return bad(Problem::TooLong);
+                return bad(BadLineProblem::TooLong);
             }
             if self.record.take(&mut self.core, self.lines.terminated()) {
                 return Some(Ok(begin));
@@ -153,7 +167,7 @@ impl Table {
     }
 }
 
-impl Record {
+impl TableRecord {
     /// Takes a line, and says whether the record ends with it.
     fn take(&mut self, core: &mut Reader, mut line: &[u8]) -> bool {
         while !line.is_empty() {

@@ -7,12 +7,12 @@ use std::path::Path;
 use super::*;
 
 /// Opens a text.
-pub(super) fn open(text: impl Into<Vec<u8>>, format: Option<Format>) -> List {
-    List::open(Box::new(Cursor::new(text.into())), format, "list")
+pub(super) fn open(text: impl Into<Vec<u8>>, format: Option<Format>) -> DownloadList {
+    DownloadList::open(Box::new(Cursor::new(text.into())), format, "list")
 }
 
 /// All good entries and all bad lines of a text.
-pub(super) fn read(text: &str, format: Option<Format>) -> (Vec<Entry>, Vec<BadLine>) {
+pub(super) fn read(text: &str, format: Option<Format>) -> (Vec<ListEntry>, Vec<BadLine>) {
     let (good, bad): (Vec<_>, Vec<_>) = open(text, format).partition(Result::is_ok);
     let good = good.into_iter().map(Result::unwrap);
     (
@@ -22,7 +22,7 @@ pub(super) fn read(text: &str, format: Option<Format>) -> (Vec<Entry>, Vec<BadLi
 }
 
 /// Numbers and URLs of good entries.
-pub(super) fn urls(entries: &[Entry]) -> Vec<(u64, &str)> {
+pub(super) fn urls(entries: &[ListEntry]) -> Vec<(u64, &str)> {
     entries
         .iter()
         .map(|entry| (entry.line, entry.url.as_str()))
@@ -136,7 +136,7 @@ fn c2_long_lines_and_other_encodings_cost_themselves_alone() {
         for format in [None, Some(Format::Plain), Some(Format::JsonLines)] {
             let mut items = open([mark, b"h\0t\0t\0p\0\n\0"].concat(), format);
             let bad = items.next().unwrap().unwrap_err();
-            assert!(bad.line == 1 && matches!(bad.problem, Problem::Utf16));
+            assert!(bad.line == 1 && matches!(bad.problem, BadLineProblem::Utf16));
             assert!(items.next().is_none());
         }
     }
@@ -207,5 +207,5 @@ fn c2_a_bad_option_makes_its_entry_a_bad_one() {
     let endless = "  gid=0123456789abcdef\n".repeat(60_000);
     let (good, bad) = read(&format!("http://a/1\n{endless}http://a/2\n"), None);
     assert_eq!(urls(&good), [(60_002, "http://a/2")]);
-    assert!(bad.len() == 1 && matches!(bad[0].problem, Problem::TooLong));
+    assert!(bad.len() == 1 && matches!(bad[0].problem, BadLineProblem::TooLong));
 }

@@ -4,7 +4,7 @@ use std::io::{BufReader, Read};
 
 use flate2::bufread::MultiGzDecoder;
 
-use super::front::Front;
+use super::front::PeekedSource;
 
 /// Compressed bytes that are read at a time.
 const BUFFER: usize = 64 << 10;
@@ -17,7 +17,7 @@ const WINDOW: u32 = 23;
 pub(super) fn unpacked(
     source: Box<dyn Read + Send>,
 ) -> (Box<dyn Read + Send>, Option<&'static str>) {
-    let front = Front::look(source, 4, |bytes| bytes.len() >= 4 || !may_be_packed(bytes));
+    let front = PeekedSource::look(source, 4, |bytes| bytes.len() >= 4 || !may_be_packed(bytes));
     let is_gzip = is_gzip(front.seen());
     let is_zstd = is_zstd(front.seen());
     let buffered = BufReader::with_capacity(BUFFER, front);
@@ -48,7 +48,7 @@ fn is_zstd(bytes: &[u8]) -> bool {
     )
 }
 
-fn zstd_decoder(source: BufReader<Front>) -> Box<dyn Read + Send> {
+fn zstd_decoder(source: BufReader<PeekedSource>) -> Box<dyn Read + Send> {
     let decoder = zstd::Decoder::with_buffer(source).and_then(|mut decoder| {
         decoder.window_log_max(WINDOW)?;
         Ok(decoder)
@@ -56,14 +56,14 @@ fn zstd_decoder(source: BufReader<Front>) -> Box<dyn Read + Send> {
     match decoder {
         Ok(decoder) => Box::new(decoder),
         // Told by the first read.
-        Err(error) => Box::new(Failing(Some(error))),
+        Err(error) => Box::new(FailsOnce(Some(error))),
     }
 }
 
 /// Fails once.
-struct Failing(Option<std::io::Error>);
+struct FailsOnce(Option<std::io::Error>);
 
-impl Read for Failing {
+impl Read for FailsOnce {
     fn read(&mut self, _buffer: &mut [u8]) -> std::io::Result<usize> {
         self.0.take().map_or(Ok(0), Err)
     }

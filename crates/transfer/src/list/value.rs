@@ -2,72 +2,81 @@
 
 use std::path::PathBuf;
 
-use haul_plan::{Algorithm, Checksum, PathProblem, relative_path};
+use haul_plan::{Checksum, DigestAlgorithm, RelativePathError, relative_path};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::bad::Problem;
+use super::bad::BadLineProblem;
 
 /// More header fields of one entry than this are a mistake.
 const MOST_HEADERS: usize = 100;
 
 /// Where a file goes.
-pub(super) fn path(text: &str) -> Result<PathBuf, Problem> {
-    relative_path(text).map_err(Problem::Path)
+pub(super) fn path(text: &str) -> Result<PathBuf, BadLineProblem> {
+    relative_path(text).map_err(BadLineProblem::Path)
 }
 
 /// The directory that it goes to, under that of the batch: whoever wrote the list need not be who runs it.
-pub(super) fn directory(text: &str) -> Result<PathBuf, Problem> {
+pub(super) fn directory(text: &str) -> Result<PathBuf, BadLineProblem> {
     let bare = text.trim_end_matches('/');
     match relative_path(if bare.is_empty() { text } else { bare }) {
         // It is this one.
-        Err(PathProblem::Empty) if text == "." || text == "./" => Ok(PathBuf::new()),
-        other => other.map_err(Problem::Path),
+        Err(RelativePathError::Empty) if text == "." || text == "./" => Ok(PathBuf::new()),
+        other => other.map_err(BadLineProblem::Path),
     }
 }
 
 /// `ALGO:HEX` or `ALGO=HEX`.
-pub(super) fn checksum(text: &str) -> Result<Checksum, Problem> {
-    let checksum: Checksum = text.parse().map_err(Problem::Checksum)?;
+pub(super) fn checksum(text: &str) -> Result<Checksum, BadLineProblem> {
+    let checksum: Checksum = text.parse().map_err(BadLineProblem::Checksum)?;
     match checksum.digest {
         Some(_) => Ok(checksum),
-        None => Err(Problem::NoDigest),
+        None => Err(BadLineProblem::NoDigest),
     }
 }
 
 /// Hexadecimal of a known algorithm.
-pub(super) fn digest(algorithm: Algorithm, hex: &str) -> Result<Checksum, Problem> {
+pub(super) fn digest(algorithm: DigestAlgorithm, hex: &str) -> Result<Checksum, BadLineProblem> {
     checksum(&format!("{algorithm}:{hex}"))
 }
 
 /// A number of bytes. No unit: a list is written by a program.
-pub(super) fn size(text: &str) -> Result<u64, Problem> {
+pub(super) fn size(text: &str) -> Result<u64, BadLineProblem> {
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
     let size = text.parse().ok().filter(|_| is_number);
-    size.ok_or(Problem::Size)
+    size.ok_or(BadLineProblem::Size)
 }
 
 /// Adds `Name: value`.
-pub(super) fn header_line(headers: &mut HeaderMap, text: &str) -> Result<(), Problem> {
+pub(super) fn header_line(headers: &mut HeaderMap, text: &str) -> Result<(), BadLineProblem> {
     let pair = text.split_once(':');
-    let (name, value) = pair.ok_or(Problem::Header("a header field is written as Name: value"))?;
+    let (name, value) = pair.ok_or(BadLineProblem::Header(
+        "a header field is written as Name: value",
+    ))?;
     header(headers, name, value)
 }
 
 /// Adds a header field. Its value is marked as a secret and is never part of a message.
-pub(super) fn header(headers: &mut HeaderMap, name: &str, value: &str) -> Result<(), Problem> {
+pub(super) fn header(
+    headers: &mut HeaderMap,
+    name: &str,
+    value: &str,
+) -> Result<(), BadLineProblem> {
     if headers.len() >= MOST_HEADERS {
         let (of, most) = ("header fields", MOST_HEADERS);
-        return Err(Problem::TooMany { of, most });
+        return Err(BadLineProblem::TooMany { of, most });
     }
     let name: HeaderName = name
         .trim()
         .parse()
-        .map_err(|_| Problem::Header("this is no name of a header field"))?;
+        .map_err(|_| BadLineProblem::Header("this is no name of a header field"))?;
     if haul_net::is_framing(&name) {
-        return Err(Problem::Header("this header field is set by haul itself"));
+        return Err(BadLineProblem::Header(
+            "this header field is set by haul itself",
+        ));
     }
-    let mut value = HeaderValue::from_str(value.trim())
-        .map_err(|_| Problem::Header("a header field has a line break or a control character"))?;
+    let mut value = HeaderValue::from_str(value.trim()).map_err(|_| {
+        BadLineProblem::Header("a header field has a line break or a control character")
+    })?;
     value.set_sensitive(true);
     headers.append(name, value);
     Ok(())
@@ -87,21 +96,24 @@ mod tests {
         ] {
             assert_eq!(
                 checksum(&good).unwrap(),
-                digest(Algorithm::Md5, md5).unwrap()
+                digest(DigestAlgorithm::Md5, md5).unwrap()
             );
         }
-        assert!(matches!(checksum("md5"), Err(Problem::NoDigest)));
+        assert!(matches!(checksum("md5"), Err(BadLineProblem::NoDigest)));
         for bad in ["", "md5:", "md5:0123", "crc7:00", &md5[1..]] {
-            assert!(matches!(checksum(bad), Err(Problem::Checksum(_))), "{bad}");
+            assert!(
+                matches!(checksum(bad), Err(BadLineProblem::Checksum(_))),
+                "{bad}"
+            );
         }
         assert!(matches!(
-            digest(Algorithm::Sha1, md5),
-            Err(Problem::Checksum(_))
+            digest(DigestAlgorithm::Sha1, md5),
+            Err(BadLineProblem::Checksum(_))
         ));
         assert_eq!(size("0").unwrap(), 0);
         assert_eq!(size("18446744073709551615").unwrap(), u64::MAX);
         for bad in ["", "-1", "+1", "1.0", "1k", "18446744073709551616", "0x10"] {
-            assert!(matches!(size(bad), Err(Problem::Size)), "{bad}");
+            assert!(matches!(size(bad), Err(BadLineProblem::Size)), "{bad}");
         }
     }
 
@@ -133,7 +145,10 @@ mod tests {
             "content-length: 5",
         ] {
             assert!(
-                matches!(header_line(&mut headers, bad), Err(Problem::Header(_))),
+                matches!(
+                    header_line(&mut headers, bad),
+                    Err(BadLineProblem::Header(_))
+                ),
                 "{bad:?}"
             );
         }
@@ -143,7 +158,7 @@ mod tests {
         }
         assert!(matches!(
             header_line(&mut many, "a:b"),
-            Err(Problem::TooMany { .. })
+            Err(BadLineProblem::TooMany { .. })
         ));
     }
 

@@ -6,37 +6,37 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::doubles::{Memory, any_row, append, row, rows};
-use super::format::Format;
+use super::doubles::{MemoryStorage, any_row, append, row, rows};
+use super::format::ManifestFormat;
 use super::*;
-use crate::disk::Storage;
+use crate::disk::PartialStorage;
 
 const BOTH: [&str; 2] = ["m.jsonl", "m.csv"];
 
 /// What a job is known by.
-type Name = (String, Option<String>);
+type JobName = (String, Option<String>);
 
-fn name(row: &Row) -> Name {
+fn name(row: &ManifestRow) -> JobName {
     (row.url.clone(), row.path.clone())
 }
 
 /// Rows with everything that makes a table awkward: quotation marks, commas, a path of several lines.
-fn awkward() -> Vec<Row> {
-    let mut rows: Vec<Row> = (0..5).map(|n| row(n, n % 2 == 0)).collect();
+fn awkward() -> Vec<ManifestRow> {
+    let mut rows: Vec<ManifestRow> = (0..5).map(|n| row(n, n % 2 == 0)).collect();
     rows[2].path = Some("several\nlines,\"of\" a path\r\n".into());
     rows[4].etag = Some("W/\"a,b\"".into());
     rows
 }
 
 /// The bytes of a manifest of these rows.
-fn written(path: &Path, rows: &[Row]) -> Vec<u8> {
+fn written(path: &Path, rows: &[ManifestRow]) -> Vec<u8> {
     let _ = std::fs::remove_file(path);
     drop(append(path, rows));
     std::fs::read(path).unwrap()
 }
 
 /// Which of these jobs count as done in a file of these bytes; `None` when it is refused, and then not touched.
-fn done(path: &Path, bytes: &[u8], among: &[Row]) -> Option<HashSet<Name>> {
+fn done(path: &Path, bytes: &[u8], among: &[ManifestRow]) -> Option<HashSet<JobName>> {
     std::fs::write(path, bytes).unwrap();
     match Manifest::open(path) {
         Ok((_, past)) => {
@@ -56,11 +56,11 @@ fn done(path: &Path, bytes: &[u8], among: &[Row]) -> Option<HashSet<Name>> {
 }
 
 /// The same without a disk, for when it is asked often.
-fn done_in_memory(format: &str, bytes: &[u8], among: &[Name]) -> Option<HashSet<Name>> {
-    let storage: Arc<dyn Storage> = Arc::new(Memory(bytes.to_vec()));
-    let format = Format::of(Path::new(format)).unwrap();
-    let past = Past::read(&storage, format).unwrap()?.past;
-    let is_done = |(url, path): &&Name| past.is_done(url, path.as_deref());
+fn done_in_memory(format: &str, bytes: &[u8], among: &[JobName]) -> Option<HashSet<JobName>> {
+    let storage: Arc<dyn PartialStorage> = Arc::new(MemoryStorage(bytes.to_vec()));
+    let format = ManifestFormat::of(Path::new(format)).unwrap();
+    let past = PreviousRuns::read(&storage, format).unwrap()?.past;
+    let is_done = |(url, path): &&JobName| past.is_done(url, path.as_deref());
     Some(among.iter().filter(is_done).cloned().collect())
 }
 
@@ -93,7 +93,7 @@ fn c6_a_manifest_cut_anywhere_keeps_its_whole_rows_and_goes_on() {
                     .max()
                     .copied()
                     .unwrap_or(0);
-            let expected = (torn > 0).then_some(Warning::Torn { bytes: torn as u64 });
+            let expected = (torn > 0).then_some(ManifestWarning::Torn { bytes: torn as u64 });
             assert_eq!(past.warnings(), expected.as_slice(), "{name} cut at {cut}");
             drop(past);
             let expected = [&all[..kept], &[row(9, true)]].concat();
@@ -136,7 +136,7 @@ fn b3_no_flipped_bit_makes_a_job_done() {
             let pair = |url: u64, path: u64| (row(url, true).url, row(path, true).path);
             [pair(n ^ 1, n), pair(n, n ^ 1)]
         };
-        let asked: Vec<Name> = all.iter().map(name).chain((0..5).flat_map(near)).collect();
+        let asked: Vec<JobName> = all.iter().map(name).chain((0..5).flat_map(near)).collect();
         let whole = written(&path, &all);
         let header = written(&path, &[]).len();
         let right = done_in_memory(format, &whole, &asked).unwrap();
@@ -167,8 +167,8 @@ fn b3_a_quotation_mark_that_opens_by_mistake_swallows_no_other_row() {
     let path = file(&dir, "m.csv");
     // So many that those behind the damage are more than are followed.
     // And without tags, whose own quotation marks would close it.
-    let all: Vec<Row> = (0..2000)
-        .map(|n| Row {
+    let all: Vec<ManifestRow> = (0..2000)
+        .map(|n| ManifestRow {
             etag: None,
             ..row(n, true)
         })
@@ -190,14 +190,14 @@ fn b3_damaged_lines_are_named_and_left_as_they_are() {
     for name in BOTH {
         let dir = tempfile::tempdir().unwrap();
         let path = file(&dir, name);
-        let all: Vec<Row> = (0..30).map(|n| row(n, true)).collect();
+        let all: Vec<ManifestRow> = (0..30).map(|n| row(n, true)).collect();
         let text = String::from_utf8(written(&path, &all)).unwrap();
         let damaged = text.replace("http://h.test/1", "http://h.test/\"1");
         let found = done(&path, damaged.as_bytes(), &all).unwrap();
         assert_eq!(found.len(), 19, "{name}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), damaged);
         let (_manifest, past) = Manifest::open(&path).unwrap();
-        let [warning @ Warning::Damaged { count: 11, lines }] = past.warnings() else {
+        let [warning @ ManifestWarning::Damaged { count: 11, lines }] = past.warnings() else {
             panic!("{:?}", past.warnings())
         };
         let header = u64::from(name == "m.csv");
@@ -212,7 +212,7 @@ fn b3_damaged_lines_are_named_and_left_as_they_are() {
 
 /// A way to damage a manifest; places are shares of its length.
 #[derive(Debug, Clone)]
-enum Damage {
+enum InjectedManifestDamage {
     /// A byte is another.
     Set(prop::sample::Index, u8),
     /// Bytes are lost.
@@ -223,7 +223,7 @@ enum Damage {
     Repeat(prop::sample::Index, usize),
 }
 
-impl Damage {
+impl InjectedManifestDamage {
     fn done_to(&self, bytes: &mut Vec<u8>) {
         let whole = bytes.len();
         let part = |at: &prop::sample::Index, length: usize| {
@@ -243,14 +243,14 @@ impl Damage {
     }
 }
 
-fn any_damage() -> impl Strategy<Value = Damage> {
+fn any_damage() -> impl Strategy<Value = InjectedManifestDamage> {
     let place = any::<prop::sample::Index>;
     let byte = prop_oneof![any::<u8>(), prop::sample::select(&b"\",\n\r{}:\\"[..])];
     prop_oneof![
-        (place(), byte).prop_map(|(at, byte)| Damage::Set(at, byte)),
-        (place(), 1usize..600).prop_map(|(at, length)| Damage::Lose(at, length)),
-        (place(), 1usize..600).prop_map(|(at, length)| Damage::Zero(at, length)),
-        (place(), 1usize..600).prop_map(|(at, length)| Damage::Repeat(at, length)),
+        (place(), byte).prop_map(|(at, byte)| InjectedManifestDamage::Set(at, byte)),
+        (place(), 1usize..600).prop_map(|(at, length)| InjectedManifestDamage::Lose(at, length)),
+        (place(), 1usize..600).prop_map(|(at, length)| InjectedManifestDamage::Zero(at, length)),
+        (place(), 1usize..600).prop_map(|(at, length)| InjectedManifestDamage::Repeat(at, length)),
     ]
 }
 
@@ -267,8 +267,8 @@ proptest! {
         for format in BOTH {
             let path = file(&dir, format);
             let mut bytes = written(&path, &all);
-            let said = |row: &&Row| row.state == State::Done || (row.state == State::Skipped && row.status == Some(304));
-            let right: HashSet<Name> = all.iter().filter(said).map(name).collect();
+            let said = |row: &&ManifestRow| row.state == RowState::Done || (row.state == RowState::Skipped && row.status == Some(304));
+            let right: HashSet<JobName> = all.iter().filter(said).map(name).collect();
             damages.iter().for_each(|damage| damage.done_to(&mut bytes));
             if let Some(found) = done(&path, &bytes, &all) {
                 prop_assert!(found.is_subset(&right), "{:?}", found);

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use super::doubles::{append, row, rows};
 use super::tests::BOTH;
 use super::*;
-use crate::disk::doubles::Disk;
+use crate::disk::doubles::FaultyDisk;
 
 #[test]
 fn b4_on_a_full_disk_the_file_ends_with_a_whole_row_and_goes_on_when_there_is_room() {
@@ -16,9 +16,9 @@ fn b4_on_a_full_disk_the_file_ends_with_a_whole_row_and_goes_on_when_there_is_ro
             let path = dir.path().join(name);
             drop(append(&path, &[row(0, true)]));
             let before = std::fs::read(&path).unwrap();
-            let disk = Disk::with_room(before.len() as u64 + room);
+            let disk = FaultyDisk::with_room(before.len() as u64 + room);
             let (mut manifest, past) = Manifest::open_through(&path, &disk.layer()).unwrap();
-            let more: Vec<Row> = (1..12).map(|n| row(n, true)).collect();
+            let more: Vec<ManifestRow> = (1..12).map(|n| row(n, true)).collect();
             manifest.append(&more).unwrap();
             let full = manifest.sync();
             if let Err(error) = full {
@@ -40,7 +40,7 @@ fn b4_on_a_full_disk_the_file_ends_with_a_whole_row_and_goes_on_when_there_is_ro
 fn b4_a_torn_row_that_cannot_be_taken_back_is_written_over() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("m.jsonl");
-    let disk = Disk::with_room(300);
+    let disk = FaultyDisk::with_room(300);
     let (mut manifest, past) = Manifest::open_through(&path, &disk.layer()).unwrap();
     disk.cuts.store(false, Ordering::SeqCst);
     manifest.append(&[row(0, true), row(1, true)]).unwrap();
@@ -55,7 +55,7 @@ fn b4_a_torn_row_that_cannot_be_taken_back_is_written_over() {
 #[test]
 fn b2_after_a_sync_that_failed_nothing_is_promised() {
     let dir = tempfile::tempdir().unwrap();
-    let disk = Disk::with_room(u64::MAX);
+    let disk = FaultyDisk::with_room(u64::MAX);
     let (mut manifest, _past) =
         Manifest::open_through(&dir.path().join("m.csv"), &disk.layer()).unwrap();
     manifest.append(&[row(0, true)]).unwrap();
@@ -73,10 +73,10 @@ fn b2_after_a_sync_that_failed_nothing_is_promised() {
 #[test]
 fn a_failing_disk_does_not_make_the_buffer_grow() {
     let dir = tempfile::tempdir().unwrap();
-    let disk = Disk::with_room(0);
+    let disk = FaultyDisk::with_room(0);
     let (mut manifest, _past) =
         Manifest::open_through(&dir.path().join("m.csv"), &disk.layer()).unwrap();
-    let some: Vec<Row> = (0..64).map(|n| row(n, true)).collect();
+    let some: Vec<ManifestRow> = (0..64).map(|n| row(n, true)).collect();
     let refused = (0..1000)
         .filter(|_| manifest.append(&some).is_err())
         .count();

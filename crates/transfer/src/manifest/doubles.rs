@@ -8,19 +8,19 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::file::Manifest;
-use super::format::Format;
-use super::past::Past;
-use super::row::{Millis, Row, RowError, State};
-use super::scan::{Found, Scan};
-use crate::archive::Placed;
-use crate::disk::{PartFile, Storage};
-use crate::error::Class;
+use super::format::ManifestFormat;
+use super::past::PreviousRuns;
+use super::row::{ManifestRow, RowError, RowState, RowTimings};
+use super::scan::{ManifestScan, ScannedRow};
+use crate::archive::ShardEntryLocation;
+use crate::disk::{PartialFile, PartialStorage};
+use crate::error::ErrorClass;
 
 /// A file that is only read.
 #[derive(Debug)]
-pub(super) struct Memory(pub(super) Vec<u8>);
+pub(super) struct MemoryStorage(pub(super) Vec<u8>);
 
-impl Storage for Memory {
+impl PartialStorage for MemoryStorage {
     fn write_at(&self, _offset: u64, _pieces: &[Bytes]) -> io::Result<()> {
         Err(io::ErrorKind::ReadOnlyFilesystem.into())
     }
@@ -46,20 +46,24 @@ impl Storage for Memory {
 }
 
 /// A row of a job that was done, or failed.
-pub(super) fn row(n: u64, done: bool) -> Row {
-    Row {
+pub(super) fn row(n: u64, done: bool) -> ManifestRow {
+    ManifestRow {
         line: Some(n + 1),
         url: format!("http://h.test/{n}"),
         path: Some(format!("d/{n}")),
-        state: if done { State::Done } else { State::Failed },
+        state: if done {
+            RowState::Done
+        } else {
+            RowState::Failed
+        },
         status: Some(if done { 200 } else { 404 }),
         bytes: n,
         checksums: Vec::new(),
         etag: done.then(|| format!("\"v{n}\"")),
         attempts: 1,
-        ms: Millis::default(),
+        ms: RowTimings::default(),
         error: (!done).then(|| RowError {
-            class: Class::Network,
+            class: ErrorClass::Network,
             text: "it answered 404 Not Found".into(),
         }),
         shard: None,
@@ -67,7 +71,7 @@ pub(super) fn row(n: u64, done: bool) -> Row {
 }
 
 /// Writes rows as a run does.
-pub(super) fn append(path: &Path, rows: &[Row]) -> Past {
+pub(super) fn append(path: &Path, rows: &[ManifestRow]) -> PreviousRuns {
     let (mut manifest, past) = Manifest::open(path).unwrap();
     manifest.append(rows).unwrap();
     manifest.sync().unwrap();
@@ -75,18 +79,18 @@ pub(super) fn append(path: &Path, rows: &[Row]) -> Past {
 }
 
 /// All rows that are in a file, in their order.
-pub(super) fn rows(path: &Path) -> Vec<Row> {
-    let storage: Arc<dyn Storage> = Arc::new(PartFile::open(path).unwrap());
-    let reading = Past::read(&storage, Format::of(path).unwrap())
+pub(super) fn rows(path: &Path) -> Vec<ManifestRow> {
+    let storage: Arc<dyn PartialStorage> = Arc::new(PartialFile::open(path).unwrap());
+    let reading = PreviousRuns::read(&storage, ManifestFormat::of(path).unwrap())
         .unwrap()
         .unwrap();
-    let mut scan = Scan::at(&*storage, &reading.format, 0);
+    let mut scan = ManifestScan::at(&*storage, &reading.format, 0);
     let mut rows = Vec::new();
     loop {
         match scan.next().unwrap() {
-            Found::Row { row, .. } => rows.push(*row),
-            Found::Damaged { .. } => {}
-            Found::End { .. } => return rows,
+            ScannedRow::Row { row, .. } => rows.push(*row),
+            ScannedRow::Damaged { .. } => {}
+            ScannedRow::End { .. } => return rows,
         }
     }
 }
@@ -100,30 +104,30 @@ fn any_text() -> impl Strategy<Value = String> {
     ]
 }
 
-pub(super) fn any_row() -> impl Strategy<Value = Row> {
+pub(super) fn any_row() -> impl Strategy<Value = ManifestRow> {
     let text =
         || prop::option::of(any_text().prop_filter("empty is none", |text| !text.is_empty()));
     let class = prop::sample::select(
         &[
-            Class::Verification,
-            Class::LocalIo,
-            Class::Network,
-            Class::Interrupted,
+            ErrorClass::Verification,
+            ErrorClass::LocalIo,
+            ErrorClass::Network,
+            ErrorClass::Interrupted,
         ][..],
     );
     let error =
         prop::option::of((class, any_text()).prop_map(|(class, text)| RowError { class, text }));
-    let state = prop::sample::select(&[State::Done, State::Failed, State::Skipped][..]);
-    let algorithm = prop::sample::select(&haul_plan::Algorithm::ALL[..]);
+    let state = prop::sample::select(&[RowState::Done, RowState::Failed, RowState::Skipped][..]);
+    let algorithm = prop::sample::select(&haul_plan::DigestAlgorithm::ALL[..]);
     let checksums = prop::collection::vec((algorithm, "[0-9a-f]{8}"), 0..3);
     let shard = prop::option::of((any_text(), any::<u64>(), any::<u64>()).prop_filter_map(
         "empty is none",
         |placed| {
             let (shard, offset, end) = placed;
-            (!shard.is_empty()).then_some(Placed { shard, offset, end })
+            (!shard.is_empty()).then_some(ShardEntryLocation { shard, offset, end })
         },
     ));
-    let ms = any::<[u64; 5]>().prop_map(|[dns, connect, tls, first_byte, total]| Millis {
+    let ms = any::<[u64; 5]>().prop_map(|[dns, connect, tls, first_byte, total]| RowTimings {
         dns,
         connect,
         tls,
@@ -137,7 +141,7 @@ pub(super) fn any_row() -> impl Strategy<Value = Row> {
         checksums,
         text(),
     );
-    (job, answer, (any::<u32>(), ms, error, shard)).prop_map(|(job, answer, rest)| Row {
+    (job, answer, (any::<u32>(), ms, error, shard)).prop_map(|(job, answer, rest)| ManifestRow {
         line: job.0,
         url: format!("u{}", job.1),
         path: job.2,

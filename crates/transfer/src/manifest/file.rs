@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::format::Format;
-use super::past::{Past, Reading};
-use super::row::Row;
-use crate::disk::{Layer, PartFile, Storage, Target};
+use super::format::ManifestFormat;
+use super::past::{ManifestReading, PreviousRuns};
+use super::row::ManifestRow;
+use crate::disk::{DownloadPaths, PartialFile, PartialStorage, StorageLayer};
 
 /// Rows are written when they come to so many bytes, and by [`Manifest::sync`].
 const GATHERED: usize = 256 * 1024;
@@ -81,11 +81,11 @@ pub enum ManifestError {
 /// their jobs another fetch and nothing else. Every method blocks.
 #[derive(Debug)]
 pub struct Manifest {
-    /// Shared with [`Past`], which reads in it; the file's lock goes with the last of them.
-    storage: Arc<dyn Storage>,
+    /// Shared with [`PreviousRuns`], which reads in it; the file's lock goes with the last of them.
+    storage: Arc<dyn PartialStorage>,
     /// For messages.
     path: PathBuf,
-    format: Format,
+    format: ManifestFormat,
     /// Rows that were not written yet.
     buffer: Vec<u8>,
     /// Where they go: behind the last whole row. Written by offset, so that what a failed write left there is replaced.
@@ -99,20 +99,23 @@ impl Manifest {
     ///
     /// # Errors
     /// Each kind of [`ManifestError`] but `Lost`. A file that is no manifest is not changed.
-    pub fn open(path: &Path) -> Result<(Self, Past), ManifestError> {
-        Self::open_through(path, &Layer::default())
+    pub fn open(path: &Path) -> Result<(Self, PreviousRuns), ManifestError> {
+        Self::open_through(path, &StorageLayer::default())
     }
 
     /// The same with something between the manifest and its file.
     ///
     /// # Errors
     /// As [`Manifest::open`].
-    pub fn open_through(path: &Path, layer: &Layer) -> Result<(Self, Past), ManifestError> {
+    pub fn open_through(
+        path: &Path,
+        layer: &StorageLayer,
+    ) -> Result<(Self, PreviousRuns), ManifestError> {
         let path = path.to_owned();
-        let Some(format) = Format::of(&path) else {
+        let Some(format) = ManifestFormat::of(&path) else {
             return Err(ManifestError::Ending { path });
         };
-        let target = Target::through(path.clone());
+        let target = DownloadPaths::through(path.clone());
         if std::fs::metadata(target.path()).is_ok_and(|found| !found.is_file()) {
             return Err(ManifestError::NotAFile { path });
         }
@@ -121,7 +124,7 @@ impl Manifest {
             path: path.clone(),
             source,
         };
-        let file = PartFile::open(target.path()).map_err(|e| match e.kind() {
+        let file = PartialFile::open(target.path()).map_err(|e| match e.kind() {
             io::ErrorKind::WouldBlock => ManifestError::Locked { path: path.clone() },
             _ => local("open", e),
         })?;
@@ -132,10 +135,11 @@ impl Manifest {
                 .map_err(|e| local("create", e))?;
         }
         let storage = layer.over(Arc::new(file));
-        let Some(reading) = Past::read(&storage, format).map_err(|e| local("read", e))? else {
+        let Some(reading) = PreviousRuns::read(&storage, format).map_err(|e| local("read", e))?
+        else {
             return Err(ManifestError::NotAManifest { path });
         };
-        let Reading {
+        let ManifestReading {
             mut past,
             format,
             whole,
@@ -161,11 +165,11 @@ impl Manifest {
     }
 
     /// Whether what `past` says is done is done for files in directories, or for an archive: of the one nothing is in the other, and rows
-    /// of both would stand for each other. Which archive it is of [`Shards::open`](crate::archive::Shards::open) sees.
+    /// of both would stand for each other. Which archive it is of [`ShardWriter::open`](crate::archive::ShardWriter::open) sees.
     ///
     /// # Errors
     /// [`ManifestError::OfFiles`], [`ManifestError::OfArchive`].
-    pub fn is_for(&self, past: &Past, archive: bool) -> Result<(), ManifestError> {
+    pub fn is_for(&self, past: &PreviousRuns, archive: bool) -> Result<(), ManifestError> {
         let path = self.path.clone();
         match past.shards().next() {
             _ if archive && past.has_files() => Err(ManifestError::OfFiles { path }),
@@ -183,7 +187,7 @@ impl Manifest {
     /// [`ManifestError::Local`] when the disk takes no more: the file then ends with its last whole row, and the rows that were
     /// not written stay with this value, to be tried again by the next call. Which of `rows` were taken is not known then: they may be
     /// appended again, since a row that stands twice says what it says once.
-    pub fn append(&mut self, rows: &[Row]) -> Result<(), ManifestError> {
+    pub fn append(&mut self, rows: &[ManifestRow]) -> Result<(), ManifestError> {
         // Those of a write that failed: were more taken, they would grow without bound.
         self.write_gathered()?;
         for rows in rows.chunks(64) {

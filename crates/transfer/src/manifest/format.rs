@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use super::row::Row;
-use super::split::{Fields, Splitter};
-use super::table::Table;
-use super::wire::Wire;
+use super::row::ManifestRow;
+use super::split::{RecordFields, RecordSplitter};
+use super::table::ManifestColumns;
+use super::wire::SerializedRow;
 
 /// How the first row of a manifest of objects begins: enough to tell a torn or damaged one from what is none.
 const BEGINNINGS: [&str; 3] = [
@@ -16,18 +16,18 @@ const BEGINNINGS: [&str; 3] = [
 
 /// How rows are written in one manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Format {
+pub(super) enum ManifestFormat {
     /// `.jsonl`, `.ndjson`: an object a line.
     Objects,
     /// `.csv`: a table with a header, as RFC 4180 has it.
-    Table(Table),
+    Table(ManifestColumns),
 }
 
 /// What some bytes, a line or several, turned out to be.
 #[derive(Debug)]
-pub(super) enum Parsed {
+pub(super) enum ParsedRow {
     /// A row.
-    Row(Box<Row>),
+    Row(Box<ManifestRow>),
     /// A row once, but not what was written.
     Damaged,
     /// Nothing that a manifest has.
@@ -36,13 +36,13 @@ pub(super) enum Parsed {
     Open,
 }
 
-impl Format {
+impl ManifestFormat {
     /// The format of a new manifest under this name; `None` when it has another ending.
     pub(super) fn of(path: &Path) -> Option<Self> {
         let ending = path.extension()?.to_str()?.to_ascii_lowercase();
         match &*ending {
             "jsonl" | "ndjson" => Some(Self::Objects),
-            "csv" => Some(Self::Table(Table::default())),
+            "csv" => Some(Self::Table(ManifestColumns::default())),
             _ => None,
         }
     }
@@ -56,11 +56,11 @@ impl Format {
     }
 
     /// Appends rows to a buffer.
-    pub(super) fn encode(&self, rows: &[Row], buffer: &mut Vec<u8>) {
+    pub(super) fn encode(&self, rows: &[ManifestRow], buffer: &mut Vec<u8>) {
         match self {
             Self::Objects => rows.iter().for_each(|row| {
                 // Neither a row nor memory gives an error.
-                let _ = serde_json::to_writer(&mut *buffer, &Wire::new(row));
+                let _ = serde_json::to_writer(&mut *buffer, &SerializedRow::new(row));
                 buffer.push(b'\n');
             }),
             Self::Table(table) => table.encode(rows, buffer),
@@ -68,15 +68,15 @@ impl Format {
     }
 
     /// What some bytes say that end with a line's end.
-    pub(super) fn decode(&self, bytes: &[u8], splitter: &mut Splitter) -> Parsed {
+    pub(super) fn decode(&self, bytes: &[u8], splitter: &mut RecordSplitter) -> ParsedRow {
         match self {
             Self::Objects => object(bytes),
             Self::Table(table) => match splitter.split(bytes) {
-                Fields::Open => Parsed::Open,
-                Fields::Bad => Parsed::Damaged,
-                Fields::Whole(fields) => table
+                RecordFields::Open => ParsedRow::Open,
+                RecordFields::Bad => ParsedRow::Damaged,
+                RecordFields::Whole(fields) => table
                     .decode(&fields)
-                    .map_or(Parsed::Damaged, |row| Parsed::Row(Box::new(row))),
+                    .map_or(ParsedRow::Damaged, |row| ParsedRow::Row(Box::new(row))),
             },
         }
     }
@@ -93,23 +93,23 @@ impl Format {
     }
 }
 
-fn object(bytes: &[u8]) -> Parsed {
+fn object(bytes: &[u8]) -> ParsedRow {
     let damaged = || {
         let ours = BEGINNINGS
             .iter()
             .any(|text| bytes.starts_with(text.as_bytes()));
         if ours {
-            Parsed::Damaged
+            ParsedRow::Damaged
         } else {
-            Parsed::Strange
+            ParsedRow::Strange
         }
     };
-    match serde_json::from_slice::<Wire<'_>>(bytes) {
+    match serde_json::from_slice::<SerializedRow<'_>>(bytes) {
         Ok(wire) => {
             let checked = wire.check.is_some();
             match wire.row() {
-                Some(row) => Parsed::Row(Box::new(row)),
-                None if checked => Parsed::Damaged,
+                Some(row) => ParsedRow::Row(Box::new(row)),
+                None if checked => ParsedRow::Damaged,
                 None => damaged(),
             }
         }

@@ -9,7 +9,7 @@ use std::collections::TryReserveError;
 
 /// A row's job, and its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Entry {
+struct ManifestIndexEntry {
     /// The fronts of two hashes: of the path, 48 bits, then of the URL.
     job: [u32; 3],
     /// The row's offset, doubled, and one more when the job was done by it; the upper half first. In words, so that no byte is
@@ -19,20 +19,20 @@ struct Entry {
 
 /// The last row of each job.
 #[derive(Debug, Default)]
-pub(super) struct Index {
-    entries: Vec<Entry>,
+pub(super) struct ManifestIndex {
+    entries: Vec<ManifestIndexEntry>,
 }
 
 /// Where a job's last row is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Last {
+pub(super) struct LastRow {
     /// Its offset in the file.
     pub(super) at: u64,
     /// Whether it says that the job is done.
     pub(super) done: bool,
 }
 
-impl Index {
+impl ManifestIndex {
     /// One with room for so many rows.
     pub(super) fn for_rows(rows: u64) -> Result<Self, TryReserveError> {
         let mut entries = Vec::new();
@@ -41,8 +41,8 @@ impl Index {
     }
 
     /// Takes a row's place. The rows come in the order of the file.
-    pub(super) fn push(&mut self, url: &str, path: Option<&str>, last: Last) {
-        self.entries.push(Entry {
+    pub(super) fn push(&mut self, url: &str, path: Option<&str>, last: LastRow) {
+        self.entries.push(ManifestIndexEntry {
             job: job(url, path),
             place: pack(last),
         });
@@ -62,7 +62,7 @@ impl Index {
     }
 
     /// A job's last row.
-    pub(super) fn find(&self, url: &str, path: Option<&str>) -> Option<Last> {
+    pub(super) fn find(&self, url: &str, path: Option<&str>) -> Option<LastRow> {
         let job = job(url, path);
         let at = self
             .entries
@@ -72,7 +72,7 @@ impl Index {
     }
 
     /// The last row that says of any job with this path that it is done: whose file lies there, if one does.
-    pub(super) fn done_last_under(&self, path: &str) -> Option<Last> {
+    pub(super) fn done_last_under(&self, path: &str) -> Option<LastRow> {
         let path = under(job("", Some(path)));
         let first = self
             .entries
@@ -97,7 +97,7 @@ impl Index {
     /// Bytes held.
     #[cfg(test)]
     pub(super) fn bytes(&self) -> usize {
-        self.entries.capacity() * size_of::<Entry>()
+        self.entries.capacity() * size_of::<ManifestIndexEntry>()
     }
 }
 
@@ -126,14 +126,14 @@ fn under(job: [u32; 3]) -> (u32, u32) {
     clippy::cast_possible_truncation,
     reason = "the two halves of a word, each taken by itself"
 )]
-fn pack(last: Last) -> [u32; 2] {
+fn pack(last: LastRow) -> [u32; 2] {
     let word = last.at << 1 | u64::from(last.done);
     [(word >> 32) as u32, word as u32]
 }
 
-fn unpack([upper, lower]: [u32; 2]) -> Last {
+fn unpack([upper, lower]: [u32; 2]) -> LastRow {
     let word = u64::from(upper) << 32 | u64::from(lower);
-    Last {
+    LastRow {
         at: word >> 1,
         done: word & 1 == 1,
     }
@@ -148,7 +148,7 @@ mod tests {
     /// So much may a row take that a million of them and everything else fit in 64 MiB.
     #[test]
     fn c1_a_million_rows_take_twenty_megabytes_and_never_more() {
-        let mut index = Index::for_rows(1_000_000).unwrap();
+        let mut index = ManifestIndex::for_rows(1_000_000).unwrap();
         let before = index.bytes();
         for n in 0..1_000_000u64 {
             // Every third job has two rows.
@@ -156,7 +156,7 @@ mod tests {
             index.push(
                 &url,
                 None,
-                Last {
+                LastRow {
                     at: n * 300,
                     done: n % 2 == 0,
                 },
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(index.bytes(), 750_000 * 20);
         assert_eq!(
             index.find("http://h.test/2", None),
-            Some(Last {
+            Some(LastRow {
                 at: 900,
                 done: false
             })
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_size_that_no_memory_has_is_an_error() {
-        assert!(Index::for_rows(u64::MAX).is_err());
+        assert!(ManifestIndex::for_rows(u64::MAX).is_err());
     }
 
     proptest! {
@@ -186,21 +186,21 @@ mod tests {
         fn the_last_row_of_each_job_is_what_is_found(
             rows in prop::collection::vec((0u8..8, prop::option::of(1u8..3), any::<bool>(), 0u64..1 << 40), 0..40),
         ) {
-            let mut index = Index::for_rows(rows.len() as u64).unwrap();
+            let mut index = ManifestIndex::for_rows(rows.len() as u64).unwrap();
             let mut model = HashMap::new();
             let mut at = 0;
             for (url, path, done, length) in rows {
                 at += length;
                 let (url, path) = (format!("u{url}"), path.map(|path| format!("p{path}")));
-                index.push(&url, path.as_deref(), Last { at, done });
-                model.insert((url, path), Last { at, done });
+                index.push(&url, path.as_deref(), LastRow { at, done });
+                model.insert((url, path), LastRow { at, done });
                 at += 1;
             }
             index.settle();
             let done = model.values().filter(|last| last.done).count() as u64;
             prop_assert_eq!(index.counts(), (done, model.len() as u64 - done));
             for path in ["p1", "p2"] {
-                let of = |((_, at), last): (&(String, Option<String>), &Last)| {
+                let of = |((_, at), last): (&(String, Option<String>), &LastRow)| {
                     (at.as_deref() == Some(path) && last.done).then_some(*last)
                 };
                 let last = model.iter().filter_map(of).max_by_key(|last| last.at);

@@ -12,9 +12,9 @@
 //! values and not over the text, so tools may write a row anew in other spelling or with fields of their own; a row that they *change*
 //! counts as damaged. To have a job fetched again, delete its rows.
 //!
-//! [`Row`] is what is known of a job; `wire` turns it into named fields and back, `table` those into columns, `format` either
+//! [`ManifestRow`] is what is known of a job; `wire` turns it into named fields and back, `table` those into columns, `format` either
 //! into lines; `scan` finds rows in a file that may be damaged; `index` remembers which jobs are done in 20 bytes each;
-//! [`Past`] answers for it; [`Manifest`] is the open file.
+//! [`PreviousRuns`] answers for it; [`Manifest`] is the open file.
 
 mod file;
 mod format;
@@ -27,8 +27,8 @@ mod table;
 mod wire;
 
 pub use file::{Manifest, ManifestError};
-pub use past::{Past, Warning};
-pub use row::{Millis, Row, RowError, State};
+pub use past::{ManifestWarning, PreviousRuns};
+pub use row::{ManifestRow, RowError, RowState, RowTimings};
 
 #[cfg(test)]
 mod damage_tests;

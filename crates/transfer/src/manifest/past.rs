@@ -6,14 +6,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::format::Format;
-use super::index::{Index, Last};
-use super::row::{Row, State};
-use super::scan::{Found, Line, Lines, Scan};
-use super::split::{Fields, Splitter};
-use super::table::Table;
-use crate::archive::Placed;
-use crate::disk::Storage;
+use super::format::ManifestFormat;
+use super::index::{LastRow, ManifestIndex};
+use super::row::{ManifestRow, RowState};
+use super::scan::{ManifestScan, ScannedLine, ScannedRow, StorageLines};
+use super::split::{RecordFields, RecordSplitter};
+use super::table::ManifestColumns;
+use crate::archive::ShardEntryLocation;
+use crate::disk::PartialStorage;
 
 /// So many damaged lines are named; the others are only counted.
 const NAMED: usize = 10;
@@ -23,7 +23,7 @@ const SHARDS: usize = 1024;
 
 /// Worth telling the user, though the manifest is of use. Display is the text of a warning.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Warning {
+pub enum ManifestWarning {
     /// What the end of the last run tore: a row that was not whole was cut off.
     Torn {
         /// Bytes cut off.
@@ -44,7 +44,7 @@ pub enum Warning {
     },
 }
 
-impl fmt::Display for Warning {
+impl fmt::Display for ManifestWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Torn { bytes } => {
@@ -78,29 +78,29 @@ impl fmt::Display for Warning {
 ///
 /// Holds 20 bytes for each row that was there, and reads in the file what is asked for more rarely.
 #[derive(Debug)]
-pub struct Past {
-    storage: Arc<dyn Storage>,
+pub struct PreviousRuns {
+    storage: Arc<dyn PartialStorage>,
     /// Where the file lies, behind all links; `None` where that cannot be told.
     at: Option<PathBuf>,
-    format: Format,
-    index: Index,
+    format: ManifestFormat,
+    index: ManifestIndex,
     shards: VecDeque<(String, u64)>,
     /// Whether rows are of files in directories.
     files: bool,
-    warnings: Vec<Warning>,
+    warnings: Vec<ManifestWarning>,
 }
 
 /// A file that was read as a manifest.
-pub(super) struct Reading {
+pub(super) struct ManifestReading {
     /// What it says.
-    pub(super) past: Past,
+    pub(super) past: PreviousRuns,
     /// How rows are written in it.
-    pub(super) format: Format,
+    pub(super) format: ManifestFormat,
     /// So many bytes of it are whole lines; what follows is torn.
     pub(super) whole: u64,
 }
 
-impl Past {
+impl PreviousRuns {
     /// Whether a job was done: its last row says so. A row that says it was skipped, unless nothing had changed, is passed over.
     #[must_use]
     pub fn is_done(&self, url: &str, path: Option<&str>) -> bool {
@@ -110,11 +110,11 @@ impl Past {
     /// The last row of a job that was done. Reads it in the file, which blocks; one that cannot be read is as if there were none, and
     /// the job is fetched again.
     #[must_use]
-    pub fn row(&self, url: &str, path: Option<&str>) -> Option<Row> {
+    pub fn row(&self, url: &str, path: Option<&str>) -> Option<ManifestRow> {
         let last = self.index.find(url, path).filter(|last| last.done)?;
-        match Scan::at(&*self.storage, &self.format, last.at).next() {
+        match ManifestScan::at(&*self.storage, &self.format, last.at).next() {
             // Somebody may have written to the file in spite of the lock, and two jobs may have one hash.
-            Ok(Found::Row { row, .. }) if row.url == url && row.path.as_deref() == path => {
+            Ok(ScannedRow::Row { row, .. }) if row.url == url && row.path.as_deref() == path => {
                 Some(*row)
             }
             _ => None,
@@ -129,8 +129,10 @@ impl Past {
         if self.index.find(url, Some(path)) == Some(last) {
             return None;
         }
-        match Scan::at(&*self.storage, &self.format, last.at).next() {
-            Ok(Found::Row { row, .. }) if row.url != url && row.path.as_deref() == Some(path) => {
+        match ManifestScan::at(&*self.storage, &self.format, last.at).next() {
+            Ok(ScannedRow::Row { row, .. })
+                if row.url != url && row.path.as_deref() == Some(path) =>
+            {
                 Some(row.url)
             }
             _ => None,
@@ -139,7 +141,7 @@ impl Past {
 
     /// Takes nothing for done any more: for a run whose result is to hold all of it.
     pub fn forget(&mut self) {
-        self.index = Index::default();
+        self.index = ManifestIndex::default();
         self.shards.clear();
         self.files = false;
     }
@@ -181,43 +183,46 @@ impl Past {
 
     /// What was wrong with the file.
     #[must_use]
-    pub fn warnings(&self) -> &[Warning] {
+    pub fn warnings(&self) -> &[ManifestWarning] {
         &self.warnings
     }
 
     /// Reads a file; `None` when it is no manifest. Changes nothing in it.
-    pub(super) fn read(storage: &Arc<dyn Storage>, format: Format) -> io::Result<Option<Reading>> {
+    pub(super) fn read(
+        storage: &Arc<dyn PartialStorage>,
+        format: ManifestFormat,
+    ) -> io::Result<Option<ManifestReading>> {
         let length = storage.length()?;
-        let mut lines = Lines::new(&**storage);
+        let mut lines = StorageLines::new(&**storage);
         let Some(opened) = open(&mut lines, format)? else {
             return Ok(None);
         };
-        let rows = Lines::new(&**storage).count()?;
+        let rows = StorageLines::new(&**storage).count()?;
         let mut past = Self {
             storage: Arc::clone(storage),
             at: None,
             format: opened.format.clone(),
-            index: Index::for_rows(rows).map_err(io::Error::other)?,
+            index: ManifestIndex::for_rows(rows).map_err(io::Error::other)?,
             shards: VecDeque::new(),
             files: false,
             warnings: Vec::new(),
         };
-        let mut tally = Tally::new(opened.ours);
+        let mut tally = ManifestDamage::new(opened.ours);
         let mut handed = 0;
-        let mut scan = Scan::behind(lines, &**storage, &opened.format);
+        let mut scan = ManifestScan::behind(lines, &**storage, &opened.format);
         let mut whole = loop {
             match scan.next()? {
-                Found::Row { at, row } => {
+                ScannedRow::Row { at, row } => {
                     tally.row();
                     handed += u64::from(past.take(at, &row));
                 }
-                Found::Damaged {
+                ScannedRow::Damaged {
                     at,
                     line,
                     ours,
                     open,
                 } => tally.damaged(at, line, ours, open),
-                Found::End { whole } => break whole,
+                ScannedRow::End { whole } => break whole,
             }
         };
         let ours = tally.ours || (whole == 0 && opened.torn);
@@ -230,10 +235,11 @@ impl Past {
         past.index.settle();
         past.warnings = tally.warnings(length - whole);
         if handed > 0 {
-            past.warnings.push(Warning::Handed { count: handed });
+            past.warnings
+                .push(ManifestWarning::Handed { count: handed });
         }
         let format = opened.format;
-        Ok(Some(Reading {
+        Ok(Some(ManifestReading {
             past,
             format,
             whole,
@@ -241,22 +247,25 @@ impl Past {
     }
 
     /// Takes what a row says; whether it is of a file that was handed to a reader.
-    fn take(&mut self, at: u64, row: &Row) -> bool {
+    fn take(&mut self, at: u64, row: &ManifestRow) -> bool {
         // A line that could not be read: nothing that could be asked about.
         if row.url.is_empty() {
             return false;
         }
-        let handed =
-            row.state == State::Done && row.shard.as_ref().is_some_and(Placed::is_handed_on);
+        let handed = row.state == RowState::Done
+            && row
+                .shard
+                .as_ref()
+                .is_some_and(ShardEntryLocation::is_handed_on);
         let done = match row.state {
-            State::Done => !handed,
-            State::Failed => false,
-            State::Skipped if row.status == Some(304) => true,
-            State::Skipped => return false,
+            RowState::Done => !handed,
+            RowState::Failed => false,
+            RowState::Skipped if row.status == Some(304) => true,
+            RowState::Skipped => return false,
         };
         self.index
-            .push(&row.url, row.path.as_deref(), Last { at, done });
-        self.files |= row.state == State::Done && row.shard.is_none();
+            .push(&row.url, row.path.as_deref(), LastRow { at, done });
+        self.files |= row.state == RowState::Done && row.shard.is_none();
         let placed = row.shard.as_ref().filter(|_| done);
         let Some(placed) = placed else { return handed };
         let known = self
@@ -277,8 +286,8 @@ impl Past {
 }
 
 /// What the front of a file says about it.
-struct Opened {
-    format: Format,
+struct ManifestHead {
+    format: ManifestFormat,
     /// Whether it is a manifest already, or rows have to show that.
     ours: bool,
     /// Whether it is one if nothing stands in it but this.
@@ -286,50 +295,50 @@ struct Opened {
 }
 
 /// Reads the header, where the format has one; `None` when it is another's.
-fn open(lines: &mut Lines<'_>, format: Format) -> io::Result<Option<Opened>> {
+fn open(lines: &mut StorageLines<'_>, format: ManifestFormat) -> io::Result<Option<ManifestHead>> {
     let mut first = Vec::new();
-    if format == Format::Objects {
+    if format == ManifestFormat::Objects {
         // Looked at without being taken: it is a row.
         let torn = lines.torn_only(&mut first)? && format.is_torn_beginning(&first);
-        return Ok(Some(Opened {
+        return Ok(Some(ManifestHead {
             format,
             ours: false,
             torn,
         }));
     }
-    let mut splitter = Splitter::new();
+    let mut splitter = RecordSplitter::new();
     let header = match lines.next(&mut first)? {
-        Line::End => {
-            return Ok(Some(Opened {
+        ScannedLine::End => {
+            return Ok(Some(ManifestHead {
                 format,
                 ours: false,
                 torn: true,
             }));
         }
-        Line::Torn => {
+        ScannedLine::Torn => {
             let torn = format.is_torn_beginning(&first);
-            return Ok(torn.then_some(Opened {
+            return Ok(torn.then_some(ManifestHead {
                 format,
                 ours: false,
                 torn,
             }));
         }
-        Line::Long => return Ok(None),
-        Line::Whole => splitter.split(&first),
+        ScannedLine::Long => return Ok(None),
+        ScannedLine::Whole => splitter.split(&first),
     };
-    let Fields::Whole(columns) = header else {
+    let RecordFields::Whole(columns) = header else {
         return Ok(None);
     };
     let columns = columns.into_iter().map(str::to_owned).collect();
-    Ok(Table::with(columns).map(|table| Opened {
-        format: Format::Table(table),
+    Ok(ManifestColumns::with(columns).map(|table| ManifestHead {
+        format: ManifestFormat::Table(table),
         ours: true,
         torn: false,
     }))
 }
 
 /// Counts what is wrong.
-struct Tally {
+struct ManifestDamage {
     /// Whether anything showed that the file is a manifest.
     ours: bool,
     count: u64,
@@ -338,7 +347,7 @@ struct Tally {
     open: Option<(u64, u64)>,
 }
 
-impl Tally {
+impl ManifestDamage {
     fn new(ours: bool) -> Self {
         Self {
             ours,
@@ -372,12 +381,12 @@ impl Tally {
         Some(at)
     }
 
-    fn warnings(self, torn: u64) -> Vec<Warning> {
-        let damaged = Warning::Damaged {
+    fn warnings(self, torn: u64) -> Vec<ManifestWarning> {
+        let damaged = ManifestWarning::Damaged {
             count: self.count,
             lines: self.lines,
         };
-        let torn = (torn > 0).then_some(Warning::Torn { bytes: torn });
+        let torn = (torn > 0).then_some(ManifestWarning::Torn { bytes: torn });
         torn.into_iter()
             .chain((self.count > 0).then_some(damaged))
             .collect()

@@ -3,10 +3,10 @@
 use super::doubles::{append, row, rows};
 use super::tests::BOTH;
 use super::*;
-use crate::archive::Placed;
-use crate::error::Class;
+use crate::archive::ShardEntryLocation;
+use crate::error::ErrorClass;
 
-pub(super) fn jobs_done(past: &Past, jobs: u64) -> Vec<u64> {
+pub(super) fn jobs_done(past: &PreviousRuns, jobs: u64) -> Vec<u64> {
     let done = |n: &u64| past.is_done(&format!("http://h.test/{n}"), Some(&format!("d/{n}")));
     (0..jobs).filter(done).collect()
 }
@@ -17,11 +17,11 @@ fn c6_done_rows_are_not_asked_for_again_and_failed_ones_are() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(name);
         // Interrupted at half: of ten jobs every third failed, and five have no row.
-        let first: Vec<Row> = (0..5).map(|n| row(n, n % 3 != 0)).collect();
+        let first: Vec<ManifestRow> = (0..5).map(|n| row(n, n % 3 != 0)).collect();
         let past = append(&path, &first);
         assert_eq!((past.done(), past.failed()), (0, 0));
         drop(past);
-        let again: Vec<Row> = [0, 5, 6, 7, 8, 9].map(|n| row(n, true)).to_vec();
+        let again: Vec<ManifestRow> = [0, 5, 6, 7, 8, 9].map(|n| row(n, true)).to_vec();
         let past = append(&path, &again);
         assert_eq!(jobs_done(&past, 10), [1, 2, 4]);
         assert_eq!((past.done(), past.failed()), (3, 2));
@@ -37,8 +37,8 @@ fn c6_done_rows_are_not_asked_for_again_and_failed_ones_are() {
 
 #[test]
 fn c6_the_last_row_of_a_job_rules_and_skips_are_passed_over() {
-    let skipped = |n, status| Row {
-        state: State::Skipped,
+    let skipped = |n, status| ManifestRow {
+        state: RowState::Skipped,
         status,
         etag: Some("\"of the 304\"".into()),
         ..row(n, true)
@@ -73,9 +73,9 @@ fn c6_the_last_row_of_a_job_rules_and_skips_are_passed_over() {
 }
 
 /// A row of a file that is in an archive.
-fn placed(n: u64, shard: &str, end: u64) -> Row {
-    Row {
-        shard: Some(Placed {
+fn placed(n: u64, shard: &str, end: u64) -> ManifestRow {
+    ManifestRow {
+        shard: Some(ShardEntryLocation {
             shard: shard.into(),
             offset: end - 512,
             end,
@@ -88,8 +88,8 @@ fn placed(n: u64, shard: &str, end: u64) -> Row {
 fn shards_are_remembered_with_the_end_of_their_last_entry() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("m.csv");
-    let failed = Row {
-        state: State::Failed,
+    let failed = ManifestRow {
+        state: RowState::Failed,
         ..placed(3, "t-000001.tar", 9999)
     };
     drop(append(
@@ -108,21 +108,21 @@ fn shards_are_remembered_with_the_end_of_their_last_entry() {
 
 #[test]
 fn rows_of_lines_that_named_no_job_are_read_back_and_are_no_jobs() {
-    let bad = Row {
+    let bad = ManifestRow {
         url: String::new(),
         path: None,
         status: None,
         bytes: 0,
         error: Some(RowError {
-            class: Class::Usage,
+            class: ErrorClass::Usage,
             text: "line 2: no URL".into(),
         }),
         ..row(1, false)
     };
     let mut skipped = bad.clone();
-    skipped.state = State::Skipped;
+    skipped.state = RowState::Skipped;
     let mut done = bad.clone();
-    done.state = State::Done;
+    done.state = RowState::Done;
     for name in ["m.jsonl", "m.csv"] {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(name);
@@ -139,7 +139,7 @@ fn rows_of_lines_that_named_no_job_are_read_back_and_are_no_jobs() {
         let (_manifest, past) = Manifest::open(&path).unwrap();
         assert!(matches!(
             past.warnings(),
-            [Warning::Damaged { count: 1, .. }]
+            [ManifestWarning::Damaged { count: 1, .. }]
         ));
     }
 }
@@ -160,7 +160,7 @@ fn what_was_handed_to_a_reader_is_not_done_for_a_later_run() {
         let (_manifest, mut past) = Manifest::open(&path).unwrap();
         assert_eq!(jobs_done(&past, 3), [1, 2]);
         assert_eq!(past.shards().collect::<Vec<_>>(), [("t.tar", 512)]);
-        assert_eq!(past.warnings(), [Warning::Handed { count: 2 }]);
+        assert_eq!(past.warnings(), [ManifestWarning::Handed { count: 2 }]);
         past.forget();
         assert_eq!((jobs_done(&past, 3), past.shards().count()), (vec![], 0));
     }
@@ -170,7 +170,7 @@ fn what_was_handed_to_a_reader_is_not_done_for_a_later_run() {
 fn a_manifest_is_of_files_or_of_an_archive() {
     for name in BOTH {
         let dir = tempfile::tempdir().unwrap();
-        let kind = |n: u64, row: Row| {
+        let kind = |n: u64, row: ManifestRow| {
             let path = dir.path().join(format!("{n}{name}"));
             drop(append(&path, &[row]));
             let (manifest, past) = Manifest::open(&path).unwrap();
@@ -186,7 +186,7 @@ fn a_manifest_is_of_files_or_of_an_archive() {
 
 #[test]
 fn whose_job_was_the_last_to_be_done_under_a_path_is_known() {
-    let under = |n: u64, done| Row {
+    let under = |n: u64, done| ManifestRow {
         path: Some("d/f".into()),
         ..row(n, done)
     };

@@ -1,14 +1,14 @@
 //! What is known of a job when it has ended.
 
-use haul_plan::Algorithm;
+use haul_plan::DigestAlgorithm;
 use serde::{Deserialize, Serialize};
 
-use crate::archive::Placed;
-use crate::error::Class;
+use crate::archive::ShardEntryLocation;
+use crate::error::ErrorClass;
 
 /// How a job ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum RowState {
     /// Its bytes are durable where they belong.
     Done,
     /// It ended without its file; the next run tries again.
@@ -21,7 +21,7 @@ pub enum State {
 /// Where a job's time went, each in milliseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Millis {
+pub struct RowTimings {
     /// Looking up the name; zero where it was known.
     pub dns: u64,
     /// Until TCP (and a proxy) had connected; zero on a connection that was there.
@@ -38,7 +38,7 @@ pub struct Millis {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowError {
     /// What kind of end it was.
-    pub class: Class,
+    pub class: ErrorClass,
     /// In words. Written as one line: control characters, which may be a peer's, become blanks.
     pub text: String,
 }
@@ -47,7 +47,7 @@ pub struct RowError {
 ///
 /// A text that is empty says the same as none: CSV cannot tell them apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Row {
+pub struct ManifestRow {
     /// Where the job stands in its list, counted from 1; none for URLs that were typed.
     pub line: Option<u64>,
     /// The URL as [`haul_net::shown`] prints it: without secrets.
@@ -55,21 +55,21 @@ pub struct Row {
     /// Where the file went, as the layout gave it.
     pub path: Option<String>,
     /// How it ended.
-    pub state: State,
+    pub state: RowState,
     /// The last answer's status; none where none came.
     pub status: Option<u16>,
     /// Bytes in the file.
     pub bytes: u64,
     /// Digests of the file, in lower-case hexadecimal.
-    pub checksums: Vec<(Algorithm, String)>,
+    pub checksums: Vec<(DigestAlgorithm, String)>,
     /// The entity tag as the origin wrote it: what `--update` asks with. A row of a 304 repeats it.
     pub etag: Option<String>,
     /// Requests made.
     pub attempts: u32,
     /// Where the time went.
-    pub ms: Millis,
+    pub ms: RowTimings,
     /// Why there is no file.
     pub error: Option<RowError>,
     /// Where in which tar the file is. Rows of one shard are appended in the order of its entries.
-    pub shard: Option<Placed>,
+    pub shard: Option<ShardEntryLocation>,
 }

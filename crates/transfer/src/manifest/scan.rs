@@ -2,10 +2,10 @@
 
 use std::io::{self, BufRead, BufReader, Read};
 
-use super::format::{Format, Parsed};
-use super::row::Row;
-use super::split::Splitter;
-use crate::disk::Storage;
+use super::format::{ManifestFormat, ParsedRow};
+use super::row::ManifestRow;
+use super::split::RecordSplitter;
+use crate::disk::PartialStorage;
 
 /// The longest row that is read, in bytes. One that is longer counts as damaged: its job is fetched again.
 const LONGEST: usize = 1024 * 1024;
@@ -18,12 +18,12 @@ const FOLLOWED: usize = 64 * 1024;
 const CHUNK: usize = 64 * 1024;
 
 /// Reads a storage from front to back.
-struct Front<'a> {
-    storage: &'a dyn Storage,
+struct StorageReader<'a> {
+    storage: &'a dyn PartialStorage,
     at: u64,
 }
 
-impl Read for Front<'_> {
+impl Read for StorageReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.storage.read_at(self.at, buffer)?;
         self.at += read as u64;
@@ -31,9 +31,9 @@ impl Read for Front<'_> {
     }
 }
 
-/// What [`Lines::next`] met.
+/// What [`StorageLines::next`] met.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line {
+pub(super) enum ScannedLine {
     /// A line with its end.
     Whole,
     /// One longer than [`LONGEST`], of which only the front was taken.
@@ -45,23 +45,23 @@ pub(super) enum Line {
 }
 
 /// The lines of a file, with their places.
-pub(super) struct Lines<'a> {
-    reader: BufReader<Front<'a>>,
+pub(super) struct StorageLines<'a> {
+    reader: BufReader<StorageReader<'a>>,
     /// Where the next line begins.
     pub(super) at: u64,
     /// How many lines came before it.
     pub(super) number: u64,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> StorageLines<'a> {
     /// Lines from an offset on, before which so many lie; reads so many bytes at a time.
-    fn from(storage: &'a dyn Storage, at: u64, number: u64, chunk: usize) -> Self {
-        let reader = BufReader::with_capacity(chunk, Front { storage, at });
+    fn from(storage: &'a dyn PartialStorage, at: u64, number: u64, chunk: usize) -> Self {
+        let reader = BufReader::with_capacity(chunk, StorageReader { storage, at });
         Self { reader, at, number }
     }
 
     /// All lines.
-    pub(super) fn new(storage: &'a dyn Storage) -> Self {
+    pub(super) fn new(storage: &'a dyn PartialStorage) -> Self {
         Self::from(storage, 0, 0, CHUNK)
     }
 
@@ -82,7 +82,7 @@ impl<'a> Lines<'a> {
     }
 
     /// Appends the next line to a buffer.
-    pub(super) fn next(&mut self, buffer: &mut Vec<u8>) -> io::Result<Line> {
+    pub(super) fn next(&mut self, buffer: &mut Vec<u8>) -> io::Result<ScannedLine> {
         let before = buffer.len();
         let mut taken = self
             .reader
@@ -91,21 +91,25 @@ impl<'a> Lines<'a> {
             .read_until(b'\n', buffer)? as u64;
         let first = self.at == 0;
         let ended = buffer.ends_with(b"\n") && taken > 0;
-        let mut line = if ended { Line::Whole } else { Line::Torn };
+        let mut line = if ended {
+            ScannedLine::Whole
+        } else {
+            ScannedLine::Torn
+        };
         if taken == LONGEST as u64 && !ended {
             let rest = self.reader.skip_until(b'\n')? as u64;
             taken += rest;
             // Without its end the rest is as torn as a short line; where it cannot be told, nothing follows either way.
             line = if rest > 0 && !self.reader.fill_buf()?.is_empty() {
-                Line::Long
+                ScannedLine::Long
             } else {
-                Line::Torn
+                ScannedLine::Torn
             };
         }
         if taken == 0 {
-            return Ok(Line::End);
+            return Ok(ScannedLine::End);
         }
-        if line == Line::Torn {
+        if line == ScannedLine::Torn {
             return Ok(line);
         }
         self.at += taken;
@@ -120,9 +124,9 @@ impl<'a> Lines<'a> {
 
 /// What was found next in a manifest.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(super) enum ScannedRow {
     /// A row, and where it begins.
-    Row { at: u64, row: Box<Row> },
+    Row { at: u64, row: Box<ManifestRow> },
     /// A line that is no row.
     Damaged {
         /// Where it begins.
@@ -139,53 +143,57 @@ pub(super) enum Found {
 }
 
 /// The rows of a manifest, and what lies between them.
-pub(super) struct Scan<'a> {
-    storage: &'a dyn Storage,
-    format: &'a Format,
-    lines: Lines<'a>,
+pub(super) struct ManifestScan<'a> {
+    storage: &'a dyn PartialStorage,
+    format: &'a ManifestFormat,
+    lines: StorageLines<'a>,
     /// The row that is being read: kept for its memory.
     buffer: Vec<u8>,
-    splitter: Splitter,
+    splitter: RecordSplitter,
 }
 
-impl<'a> Scan<'a> {
+impl<'a> ManifestScan<'a> {
     /// Everything behind the lines that were read already.
-    pub(super) fn behind(lines: Lines<'a>, storage: &'a dyn Storage, format: &'a Format) -> Self {
+    pub(super) fn behind(
+        lines: StorageLines<'a>,
+        storage: &'a dyn PartialStorage,
+        format: &'a ManifestFormat,
+    ) -> Self {
         Self {
             storage,
             format,
             lines,
             buffer: Vec::new(),
-            splitter: Splitter::new(),
+            splitter: RecordSplitter::new(),
         }
     }
 
     /// From the row on that begins at this offset. Reads little at a time: only that row is wanted.
-    pub(super) fn at(storage: &'a dyn Storage, format: &'a Format, at: u64) -> Self {
-        Self::behind(Lines::from(storage, at, 0, 2048), storage, format)
+    pub(super) fn at(storage: &'a dyn PartialStorage, format: &'a ManifestFormat, at: u64) -> Self {
+        Self::behind(StorageLines::from(storage, at, 0, 2048), storage, format)
     }
 
     /// The next row, or what is in its place.
-    pub(super) fn next(&mut self) -> io::Result<Found> {
+    pub(super) fn next(&mut self) -> io::Result<ScannedRow> {
         loop {
             let (at, line) = (self.lines.at, self.lines.number + 1);
             self.buffer.clear();
-            let damaged = |ours| Found::Damaged {
+            let damaged = |ours| ScannedRow::Damaged {
                 at,
                 line,
                 ours,
                 open: false,
             };
             match self.lines.next(&mut self.buffer)? {
-                Line::End | Line::Torn => return Ok(Found::End { whole: at }),
-                Line::Long => return Ok(damaged(false)),
-                Line::Whole if self.buffer.trim_ascii().is_empty() => {}
-                Line::Whole => {
+                ScannedLine::End | ScannedLine::Torn => return Ok(ScannedRow::End { whole: at }),
+                ScannedLine::Long => return Ok(damaged(false)),
+                ScannedLine::Whole if self.buffer.trim_ascii().is_empty() => {}
+                ScannedLine::Whole => {
                     return match self.format.decode(&self.buffer, &mut self.splitter) {
-                        Parsed::Row(row) => Ok(Found::Row { at, row }),
-                        Parsed::Damaged => Ok(damaged(true)),
-                        Parsed::Strange => Ok(damaged(false)),
-                        Parsed::Open => self.follow(at, line),
+                        ParsedRow::Row(row) => Ok(ScannedRow::Row { at, row }),
+                        ParsedRow::Damaged => Ok(damaged(true)),
+                        ParsedRow::Strange => Ok(damaged(false)),
+                        ParsedRow::Open => self.follow(at, line),
                     };
                 }
             }
@@ -193,25 +201,25 @@ impl<'a> Scan<'a> {
     }
 
     /// A row that goes on in the next line. Where nothing comes of it, its first line is damaged, and the next may be a row.
-    fn follow(&mut self, at: u64, line: u64) -> io::Result<Found> {
+    fn follow(&mut self, at: u64, line: u64) -> io::Result<ScannedRow> {
         let second = self.lines.at;
         let mut open = true;
         while self.buffer.len() < FOLLOWED {
-            if self.lines.next(&mut self.buffer)? != Line::Whole {
+            if self.lines.next(&mut self.buffer)? != ScannedLine::Whole {
                 break;
             }
             match self.format.decode(&self.buffer, &mut self.splitter) {
-                Parsed::Open => {}
-                Parsed::Row(row) => return Ok(Found::Row { at, row }),
-                Parsed::Damaged | Parsed::Strange => {
+                ParsedRow::Open => {}
+                ParsedRow::Row(row) => return Ok(ScannedRow::Row { at, row }),
+                ParsedRow::Damaged | ParsedRow::Strange => {
                     open = false;
                     break;
                 }
             }
         }
         open &= self.buffer.len() < FOLLOWED;
-        self.lines = Lines::from(self.storage, second, line, CHUNK);
-        Ok(Found::Damaged {
+        self.lines = StorageLines::from(self.storage, second, line, CHUNK);
+        Ok(ScannedRow::Damaged {
             at,
             line,
             ours: true,

@@ -6,7 +6,7 @@
 use csv_core::{ReadRecordResult as Read, Reader};
 
 /// The fields of one record.
-pub(super) enum Fields<'a> {
+pub(super) enum RecordFields<'a> {
     /// All of them.
     Whole(Vec<&'a str>),
     /// The record does not end with these bytes.
@@ -16,7 +16,7 @@ pub(super) enum Fields<'a> {
 }
 
 /// What splits records, kept since it is dear to make.
-pub(super) struct Splitter {
+pub(super) struct RecordSplitter {
     reader: Reader,
     /// The fields of the last record without their quotation marks, one after the other.
     text: Vec<u8>,
@@ -24,7 +24,7 @@ pub(super) struct Splitter {
     ends: Vec<usize>,
 }
 
-impl Splitter {
+impl RecordSplitter {
     pub(super) fn new() -> Self {
         Self {
             reader: Reader::new(),
@@ -34,7 +34,7 @@ impl Splitter {
     }
 
     /// Splits bytes that end with a line's end.
-    pub(super) fn split(&mut self, bytes: &[u8]) -> Fields<'_> {
+    pub(super) fn split(&mut self, bytes: &[u8]) -> RecordFields<'_> {
         self.reader.reset();
         // There are at most as many fields as separators, and one more; the other one is for the reader's own count.
         let most = bytes.iter().filter(|byte| **byte == b',').count() + 2;
@@ -44,9 +44,9 @@ impl Splitter {
             self.reader
                 .read_record(bytes, &mut self.text, &mut self.ends);
         match result {
-            Read::InputEmpty => return Fields::Open,
+            Read::InputEmpty => return RecordFields::Open,
             Read::Record if bytes[taken..].iter().all(|byte| *byte == b'\n') => {}
-            _ => return Fields::Bad,
+            _ => return RecordFields::Bad,
         }
         let mut begin = 0;
         let field = |end: &usize| {
@@ -55,7 +55,7 @@ impl Splitter {
             str::from_utf8(field).ok()
         };
         let fields: Option<Vec<&str>> = self.ends[..count].iter().map(field).collect();
-        fields.map_or(Fields::Bad, Fields::Whole)
+        fields.map_or(RecordFields::Bad, RecordFields::Whole)
     }
 }
 
@@ -65,11 +65,11 @@ mod tests {
 
     #[test]
     fn one_record_is_split_and_less_or_more_is_not() {
-        let mut splitter = Splitter::new();
+        let mut splitter = RecordSplitter::new();
         let mut fields = |text: &str| match splitter.split(text.as_bytes()) {
-            Fields::Whole(fields) => Ok(fields.join("|")),
-            Fields::Open => Err("open"),
-            Fields::Bad => Err("bad"),
+            RecordFields::Whole(fields) => Ok(fields.join("|")),
+            RecordFields::Open => Err("open"),
+            RecordFields::Bad => Err("bad"),
         };
         assert_eq!(fields("a,b,\n"), Ok("a|b|".into()));
         assert_eq!(fields("a\r\n"), Ok("a".into()));
@@ -77,7 +77,10 @@ mod tests {
         assert_eq!(fields("a,\"b\n"), Err("open"));
         assert_eq!(fields("a\nb\n"), Err("bad"));
         assert_eq!(fields("a\rb\n"), Err("bad"));
-        assert!(matches!(splitter.split(b"\xff,\n"), Fields::Bad));
-        assert!(matches!(splitter.split(&b",".repeat(5000)), Fields::Open));
+        assert!(matches!(splitter.split(b"\xff,\n"), RecordFields::Bad));
+        assert!(matches!(
+            splitter.split(&b",".repeat(5000)),
+            RecordFields::Open
+        ));
     }
 }

@@ -5,8 +5,8 @@
 
 use std::borrow::Cow;
 
-use super::row::Row;
-use super::wire::Wire;
+use super::row::ManifestRow;
+use super::wire::SerializedRow;
 
 /// The columns of a new manifest.
 const COLUMNS: [&str; 21] = [
@@ -40,19 +40,19 @@ const NEEDED: [&str; 10] = [
 
 /// The columns of one manifest, in the order of its header.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Table {
+pub(super) struct ManifestColumns {
     /// Their names.
     columns: Vec<String>,
 }
 
-impl Default for Table {
+impl Default for ManifestColumns {
     fn default() -> Self {
         let columns = COLUMNS.map(str::to_owned).to_vec();
         Self { columns }
     }
 }
 
-impl Table {
+impl ManifestColumns {
     /// The table with this header; `None` where that is no manifest's: a column is missing, or one of ours stands twice.
     pub(super) fn with(columns: Vec<String>) -> Option<Self> {
         let count = |name: &str| columns.iter().filter(|column| *column == name).count();
@@ -70,10 +70,10 @@ impl Table {
     }
 
     /// Appends rows to a buffer, quoted as RFC 4180 has it.
-    pub(super) fn encode(&self, rows: &[Row], buffer: &mut Vec<u8>) {
+    pub(super) fn encode(&self, rows: &[ManifestRow], buffer: &mut Vec<u8>) {
         let mut writer = csv::WriterBuilder::new().flexible(true).from_writer(buffer);
         for row in rows {
-            let wire = Wire::new(row);
+            let wire = SerializedRow::new(row);
             let fields = self.columns.iter().map(|column| text(&wire, column));
             // Writing to memory cannot fail.
             let _ = fields
@@ -85,11 +85,11 @@ impl Table {
     }
 
     /// The row that some fields say, if they say one.
-    pub(super) fn decode(&self, fields: &[&str]) -> Option<Row> {
+    pub(super) fn decode(&self, fields: &[&str]) -> Option<ManifestRow> {
         if fields.len() != self.columns.len() {
             return None;
         }
-        let mut wire = Wire::default();
+        let mut wire = SerializedRow::default();
         for (column, field) in self.columns.iter().zip(fields) {
             if !field.is_empty() {
                 put(&mut wire, column, field)?;
@@ -100,7 +100,7 @@ impl Table {
 }
 
 /// What stands in a column of a row.
-fn text<'a>(wire: &'a Wire<'_>, column: &str) -> Cow<'a, str> {
+fn text<'a>(wire: &'a SerializedRow<'_>, column: &str) -> Cow<'a, str> {
     fn number(number: impl Into<Option<u64>>) -> Cow<'static, str> {
         let number: Option<u64> = number.into();
         number.map_or(Cow::Borrowed(""), |number| Cow::Owned(number.to_string()))
@@ -134,7 +134,7 @@ fn text<'a>(wire: &'a Wire<'_>, column: &str) -> Cow<'a, str> {
 }
 
 /// Puts what stands in a column where it belongs; `None` where a number should stand and does not.
-fn put(wire: &mut Wire<'_>, column: &str, text: &str) -> Option<()> {
+fn put(wire: &mut SerializedRow<'_>, column: &str, text: &str) -> Option<()> {
     let owned = || Cow::Owned(text.to_owned());
     match column {
         "state" => wire.state = owned(),

@@ -166,7 +166,7 @@ fn a_row_that_was_changed_counts_for_nothing() {
         let line = if name == "m.csv" { 3 } else { 2 };
         assert_eq!(
             past.warnings(),
-            [Warning::Damaged {
+            [ManifestWarning::Damaged {
                 count: 1,
                 lines: vec![line]
             }]
@@ -225,7 +225,7 @@ fn a_row_too_long_to_be_read_costs_its_job_alone() {
     let dir = tempfile::tempdir().unwrap();
     for name in BOTH {
         let path = dir.path().join(name);
-        let long = Row {
+        let long = ManifestRow {
             etag: Some("x".repeat(3 << 20)),
             ..row(1, true)
         };
@@ -234,7 +234,7 @@ fn a_row_too_long_to_be_read_costs_its_job_alone() {
         assert_eq!(jobs_done(&past, 3), [0, 2]);
         assert!(matches!(
             past.warnings(),
-            [Warning::Damaged { count: 1, .. }]
+            [ManifestWarning::Damaged { count: 1, .. }]
         ));
     }
 }
@@ -275,7 +275,7 @@ fn c1_a_million_rows_are_appended_and_read_back_in_seconds() {
 }
 
 /// As it is read again: see [`RowError::text`].
-fn as_read(row: &Row) -> Row {
+fn as_read(row: &ManifestRow) -> ManifestRow {
     let mut row = row.clone();
     if let Some(error) = &mut row.error {
         error.text = one_line(&error.text).into_owned();
@@ -283,7 +283,7 @@ fn as_read(row: &Row) -> Row {
     row
 }
 
-fn round_trip(path: &Path, groups: &[Vec<Row>]) -> Vec<Row> {
+fn round_trip(path: &Path, groups: &[Vec<ManifestRow>]) -> Vec<ManifestRow> {
     for group in groups {
         drop(append(path, group));
     }
@@ -298,7 +298,7 @@ proptest! {
         groups in prop::collection::vec(prop::collection::vec(any_row(), 0..4), 1..3),
     ) {
         let dir = tempfile::tempdir().unwrap();
-        let expected: Vec<Row> = groups.iter().flatten().map(as_read).collect();
+        let expected: Vec<ManifestRow> = groups.iter().flatten().map(as_read).collect();
         for name in BOTH {
             prop_assert_eq!(&round_trip(&dir.path().join(name), &groups), &expected);
         }
@@ -326,8 +326,8 @@ proptest! {
                 tried = past.done();
                 for (count, sync) in run {
                     // Large ones, so that some are written before they are synced.
-                    let large = |n| Row { checksums: vec![(haul_plan::Algorithm::Md5, "0".repeat(20_000)); 1], ..row(n, true) };
-                    let more: Vec<Row> = (tried..tried + *count as u64).map(large).collect();
+                    let large = |n| ManifestRow { checksums: vec![(haul_plan::DigestAlgorithm::Md5, "0".repeat(20_000)); 1], ..row(n, true) };
+                    let more: Vec<ManifestRow> = (tried..tried + *count as u64).map(large).collect();
                     manifest.append(&more).unwrap();
                     tried += *count as u64;
                     if *sync {

@@ -4,18 +4,18 @@
 
 use std::borrow::Cow;
 
-use haul_plan::Algorithm;
+use haul_plan::DigestAlgorithm;
 use serde::{Deserialize, Serialize};
 
-use super::row::{Millis, Row, RowError, State};
-use crate::archive::Placed;
+use super::row::{ManifestRow, RowError, RowState, RowTimings};
+use crate::archive::ShardEntryLocation;
 use crate::checksum::crc32c;
-use crate::error::Class;
+use crate::error::ErrorClass;
 
 /// A row's fields under the names that they have in the file. What is unknown in a line is passed over; what a line lacks (an
 /// older haul's) is as if it were not known, but for what makes it a row.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct Wire<'a> {
+pub(super) struct SerializedRow<'a> {
     /// `done`, `failed` or `skipped`.
     #[serde(borrow)]
     pub(super) state: Cow<'a, str>,
@@ -40,7 +40,7 @@ pub(super) struct Wire<'a> {
     #[serde(default)]
     pub(super) attempts: u32,
     #[serde(default)]
-    pub(super) ms: Millis,
+    pub(super) ms: RowTimings,
     /// As [`class_name`] has it; what a newer haul calls otherwise is not known here.
     #[serde(default, skip_serializing_if = "is_empty")]
     pub(super) error_class: Option<Cow<'a, str>>,
@@ -54,7 +54,7 @@ pub(super) struct Wire<'a> {
     pub(super) offset: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) end: Option<u64>,
-    /// [`Wire::sum`] in hexadecimal.
+    /// [`SerializedRow::sum`] in hexadecimal.
     #[serde(default, skip_serializing_if = "is_empty")]
     pub(super) check: Option<Cow<'a, str>>,
 }
@@ -64,9 +64,9 @@ fn is_empty(text: &Option<Cow<'_, str>>) -> bool {
     text.as_deref().is_none_or(str::is_empty)
 }
 
-impl<'a> Wire<'a> {
+impl<'a> SerializedRow<'a> {
     /// A row's fields, with their check.
-    pub(super) fn new(row: &'a Row) -> Self {
+    pub(super) fn new(row: &'a ManifestRow) -> Self {
         let mut checksums = row
             .checksums
             .iter()
@@ -101,23 +101,23 @@ impl<'a> Wire<'a> {
     }
 
     /// The row that these fields say; `None` where they say none, or their check says that they are not what was written.
-    pub(super) fn row(self) -> Option<Row> {
+    pub(super) fn row(self) -> Option<ManifestRow> {
         let full =
             |text: Option<Cow<'_, str>>| text.map(Cow::into_owned).filter(|text| !text.is_empty());
         if self.check.as_deref() != Some(&*self.sum()) {
             return None;
         }
-        let state = [State::Done, State::Failed, State::Skipped]
+        let state = [RowState::Done, RowState::Failed, RowState::Skipped]
             .into_iter()
             .find(|state| state_name(*state) == self.state)?;
         // A line of a list that named no job has a row without one, which can only have failed.
-        if self.url.is_empty() && state == State::Done {
+        if self.url.is_empty() && state == RowState::Done {
             return None;
         }
         let first = full(self.checksum);
         let checksums = first.iter().chain(&self.checksums);
         let error = full(self.error_class).and_then(|name| class_of(&name));
-        Some(Row {
+        Some(ManifestRow {
             line: self.line,
             url: self.url.into_owned(),
             path: full(self.path),
@@ -132,7 +132,7 @@ impl<'a> Wire<'a> {
                 class,
                 text: self.error.map_or_else(String::new, Cow::into_owned),
             }),
-            shard: full(self.shard).map(|shard| Placed {
+            shard: full(self.shard).map(|shard| ShardEntryLocation {
                 shard,
                 offset: self.offset.unwrap_or_default(),
                 end: self.end.unwrap_or_default(),
@@ -167,38 +167,38 @@ impl<'a> Wire<'a> {
     }
 }
 
-fn state_name(state: State) -> &'static str {
+fn state_name(state: RowState) -> &'static str {
     match state {
-        State::Done => "done",
-        State::Failed => "failed",
-        State::Skipped => "skipped",
+        RowState::Done => "done",
+        RowState::Failed => "failed",
+        RowState::Skipped => "skipped",
     }
 }
 
 /// As the binary's JSON calls them.
-fn class_name(class: Class) -> &'static str {
+fn class_name(class: ErrorClass) -> &'static str {
     match class {
-        Class::Verification => "verification",
-        Class::LocalIo => "local_io",
-        Class::Network => "network",
-        Class::Interrupted => "interrupted",
-        Class::Usage => "usage",
+        ErrorClass::Verification => "verification",
+        ErrorClass::LocalIo => "local_io",
+        ErrorClass::Network => "network",
+        ErrorClass::Interrupted => "interrupted",
+        ErrorClass::Usage => "usage",
     }
 }
 
-fn class_of(name: &str) -> Option<Class> {
+fn class_of(name: &str) -> Option<ErrorClass> {
     [
-        Class::Verification,
-        Class::LocalIo,
-        Class::Network,
-        Class::Interrupted,
-        Class::Usage,
+        ErrorClass::Verification,
+        ErrorClass::LocalIo,
+        ErrorClass::Network,
+        ErrorClass::Interrupted,
+        ErrorClass::Usage,
     ]
     .into_iter()
     .find(|class| class_name(*class) == name)
 }
 
-fn checksum(text: &str) -> Option<(Algorithm, String)> {
+fn checksum(text: &str) -> Option<(DigestAlgorithm, String)> {
     let (name, hex) = text.split_once(':')?;
     Some((name.parse().ok()?, hex.to_owned()))
 }

@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use haul_transfer::disk::{Layer, Storage};
+use haul_transfer::disk::{PartialStorage, StorageLayer};
 
-/// What a [`Disk`] does to those who use it.
+/// What a [`UnreliableDisk`] does to those who use it.
 #[derive(Debug, Default)]
-pub(crate) struct Manners {
+pub(crate) struct DiskFaults {
     /// How long each write takes.
     pub(crate) write: Duration,
     /// How long each read takes.
@@ -28,12 +28,12 @@ pub(crate) struct Manners {
     pub(crate) unsyncable: Option<PathBuf>,
 }
 
-impl Manners {
+impl DiskFaults {
     /// Such a disk under every partial file.
-    pub(crate) fn layer(self: &Arc<Self>) -> Layer {
+    pub(crate) fn layer(self: &Arc<Self>) -> StorageLayer {
         let manners = Arc::clone(self);
-        Layer::new(move |file| {
-            Arc::new(Disk {
+        StorageLayer::new(move |file| {
+            Arc::new(UnreliableDisk {
                 file,
                 manners: Arc::clone(&manners),
             })
@@ -43,9 +43,9 @@ impl Manners {
 
 /// A file on a disk with bad manners.
 #[derive(Debug)]
-struct Disk {
-    file: Arc<dyn Storage>,
-    manners: Arc<Manners>,
+struct UnreliableDisk {
+    file: Arc<dyn PartialStorage>,
+    manners: Arc<DiskFaults>,
 }
 
 #[expect(
@@ -56,7 +56,7 @@ fn takes(time: Duration) {
     std::thread::sleep(time);
 }
 
-impl Storage for Disk {
+impl PartialStorage for UnreliableDisk {
     fn write_at(&self, offset: u64, pieces: &[Bytes]) -> io::Result<()> {
         takes(self.manners.write);
         let bytes = pieces.iter().map(|piece| piece.len() as u64).sum();

@@ -3,10 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use haul_lab::{Content, Origin, Resource, within};
+use haul_lab::{Origin, OriginResource, ResourceContent, within};
 use haul_net::{Client, ClientConfig};
-use haul_plan::{CheckpointOptions, Checksum, Pieces, RetryOptions};
-use haul_transfer::{Connections, Engine, Event, GetError, GetOptions, Job, Outcome, Output};
+use haul_plan::{CheckpointOptions, Checksum, PieceDigests, RetryOptions};
+use haul_transfer::{
+    ConnectionCount, DownloadJob, DownloadOutcome, GetError, GetOptions, JobOutput, TransferEngine,
+    TransferEvent,
+};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -15,27 +18,27 @@ use tokio_util::sync::CancellationToken;
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
 /// A directory, settings, and what a test says about a job.
-pub(crate) struct Case {
+pub(crate) struct JobCase {
     pub(crate) dir: TempDir,
     pub(crate) options: GetOptions,
     pub(crate) client: ClientConfig,
-    pub(crate) output: Option<Output>,
+    pub(crate) output: Option<JobOutput>,
     pub(crate) checksums: Vec<Checksum>,
     /// URLs of mirrors.
     pub(crate) mirrors: Vec<String>,
     pub(crate) named: Option<Vec<String>>,
-    pub(crate) pieces: Option<Pieces>,
+    pub(crate) pieces: Option<PieceDigests>,
     pub(crate) size: Option<u64>,
     pub(crate) stop: CancellationToken,
 }
 
 /// What came of it.
-pub(crate) struct Ran {
-    pub(crate) result: Result<Outcome, GetError>,
-    pub(crate) events: Vec<Event>,
+pub(crate) struct JobRun {
+    pub(crate) result: Result<DownloadOutcome, GetError>,
+    pub(crate) events: Vec<TransferEvent>,
 }
 
-impl Case {
+impl JobCase {
     /// Settings that make a small file many segments, and retries quick.
     pub(crate) fn new() -> Self {
         let retry = RetryOptions {
@@ -47,7 +50,7 @@ impl Case {
         Self {
             dir: tempfile::tempdir().unwrap(),
             options: GetOptions {
-                connections: Connections::Fixed(4),
+                connections: ConnectionCount::Fixed(4),
                 min_segment: Some(64 << 10),
                 segment: Some(256 << 10),
                 retry,
@@ -78,20 +81,20 @@ impl Case {
     }
 
     /// Downloads a URL.
-    pub(crate) async fn get(&self, url: &str) -> Ran {
+    pub(crate) async fn get(&self, url: &str) -> JobRun {
         let (sender, mut receiver) = mpsc::channel(64);
-        let engine = Engine::new(
+        let engine = TransferEngine::new(
             Client::new(self.client.clone()).unwrap(),
             self.options.clone(),
             sender,
         );
-        let job = Job {
+        let job = DownloadJob {
             id: 7,
             url: url.parse().unwrap(),
             output: self
                 .output
                 .clone()
-                .unwrap_or_else(|| Output::File(self.path())),
+                .unwrap_or_else(|| JobOutput::File(self.path())),
             checksums: self.checksums.clone(),
             mirrors: self
                 .mirrors
@@ -116,18 +119,18 @@ impl Case {
             events
         };
         let (result, events) = within(LIMIT, async { tokio::join!(work, listen) }).await;
-        Ran { result, events }
+        JobRun { result, events }
     }
 
     /// Downloads from an origin that serves one resource, and returns the origin for questions.
-    pub(crate) async fn run(&self, resource: Resource) -> (Ran, Origin) {
+    pub(crate) async fn run(&self, resource: OriginResource) -> (JobRun, Origin) {
         let origin = serve(resource).await;
         let ran = self.get(&origin.url("/f.bin")).await;
         (ran, origin)
     }
 
     /// That the file is this, and that nothing else lies beside it.
-    pub(crate) fn assert_file(&self, content: &Content) {
+    pub(crate) fn assert_file(&self, content: &ResourceContent) {
         assert_eq!(
             self.listing(),
             ["f.bin"],
@@ -167,9 +170,9 @@ impl Case {
     }
 }
 
-impl Ran {
+impl JobRun {
     #[track_caller]
-    pub(crate) fn outcome(&self) -> &Outcome {
+    pub(crate) fn outcome(&self) -> &DownloadOutcome {
         self.result
             .as_ref()
             .unwrap_or_else(|error| panic!("{error}: {error:?}"))
@@ -188,43 +191,43 @@ impl Ran {
 
     /// How many times something was tried again.
     pub(crate) fn retries(&self) -> usize {
-        let retry = |event: &&Event| matches!(event, Event::Retry { .. });
+        let retry = |event: &&TransferEvent| matches!(event, TransferEvent::Retry { .. });
         self.events.iter().filter(retry).count()
     }
 
     pub(crate) fn warned(&self, words: &str) -> bool {
-        self.events
-            .iter()
-            .any(|event| matches!(event, Event::Warning { text, .. } if text.contains(words)))
+        self.events.iter().any(
+            |event| matches!(event, TransferEvent::Warning { text, .. } if text.contains(words)),
+        )
     }
 }
 
 /// An origin with one resource at `/f.bin`.
-pub(crate) async fn serve(resource: Resource) -> Origin {
+pub(crate) async fn serve(resource: OriginResource) -> Origin {
     Origin::builder().resource("/f.bin", resource).start().await
 }
 
 /// Two and a bit MiB: nine segments of the harness's size.
-pub(crate) fn content() -> Content {
-    Content::random(1, (2 << 20) + 77_777)
+pub(crate) fn content() -> ResourceContent {
+    ResourceContent::random(1, (2 << 20) + 77_777)
 }
 
 /// A file system of one MiB, made for the test; `None` where the system does not let us (then the row rests on `/dev/full`
 /// and on the error table).
-pub(crate) fn small_disk(dir: &std::path::Path) -> Option<Mounted> {
+pub(crate) fn small_disk(dir: &std::path::Path) -> Option<MountedFilesystem> {
     let mount = std::process::Command::new("mount")
         .args(["-t", "tmpfs", "-o", "size=1m", "haul-test"])
         .arg(dir)
         .output();
     mount
         .is_ok_and(|output| output.status.success())
-        .then(|| Mounted(dir.to_owned()))
+        .then(|| MountedFilesystem(dir.to_owned()))
 }
 
 /// Unmounts when dropped.
-pub(crate) struct Mounted(PathBuf);
+pub(crate) struct MountedFilesystem(PathBuf);
 
-impl Drop for Mounted {
+impl Drop for MountedFilesystem {
     fn drop(&mut self) {
         let _ = std::process::Command::new("umount").arg(&self.0).output();
     }

@@ -1,31 +1,31 @@
 //! The per-host limit: whose it is, and who waits for it.
 
-use haul_lab::{Content, Origin, Resource, When, breakage, within};
+use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, breakage, within};
 use haul_net::Client;
-use haul_transfer::{Connections, Engine, Job, Output};
+use haul_transfer::{ConnectionCount, DownloadJob, JobOutput, TransferEngine};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::harness::{Case, LIMIT, content, serve};
+use crate::harness::{JobCase, LIMIT, content, serve};
 
 /// An origin that sends everybody elsewhere.
 async fn sends_to(far: &Origin) -> Origin {
     let away = breakage::status_with(302, "Location", far.url("/f.bin"));
-    serve(Resource::new(content()).rule(When::always(), away)).await
+    serve(OriginResource::new(content()).rule(RequestMatcher::always(), away)).await
 }
 
 /// Runs a job for each URL through one engine.
-async fn all(case: &Case, urls: Vec<String>) {
+async fn all(case: &JobCase, urls: Vec<String>) {
     let (sender, mut receiver) = mpsc::channel(64);
     let client = Client::new(case.client.clone()).unwrap();
-    let engine = Engine::new(client, case.options.clone(), sender);
+    let engine = TransferEngine::new(client, case.options.clone(), sender);
     let mut jobs = JoinSet::new();
     for (id, url) in (0..).zip(urls) {
-        let job = Job {
+        let job = DownloadJob {
             id,
             url: url.parse().unwrap(),
-            output: Output::File(case.dir.path().join(format!("f{id}"))),
+            output: JobOutput::File(case.dir.path().join(format!("f{id}"))),
             checksums: Vec::new(),
             mirrors: Vec::new(),
             pieces: None,
@@ -46,11 +46,14 @@ async fn all(case: &Case, urls: Vec<String>) {
 /// Four hosts redirect to one: the limit of that one counts, for first requests as for all others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_limit_is_that_of_the_host_that_delivers() {
-    let mut case = Case::new();
+    let mut case = JobCase::new();
     let n = 3;
-    case.options.connections = Connections::Fixed(n);
+    case.options.connections = ConnectionCount::Fixed(n);
     let far = Origin::builder()
-        .resource("/f.bin", Resource::new(Content::random(3, 1 << 20)))
+        .resource(
+            "/f.bin",
+            OriginResource::new(ResourceContent::random(3, 1 << 20)),
+        )
         .rate_per_connection(1 << 20)
         .start()
         .await;
@@ -65,25 +68,26 @@ async fn the_limit_is_that_of_the_host_that_delivers() {
     assert!(streaming <= n + 5, "{streaming} connections");
     for id in 0..5 {
         let found = std::fs::read(case.dir.path().join(format!("f{id}"))).unwrap();
-        assert!(found == Content::random(3, 1 << 20).to_vec());
+        assert!(found == ResourceContent::random(3, 1 << 20).to_vec());
     }
 }
 
 /// A token that expires under several workers at once is no limit on connections: another one is asked for.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a16_tokens_that_expire_under_several_connections_cost_none_of_them() {
-    let mut case = Case::new();
+    let mut case = JobCase::new();
     case.options.segment = Some(64 << 10);
     let far = Origin::builder()
         .resource(
             "/t",
-            Resource::new(content()).rule(When::always(), breakage::expiring_token(20)),
+            OriginResource::new(content())
+                .rule(RequestMatcher::always(), breakage::expiring_token(20)),
         )
         .latency(std::time::Duration::from_millis(5))
         .start()
         .await;
     let away = breakage::with_token(302, far.url("/t"));
-    let near = serve(Resource::new(content()).rule(When::always(), away)).await;
+    let near = serve(OriginResource::new(content()).rule(RequestMatcher::always(), away)).await;
     let ran = case.get(&near.url("/f.bin")).await;
     assert_eq!(ran.outcome().connections, 4);
     assert!(near.asked().len() > 1);
@@ -93,11 +97,14 @@ async fn a16_tokens_that_expire_under_several_connections_cost_none_of_them() {
 /// The same where the first answer brings the whole file: the permit is changed before its body is read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_first_answer_from_a_full_host_is_let_go() {
-    let mut case = Case::new();
-    case.options.connections = Connections::Fixed(1);
+    let mut case = JobCase::new();
+    case.options.connections = ConnectionCount::Fixed(1);
     case.options.segment = None;
     let far = Origin::builder()
-        .resource("/f.bin", Resource::new(Content::random(3, 512 << 10)))
+        .resource(
+            "/f.bin",
+            OriginResource::new(ResourceContent::random(3, 512 << 10)),
+        )
         .rate_per_connection(1 << 20)
         .start()
         .await;

@@ -2,24 +2,24 @@
 
 use std::time::Duration;
 
-use haul_lab::{Content, Origin, Resource, When, breakage};
+use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, breakage};
 use haul_plan::Checksum;
-use haul_transfer::{Class, Connections, GetError, Output};
+use haul_transfer::{ConnectionCount, ErrorClass, GetError, JobOutput};
 
-use crate::harness::{Case, LIMIT, Ran, content, serve};
+use crate::harness::{JobCase, JobRun, LIMIT, content, serve};
 
 /// A mirror's resource: the same bytes of the same date, a tag of its own, as different hosts have it.
-pub(crate) fn copy(tag: &str) -> Resource {
+pub(crate) fn copy(tag: &str) -> OriginResource {
     dateless(tag).last_modified("Sat, 05 Nov 1994 08:49:37 GMT")
 }
 
 /// One that says no date.
-pub(crate) fn dateless(tag: &str) -> Resource {
-    Resource::bare(content()).etag(tag)
+pub(crate) fn dateless(tag: &str) -> OriginResource {
+    OriginResource::bare(content()).etag(tag)
 }
 
 /// A mirror that takes a while to give the file: half a second over four connections.
-pub(crate) async fn paced(resource: Resource) -> Origin {
+pub(crate) async fn paced(resource: OriginResource) -> Origin {
     Origin::builder()
         .resource("/f.bin", resource)
         .rate_per_connection(1 << 20)
@@ -32,14 +32,14 @@ pub(crate) fn sha256() -> Checksum {
 }
 
 /// Downloads from the first with the others as mirrors.
-pub(crate) async fn from(case: &mut Case, origins: &[&Origin]) -> Ran {
+pub(crate) async fn from(case: &mut JobCase, origins: &[&Origin]) -> JobRun {
     let urls: Vec<String> = origins.iter().map(|origin| origin.url("/f.bin")).collect();
     case.mirrors = urls[1..].to_vec();
     case.get(&urls[0]).await
 }
 
 #[track_caller]
-pub(crate) fn assert_dropped(ran: &Ran, origin: &Origin, why: &str) {
+pub(crate) fn assert_dropped(ran: &JobRun, origin: &Origin, why: &str) {
     let url = origin.url("/f.bin");
     assert!(
         ran.warned(&format!("{url} is used no more: ")) && ran.warned(why),
@@ -50,7 +50,7 @@ pub(crate) fn assert_dropped(ran: &Ran, origin: &Origin, why: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_equal_ones_share_the_work() {
-    let mut case = Case::new();
+    let mut case = JobCase::new();
     let (a, b) = (paced(copy("\"a\"")).await, paced(copy("\"b\"")).await);
     let ran = from(&mut case, &[&a, &b]).await;
     assert_eq!(ran.outcome().fetched, content().length());
@@ -74,8 +74,8 @@ async fn two_equal_ones_share_the_work() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_number_that_was_asked_for_is_that_of_each_host() {
-    let mut case = Case::new();
-    case.options.connections = Connections::Fixed(2);
+    let mut case = JobCase::new();
+    case.options.connections = ConnectionCount::Fixed(2);
     let (a, b) = (paced(copy("\"a\"")).await, paced(copy("\"b\"")).await);
     let ran = from(&mut case, &[&a, &b]).await;
     assert_eq!(ran.outcome().connections, 4);
@@ -87,8 +87,8 @@ async fn the_number_that_was_asked_for_is_that_of_each_host() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn found_by_itself_the_number_is_at_least_one_for_each() {
-    let mut case = Case::new();
-    case.options.connections = Connections::Auto { max: 16 };
+    let mut case = JobCase::new();
+    case.options.connections = ConnectionCount::Auto { max: 16 };
     let mut origins = Vec::new();
     for tag in ["\"a\"", "\"b\"", "\"c\""] {
         origins.push(paced(copy(tag)).await);
@@ -102,7 +102,7 @@ async fn found_by_itself_the_number_is_at_least_one_for_each() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_that_was_dead_from_the_start_costs_one_request() {
     for first in [true, false] {
-        let mut case = Case::new();
+        let mut case = JobCase::new();
         let (good, dead) = (paced(copy("\"a\"")).await, serve(copy("\"a\"")).await);
         let url = dead.url("/f.bin");
         dead.stop().await;
@@ -118,9 +118,10 @@ async fn one_that_was_dead_from_the_start_costs_one_request() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_that_does_not_have_it_is_dropped_at_once() {
     for first in [true, false] {
-        let mut case = Case::new();
+        let mut case = JobCase::new();
         let good = paced(copy("\"a\"")).await;
-        let without = serve(copy("\"b\"").rule(When::always(), breakage::status(404))).await;
+        let without =
+            serve(copy("\"b\"").rule(RequestMatcher::always(), breakage::status(404))).await;
         let origins = if first {
             [&without, &good]
         } else {
@@ -137,10 +138,10 @@ async fn one_that_does_not_have_it_is_dropped_at_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_that_dies_in_the_middle_is_dropped_and_the_other_brings_the_rest() {
     for dying in [0, 1] {
-        let mut case = Case::new();
+        let mut case = JobCase::new();
         let dies = copy("\"a\"")
-            .rule(When::served(300_000), breakage::refuse)
-            .rule(When::always(), breakage::reset_after(200_000));
+            .rule(RequestMatcher::served(300_000), breakage::refuse)
+            .rule(RequestMatcher::always(), breakage::reset_after(200_000));
         let (ill, good) = (paced(dies).await, paced(copy("\"b\"")).await);
         let origins = if dying == 0 {
             [&ill, &good]
@@ -156,11 +157,11 @@ async fn one_that_dies_in_the_middle_is_dropped_and_the_other_brings_the_rest() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_one_holds_up_nothing() {
-    let mut case = Case::new();
+    let mut case = JobCase::new();
     // Longer than the test may last: only a take-over can end its claims.
     case.client.stall_timeout = LIMIT * 10;
     (case.options.segment, case.options.min_segment) = (None, Some(64 << 10));
-    let slow = copy("\"s\"").rule(When::always(), breakage::drip(2000));
+    let slow = copy("\"s\"").rule(RequestMatcher::always(), breakage::drip(2000));
     let (good, slow) = (paced(copy("\"a\"")).await, serve(slow).await);
     let ran = from(&mut case, &[&good, &slow]).await;
     assert!(ran.outcome().elapsed < Duration::from_secs(8));
@@ -169,8 +170,8 @@ async fn a_slow_one_holds_up_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_that_falls_silent_holds_up_nothing() {
-    let mut case = Case::new();
-    let silent = copy("\"s\"").rule(When::always(), breakage::stall_after(1000));
+    let mut case = JobCase::new();
+    let silent = copy("\"s\"").rule(RequestMatcher::always(), breakage::stall_after(1000));
     let (good, silent) = (paced(copy("\"a\"")).await, serve(silent).await);
     let ran = from(&mut case, &[&good, &silent]).await;
     ran.outcome();
@@ -179,10 +180,10 @@ async fn one_that_falls_silent_holds_up_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_is_redirected_for_itself() {
-    let mut case = Case::new();
+    let mut case = JobCase::new();
     let (a, far) = (paced(copy("\"a\"")).await, paced(copy("\"b\"")).await);
     let away = breakage::status_with(302, "Location", far.url("/f.bin"));
-    let near = serve(copy("\"b\"").rule(When::always(), away)).await;
+    let near = serve(copy("\"b\"").rule(RequestMatcher::always(), away)).await;
     let ran = from(&mut case, &[&a, &near]).await;
     assert_eq!(ran.outcome().final_url.as_str(), a.url("/f.bin"));
     assert_eq!(near.asked().len(), 1);
@@ -193,8 +194,8 @@ async fn each_is_redirected_for_itself() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_mirror_without_ranges_leaves_the_work_to_the_others() {
     for first in [true, false] {
-        let mut case = Case::new();
-        let rangeless = copy("\"b\"").rule(When::always(), breakage::ignore_range);
+        let mut case = JobCase::new();
+        let rangeless = copy("\"b\"").rule(RequestMatcher::always(), breakage::ignore_range);
         let (good, rangeless) = (paced(copy("\"a\"")).await, serve(rangeless).await);
         let origins = if first {
             [&rangeless, &good]
@@ -209,11 +210,11 @@ async fn a_mirror_without_ranges_leaves_the_work_to_the_others() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn when_one_stream_breaks_for_good_the_next_source_brings_all() {
-    let mut case = Case::new();
+    let mut case = JobCase::new();
     case.options.retry.retries = 1;
     let broken = copy("\"b\"")
-        .rule(When::always(), breakage::ignore_range)
-        .rule(When::always(), breakage::reset_after(1000));
+        .rule(RequestMatcher::always(), breakage::ignore_range)
+        .rule(RequestMatcher::always(), breakage::reset_after(1000));
     let (broken, good) = (serve(broken).await, serve(copy("\"a\"")).await);
     let ran = from(&mut case, &[&broken, &good]).await;
     ran.outcome();
@@ -223,7 +224,7 @@ async fn when_one_stream_breaks_for_good_the_next_source_brings_all() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_interrupted_job_goes_on_with_all_of_them_and_fetches_nothing_twice() {
-    let mut case = Case::new();
+    let mut case = JobCase::new();
     let (a, b) = (paced(copy("\"a\"")).await, paced(copy("\"b\"")).await);
     let stop = case.stop.clone();
     let watch = async {
@@ -248,7 +249,7 @@ async fn an_interrupted_job_goes_on_with_all_of_them_and_fetches_nothing_twice()
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b1_killed_and_gone_on_with_by_another_source_where_a_digest_tells() {
     for verified in [true, false] {
-        let mut case = Case::new();
+        let mut case = JobCase::new();
         if verified {
             case.checksums = vec![sha256()];
         }
@@ -267,7 +268,7 @@ async fn b1_killed_and_gone_on_with_by_another_source_where_a_digest_tells() {
         // The one that the bytes came from is gone when the command is run again.
         a.swap(
             "/f.bin",
-            copy("\"a\"").rule(When::always(), breakage::status(404)),
+            copy("\"a\"").rule(RequestMatcher::always(), breakage::status(404)),
         );
         let ran = from(&mut killed, &[&a, &b]).await;
         assert_eq!(ran.outcome().resumed > 0, verified);
@@ -277,10 +278,10 @@ async fn b1_killed_and_gone_on_with_by_another_source_where_a_digest_tells() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn when_all_are_dropped_the_error_names_each_and_why() {
-    let mut case = Case::new();
-    let status = |code| copy("\"a\"").rule(When::always(), breakage::status(code));
+    let mut case = JobCase::new();
+    let status = |code| copy("\"a\"").rule(RequestMatcher::always(), breakage::status(code));
     let (a, b) = (serve(status(404)).await, serve(status(410)).await);
-    let c = serve(Resource::new(Content::random(1, 7))).await;
+    let c = serve(OriginResource::new(ResourceContent::random(1, 7))).await;
     case.size = Some(content().length());
     let ran = from(&mut case, &[&a, &b, &c]).await;
     let text = ran.error().to_string();
@@ -292,15 +293,15 @@ async fn when_all_are_dropped_the_error_names_each_and_why() {
         content().length()
     );
     assert_eq!(text, expected);
-    assert_eq!(ran.error().class(), Class::Verification);
+    assert_eq!(ran.error().class(), ErrorClass::Verification);
     assert_eq!(case.listing(), Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn when_all_die_in_the_middle_what_came_is_kept() {
-    let mut case = Case::new();
-    (case.options.retry.retries, case.options.connections) = (2, Connections::Fixed(2));
-    let dies = |tag| copy(tag).rule(When::served(400_000), breakage::refuse);
+    let mut case = JobCase::new();
+    (case.options.retry.retries, case.options.connections) = (2, ConnectionCount::Fixed(2));
+    let dies = |tag| copy(tag).rule(RequestMatcher::served(400_000), breakage::refuse);
     let (a, b) = (paced(dies("\"a\"")).await, paced(dies("\"b\"")).await);
     let ran = from(&mut case, &[&a, &b]).await;
     let error = ran.error();
@@ -308,7 +309,7 @@ async fn when_all_die_in_the_middle_what_came_is_kept() {
         matches!(error, GetError::NoSource { dropped, .. } if dropped.len() == 2),
         "{error}"
     );
-    assert_eq!(error.class(), Class::Network);
+    assert_eq!(error.class(), ErrorClass::Network);
     assert!(ran.promises());
     let good = paced(copy("\"a\"")).await;
     a.swap("/f.bin", copy("\"a\""));
@@ -319,10 +320,10 @@ async fn when_all_die_in_the_middle_what_came_is_kept() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pipe_takes_the_next_source_when_the_first_gives_no_answer() {
-    let mut case = Case::new();
+    let mut case = JobCase::new();
     case.checksums = vec![sha256()];
-    case.output = Some(Output::File("/dev/null".into()));
-    let without = serve(copy("\"b\"").rule(When::always(), breakage::status(404))).await;
+    case.output = Some(JobOutput::File("/dev/null".into()));
+    let without = serve(copy("\"b\"").rule(RequestMatcher::always(), breakage::status(404))).await;
     let good = serve(copy("\"a\"")).await;
     let ran = from(&mut case, &[&without, &good]).await;
     assert_eq!(ran.outcome().bytes, content().length());
@@ -331,7 +332,7 @@ async fn a_pipe_takes_the_next_source_when_the_first_gives_no_answer() {
 /// Whoever wrote a document is not who runs this: what the user gave is for hosts that the user named.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hosts_of_a_document_are_strangers_but_for_those_that_were_typed() {
-    let mut case = Case::new();
+    let mut case = JobCase::new();
     case.client.credentials.bearer = Some(haul_net::Secret::new("s3cret".into()));
     let token = http::HeaderValue::from_static("t0ken");
     case.client.headers.insert("x-api-key", token);
@@ -351,7 +352,7 @@ async fn hosts_of_a_document_are_strangers_but_for_those_that_were_typed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_login_in_a_documents_url_is_for_that_very_host() {
-    let mut case = Case::new();
+    let mut case = JobCase::new();
     case.named = Some(Vec::new());
     let (a, b) = (paced(copy("\"a\"")).await, paced(copy("\"b\"")).await);
     case.mirrors = vec![b.url("/f.bin")];

@@ -1,15 +1,15 @@
 //! Whose bytes are taken: a mirror of another size, digest, version or date never gives one.
 
-use haul_lab::{Content, Resource, When, breakage, within};
-use haul_transfer::{Class, Connections, GetError, Output};
+use haul_lab::{OriginResource, RequestMatcher, ResourceContent, breakage, within};
+use haul_transfer::{ConnectionCount, ErrorClass, GetError, JobOutput};
 
-use crate::harness::{Case, LIMIT, content, serve};
+use crate::harness::{JobCase, LIMIT, content, serve};
 use crate::mirrors::{assert_dropped, copy, dateless, from, paced, sha256};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_of_another_size_never_gives_a_byte() {
-    let mut case = Case::new();
-    let longer = Resource::new(Content::random(1, content().length() + 1));
+    let mut case = JobCase::new();
+    let longer = OriginResource::new(ResourceContent::random(1, content().length() + 1));
     let (good, other) = (paced(copy("\"v1\"")).await, serve(longer).await);
     let ran = from(&mut case, &[&good, &other]).await;
     assert_eq!(ran.outcome().fetched, content().length());
@@ -20,9 +20,9 @@ async fn one_of_another_size_never_gives_a_byte() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_size_that_was_given_says_which_of_two_is_meant() {
-    let mut case = Case::new();
+    let mut case = JobCase::new();
     case.size = Some(content().length());
-    let longer = Resource::new(Content::random(1, content().length() + 1));
+    let longer = OriginResource::new(ResourceContent::random(1, content().length() + 1));
     let (good, other) = (paced(copy("\"v1\"")).await, serve(longer).await);
     let ran = from(&mut case, &[&other, &good]).await;
     assert_eq!(ran.outcome().bytes, content().length());
@@ -32,24 +32,24 @@ async fn the_size_that_was_given_says_which_of_two_is_meant() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_of_another_size_than_was_given_is_refused_on_every_road() {
-    let of = |rule: fn(&haul_lab::Asked, &mut haul_lab::Reply)| {
-        Resource::new(content()).rule(When::always(), rule)
+    let of = |rule: fn(&haul_lab::RecordedRequest, &mut haul_lab::OriginReply)| {
+        OriginResource::new(content()).rule(RequestMatcher::always(), rule)
     };
     let roads = [
-        Resource::new(content()),
+        OriginResource::new(content()),
         of(breakage::ignore_range),
         of(|asked, reply| {
             breakage::ignore_range(asked, reply);
             breakage::chunked(asked, reply);
         }),
-        Resource::new(Content::fixed("")),
+        OriginResource::new(ResourceContent::fixed("")),
     ];
     for (number, resource) in roads.into_iter().enumerate() {
         for stdout in [false, true] {
-            let mut case = Case::new();
+            let mut case = JobCase::new();
             case.size = Some(content().length() - 1);
             if stdout {
-                case.output = Some(Output::File("/dev/null".into()));
+                case.output = Some(JobOutput::File("/dev/null".into()));
             }
             let (ran, _origin) = case.run(resource.clone()).await;
             let error = ran.error();
@@ -57,7 +57,7 @@ async fn a_file_of_another_size_than_was_given_is_refused_on_every_road() {
                 matches!(error, GetError::NotMeant { .. }),
                 "{number}: {error}"
             );
-            assert_eq!(error.class(), Class::Verification);
+            assert_eq!(error.class(), ErrorClass::Verification);
             assert_eq!(case.listing(), Vec::<String>::new());
         }
     }
@@ -65,14 +65,14 @@ async fn a_file_of_another_size_than_was_given_is_refused_on_every_road() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_with_the_same_tag_and_another_digest_never_gives_a_byte() {
-    let mut case = Case::new();
-    let digest = |resource: Resource| {
+    let mut case = JobCase::new();
+    let digest = |resource: OriginResource| {
         resource.rule(
-            When::always(),
-            breakage::digest(breakage::DigestField::Repr),
+            RequestMatcher::always(),
+            breakage::digest(breakage::DigestHeader::Repr),
         )
     };
-    let older = Resource::bare(Content::random(9, content().length())).etag("\"a\"");
+    let older = OriginResource::bare(ResourceContent::random(9, content().length())).etag("\"a\"");
     let (good, other) = (
         paced(digest(copy("\"a\""))).await,
         serve(digest(older)).await,
@@ -84,15 +84,15 @@ async fn one_with_the_same_tag_and_another_digest_never_gives_a_byte() {
 }
 
 /// Another content of the same length.
-fn older(seed: u64) -> Resource {
-    Resource::bare(Content::random(seed, content().length()))
+fn older(seed: u64) -> OriginResource {
+    OriginResource::bare(ResourceContent::random(seed, content().length()))
 }
 
 /// The same length, another content, validators that say nothing: only the digest at the end can tell, and then each is tried alone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_whole_of_two_versions_is_fetched_again_from_each_alone() {
     for (bad_first, rounds) in [(true, 3), (false, 2)] {
-        let mut case = Case::new();
+        let mut case = JobCase::new();
         case.checksums = vec![sha256()];
         let (good, bad) = (
             paced(dateless("\"a\"")).await,
@@ -113,7 +113,7 @@ async fn a_whole_of_two_versions_is_fetched_again_from_each_alone() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_version_of_equal_length_is_never_passed_off_as_the_file() {
-    let mut case = Case::new();
+    let mut case = JobCase::new();
     case.checksums = vec![sha256()];
     let (one, other) = (
         paced(older(8).etag("\"a\"")).await,
@@ -121,10 +121,10 @@ async fn another_version_of_equal_length_is_never_passed_off_as_the_file() {
     );
     let ran = from(&mut case, &[&one, &other]).await;
     let error = ran.error();
-    assert_eq!(error.class(), Class::Verification);
+    assert_eq!(error.class(), ErrorClass::Verification);
     let text = error.to_string();
     for seed in [8, 9] {
-        let found = Content::random(seed, content().length()).sha256();
+        let found = ResourceContent::random(seed, content().length()).sha256();
         assert!(text.contains(&found), "{text}");
     }
     assert_eq!(case.listing(), ["f.bin.haul-bad-checksum"]);
@@ -133,8 +133,9 @@ async fn another_version_of_equal_length_is_never_passed_off_as_the_file() {
 /// In one answer each, of which the first is wrong: nothing was mixed, and the other may be right.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wrong_whole_of_one_answer_is_fetched_from_the_other() {
-    let whole = |resource: Resource| resource.rule(When::always(), breakage::ignore_range);
-    let mut case = Case::new();
+    let whole =
+        |resource: OriginResource| resource.rule(RequestMatcher::always(), breakage::ignore_range);
+    let mut case = JobCase::new();
     case.checksums = vec![sha256()];
     let (bad, good) = (
         serve(whole(older(9))).await,
@@ -148,14 +149,14 @@ async fn a_wrong_whole_of_one_answer_is_fetched_from_the_other() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_without_validators_is_used_only_where_a_change_would_be_noticed() {
     for verified in [false, true] {
-        let mut case = Case::new();
-        case.options.connections = Connections::Auto { max: 4 };
+        let mut case = JobCase::new();
+        case.options.connections = ConnectionCount::Auto { max: 4 };
         if verified {
             case.checksums = vec![sha256()];
         }
         let (good, bare) = (
             paced(copy("\"a\"")).await,
-            paced(Resource::bare(content())).await,
+            paced(OriginResource::bare(content())).await,
         );
         let ran = from(&mut case, &[&good, &bare]).await;
         ran.outcome();
@@ -167,14 +168,14 @@ async fn one_without_validators_is_used_only_where_a_change_would_be_noticed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_mirror_whose_file_changes_is_dropped_and_what_it_gave_stays() {
-    let mut case = Case::new();
+    let mut case = JobCase::new();
     let (good, changing) = (paced(copy("\"a\"")).await, paced(copy("\"b\"")).await);
     let swap = async {
         while changing.sent() < 300_000 {
             tokio::task::yield_now().await;
         }
-        let newer = Content::random(5, content().length());
-        changing.swap("/f.bin", Resource::bare(newer).etag("\"b2\""));
+        let newer = ResourceContent::random(5, content().length());
+        changing.swap("/f.bin", OriginResource::bare(newer).etag("\"b2\""));
     };
     let (ran, ()) = within(LIMIT, async {
         let origins = [&good, &changing];
@@ -190,7 +191,7 @@ async fn a_mirror_whose_file_changes_is_dropped_and_what_it_gave_stays() {
 async fn one_of_another_date_and_tag_gives_no_byte() {
     let dated = |tag, day: &str| copy(tag).last_modified(&format!("{day} Nov 1994 08:49:37 GMT"));
     for verified in [false, true] {
-        let mut case = Case::new();
+        let mut case = JobCase::new();
         if verified {
             case.checksums = vec![sha256()];
         }
@@ -209,11 +210,11 @@ async fn one_of_another_date_and_tag_gives_no_byte() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_of_another_date_and_tag_serves_alone() {
     for wrong in [true, false] {
-        let mut case = Case::new();
+        let mut case = JobCase::new();
         case.checksums = vec![sha256()];
         let first = match wrong {
             true => older(9).etag("\"b\""),
-            false => dateless("\"b\"").rule(When::after(6), breakage::status(404)),
+            false => dateless("\"b\"").rule(RequestMatcher::after(6), breakage::status(404)),
         };
         let first = first.last_modified("Sun, 13 Nov 1994 08:49:37 GMT");
         let (first, good) = (paced(first).await, paced(copy("\"a\"")).await);
@@ -227,7 +228,7 @@ async fn one_of_another_date_and_tag_serves_alone() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_of_which_nothing_but_the_size_is_known_gives_no_byte_unless_a_digest_would_tell() {
     for verified in [false, true] {
-        let mut case = Case::new();
+        let mut case = JobCase::new();
         if verified {
             case.checksums = vec![sha256()];
         }

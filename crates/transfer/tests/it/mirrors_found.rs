@@ -1,14 +1,14 @@
 //! Mirrors that an origin names by itself: Link fields, and the Metalink document they lead to (RFC 6249).
 
-use haul_lab::{Content, Origin, Resource, When, breakage};
+use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, breakage};
 use haul_net::Secret;
 use sha2::{Digest, Sha256};
 
-use crate::harness::{Case, content, serve};
+use crate::harness::{JobCase, content, serve};
 use crate::mirrors::paced;
 
-fn case() -> Case {
-    let mut case = Case::new();
+fn case() -> JobCase {
+    let mut case = JobCase::new();
     case.options.mirror_links = true;
     case
 }
@@ -23,7 +23,7 @@ fn document(place: &str) -> String {
 }
 
 /// One about this file.
-fn document_of(content: &Content, place: &str) -> String {
+fn document_of(content: &ResourceContent, place: &str) -> String {
     let bytes = content.to_vec();
     let pieces: String = bytes
         .chunks(200_000)
@@ -39,11 +39,14 @@ fn document_of(content: &Content, place: &str) -> String {
 }
 
 /// An origin that leads to a document beside its file.
-async fn describing(resource: Resource, document: String) -> Origin {
+async fn describing(resource: OriginResource, document: String) -> Origin {
     let link = "</f.meta4>; rel=describedby; type=\"application/metalink4+xml\"";
     Origin::builder()
         .resource("/f.bin", resource.header("Link", link))
-        .resource("/f.meta4", Resource::new(Content::fixed(document)))
+        .resource(
+            "/f.meta4",
+            OriginResource::new(ResourceContent::fixed(document)),
+        )
         .rate_per_connection(1 << 20)
         .start()
         .await
@@ -55,8 +58,8 @@ fn duplicate(origin: &Origin) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_duplicate_with_the_same_tag_shares_the_work() {
-    let mirror = paced(Resource::new(content())).await;
-    let resource = Resource::new(content()).header("Link", &duplicate(&mirror));
+    let mirror = paced(OriginResource::new(content())).await;
+    let resource = OriginResource::new(content()).header("Link", &duplicate(&mirror));
     let (case, origin) = (case(), paced(resource).await);
     case.get(&origin.url("/f.bin")).await.outcome();
     assert!(mirror.sent() > 0 && origin.sent() > 0);
@@ -65,9 +68,9 @@ async fn a_duplicate_with_the_same_tag_shares_the_work() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_is_asked_whom_the_user_does_not_want() {
-    let mirror = paced(Resource::new(content())).await;
-    let resource = Resource::new(content()).header("Link", &duplicate(&mirror));
-    let (case, origin) = (Case::new(), paced(resource).await);
+    let mirror = paced(OriginResource::new(content())).await;
+    let resource = OriginResource::new(content()).header("Link", &duplicate(&mirror));
+    let (case, origin) = (JobCase::new(), paced(resource).await);
     case.get(&origin.url("/f.bin")).await.outcome();
     assert_eq!(mirror.asked().len(), 0);
 }
@@ -75,16 +78,16 @@ async fn nobody_is_asked_whom_the_user_does_not_want() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_duplicate_that_nothing_vouches_for_gives_no_byte() {
     // Another tag, no digest; and the same length, as it happens.
-    let other = Content::random(4, content().length());
-    let mirror = serve(Resource::bare(other).etag("\"v2\"")).await;
-    let resource = Resource::new(content()).header("Link", &duplicate(&mirror));
+    let other = ResourceContent::random(4, content().length());
+    let mirror = serve(OriginResource::bare(other).etag("\"v2\"")).await;
+    let resource = OriginResource::new(content()).header("Link", &duplicate(&mirror));
     let (case, origin) = (case(), paced(resource).await);
     let ran = case.get(&origin.url("/f.bin")).await;
     ran.outcome();
     assert!(ran.warned("nothing tells that it has the same version"));
     case.assert_file(&content());
     // Without anything that could tell, none is even asked.
-    let dated = Resource::bare(content()).last_modified("Sun, 06 Nov 1994 08:49:37 GMT");
+    let dated = OriginResource::bare(content()).last_modified("Sun, 06 Nov 1994 08:49:37 GMT");
     let origin = paced(dated.header("Link", &duplicate(&mirror))).await;
     let (before, case) = (mirror.asked().len(), self::case());
     case.get(&origin.url("/f.bin")).await.outcome();
@@ -93,8 +96,8 @@ async fn a_duplicate_that_nothing_vouches_for_gives_no_byte() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_document_gives_mirrors_and_digests_of_pieces() {
-    let mirror = paced(Resource::bare(content()).etag("\"other\"")).await;
-    let resource = Resource::new(content());
+    let mirror = paced(OriginResource::bare(content()).etag("\"other\"")).await;
+    let resource = OriginResource::new(content());
     let (case, origin) = (
         case(),
         describing(resource, document(&mirror.url("/f.bin"))).await,
@@ -103,10 +106,14 @@ async fn a_document_gives_mirrors_and_digests_of_pieces() {
     assert!(mirror.sent() > 0);
     case.assert_file(&content());
     // A mirror with another file is found out.
-    let bad = paced(Resource::new(Content::random(9, content().length()))).await;
+    let bad = paced(OriginResource::new(ResourceContent::random(
+        9,
+        content().length(),
+    )))
+    .await;
     let (case, origin) = (
         self::case(),
-        describing(Resource::new(content()), document(&bad.url("/f.bin"))).await,
+        describing(OriginResource::new(content()), document(&bad.url("/f.bin"))).await,
     );
     let ran = case.get(&origin.url("/f.bin")).await;
     ran.outcome();
@@ -121,11 +128,14 @@ async fn a_document_that_is_of_no_use_is_no_error() {
         content().length() + 1
     );
     for document in ["junk".to_owned(), longer] {
-        let (case, origin) = (case(), describing(Resource::new(content()), document).await);
+        let (case, origin) = (
+            case(),
+            describing(OriginResource::new(content()), document).await,
+        );
         case.get(&origin.url("/f.bin")).await.outcome();
         case.assert_file(&content());
     }
-    let gone = Resource::new(content()).rule(When::always(), |_, reply| {
+    let gone = OriginResource::new(content()).rule(RequestMatcher::always(), |_, reply| {
         reply.set(
             "Link",
             "</gone>; rel=describedby; type=\"application/metalink4+xml\"",
@@ -145,10 +155,10 @@ async fn a_document_that_is_of_no_use_is_no_error() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_login_is_not_for_those_whom_an_origin_names() {
-    let mirror = paced(Resource::new(content())).await;
-    let resource = Resource::new(content())
+    let mirror = paced(OriginResource::new(content())).await;
+    let resource = OriginResource::new(content())
         .header("Link", &duplicate(&mirror))
-        .rule(When::always(), breakage::bearer("s3cret"));
+        .rule(RequestMatcher::always(), breakage::bearer("s3cret"));
     let (mut case, origin) = (case(), paced(resource).await);
     case.client.credentials.bearer = Some(Secret::new("s3cret".into()));
     let ran = case.get(&origin.url("/f.bin")).await;
@@ -163,14 +173,16 @@ async fn a_login_is_not_for_those_whom_an_origin_names() {
 }
 
 /// An origin over TLS, one without and one with, and a case that believes the first and the last.
-async fn origins(resource: impl Fn(&Origin, &Origin) -> [Resource; 2]) -> (Case, [Origin; 3]) {
-    let authority = haul_lab::Authority::new();
+async fn origins(
+    resource: impl Fn(&Origin, &Origin) -> [OriginResource; 2],
+) -> (JobCase, [Origin; 3]) {
+    let authority = haul_lab::CertificateAuthority::new();
     let issued = authority.issue(&["127.0.0.1"]);
     // Whoever is on the way may give other bytes under the same tag.
-    let other = Content::random(4, content().length());
-    let plain = paced(Resource::bare(other).etag("\"same\"")).await;
+    let other = ResourceContent::random(4, content().length());
+    let plain = paced(OriginResource::bare(other).etag("\"same\"")).await;
     let secure = Origin::builder()
-        .resource("/f.bin", Resource::bare(content()).etag("\"same\""))
+        .resource("/f.bin", OriginResource::bare(content()).etag("\"same\""))
         .tls(issued.server(None))
         .rate_per_connection(1 << 20)
         .start()
@@ -194,14 +206,14 @@ async fn nothing_that_came_encrypted_leads_to_bytes_that_do_not() {
     // By a field, by a document, and to a document.
     for way in 0..3 {
         let (case, [origin, plain, secure]) = origins(|plain, secure| {
-            let file = Resource::bare(content()).etag("\"same\"");
+            let file = OriginResource::bare(content()).etag("\"same\"");
             let links = match way {
                 0 => format!("{}, {}", duplicate(plain), duplicate(secure)),
                 1 => link("/f.meta4"),
                 _ => link(&plain.url("/f.bin")),
             };
             let places = format!("{}</url><url>{}", plain.url("/f.bin"), secure.url("/f.bin"));
-            let document = Resource::new(Content::fixed(document(&places)));
+            let document = OriginResource::new(ResourceContent::fixed(document(&places)));
             [file.header("Link", &links), document]
         })
         .await;
@@ -215,12 +227,12 @@ async fn nothing_that_came_encrypted_leads_to_bytes_that_do_not() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_allows_it_is_led_to_bytes_that_do_not_come_encrypted() {
     let (mut case, [origin, plain, _]) = origins(|plain, _| {
-        let file = Resource::bare(content()).etag("\"same\"");
-        let document = Resource::new(Content::fixed(""));
+        let file = OriginResource::bare(content()).etag("\"same\"");
+        let document = OriginResource::new(ResourceContent::fixed(""));
         [file.header("Link", &duplicate(plain)), document]
     })
     .await;
-    plain.swap("/f.bin", Resource::bare(content()).etag("\"same\""));
+    plain.swap("/f.bin", OriginResource::bare(content()).etag("\"same\""));
     case.client.redirects.allow_downgrade = true;
     case.get(&origin.url("/f.bin")).await.outcome();
     assert!(plain.sent() > 0);
@@ -228,8 +240,8 @@ async fn who_allows_it_is_led_to_bytes_that_do_not_come_encrypted() {
 }
 
 /// What was there before the new version: the same length, and mirrors that still have it.
-fn older() -> Content {
-    Content::random(9, content().length())
+fn older() -> ResourceContent {
+    ResourceContent::random(9, content().length())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -238,12 +250,15 @@ async fn a_document_of_an_older_version_does_not_overrule_the_origin() {
     let url = |document: &str| document.split_once("</pieces>").unwrap().1.to_owned();
     // By digests of pieces, and by that of the whole alone.
     for pieces in [true, false] {
-        let mirror = paced(Resource::bare(older()).etag("\"old\"")).await;
+        let mirror = paced(OriginResource::bare(older()).etag("\"old\"")).await;
         let mut stale = document_of(&older(), &mirror.url("/f.bin"));
         if !pieces {
             stale = hash(&stale) + &url(&stale);
         }
-        let (case, origin) = (case(), describing(Resource::new(content()), stale).await);
+        let (case, origin) = (
+            case(),
+            describing(OriginResource::new(content()), stale).await,
+        );
         let ran = case.get(&origin.url("/f.bin")).await;
         ran.outcome();
         assert!(ran.warned("is not about the version it has"), "{pieces}");
@@ -254,9 +269,12 @@ async fn a_document_of_an_older_version_does_not_overrule_the_origin() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_document_that_differs_from_what_the_user_said_is_not_used() {
-    let mirror = paced(Resource::bare(older()).etag("\"old\"")).await;
+    let mirror = paced(OriginResource::bare(older()).etag("\"old\"")).await;
     let stale = document_of(&older(), &mirror.url("/f.bin"));
-    let (mut case, origin) = (case(), describing(Resource::new(content()), stale).await);
+    let (mut case, origin) = (
+        case(),
+        describing(OriginResource::new(content()), stale).await,
+    );
     case.checksums = vec![crate::mirrors::sha256()];
     case.get(&origin.url("/f.bin")).await.outcome();
     assert_eq!(mirror.asked().len(), 0);
@@ -266,10 +284,13 @@ async fn a_document_that_differs_from_what_the_user_said_is_not_used() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_document_may_not_be_large() {
     for large in [true, false] {
-        let mirror = paced(Resource::bare(content()).etag("\"other\"")).await;
+        let mirror = paced(OriginResource::bare(content()).etag("\"other\"")).await;
         let padding = if large { 1 << 20 } else { 1 << 19 };
         let document = document(&mirror.url("/f.bin")) + &" ".repeat(padding);
-        let (case, origin) = (case(), describing(Resource::new(content()), document).await);
+        let (case, origin) = (
+            case(),
+            describing(OriginResource::new(content()), document).await,
+        );
         case.get(&origin.url("/f.bin")).await.outcome();
         assert_eq!(mirror.asked().is_empty(), large);
         case.assert_file(&content());
@@ -280,9 +301,9 @@ async fn a_document_may_not_be_large() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_document_is_not_fetched_beyond_a_hosts_limit() {
     let mut case = case();
-    case.options.connections = haul_transfer::Connections::Fixed(1);
+    case.options.connections = haul_transfer::ConnectionCount::Fixed(1);
     let document = document("http://127.0.0.1:9/f.bin");
-    let origin = describing(Resource::new(content()), document).await;
+    let origin = describing(OriginResource::new(content()), document).await;
     case.get(&origin.url("/f.bin")).await.outcome();
     let open = origin.asked().iter().map(|asked| asked.open).max();
     assert_eq!(open, Some(1));

@@ -1,53 +1,56 @@
 //! Digests of pieces: a bad one is fetched again, from another source if there is one, and never reaches the final name.
 
-use haul_lab::{Asked, Body, Content, Reply, Resource, When, breakage};
-use haul_plan::{Algorithm, Pieces};
-use haul_transfer::{Class, GetError};
+use haul_lab::{
+    OriginReply, OriginResource, RecordedRequest, ReplyBody, RequestMatcher, ResourceContent,
+    breakage,
+};
+use haul_plan::{DigestAlgorithm, PieceDigests};
+use haul_transfer::{ErrorClass, GetError};
 use sha2::{Digest, Sha256};
 
-use crate::harness::{Case, Ran, content, serve};
+use crate::harness::{JobCase, JobRun, content, serve};
 use crate::mirrors::{assert_dropped, from, paced};
 
 const PIECE: u64 = 100_000;
 
 /// The digests of the right file's pieces.
-fn pieces() -> Pieces {
+fn pieces() -> PieceDigests {
     let bytes = content().to_vec();
     let digests = bytes.chunks(PIECE.try_into().unwrap()).map(Sha256::digest);
-    Pieces::new(Algorithm::Sha256, PIECE, digests).unwrap()
+    PieceDigests::new(DigestAlgorithm::Sha256, PIECE, digests).unwrap()
 }
 
-fn case() -> Case {
-    let mut case = Case::new();
+fn case() -> JobCase {
+    let mut case = JobCase::new();
     case.pieces = Some(pieces());
     case
 }
 
 /// The file with a byte in its middle that is another.
-fn flipped() -> Content {
+fn flipped() -> ResourceContent {
     let mut bytes = content().to_vec();
     bytes[1_200_100] ^= 1;
-    Content::fixed(bytes)
+    ResourceContent::fixed(bytes)
 }
 
-fn tagged(content: Content, tag: &str) -> Resource {
-    Resource::bare(content).etag(tag)
+fn tagged(content: ResourceContent, tag: &str) -> OriginResource {
+    OriginResource::bare(content).etag(tag)
 }
 
 /// Another byte than asked for, in answers that have it, under a rule.
-fn flip(asked: &Asked, reply: &mut Reply) {
+fn flip(asked: &RecordedRequest, reply: &mut OriginReply) {
     let (start, mut bytes) = (asked.start(), reply.body.to_vec());
     let at = usize::try_from(1_200_100 - start.min(1_200_100)).unwrap();
     if start <= 1_200_100 && at < bytes.len() {
         bytes[at] ^= 1;
     }
-    reply.body = Body::Raw(bytes);
+    reply.body = ReplyBody::Raw(bytes);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_right_file_is_verified_as_it_comes() {
     let case = case();
-    let (ran, _origin) = case.run(Resource::new(content())).await;
+    let (ran, _origin) = case.run(OriginResource::new(content())).await;
     assert_eq!(ran.outcome().fetched, content().length());
     case.assert_file(&content());
 }
@@ -74,7 +77,7 @@ async fn a_piece_that_one_flipped_is_fetched_again_from_another() {
 async fn another_version_of_equal_length_is_found_out_and_dropped() {
     for bad_first in [true, false] {
         let mut case = case();
-        let other = Content::random(9, content().length());
+        let other = ResourceContent::random(9, content().length());
         let good = paced(tagged(content(), "\"a\"")).await;
         let bad = paced(tagged(other, "\"b\"")).await;
         let origins = if bad_first {
@@ -92,7 +95,7 @@ async fn another_version_of_equal_length_is_found_out_and_dropped() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_only_source_is_asked_again_for_a_bad_piece() {
     let case = case();
-    let once = Resource::new(content()).rule(When::first(9), flip);
+    let once = OriginResource::new(content()).rule(RequestMatcher::first(9), flip);
     let (ran, origin) = case.run(once).await;
     assert!(ran.outcome().fetched > content().length());
     assert!(ran.warned("fetching them again"));
@@ -108,13 +111,13 @@ async fn the_only_source_is_asked_again_for_a_bad_piece() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_that_gives_it_bad_for_ever_ends_the_job_and_not_the_patience() {
     let case = case();
-    let (ran, origin) = case.run(Resource::new(flipped())).await;
+    let (ran, origin) = case.run(OriginResource::new(flipped())).await;
     let error = ran.error();
     assert!(
         matches!(error, GetError::Piece { range, .. } if *range == (1_200_000..1_300_000)),
         "{error}"
     );
-    assert_eq!(error.class(), Class::Verification);
+    assert_eq!(error.class(), ErrorClass::Verification);
     let again = origin.asked().len();
     assert!(again < 9 + 6, "{again}");
     // What is right is kept; the bad piece is not claimed.
@@ -122,7 +125,7 @@ async fn one_that_gives_it_bad_for_ever_ends_the_job_and_not_the_patience() {
 }
 
 #[track_caller]
-fn assert_kept_without_the_bad_piece(case: &Case) {
+fn assert_kept_without_the_bad_piece(case: &JobCase) {
     let journal = std::fs::read_to_string(case.dir.path().join("f.bin.haul-journal")).unwrap();
     let last = |what: &str| journal.rfind(what);
     assert!(
@@ -144,7 +147,7 @@ async fn every_source_bad_is_an_error_that_names_each() {
         matches!(error, GetError::NoSource { dropped, .. } if dropped.len() == 2),
         "{error}"
     );
-    assert_eq!(error.class(), Class::Verification);
+    assert_eq!(error.class(), ErrorClass::Verification);
     assert!(!case.path().exists());
 }
 
@@ -153,10 +156,11 @@ async fn every_source_bad_is_an_error_that_names_each() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b3_bad_pieces_that_an_earlier_run_left_are_fetched_again() {
     for whole in [false, true] {
-        let mut case = Case::new();
+        let mut case = JobCase::new();
         // The last segment takes its time, so that the job is still at it when all the others have come.
-        let last = |asked: &Asked| asked.start() >= 8 * (256 << 10);
-        let bad = tagged(flipped(), "\"a\"").rule(When::is(last), breakage::drip(100_000));
+        let last = |asked: &RecordedRequest| asked.start() >= 8 * (256 << 10);
+        let bad =
+            tagged(flipped(), "\"a\"").rule(RequestMatcher::is(last), breakage::drip(100_000));
         let origin = paced(bad).await;
         let (stop, url, path) = (case.stop.clone(), origin.url("/f.bin"), case.path());
         let watch = async {
@@ -186,8 +190,9 @@ async fn b3_bad_pieces_that_an_earlier_run_left_are_fetched_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_is_verified_at_its_end_and_the_next_source_brings_all_of_it() {
-    let rangeless =
-        |content: Content| Resource::new(content).rule(When::always(), breakage::ignore_range);
+    let rangeless = |content: ResourceContent| {
+        OriginResource::new(content).rule(RequestMatcher::always(), breakage::ignore_range)
+    };
     let mut alone = case();
     let (ran, _origin) = alone.run(rangeless(flipped())).await;
     assert!(matches!(ran.error(), GetError::Piece { .. }));
@@ -204,7 +209,9 @@ async fn a_stream_is_verified_at_its_end_and_the_next_source_brings_all_of_it() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn digests_of_a_file_of_another_size_refuse_it_at_once() {
     let case = case();
-    let (ran, origin) = case.run(Resource::new(Content::random(1, 5_000_000))).await;
+    let (ran, origin) = case
+        .run(OriginResource::new(ResourceContent::random(1, 5_000_000)))
+        .await;
     assert!(matches!(ran.error(), GetError::NotMeant { .. }));
     assert_eq!(origin.asked().len(), 1);
 }
@@ -214,9 +221,9 @@ async fn digests_of_a_file_of_another_size_refuse_it_at_once() {
 async fn a_digest_of_the_whole_is_that_of_the_mended_file() {
     let mut case = case();
     case.checksums = vec![crate::mirrors::sha256()];
-    let once = Resource::new(content()).rule(When::first(9), flip);
+    let once = OriginResource::new(content()).rule(RequestMatcher::first(9), flip);
     let origin = paced(once).await;
-    let ran: Ran = from(&mut case, &[&origin]).await;
+    let ran: JobRun = from(&mut case, &[&origin]).await;
     assert!(ran.warned("fetching them again"));
     assert_eq!(ran.outcome().checksums[0].1, content().sha256());
     case.assert_file(&content());
@@ -229,7 +236,7 @@ async fn a_bad_piece_of_two_is_brought_again_however_many_sources_there_are() {
     case.options.segment = Some(175_000);
     let mut bytes = content().to_vec();
     bytes[150_000] ^= 1;
-    let bad = Content::fixed(bytes);
+    let bad = ResourceContent::fixed(bytes);
     let mut origins = vec![
         paced(tagged(bad.clone(), "\"a\"")).await,
         paced(tagged(bad, "\"b\"")).await,

@@ -1,27 +1,27 @@
 //! What of several hosts' bytes a later run may go on with: none for which only digests vouched that it does not have.
 
-use haul_lab::{Content, Origin, Resource, When, breakage};
-use haul_plan::{Algorithm, Pieces};
+use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, breakage};
+use haul_plan::{DigestAlgorithm, PieceDigests};
 use haul_transfer::GetError;
 use sha2::{Digest, Sha256};
 
-use crate::harness::{Case, content};
+use crate::harness::{JobCase, content};
 use crate::mirrors::{from, paced, sha256};
 
 /// Other bytes, as many, under another tag: only a digest tells.
 async fn evil() -> Origin {
-    let other = Content::random(9, content().length());
-    paced(Resource::bare(other).etag("\"evil\"")).await
+    let other = ResourceContent::random(9, content().length());
+    paced(OriginResource::bare(other).etag("\"evil\"")).await
 }
 
 /// One piece that is the whole file: nobody looks at it before all of it is there.
-fn one_piece() -> Pieces {
+fn one_piece() -> PieceDigests {
     let digest = Sha256::digest(content().to_vec());
-    Pieces::new(Algorithm::Sha256, content().length(), [digest]).unwrap()
+    PieceDigests::new(DigestAlgorithm::Sha256, content().length(), [digest]).unwrap()
 }
 
 /// Ends the job when this origin has sent some of the file.
-async fn stop_after(case: &Case, origin: &Origin) {
+async fn stop_after(case: &JobCase, origin: &Origin) {
     while origin.sent() < content().length() / 3 {
         tokio::task::yield_now().await;
     }
@@ -38,15 +38,21 @@ async fn describing(mirror: &Origin, digests: &str) -> Origin {
         mirror.url("/f.bin")
     );
     Origin::builder()
-        .resource("/f.bin", Resource::new(content()).header("Link", link))
-        .resource("/f.meta4", Resource::new(Content::fixed(document)))
+        .resource(
+            "/f.bin",
+            OriginResource::new(content()).header("Link", link),
+        )
+        .resource(
+            "/f.meta4",
+            OriginResource::new(ResourceContent::fixed(document)),
+        )
         .rate_per_connection(1 << 20)
         .start()
         .await
 }
 
 /// A run that finds the document and is stopped, and the origin as it is when that cannot be read any more.
-async fn stopped(case: &mut Case, digests: &str) -> Origin {
+async fn stopped(case: &mut JobCase, digests: &str) -> Origin {
     case.options.mirror_links = true;
     let mirror = evil().await;
     let origin = describing(&mirror, digests).await;
@@ -54,14 +60,14 @@ async fn stopped(case: &mut Case, digests: &str) -> Origin {
     let (ran, ()) = tokio::join!(case.get(&url), stop_after(case, &mirror));
     assert!(ran.promises());
     case.stop = Default::default();
-    let gone = Resource::new(content()).rule(When::always(), breakage::status(503));
+    let gone = OriginResource::new(content()).rule(RequestMatcher::always(), breakage::status(503));
     origin.swap("/f.meta4", gone);
     origin
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b1_what_pieces_of_a_document_vouched_for_is_not_gone_on_with_when_it_cannot_be_read() {
-    let mut case = Case::new();
+    let mut case = JobCase::new();
     let pieces = format!(
         "<pieces length=\"{}\" type=\"sha-256\"><hash>{}</hash></pieces>",
         content().length(),
@@ -76,7 +82,7 @@ async fn b1_what_pieces_of_a_document_vouched_for_is_not_gone_on_with_when_it_ca
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b1_a_digest_of_a_document_that_cannot_be_read_any_more_is_compared_all_the_same() {
-    let mut case = Case::new();
+    let mut case = JobCase::new();
     let digest = format!("<hash type=\"sha-256\">{}</hash>", content().sha256());
     let origin = stopped(&mut case, &digest).await;
     let ran = case.get(&origin.url("/f.bin")).await;
@@ -89,12 +95,12 @@ async fn b1_a_digest_of_a_document_that_cannot_be_read_any_more_is_compared_all_
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b1_what_given_digests_vouched_for_is_not_gone_on_with_without_them() {
     for pieces in [true, false] {
-        let mut case = Case::new();
+        let mut case = JobCase::new();
         match pieces {
             true => case.pieces = Some(one_piece()),
             false => case.checksums = vec![sha256()],
         }
-        let (good, evil) = (paced(Resource::new(content())).await, evil().await);
+        let (good, evil) = (paced(OriginResource::new(content())).await, evil().await);
         let (stop, origins) = (case.stop.clone(), [&good, &evil]);
         let watch = async {
             while evil.sent() < content().length() / 3 {
@@ -116,8 +122,8 @@ async fn b1_what_given_digests_vouched_for_is_not_gone_on_with_without_them() {
 /// The run that joins bytes on digests need not be the first: what an earlier one left was the origin's own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b1_a_run_that_goes_on_with_digests_says_so_in_the_journal() {
-    let mut case = Case::new();
-    let (good, evil) = (paced(Resource::new(content())).await, evil().await);
+    let mut case = JobCase::new();
+    let (good, evil) = (paced(OriginResource::new(content())).await, evil().await);
     let url = good.url("/f.bin");
     let (ran, ()) = tokio::join!(case.get(&url), stop_after(&case, &good));
     assert!(ran.promises());
@@ -140,11 +146,11 @@ async fn b1_a_run_that_goes_on_with_digests_says_so_in_the_journal() {
 /// With digests of whatever kind nothing has to be fetched again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b1_a_digest_of_the_whole_does_for_what_pieces_vouched_for() {
-    let mut case = Case::new();
+    let mut case = JobCase::new();
     case.pieces = Some(one_piece());
     let (a, b) = (
-        paced(Resource::bare(content()).etag("\"a\"")).await,
-        paced(Resource::bare(content()).etag("\"b\"")).await,
+        paced(OriginResource::bare(content()).etag("\"a\"")).await,
+        paced(OriginResource::bare(content()).etag("\"b\"")).await,
     );
     let (stop, origins) = (case.stop.clone(), [&a, &b]);
     let watch = async {

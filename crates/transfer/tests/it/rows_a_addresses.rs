@@ -5,22 +5,22 @@ use std::net::SocketAddr;
 #[cfg(target_os = "linux")]
 use std::time::Duration;
 
-use haul_lab::{Origin, Resource};
+use haul_lab::{Origin, OriginResource};
 #[cfg(target_os = "linux")]
 use haul_net::ConnectorConfig;
-use haul_net::connector::Pin;
+use haul_net::connector::PinnedAddress;
 #[cfg(target_os = "linux")]
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 #[cfg(target_os = "linux")]
 use tokio::time::timeout;
 
-use crate::harness::{Case, Ran, content, serve};
+use crate::harness::{JobCase, JobRun, content, serve};
 
 /// Downloads from an origin on 127.0.0.1 whose name has these addresses before that one.
-async fn with_addresses_before(origin: &Origin, before: &[&str]) -> Ran {
+async fn with_addresses_before(origin: &Origin, before: &[&str]) -> JobRun {
     let port = origin.address().port();
-    let mut case = Case::new();
-    case.client.connector.pins = vec![Pin {
+    let mut case = JobCase::new();
+    case.client.connector.pins = vec![PinnedAddress {
         host: "twofold.test".into(),
         port,
         addresses: [before, &["127.0.0.1"]]
@@ -36,7 +36,7 @@ async fn with_addresses_before(origin: &Origin, before: &[&str]) -> Ran {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a28_an_address_that_refuses_costs_no_pause() {
-    let origin = serve(Resource::new(content())).await;
+    let origin = serve(OriginResource::new(content())).await;
     // Nothing listens on the first two: one of each family.
     let ran = with_addresses_before(&origin, &["::1", "127.0.0.77"]).await;
     assert_eq!(ran.outcome().retries, 0);
@@ -59,7 +59,7 @@ async fn silent(address: SocketAddr) -> (TcpListener, Vec<TcpStream>) {
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a28_an_address_that_is_silent_is_not_waited_for() {
-    let origin = serve(Resource::new(content())).await;
+    let origin = serve(OriginResource::new(content())).await;
     let port = origin.address().port();
     let _silent = silent(([127, 0, 0, 78], port).into()).await;
     // Waited for, it would cost the connect timeout, and then a retry.

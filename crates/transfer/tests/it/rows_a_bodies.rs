@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use haul_lab::breakage::DigestField;
-use haul_lab::{Content, Resource, When, breakage};
-use haul_transfer::{Class, Connections, GetError, Output};
+use haul_lab::breakage::DigestHeader;
+use haul_lab::{OriginResource, RequestMatcher, ResourceContent, breakage};
+use haul_transfer::{ConnectionCount, ErrorClass, GetError, JobOutput};
 
-use crate::harness::{Case, content};
+use crate::harness::{JobCase, content};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a10_resets_and_short_bodies_keep_what_came() {
     for rule in [0, 1] {
-        let case = Case::new();
-        let resource = Resource::new(content()).rule(
-            When::is(|asked| asked.number % 3 == 1),
+        let case = JobCase::new();
+        let resource = OriginResource::new(content()).rule(
+            RequestMatcher::is(|asked| asked.number % 3 == 1),
             move |asked, reply| match rule {
                 0 => breakage::reset_after(100_000)(asked, reply),
                 _ => breakage::close_after(100_000)(asked, reply),
@@ -33,10 +33,10 @@ async fn a10_resets_and_short_bodies_keep_what_came() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a10_a_clean_close_in_the_middle_of_chunks_is_noticed() {
-    let case = Case::new();
-    let resource = Resource::new(content())
-        .rule(When::always(), breakage::chunked)
-        .rule(When::nth(0), breakage::close_after(50_000));
+    let case = JobCase::new();
+    let resource = OriginResource::new(content())
+        .rule(RequestMatcher::always(), breakage::chunked)
+        .rule(RequestMatcher::nth(0), breakage::close_after(50_000));
     let (ran, _origin) = case.run(resource).await;
     ran.outcome();
     case.assert_file(&content());
@@ -44,8 +44,8 @@ async fn a10_a_clean_close_in_the_middle_of_chunks_is_noticed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a10_a_broken_single_stream_goes_on_where_ranges_work() {
-    let mut case = Case::new();
-    case.output = Some(Output::File(case.dir.path().join("fifo")));
+    let mut case = JobCase::new();
+    case.output = Some(JobOutput::File(case.dir.path().join("fifo")));
     let status = std::process::Command::new("mkfifo")
         .arg(case.dir.path().join("fifo"))
         .status()
@@ -55,7 +55,8 @@ async fn a10_a_broken_single_stream_goes_on_where_ranges_work() {
         let path = case.dir.path().join("fifo");
         move || std::fs::read(path).unwrap()
     });
-    let resource = Resource::new(content()).rule(When::first(3), breakage::reset_after(300_000));
+    let resource = OriginResource::new(content())
+        .rule(RequestMatcher::first(3), breakage::reset_after(300_000));
     let (ran, _origin) = case.run(resource).await;
     ran.outcome();
     assert!(reader.join().unwrap() == content().to_vec());
@@ -63,14 +64,16 @@ async fn a10_a_broken_single_stream_goes_on_where_ranges_work() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a11_a_body_longer_than_asked_gives_no_byte_beyond_the_range() {
-    let case = Case::new();
-    let resource =
-        Resource::new(content()).rule(When::is(|asked| asked.number % 2 == 1), |asked, reply| {
-            reply.framing = haul_lab::Framing::Chunked;
+    let case = JobCase::new();
+    let resource = OriginResource::new(content()).rule(
+        RequestMatcher::is(|asked| asked.number % 2 == 1),
+        |asked, reply| {
+            reply.framing = haul_lab::ReplyFraming::Chunked;
             let range = asked.range(content().length()).unwrap();
             reply.body =
-                haul_lab::Body::Raw([content().slice(range), vec![0xee; 200_000]].concat());
-        });
+                haul_lab::ReplyBody::Raw([content().slice(range), vec![0xee; 200_000]].concat());
+        },
+    );
     let (ran, _origin) = case.run(resource).await;
     ran.outcome();
     case.assert_file(&content());
@@ -78,10 +81,16 @@ async fn a11_a_body_longer_than_asked_gives_no_byte_beyond_the_range() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a12_an_unknown_length_is_one_stream_and_said_not_to_be_resumable() {
-    for framing in [haul_lab::Framing::Chunked, haul_lab::Framing::Close] {
-        let case = Case::new();
-        let resource = Resource::new(content()).rule(When::always(), breakage::ignore_range);
-        let resource = resource.rule(When::always(), move |_, reply| reply.framing = framing);
+    for framing in [
+        haul_lab::ReplyFraming::Chunked,
+        haul_lab::ReplyFraming::Close,
+    ] {
+        let case = JobCase::new();
+        let resource =
+            OriginResource::new(content()).rule(RequestMatcher::always(), breakage::ignore_range);
+        let resource = resource.rule(RequestMatcher::always(), move |_, reply| {
+            reply.framing = framing
+        });
         let (ran, origin) = case.run(resource).await;
         assert_eq!(ran.outcome().bytes, content().length());
         assert!(ran.warned("cannot be resumed"));
@@ -92,8 +101,8 @@ async fn a12_an_unknown_length_is_one_stream_and_said_not_to_be_resumable() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a19_silence_before_the_head_is_a_stall_too() {
-    let case = Case::new();
-    let resource = Resource::new(content()).rule(When::nth(0), |_, reply| {
+    let case = JobCase::new();
+    let resource = OriginResource::new(content()).rule(RequestMatcher::nth(0), |_, reply| {
         reply.delay = Duration::from_secs(3600)
     });
     let (ran, origin) = case.run(resource).await;
@@ -104,10 +113,10 @@ async fn a19_silence_before_the_head_is_a_stall_too() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a22_old_and_odd_heads_are_understood() {
-    let odd: [fn(&mut haul_lab::Reply); 4] = [
+    let odd: [fn(&mut haul_lab::OriginReply); 4] = [
         |reply| {
             reply.version = "HTTP/1.0".into();
-            reply.framing = haul_lab::Framing::Close;
+            reply.framing = haul_lab::ReplyFraming::Close;
         },
         |reply| {
             reply
@@ -123,9 +132,12 @@ async fn a22_old_and_odd_heads_are_understood() {
         },
     ];
     for change in odd {
-        let case = Case::new();
+        let case = JobCase::new();
         let (ran, _origin) = case
-            .run(Resource::new(content()).rule(When::always(), move |_, reply| change(reply)))
+            .run(
+                OriginResource::new(content())
+                    .rule(RequestMatcher::always(), move |_, reply| change(reply)),
+            )
             .await;
         ran.outcome();
         case.assert_file(&content());
@@ -134,13 +146,13 @@ async fn a22_old_and_odd_heads_are_understood() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a24_an_error_page_is_not_the_file_whose_checksum_was_given() {
-    let mut case = Case::new();
+    let mut case = JobCase::new();
     case.checksums = vec![format!("sha256:{}", content().sha256()).parse().unwrap()];
-    let page = Content::fixed("<html>please log in</html>");
+    let page = ResourceContent::fixed("<html>please log in</html>");
     let (ran, _origin) = case
-        .run(Resource::bare(page).header("Content-Type", "text/html"))
+        .run(OriginResource::bare(page).header("Content-Type", "text/html"))
         .await;
-    assert_eq!(ran.error().class(), Class::Verification);
+    assert_eq!(ran.error().class(), ErrorClass::Verification);
     assert_eq!(case.listing(), ["f.bin.haul-bad-checksum"]);
 }
 
@@ -148,16 +160,16 @@ async fn a24_an_error_page_is_not_the_file_whose_checksum_was_given() {
 async fn a26_announced_digests_are_checked() {
     // RFC 9530: the representation's digest holds on parts too.
     let right = "sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:";
-    let case = Case::new();
+    let case = JobCase::new();
     let (ran, _origin) = case
-        .run(Resource::new(Content::fixed("")).header("Repr-Digest", right))
+        .run(OriginResource::new(ResourceContent::fixed("")).header("Repr-Digest", right))
         .await;
     ran.outcome();
-    for connections in [Connections::Fixed(1), Connections::Fixed(4)] {
-        let mut case = Case::new();
+    for connections in [ConnectionCount::Fixed(1), ConnectionCount::Fixed(4)] {
+        let mut case = JobCase::new();
         case.options.connections = connections;
         let (ran, _origin) = case
-            .run(Resource::new(content()).header("Repr-Digest", right))
+            .run(OriginResource::new(content()).header("Repr-Digest", right))
             .await;
         assert!(
             matches!(
@@ -176,11 +188,11 @@ async fn a26_announced_digests_are_checked() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a4_a_broken_single_stream_goes_on_without_if_range_where_that_is_misread() {
-    let case = Case::new();
-    let resource = Resource::new(content())
-        .rule(When::nth(0), breakage::ignore_range)
-        .rule(When::nth(0), breakage::reset_after(1_000_000))
-        .rule(When::always(), breakage::misread_if_range);
+    let case = JobCase::new();
+    let resource = OriginResource::new(content())
+        .rule(RequestMatcher::nth(0), breakage::ignore_range)
+        .rule(RequestMatcher::nth(0), breakage::reset_after(1_000_000))
+        .rule(RequestMatcher::always(), breakage::misread_if_range);
     let (ran, origin) = case.run(resource).await;
     ran.outcome();
     case.assert_file(&content());
@@ -194,22 +206,24 @@ async fn a4_a_broken_single_stream_goes_on_without_if_range_where_that_is_misrea
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a26_every_field_that_tells_a_digest_is_believed_when_it_is_right_and_when_it_is_wrong() {
     for field in [
-        DigestField::Repr,
-        DigestField::Content,
-        DigestField::Obsolete,
-        DigestField::Md5,
-        DigestField::Amazon,
+        DigestHeader::Repr,
+        DigestHeader::Content,
+        DigestHeader::Obsolete,
+        DigestHeader::Md5,
+        DigestHeader::Amazon,
     ] {
-        let whole = || Resource::new(content()).rule(When::always(), breakage::ignore_range);
-        let case = Case::new();
+        let whole = || {
+            OriginResource::new(content()).rule(RequestMatcher::always(), breakage::ignore_range)
+        };
+        let case = JobCase::new();
         let (ran, _origin) = case
-            .run(whole().rule(When::always(), breakage::digest(field)))
+            .run(whole().rule(RequestMatcher::always(), breakage::digest(field)))
             .await;
         ran.outcome();
         case.assert_file(&content());
-        let case = Case::new();
+        let case = JobCase::new();
         let (ran, _origin) = case
-            .run(whole().rule(When::always(), breakage::wrong_digest(field)))
+            .run(whole().rule(RequestMatcher::always(), breakage::wrong_digest(field)))
             .await;
         assert!(
             matches!(ran.error(), GetError::Checksum { .. }),

@@ -2,12 +2,12 @@
 
 use std::io::Write as _;
 
-use haul_lab::{Content, Resource, When, breakage};
-use haul_transfer::{Class, Connections, GetError};
+use haul_lab::{OriginResource, RequestMatcher, ResourceContent, breakage};
+use haul_transfer::{ConnectionCount, ErrorClass, GetError};
 
-use crate::harness::{Case, content};
+use crate::harness::{JobCase, content};
 
-fn gzipped(content: &Content) -> Vec<u8> {
+fn gzipped(content: &ResourceContent) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(&content.to_vec()).unwrap();
     encoder.finish().unwrap()
@@ -16,35 +16,36 @@ fn gzipped(content: &Content) -> Vec<u8> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a13_an_encoded_answer_is_stored_as_sent_or_decoded_when_asked() {
     for decode in [false, true] {
-        let mut case = Case::new();
+        let mut case = JobCase::new();
         case.options.decode = decode;
         let sent = gzipped(&content());
         let body = sent.clone();
-        let resource = Resource::new(content()).rule(When::always(), move |_, reply| {
-            reply.set("Content-Encoding", "gzip");
-            reply.unset("Content-Range");
-            reply.status = 200;
-            reply.body = haul_lab::Body::Raw(body.clone());
-        });
+        let resource =
+            OriginResource::new(content()).rule(RequestMatcher::always(), move |_, reply| {
+                reply.set("Content-Encoding", "gzip");
+                reply.unset("Content-Range");
+                reply.status = 200;
+                reply.body = haul_lab::ReplyBody::Raw(body.clone());
+            });
         let (ran, _origin) = case.run(resource).await;
         ran.outcome();
         assert_eq!(ran.warned("gzip"), !decode);
         case.assert_file(&if decode {
             content()
         } else {
-            Content::fixed(sent)
+            ResourceContent::fixed(sent)
         });
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a13_encoded_segments_are_never_spliced() {
-    let case = Case::new();
+    let case = JobCase::new();
     // The bytes are others, as those of a coding would be: whoever takes them has a wrong file.
-    let resource = Resource::new(content()).rule(When::mid_file(), |_, reply| {
+    let resource = OriginResource::new(content()).rule(RequestMatcher::mid_file(), |_, reply| {
         reply.set("Content-Encoding", "gzip");
-        if let haul_lab::Body::Part(part, _) = &mut reply.body {
-            *part = Content::random(2, content().length());
+        if let haul_lab::ReplyBody::Part(part, _) = &mut reply.body {
+            *part = ResourceContent::random(2, content().length());
         }
     });
     let (ran, _origin) = case.run(resource).await;
@@ -53,16 +54,16 @@ async fn a13_encoded_segments_are_never_spliced() {
 }
 
 /// An origin that answers everything with this body under this coding.
-fn encoded(coding: &'static str, body: Vec<u8>) -> Resource {
-    Resource::new(content()).rule(When::always(), move |_, reply| {
+fn encoded(coding: &'static str, body: Vec<u8>) -> OriginResource {
+    OriginResource::new(content()).rule(RequestMatcher::always(), move |_, reply| {
         reply.set("Content-Encoding", coding);
         reply.unset("Content-Range");
         reply.status = 200;
-        reply.body = haul_lab::Body::Raw(body.clone());
+        reply.body = haul_lab::ReplyBody::Raw(body.clone());
     })
 }
 
-fn deflated(content: &Content) -> Vec<u8> {
+fn deflated(content: &ResourceContent) -> Vec<u8> {
     let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(&content.to_vec()).unwrap();
     encoder.finish().unwrap()
@@ -71,15 +72,15 @@ fn deflated(content: &Content) -> Vec<u8> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a13_decoding_begins_again_after_a_break_with_decoder_and_digest_fresh() {
     // Text, so that a decoder is ahead of what it was given, and holds some of it back when it is dropped.
-    let text = Content::fixed("the same line again and again\n".repeat(100_000));
+    let text = ResourceContent::fixed("the same line again and again\n".repeat(100_000));
     for (coding, body) in [("gzip", gzipped(&text)), ("deflate", deflated(&text))] {
-        let mut case = Case::new();
+        let mut case = JobCase::new();
         case.options.decode = true;
         case.checksums = vec![format!("sha256:{}", text.sha256()).parse().unwrap()];
         let half = body.len() as u64 / 2;
         let resource = encoded(coding, body)
-            .rule(When::first(2), breakage::close_after(half))
-            .rule(When::nth(2), breakage::reset_after(half / 2));
+            .rule(RequestMatcher::first(2), breakage::close_after(half))
+            .rule(RequestMatcher::nth(2), breakage::reset_after(half / 2));
         let (ran, origin) = case.run(resource).await;
         assert_eq!(ran.outcome().bytes, text.length(), "{coding}");
         assert_eq!(origin.asked().len(), 4);
@@ -89,13 +90,13 @@ async fn a13_decoding_begins_again_after_a_break_with_decoder_and_digest_fresh()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a13_decoding_that_always_breaks_ends_with_the_budget_and_leaves_nothing() {
-    let mut case = Case::new();
+    let mut case = JobCase::new();
     case.options.decode = true;
     case.options.retry.retries = 2;
-    let resource =
-        encoded("gzip", gzipped(&content())).rule(When::always(), breakage::close_after(1_000_000));
+    let resource = encoded("gzip", gzipped(&content()))
+        .rule(RequestMatcher::always(), breakage::close_after(1_000_000));
     let (ran, origin) = case.run(resource).await;
-    assert_eq!(ran.error().class(), Class::Network);
+    assert_eq!(ran.error().class(), ErrorClass::Network);
     assert_eq!(origin.asked().len(), 3);
     assert!(case.listing().is_empty(), "{:?}", case.listing());
 }
@@ -103,18 +104,18 @@ async fn a13_decoding_that_always_breaks_ends_with_the_budget_and_leaves_nothing
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a13_an_answer_encoded_otherwise_does_not_take_over_a_broken_one() {
     for decode in [false, true] {
-        let mut case = Case::new();
+        let mut case = JobCase::new();
         case.options.decode = decode;
-        case.options.connections = Connections::Auto { max: 4 };
+        case.options.connections = ConnectionCount::Auto { max: 4 };
         let body = gzipped(&content());
-        let plain = When::nth(1);
+        let plain = RequestMatcher::nth(1);
         // Without a validator, so that the next request asks for everything at once.
         let resource = encoded("gzip", body.clone())
-            .rule(When::always(), |_, reply| reply.unset("ETag"))
-            .rule(When::nth(0), breakage::close_after(100_000))
+            .rule(RequestMatcher::always(), |_, reply| reply.unset("ETag"))
+            .rule(RequestMatcher::nth(0), breakage::close_after(100_000))
             .rule(plain, |_, reply| {
                 reply.unset("Content-Encoding");
-                reply.body = haul_lab::Body::Raw(content().to_vec());
+                reply.body = haul_lab::ReplyBody::Raw(content().to_vec());
             });
         let (ran, origin) = case.run(resource).await;
         ran.outcome();
@@ -122,20 +123,20 @@ async fn a13_an_answer_encoded_otherwise_does_not_take_over_a_broken_one() {
         case.assert_file(&if decode {
             content()
         } else {
-            Content::fixed(body)
+            ResourceContent::fixed(body)
         });
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a13_a_coding_that_is_not_known_is_the_origins_fault_and_leaves_nothing() {
-    let mut case = Case::new();
+    let mut case = JobCase::new();
     case.options.decode = true;
-    let resource = Resource::new(content())
+    let resource = OriginResource::new(content())
         .header("Content-Encoding", "br")
-        .rule(When::always(), breakage::ignore_range);
+        .rule(RequestMatcher::always(), breakage::ignore_range);
     let (ran, _origin) = case.run(resource).await;
     assert!(matches!(ran.error(), GetError::Decode { .. }));
-    assert_eq!(ran.error().class(), Class::Network);
+    assert_eq!(ran.error().class(), ErrorClass::Network);
     assert!(case.listing().is_empty(), "{:?}", case.listing());
 }

@@ -1,18 +1,18 @@
 //! Row A10 where the framing tells of no error: bodies that end properly, and before what their head promised.
 
-use haul_lab::{Body, Framing, Resource, When, breakage};
+use haul_lab::{OriginResource, ReplyBody, ReplyFraming, RequestMatcher, breakage};
 use haul_net::Kind;
-use haul_transfer::{Event, GetError};
+use haul_transfer::{GetError, TransferEvent};
 
-use crate::harness::{Case, content};
+use crate::harness::{JobCase, content};
 
 /// Chunked bodies that end at once, to every request but the first: each costs budget and a wait, so the job ends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a10_empty_bodies_that_end_properly_use_up_the_budget() {
-    let case = Case::new();
-    let resource = Resource::new(content()).rule(When::mid_file(), |_, reply| {
-        reply.framing = Framing::Chunked;
-        reply.body = Body::Raw(Vec::new());
+    let case = JobCase::new();
+    let resource = OriginResource::new(content()).rule(RequestMatcher::mid_file(), |_, reply| {
+        reply.framing = ReplyFraming::Chunked;
+        reply.body = ReplyBody::Raw(Vec::new());
     });
     let (ran, origin) = case.run(resource).await;
     assert!(
@@ -29,13 +29,14 @@ async fn a10_empty_bodies_that_end_properly_use_up_the_budget() {
 /// The same once and in the middle of a body: the rest is fetched again, and only that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a10_a_chunked_body_that_ends_properly_and_short_is_continued() {
-    let case = Case::new();
+    let case = JobCase::new();
     let half = content();
-    let resource = Resource::new(content()).rule(When::nth(1), move |asked, reply| {
-        let range = asked.range(half.length()).unwrap();
-        breakage::chunked(asked, reply);
-        reply.body = Body::Part(half.clone(), range.start..range.start + 100_000);
-    });
+    let resource =
+        OriginResource::new(content()).rule(RequestMatcher::nth(1), move |asked, reply| {
+            let range = asked.range(half.length()).unwrap();
+            breakage::chunked(asked, reply);
+            reply.body = ReplyBody::Part(half.clone(), range.start..range.start + 100_000);
+        });
     let (ran, _origin) = case.run(resource).await;
     assert_eq!(ran.outcome().fetched, content().length());
     assert!(ran.retries() >= 1);
@@ -45,14 +46,15 @@ async fn a10_a_chunked_body_that_ends_properly_and_short_is_continued() {
 /// A request whose whole rest another one took over is told of like any other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a19_a_request_that_was_taken_over_is_told() {
-    let mut case = Case::new();
+    let mut case = JobCase::new();
     // No stall: only a take-over can get the rest of what stands still.
     case.client.stall_timeout = crate::harness::LIMIT * 2;
-    let resource = Resource::new(content()).rule(When::nth(1), breakage::stall_after(100_000));
+    let resource =
+        OriginResource::new(content()).rule(RequestMatcher::nth(1), breakage::stall_after(100_000));
     let (ran, _origin) = case.run(resource).await;
     case.assert_file(&content());
-    let told = |event: &Event| match event {
-        Event::Segment { range, .. } => range.end - range.start,
+    let told = |event: &TransferEvent| match event {
+        TransferEvent::Segment { range, .. } => range.end - range.start,
         _ => 0,
     };
     let told: u64 = ran.events.iter().map(told).sum();

@@ -1,10 +1,10 @@
 //! Row A23: answers that are no HTTP, or more of it than anyone takes.
 
-use haul_lab::{Body, Framing, Reply, Resource, When};
+use haul_lab::{OriginReply, OriginResource, ReplyBody, ReplyFraming, RequestMatcher};
 use haul_net::Kind;
-use haul_transfer::{Class, Connections, GetError};
+use haul_transfer::{ConnectionCount, ErrorClass, GetError};
 
-use crate::harness::{Case, content};
+use crate::harness::{JobCase, content};
 
 /// A megabyte in one field, where an honest head has a kilobyte.
 fn oversized() -> Vec<u8> {
@@ -13,7 +13,7 @@ fn oversized() -> Vec<u8> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a23_hostile_heads_are_refused_after_two_more_tries_and_leave_nothing() {
-    let hostile: [fn(&mut Reply); 5] = [
+    let hostile: [fn(&mut OriginReply); 5] = [
         |reply| reply.endless = true,
         |reply| reply.raw = Some(oversized()),
         |reply| {
@@ -26,16 +26,19 @@ async fn a23_hostile_heads_are_refused_after_two_more_tries_and_leave_nothing() 
         |reply| reply.raw = Some(b"SSH-2.0-OpenSSH_9.6\r\n".to_vec()),
     ];
     for (number, change) in hostile.into_iter().enumerate() {
-        let mut case = Case::new();
+        let mut case = JobCase::new();
         case.options.retry.retries = 10;
         let (ran, origin) = case
-            .run(Resource::new(content()).rule(When::always(), move |_, reply| change(reply)))
+            .run(
+                OriginResource::new(content())
+                    .rule(RequestMatcher::always(), move |_, reply| change(reply)),
+            )
             .await;
         let GetError::Transport { source, .. } = ran.error() else {
             panic!("{number}: {:?}", ran.error())
         };
         assert_eq!(*source.kind(), Kind::Protocol, "{number}");
-        assert_eq!(ran.error().class(), Class::Network);
+        assert_eq!(ran.error().class(), ErrorClass::Network);
         assert_eq!(origin.asked().len(), 3, "{number}");
         assert!(case.listing().is_empty(), "{number}: {:?}", case.listing());
     }
@@ -43,11 +46,12 @@ async fn a23_hostile_heads_are_refused_after_two_more_tries_and_leave_nothing() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a23_garbage_in_the_middle_of_a_download_ends_it_soon_and_keeps_what_came() {
-    let mut case = Case::new();
-    case.options.connections = Connections::Fixed(1);
+    let mut case = JobCase::new();
+    case.options.connections = ConnectionCount::Fixed(1);
     case.options.retry.retries = 10;
-    let resource =
-        Resource::new(content()).rule(When::after(3), |_, reply| reply.raw = Some(oversized()));
+    let resource = OriginResource::new(content()).rule(RequestMatcher::after(3), |_, reply| {
+        reply.raw = Some(oversized())
+    });
     let (ran, origin) = case.run(resource).await;
     assert!(
         matches!(ran.error(), GetError::Transport { source, .. } if *source.kind() == Kind::Protocol)
@@ -58,11 +62,13 @@ async fn a23_garbage_in_the_middle_of_a_download_ends_it_soon_and_keeps_what_cam
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a23_one_garbled_answer_among_good_ones_is_asked_for_again() {
-    let case = Case::new();
-    let resource =
-        Resource::new(content()).rule(When::is(|asked| asked.number % 4 == 2), |_, reply| {
+    let case = JobCase::new();
+    let resource = OriginResource::new(content()).rule(
+        RequestMatcher::is(|asked| asked.number % 4 == 2),
+        |_, reply| {
             reply.raw = Some(b"HTTP/1.1 2O6 Partial\r\n\r\n".to_vec());
-        });
+        },
+    );
     let (ran, _origin) = case.run(resource).await;
     ran.outcome();
     case.assert_file(&content());
@@ -70,13 +76,13 @@ async fn a23_one_garbled_answer_among_good_ones_is_asked_for_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a23_chunks_that_are_none_are_no_end_of_the_body() {
-    let case = Case::new();
-    let resource = Resource::new(content()).rule(When::always(), |_, reply| {
+    let case = JobCase::new();
+    let resource = OriginResource::new(content()).rule(RequestMatcher::always(), |_, reply| {
         reply.status = 200;
         reply.unset("Content-Range");
         reply.set("Transfer-Encoding", "chunked");
-        reply.framing = Framing::Silent;
-        reply.body = Body::Raw(b"5\r\nhello\r\nzzz\r\n".to_vec());
+        reply.framing = ReplyFraming::Silent;
+        reply.body = ReplyBody::Raw(b"5\r\nhello\r\nzzz\r\n".to_vec());
     });
     let (ran, origin) = case.run(resource).await;
     assert!(

@@ -1,9 +1,9 @@
 //! Row A25: names that an origin chooses stay in the directory.
 
-use haul_lab::{Origin, Resource};
-use haul_transfer::Output;
+use haul_lab::{Origin, OriginResource};
+use haul_transfer::JobOutput;
 
-use crate::harness::{Case, content};
+use crate::harness::{JobCase, content};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a25_names_from_content_disposition_stay_in_the_directory() {
@@ -14,11 +14,11 @@ async fn a25_names_from_content_disposition_stay_in_the_directory() {
         ("attachment; filename=\"..\"", "f.bin"),
         ("inline", "f.bin"),
     ] {
-        let mut case = Case::new();
+        let mut case = JobCase::new();
         let inner = case.dir.path().join("inner");
         std::fs::create_dir(&inner).unwrap();
-        case.output = Some(Output::Directory(inner.clone()));
-        let resource = Resource::new(content()).header("Content-Disposition", said);
+        case.output = Some(JobOutput::Directory(inner.clone()));
+        let resource = OriginResource::new(content()).header("Content-Disposition", said);
         let (ran, _origin) = case.run(resource).await;
         assert_eq!(
             ran.outcome().path.as_deref(),
@@ -32,11 +32,11 @@ async fn a25_names_from_content_disposition_stay_in_the_directory() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a25_without_it_the_url_names_the_file() {
     let origin = Origin::builder()
-        .resource("/a/b%20c.txt", Resource::new(content()))
+        .resource("/a/b%20c.txt", OriginResource::new(content()))
         .start()
         .await;
-    let mut case = Case::new();
-    case.output = Some(Output::Directory(case.dir.path().to_owned()));
+    let mut case = JobCase::new();
+    case.output = Some(JobOutput::Directory(case.dir.path().to_owned()));
     let ran = case.get(&origin.url("/a/b%20c.txt?x=y/z")).await;
     ran.outcome();
     assert_eq!(case.listing(), ["b c.txt"]);

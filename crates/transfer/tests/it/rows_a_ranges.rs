@@ -1,27 +1,30 @@
 //! Rows A1 to A9 (but A7) and A30: what an origin does with ranges and validators.
 
-use haul_lab::{Asked, Body, Content, Reply, Resource, When, breakage};
+use haul_lab::{
+    OriginReply, OriginResource, RecordedRequest, ReplyBody, RequestMatcher, ResourceContent,
+    breakage,
+};
 use haul_plan::Checksum;
-use haul_transfer::{Class, Connections};
+use haul_transfer::{ConnectionCount, ErrorClass};
 
-use crate::harness::{Case, content};
+use crate::harness::{JobCase, content};
 
 /// One version of A5's two.
-fn other() -> Content {
-    Content::random(2, content().length())
+fn other() -> ResourceContent {
+    ResourceContent::random(2, content().length())
 }
 
 /// Other bytes, as many, under the same head: whoever takes them has a wrong file.
-fn poison(_: &Asked, reply: &mut Reply) {
-    if let Body::Part(content, _) = &mut reply.body {
+fn poison(_: &RecordedRequest, reply: &mut OriginReply) {
+    if let ReplyBody::Part(content, _) = &mut reply.body {
         *content = other();
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a1_the_plain_road_takes_several_connections_and_every_byte_once() {
-    let case = Case::new();
-    let (ran, origin) = case.run(Resource::new(content())).await;
+    let case = JobCase::new();
+    let (ran, origin) = case.run(OriginResource::new(content())).await;
     assert_eq!(ran.outcome().bytes, content().length());
     case.assert_file(&content());
     assert!(origin.connections() > 1);
@@ -42,9 +45,9 @@ async fn a1_the_plain_road_takes_several_connections_and_every_byte_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a2_an_origin_without_ranges_gives_the_file_over_one_connection() {
-    let case = Case::new();
+    let case = JobCase::new();
     let (ran, origin) = case
-        .run(Resource::new(content()).rule(When::always(), breakage::ignore_range))
+        .run(OriginResource::new(content()).rule(RequestMatcher::always(), breakage::ignore_range))
         .await;
     ran.outcome();
     case.assert_file(&content());
@@ -53,10 +56,10 @@ async fn a2_an_origin_without_ranges_gives_the_file_over_one_connection() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a3_some_servers_that_ignore_ranges_cost_retries_and_no_wrong_byte() {
-    let case = Case::new();
-    let every_fifth = When::is(|asked| asked.number % 5 == 3);
+    let case = JobCase::new();
+    let every_fifth = RequestMatcher::is(|asked| asked.number % 5 == 3);
     let (ran, origin) = case
-        .run(Resource::new(content()).rule(every_fifth, breakage::ignore_range))
+        .run(OriginResource::new(content()).rule(every_fifth, breakage::ignore_range))
         .await;
     ran.outcome();
     case.assert_file(&content());
@@ -72,9 +75,11 @@ async fn a3_some_servers_that_ignore_ranges_cost_retries_and_no_wrong_byte() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a3_servers_that_always_ignore_mid_file_ranges_end_in_one_stream() {
-    let case = Case::new();
+    let case = JobCase::new();
     let (ran, origin) = case
-        .run(Resource::new(content()).rule(When::mid_file(), breakage::ignore_range))
+        .run(
+            OriginResource::new(content()).rule(RequestMatcher::mid_file(), breakage::ignore_range),
+        )
         .await;
     assert_eq!(ran.outcome().bytes, content().length());
     case.assert_file(&content());
@@ -89,9 +94,12 @@ async fn a3_servers_that_always_ignore_mid_file_ranges_end_in_one_stream() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a4_a_misread_if_range_is_not_sent_again() {
-    let case = Case::new();
+    let case = JobCase::new();
     let (ran, origin) = case
-        .run(Resource::new(content()).rule(When::always(), breakage::misread_if_range))
+        .run(
+            OriginResource::new(content())
+                .rule(RequestMatcher::always(), breakage::misread_if_range),
+        )
         .await;
     ran.outcome();
     case.assert_file(&content());
@@ -112,21 +120,22 @@ async fn a4_a_misread_if_range_is_not_sent_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a5_a_change_starts_over_once_on_the_new_version() {
-    let case = Case::new();
+    let case = JobCase::new();
     let newer = other();
     let changed = newer.clone();
-    let resource = Resource::new(content()).rule(When::after(3), move |asked, reply| {
-        reply.set("ETag", "\"v2\"");
-        if asked
-            .header("if-range")
-            .is_some_and(|sent| sent != "\"v2\"")
-        {
-            breakage::ignore_range(asked, reply);
-        }
-        if let Body::Part(content, _) = &mut reply.body {
-            *content = changed.clone();
-        }
-    });
+    let resource =
+        OriginResource::new(content()).rule(RequestMatcher::after(3), move |asked, reply| {
+            reply.set("ETag", "\"v2\"");
+            if asked
+                .header("if-range")
+                .is_some_and(|sent| sent != "\"v2\"")
+            {
+                breakage::ignore_range(asked, reply);
+            }
+            if let ReplyBody::Part(content, _) = &mut reply.body {
+                *content = changed.clone();
+            }
+        });
     let (ran, _origin) = case.run(resource).await;
     assert_eq!(ran.outcome().etag.as_deref(), Some("\"v2\""));
     assert!(ran.warned("changed at the origin"));
@@ -135,22 +144,22 @@ async fn a5_a_change_starts_over_once_on_the_new_version() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a5_a_second_change_is_an_error_and_no_file() {
-    let case = Case::new();
-    let resource = Resource::new(content()).rule(When::always(), |asked, reply| {
+    let case = JobCase::new();
+    let resource = OriginResource::new(content()).rule(RequestMatcher::always(), |asked, reply| {
         reply.set("ETag", &format!("\"v{}\"", asked.number / 3));
     });
     let (ran, _origin) = case.run(resource).await;
-    assert_eq!(ran.error().class(), Class::Verification);
+    assert_eq!(ran.error().class(), ErrorClass::Verification);
     assert!(!case.path().exists());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a6_weak_tags_and_dates_are_compared_by_hand_and_never_sent_as_if_range() {
     for resource in [
-        Resource::bare(content()).etag("W/\"v1\""),
-        Resource::bare(content()).last_modified(&recent()),
+        OriginResource::bare(content()).etag("W/\"v1\""),
+        OriginResource::bare(content()).last_modified(&recent()),
     ] {
-        let case = Case::new();
+        let case = JobCase::new();
         let (ran, origin) = case.run(resource).await;
         ran.outcome();
         case.assert_file(&content());
@@ -170,12 +179,13 @@ fn recent() -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a6_a_weak_tag_that_changes_is_a_change() {
-    let case = Case::new();
-    let resource = Resource::bare(content()).rule(When::always(), |asked, reply| {
-        reply.set("ETag", &format!("W/\"v{}\"", asked.number / 3));
-    });
+    let case = JobCase::new();
+    let resource =
+        OriginResource::bare(content()).rule(RequestMatcher::always(), |asked, reply| {
+            reply.set("ETag", &format!("W/\"v{}\"", asked.number / 3));
+        });
     let (ran, _origin) = case.run(resource).await;
-    assert_eq!(ran.error().class(), Class::Verification);
+    assert_eq!(ran.error().class(), ErrorClass::Verification);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -191,10 +201,10 @@ async fn a8_wrong_content_ranges_never_reach_the_file() {
         "bytes 262144-524287/5",
         "junk",
     ] {
-        let case = Case::new();
-        let resource = Resource::new(content())
-            .rule(When::nth(1), breakage::content_range(wrong))
-            .rule(When::nth(1), poison);
+        let case = JobCase::new();
+        let resource = OriginResource::new(content())
+            .rule(RequestMatcher::nth(1), breakage::content_range(wrong))
+            .rule(RequestMatcher::nth(1), poison);
         let (ran, _origin) = case.run(resource).await;
         ran.outcome();
         case.assert_file(&content());
@@ -203,15 +213,15 @@ async fn a8_wrong_content_ranges_never_reach_the_file() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a8_wrong_content_ranges_on_every_part_end_in_one_stream() {
-    let case = Case::new();
+    let case = JobCase::new();
     let wrong = breakage::content_range("bytes 0-99/2174929");
-    let resource = Resource::new(content())
-        .rule(When::mid_file(), wrong)
-        .rule(When::mid_file(), poison);
+    let resource = OriginResource::new(content())
+        .rule(RequestMatcher::mid_file(), wrong)
+        .rule(RequestMatcher::mid_file(), poison);
     let (ran, origin) = case.run(resource).await;
     ran.outcome();
     case.assert_file(&content());
-    let whole = |asked: &Asked| asked.header("range").is_none() && asked.status == 200;
+    let whole = |asked: &RecordedRequest| asked.header("range").is_none() && asked.status == 200;
     assert!(origin.asked().iter().any(whole));
 }
 
@@ -221,12 +231,13 @@ async fn a9_parts_without_content_range_and_multipart_end_in_one_stream() {
         "application/octet-stream",
         "multipart/byteranges; boundary=x",
     ] {
-        let case = Case::new();
-        let resource = Resource::new(content()).rule(When::ranged(), move |asked, reply| {
-            reply.unset("Content-Range");
-            reply.set("Content-Type", kind);
-            poison(asked, reply);
-        });
+        let case = JobCase::new();
+        let resource =
+            OriginResource::new(content()).rule(RequestMatcher::ranged(), move |asked, reply| {
+                reply.unset("Content-Range");
+                reply.set("Content-Type", kind);
+                poison(asked, reply);
+            });
         let (ran, _origin) = case.run(resource).await;
         ran.outcome();
         case.assert_file(&content());
@@ -235,17 +246,18 @@ async fn a9_parts_without_content_range_and_multipart_end_in_one_stream() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a30_a_file_that_grows_without_an_etag_starts_over_and_then_fails() {
-    let case = Case::new();
-    let resource = Resource::bare(content()).rule(When::always(), |asked, reply| {
-        let longer = 4_000_000 + asked.number as u64;
-        let range = asked.range(longer).unwrap_or(0..longer);
-        reply.set(
-            "Content-Range",
-            &format!("bytes {}-{}/{longer}", range.start, range.end - 1),
-        );
-    });
+    let case = JobCase::new();
+    let resource =
+        OriginResource::bare(content()).rule(RequestMatcher::always(), |asked, reply| {
+            let longer = 4_000_000 + asked.number as u64;
+            let range = asked.range(longer).unwrap_or(0..longer);
+            reply.set(
+                "Content-Range",
+                &format!("bytes {}-{}/{longer}", range.start, range.end - 1),
+            );
+        });
     let (ran, _origin) = case.run(resource).await;
-    assert_eq!(ran.error().class(), Class::Verification);
+    assert_eq!(ran.error().class(), ErrorClass::Verification);
     assert!(!case.path().exists());
 }
 
@@ -253,9 +265,9 @@ async fn a30_a_file_that_grows_without_an_etag_starts_over_and_then_fails() {
 async fn a14_empty_one_byte_and_around_a_segment_are_exact() {
     let segment = 256 << 10;
     for length in [0, 1, segment - 1, segment, segment + 1, 2 * segment] {
-        let case = Case::new();
-        let content = Content::random(3, length);
-        let (ran, origin) = case.run(Resource::new(content.clone())).await;
+        let case = JobCase::new();
+        let content = ResourceContent::random(3, length);
+        let (ran, origin) = case.run(OriginResource::new(content.clone())).await;
         assert_eq!(ran.outcome().bytes, length);
         case.assert_file(&content);
         assert_eq!(
@@ -268,10 +280,10 @@ async fn a14_empty_one_byte_and_around_a_segment_are_exact() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_number_of_one_connection_is_obeyed_and_digests_are_reported() {
-    let mut case = Case::new();
-    case.options.connections = Connections::Fixed(1);
+    let mut case = JobCase::new();
+    case.options.connections = ConnectionCount::Fixed(1);
     case.checksums = vec!["sha256".parse::<Checksum>().unwrap()];
-    let (ran, origin) = case.run(Resource::new(content())).await;
+    let (ran, origin) = case.run(OriginResource::new(content())).await;
     assert_eq!(ran.outcome().checksums[0].1, content().sha256());
     assert_eq!(origin.connections(), 1);
     assert_eq!(ran.outcome().connections, 1);

@@ -1,20 +1,22 @@
 //! Rows A16 to A18, A21, A27: what an origin refuses, and where it sends one.
-use haul_lab::{Authority, Content, Origin, Resource, When, breakage};
-use haul_net::{Credentials, Kind, Login, Secret, TlsProblem};
-use haul_transfer::{Connections, GetError};
+use haul_lab::{
+    CertificateAuthority, Origin, OriginResource, RequestMatcher, ResourceContent, breakage,
+};
+use haul_net::{Kind, Login, Secret, TlsProblem, UserCredentials};
+use haul_transfer::{ConnectionCount, GetError};
 
-use crate::harness::{Case, content, serve};
+use crate::harness::{JobCase, content, serve};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a16_redirects_are_followed_and_credentials_stay_with_their_origin() {
     for status in [301, 302, 303, 307, 308] {
-        let far = serve(Resource::new(content())).await;
-        let near = serve(Resource::new(content()).rule(
-            When::always(),
+        let far = serve(OriginResource::new(content())).await;
+        let near = serve(OriginResource::new(content()).rule(
+            RequestMatcher::always(),
             breakage::status_with(status, "Location", far.url("/f.bin")),
         ))
         .await;
-        let mut case = Case::new();
+        let mut case = JobCase::new();
         case.client.credentials.login = Some(Login {
             user: "u".into(),
             password: Secret::new("p".into()),
@@ -45,8 +47,8 @@ async fn a16_a_token_that_expires_is_fetched_again_from_the_first_url() {
     let far = Origin::builder()
         .resource(
             "/t",
-            Resource::new(content()).rule(
-                When::is(|asked| {
+            OriginResource::new(content()).rule(
+                RequestMatcher::is(|asked| {
                     // Each token is good for three requests.
                     let token: usize = asked
                         .target
@@ -62,18 +64,19 @@ async fn a16_a_token_that_expires_is_fetched_again_from_the_first_url() {
         .start()
         .await;
     let target = far.url("/t");
-    let near = serve(
-        Resource::new(content()).rule(When::always(), move |asked, reply| {
+    let near = serve(OriginResource::new(content()).rule(
+        RequestMatcher::always(),
+        move |asked, reply| {
             breakage::status_with(
                 302,
                 "Location",
                 format!("{target}?token={}", asked.number * 2),
             )(asked, reply);
-        }),
-    )
+        },
+    ))
     .await;
-    let mut case = Case::new();
-    case.options.connections = Connections::Fixed(1);
+    let mut case = JobCase::new();
+    case.options.connections = ConnectionCount::Fixed(1);
     let ran = case.get(&near.url("/f.bin")).await;
     ran.outcome();
     case.assert_file(&content());
@@ -82,12 +85,12 @@ async fn a16_a_token_that_expires_is_fetched_again_from_the_first_url() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a16_loops_end() {
-    let origin = serve(Resource::new(content()).rule(
-        When::always(),
+    let origin = serve(OriginResource::new(content()).rule(
+        RequestMatcher::always(),
         breakage::status_with(302, "Location", "/f.bin".into()),
     ))
     .await;
-    let ran = Case::new().get(&origin.url("/f.bin")).await;
+    let ran = JobCase::new().get(&origin.url("/f.bin")).await;
     assert!(
         matches!(ran.error(), GetError::Transport { source, .. } if matches!(source.kind(), Kind::Redirect(_)))
     );
@@ -96,9 +99,10 @@ async fn a16_loops_end() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a17_busy_origins_are_waited_for_and_get_fewer_connections() {
-    let case = Case::new();
+    let case = JobCase::new();
     let busy = breakage::status_with(503, "Retry-After", "0".into());
-    let resource = Resource::new(content()).rule(When::is(|asked| asked.number % 4 == 2), busy);
+    let resource = OriginResource::new(content())
+        .rule(RequestMatcher::is(|asked| asked.number % 4 == 2), busy);
     let (ran, _origin) = case.run(resource).await;
     assert!(
         ran.outcome().connections < 4,
@@ -110,9 +114,9 @@ async fn a17_busy_origins_are_waited_for_and_get_fewer_connections() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a17_an_origin_that_stays_busy_ends_the_job_with_its_status() {
-    let case = Case::new();
+    let case = JobCase::new();
     let (ran, origin) = case
-        .run(Resource::new(content()).rule(When::always(), breakage::status(429)))
+        .run(OriginResource::new(content()).rule(RequestMatcher::always(), breakage::status(429)))
         .await;
     assert!(matches!(ran.error(), GetError::Status { status, .. } if status.as_u16() == 429));
     assert!(origin.asked().len() > 1 && origin.asked().len() < 20);
@@ -120,15 +124,15 @@ async fn a17_an_origin_that_stays_busy_ends_the_job_with_its_status() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a18_an_origin_that_takes_four_connections_gets_four() {
-    let rules: [fn(&haul_lab::Asked, &mut haul_lab::Reply); 2] =
+    let rules: [fn(&haul_lab::RecordedRequest, &mut haul_lab::OriginReply); 2] =
         [breakage::refuse, |asked, reply| {
             breakage::status(403)(asked, reply)
         }];
     for rule in rules {
-        let mut case = Case::new();
-        case.options.connections = Connections::Fixed(8);
-        let content = Content::random(9, 8 << 20);
-        let resource = Resource::new(content.clone()).rule(When::crowded(4), rule);
+        let mut case = JobCase::new();
+        case.options.connections = ConnectionCount::Fixed(8);
+        let content = ResourceContent::random(9, 8 << 20);
+        let resource = OriginResource::new(content.clone()).rule(RequestMatcher::crowded(4), rule);
         let origin = Origin::builder()
             .resource("/f.bin", resource)
             .rate_per_connection(4 << 20)
@@ -143,10 +147,10 @@ async fn a18_an_origin_that_takes_four_connections_gets_four() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a21_missing_credentials_name_the_realm_and_are_not_retried() {
-    let case = Case::new();
+    let case = JobCase::new();
     let challenge = breakage::status_with(401, "WWW-Authenticate", "Basic realm=\"vault\"".into());
     let (ran, origin) = case
-        .run(Resource::new(content()).rule(When::always(), challenge))
+        .run(OriginResource::new(content()).rule(RequestMatcher::always(), challenge))
         .await;
     assert!(ran.error().to_string().contains("vault"), "{}", ran.error());
     assert!(ran.error().hint().is_some());
@@ -162,32 +166,33 @@ async fn a21_basic_bearer_and_netrc_are_sent() {
     let netrc = haul_net::Netrc::parse("machine 127.0.0.1 login u password p").unwrap();
     for (credentials, expected) in [
         (
-            Credentials {
+            UserCredentials {
                 login: Some(login),
-                ..Credentials::default()
+                ..UserCredentials::default()
             },
             "Basic dTpw",
         ),
         (
-            Credentials {
+            UserCredentials {
                 bearer: Some(Secret::new("t0k".into())),
-                ..Credentials::default()
+                ..UserCredentials::default()
             },
             "Bearer t0k",
         ),
         (
-            Credentials {
+            UserCredentials {
                 netrc: Some(netrc),
-                ..Credentials::default()
+                ..UserCredentials::default()
             },
             "Basic dTpw",
         ),
     ] {
-        let mut case = Case::new();
+        let mut case = JobCase::new();
         case.client.credentials = credentials;
-        let locked = When::is(move |asked| asked.header("authorization") != Some(expected));
+        let locked =
+            RequestMatcher::is(move |asked| asked.header("authorization") != Some(expected));
         let (ran, _origin) = case
-            .run(Resource::new(content()).rule(locked, breakage::status(401)))
+            .run(OriginResource::new(content()).rule(locked, breakage::status(401)))
             .await;
         ran.outcome();
     }
@@ -195,20 +200,22 @@ async fn a21_basic_bearer_and_netrc_are_sent() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a21_digest_is_answered_after_one_challenge() {
-    let mut case = Case::new();
-    case.options.connections = Connections::Fixed(1);
+    let mut case = JobCase::new();
+    case.options.connections = ConnectionCount::Fixed(1);
     case.client.credentials.login = Some(Login {
         user: "u".into(),
         password: Secret::new("p".into()),
     });
-    let locked = When::is(|asked| {
+    let locked = RequestMatcher::is(|asked| {
         !asked
             .header("authorization")
             .is_some_and(|sent| sent.starts_with("Digest ") && sent.contains("username=\"u\""))
     });
     let challenge = "Digest realm=\"vault\", qop=\"auth\", nonce=\"n1\", algorithm=SHA-256";
     let rule = breakage::status_with(401, "WWW-Authenticate", challenge.into());
-    let (ran, origin) = case.run(Resource::new(content()).rule(locked, rule)).await;
+    let (ran, origin) = case
+        .run(OriginResource::new(content()).rule(locked, rule))
+        .await;
     ran.outcome();
     case.assert_file(&content());
     assert_eq!(
@@ -223,25 +230,25 @@ async fn a21_digest_is_answered_after_one_challenge() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a27_bad_certificates_are_refused_once_with_what_is_wrong() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     for (issued, problem) in [
         (authority.issue_expired(&["127.0.0.1"]), TlsProblem::Expired),
         (authority.issue(&["other.test"]), TlsProblem::WrongHost),
         (
-            Authority::self_signed(&["127.0.0.1"]),
+            CertificateAuthority::self_signed(&["127.0.0.1"]),
             TlsProblem::UnknownIssuer,
         ),
         (
-            Authority::new().issue(&["127.0.0.1"]),
+            CertificateAuthority::new().issue(&["127.0.0.1"]),
             TlsProblem::UnknownIssuer,
         ),
     ] {
         let origin = Origin::builder()
             .tls(issued.server(None))
-            .resource("/f.bin", Resource::new(content()))
+            .resource("/f.bin", OriginResource::new(content()))
             .start()
             .await;
-        let mut case = Case::new();
+        let mut case = JobCase::new();
         case.client.tls.cacert = Some(authority.pem().into_bytes());
         let ran = case.get(&origin.url("/f.bin")).await;
         let GetError::Transport { source, .. } = ran.error() else {
@@ -251,7 +258,7 @@ async fn a27_bad_certificates_are_refused_once_with_what_is_wrong() {
         assert!(
             !ran.events
                 .iter()
-                .any(|event| matches!(event, haul_transfer::Event::Retry { .. }))
+                .any(|event| matches!(event, haul_transfer::TransferEvent::Retry { .. }))
         );
         case.client.tls.cacert = None;
         case.client.tls.insecure = true;
@@ -261,17 +268,17 @@ async fn a27_bad_certificates_are_refused_once_with_what_is_wrong() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a27_a_good_certificate_and_a_client_certificate_work() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let server = authority.issue(&["127.0.0.1"]).server(Some(&authority));
     let origin = Origin::builder()
         .tls(server)
-        .resource("/f.bin", Resource::new(content()))
+        .resource("/f.bin", OriginResource::new(content()))
         .start()
         .await;
     let me = authority.issue(&["client"]);
-    let mut case = Case::new();
+    let mut case = JobCase::new();
     case.client.tls.cacert = Some(authority.pem().into_bytes());
-    case.client.tls.identity = Some(haul_net::Identity {
+    case.client.tls.identity = Some(haul_net::ClientCertificate {
         certificates: me.certificate.into_bytes(),
         key: me.key.into_bytes(),
     });
@@ -282,9 +289,12 @@ async fn a27_a_good_certificate_and_a_client_certificate_work() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn final_statuses_are_not_retried() {
     for status in [400, 404, 410, 451] {
-        let case = Case::new();
+        let case = JobCase::new();
         let (ran, origin) = case
-            .run(Resource::new(content()).rule(When::always(), breakage::status(status)))
+            .run(
+                OriginResource::new(content())
+                    .rule(RequestMatcher::always(), breakage::status(status)),
+            )
             .await;
         assert!(matches!(ran.error(), GetError::Status { .. }));
         assert_eq!(origin.asked().len(), 1);

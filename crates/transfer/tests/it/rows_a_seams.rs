@@ -1,23 +1,25 @@
 //! The seams of one stream: answers that follow each other and are not the same file, or never end.
 
-use haul_lab::breakage::DigestField;
-use haul_lab::{Body, Content, Framing, Resource, When, breakage};
-use haul_transfer::{GetError, Output};
+use haul_lab::breakage::DigestHeader;
+use haul_lab::{
+    OriginResource, ReplyBody, ReplyFraming, RequestMatcher, ResourceContent, breakage,
+};
+use haul_transfer::{GetError, JobOutput};
 
-use crate::harness::{Case, content, serve};
+use crate::harness::{JobCase, content, serve};
 
 /// What gzip makes shorter, but not by much.
-fn text() -> Content {
+fn text() -> ResourceContent {
     let lines = (0..200_000u32).map(|n| format!("{}\n", n.wrapping_mul(2_654_435_761)));
-    Content::fixed(lines.collect::<String>())
+    ResourceContent::fixed(lines.collect::<String>())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a13_an_encoded_body_that_breaks_is_not_continued_with_plain_bytes() {
-    let case = Case::new();
-    let resource = Resource::new(text())
-        .rule(When::first(1), breakage::gzip)
-        .rule(When::first(1), breakage::close_after(300_000));
+    let case = JobCase::new();
+    let resource = OriginResource::new(text())
+        .rule(RequestMatcher::first(1), breakage::gzip)
+        .rule(RequestMatcher::first(1), breakage::close_after(300_000));
     let (ran, origin) = case.run(resource).await;
     assert_eq!(ran.outcome().bytes, text().length());
     case.assert_file(&text());
@@ -32,14 +34,14 @@ async fn a13_an_encoded_body_that_breaks_is_not_continued_with_plain_bytes() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a13_a_stream_that_comes_encoded_after_it_came_plain_is_prepared_anew() {
-    let mut case = Case::new();
+    let mut case = JobCase::new();
     // The origin compresses while its peer waits.
     case.client.stall_timeout = crate::harness::LIMIT;
-    let resource = Resource::new(content())
-        .rule(When::always(), breakage::ignore_range)
-        .rule(When::after(1), breakage::gzip)
-        .rule(When::always(), breakage::chunked)
-        .rule(When::first(1), breakage::close_after(100_000));
+    let resource = OriginResource::new(content())
+        .rule(RequestMatcher::always(), breakage::ignore_range)
+        .rule(RequestMatcher::after(1), breakage::gzip)
+        .rule(RequestMatcher::always(), breakage::chunked)
+        .rule(RequestMatcher::first(1), breakage::close_after(100_000));
     let (ran, _origin) = case.run(resource).await;
     ran.outcome();
     // The origin's only answer by now is an encoded one: stored as sent, and the user is told.
@@ -53,14 +55,20 @@ async fn a13_a_stream_that_comes_encoded_after_it_came_plain_is_prepared_anew() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a26_a_stream_that_is_begun_again_is_held_to_what_its_last_answer_announces() {
-    let case = Case::new();
+    let case = JobCase::new();
     // The first answer is of another version, which nothing but its digest tells; the later ones are whole.
-    let resource = Resource::bare(content())
-        .rule(When::always(), breakage::ignore_range)
-        .rule(When::always(), breakage::chunked)
-        .rule(When::first(1), breakage::wrong_digest(DigestField::Repr))
-        .rule(When::first(1), breakage::close_after(100_000))
-        .rule(When::after(1), breakage::digest(DigestField::Repr));
+    let resource = OriginResource::bare(content())
+        .rule(RequestMatcher::always(), breakage::ignore_range)
+        .rule(RequestMatcher::always(), breakage::chunked)
+        .rule(
+            RequestMatcher::first(1),
+            breakage::wrong_digest(DigestHeader::Repr),
+        )
+        .rule(RequestMatcher::first(1), breakage::close_after(100_000))
+        .rule(
+            RequestMatcher::after(1),
+            breakage::digest(DigestHeader::Repr),
+        );
     let (ran, _origin) = case.run(resource).await;
     ran.outcome();
     case.assert_file(&content());
@@ -69,12 +77,12 @@ async fn a26_a_stream_that_is_begun_again_is_held_to_what_its_last_answer_announ
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a10_a_stream_that_always_breaks_uses_up_the_budget() {
     for chunked in [true, false] {
-        let mut case = Case::new();
+        let mut case = JobCase::new();
         case.options.retry.retries = 2;
-        let resource = Resource::new(Content::random(4, 8 << 20))
-            .rule(When::always(), breakage::ignore_range)
-            .rule(When::is(move |_| chunked), breakage::chunked)
-            .rule(When::always(), breakage::close_after(5 << 20));
+        let resource = OriginResource::new(ResourceContent::random(4, 8 << 20))
+            .rule(RequestMatcher::always(), breakage::ignore_range)
+            .rule(RequestMatcher::is(move |_| chunked), breakage::chunked)
+            .rule(RequestMatcher::always(), breakage::close_after(5 << 20));
         let (ran, origin) = case.run(resource).await;
         assert!(
             matches!(ran.error(), GetError::Transport { .. }),
@@ -89,16 +97,17 @@ async fn a10_a_stream_that_always_breaks_uses_up_the_budget() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a8_parts_that_end_sooner_than_asked_make_a_whole_stream() {
-    let mut case = Case::new();
-    case.output = Some(Output::File("/dev/null".into()));
+    let mut case = JobCase::new();
+    case.output = Some(JobOutput::File("/dev/null".into()));
     let length = content().length();
-    let resource = Resource::new(content()).rule(When::ranged(), move |asked, reply| {
-        let range = asked.range(length).unwrap();
-        let end = range.end.min(range.start + (1 << 20));
-        let said = format!("bytes {}-{}/{length}", range.start, end - 1);
-        reply.set("Content-Range", &said);
-        reply.body = Body::Part(content(), range.start..end);
-    });
+    let resource =
+        OriginResource::new(content()).rule(RequestMatcher::ranged(), move |asked, reply| {
+            let range = asked.range(length).unwrap();
+            let end = range.end.min(range.start + (1 << 20));
+            let said = format!("bytes {}-{}/{length}", range.start, end - 1);
+            reply.set("Content-Range", &said);
+            reply.body = ReplyBody::Part(content(), range.start..end);
+        });
     let (ran, origin) = case.run(resource).await;
     assert_eq!(ran.outcome().bytes, length);
     assert_eq!((origin.asked().len(), ran.outcome().retries), (3, 0));
@@ -106,24 +115,25 @@ async fn a8_parts_that_end_sooner_than_asked_make_a_whole_stream() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a11_bytes_beyond_the_range_that_a_part_said_are_not_taken() {
-    let mut case = Case::new();
+    let mut case = JobCase::new();
     let sink = case.dir.path().join("fifo");
     let made = std::process::Command::new("mkfifo").arg(&sink).status();
     assert!(made.unwrap().success());
-    case.output = Some(Output::File(sink.clone()));
+    case.output = Some(JobOutput::File(sink.clone()));
     let reader = std::thread::spawn(move || std::fs::read(sink).unwrap());
     let length = content().length();
-    let resource = Resource::new(content()).rule(When::ranged(), move |asked, reply| {
-        let range = asked.range(length).unwrap();
-        let end = range.end.min(range.start + 1_000_000);
-        let said = format!("bytes {}-{}/{length}", range.start, end - 1);
-        reply.set("Content-Range", &said);
-        // What it says it brings, and as much again of something else.
-        let mut bytes = content().slice(range.start..end).to_vec();
-        bytes.extend(vec![0xaa; bytes.len()]);
-        reply.body = Body::Raw(bytes);
-        reply.framing = Framing::Chunked;
-    });
+    let resource =
+        OriginResource::new(content()).rule(RequestMatcher::ranged(), move |asked, reply| {
+            let range = asked.range(length).unwrap();
+            let end = range.end.min(range.start + 1_000_000);
+            let said = format!("bytes {}-{}/{length}", range.start, end - 1);
+            reply.set("Content-Range", &said);
+            // What it says it brings, and as much again of something else.
+            let mut bytes = content().slice(range.start..end).to_vec();
+            bytes.extend(vec![0xaa; bytes.len()]);
+            reply.body = ReplyBody::Raw(bytes);
+            reply.framing = ReplyFraming::Chunked;
+        });
     let (ran, _origin) = case.run(resource).await;
     let came = reader.join().unwrap();
     assert!(
@@ -136,23 +146,24 @@ async fn a11_bytes_beyond_the_range_that_a_part_said_are_not_taken() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a11_what_a_part_brings_beyond_its_range_is_not_read_to_its_end() {
-    let mut case = Case::new();
-    case.output = Some(Output::File("/dev/null".into()));
+    let mut case = JobCase::new();
+    case.output = Some(JobOutput::File("/dev/null".into()));
     // So much is not made in a moment.
     case.client.stall_timeout = crate::harness::LIMIT;
-    let small = Content::random(7, 2000);
+    let small = ResourceContent::random(7, 2000);
     let bytes = small.to_vec();
-    let resource = Resource::new(small).rule(When::ranged(), move |asked, reply| {
-        let range = asked.range(2000).unwrap();
-        let end = range.end.min(range.start + 1000);
-        let said = format!("bytes {}-{}/2000", range.start, end - 1);
-        reply.set("Content-Range", &said);
-        let from = usize::try_from(range.start).unwrap();
-        let mut body = bytes[from..from + 1000].to_vec();
-        body.resize(64 << 20, 0);
-        reply.body = Body::Raw(body);
-        reply.framing = Framing::Chunked;
-    });
+    let resource =
+        OriginResource::new(small).rule(RequestMatcher::ranged(), move |asked, reply| {
+            let range = asked.range(2000).unwrap();
+            let end = range.end.min(range.start + 1000);
+            let said = format!("bytes {}-{}/2000", range.start, end - 1);
+            reply.set("Content-Range", &said);
+            let from = usize::try_from(range.start).unwrap();
+            let mut body = bytes[from..from + 1000].to_vec();
+            body.resize(64 << 20, 0);
+            reply.body = ReplyBody::Raw(body);
+            reply.framing = ReplyFraming::Chunked;
+        });
     let (ran, origin) = case.run(resource).await;
     assert_eq!(ran.outcome().bytes, 2000);
     // What the sockets hold, and no more.
@@ -161,7 +172,7 @@ async fn a11_what_a_part_brings_beyond_its_range_is_not_read_to_its_end() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a26_digests_of_the_content_are_checked_where_a_part_has_all_of_it() {
-    let small = Content::random(9, 5000);
+    let small = ResourceContent::random(9, 5000);
     for (field, value) in [
         (
             "Content-Digest",
@@ -170,8 +181,8 @@ async fn a26_digests_of_the_content_are_checked_where_a_part_has_all_of_it() {
         ("Content-MD5", "AAAAAAAAAAAAAAAAAAAAAA=="),
         ("x-amz-checksum-crc32c", "AAAAAA=="),
     ] {
-        let case = Case::new();
-        let origin = serve(Resource::new(small.clone()).header(field, value)).await;
+        let case = JobCase::new();
+        let origin = serve(OriginResource::new(small.clone()).header(field, value)).await;
         let ran = case.get(&origin.url("/f.bin")).await;
         assert_eq!(origin.asked()[0].status, 206, "{field}");
         assert!(

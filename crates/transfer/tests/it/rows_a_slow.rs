@@ -2,32 +2,34 @@
 //!
 //! The stall timeout is longer here than a test may last, so that nothing but a take-over can end a job.
 
-use haul_lab::{Asked, Content, Origin, Resource, When, breakage};
+use haul_lab::{
+    Origin, OriginResource, RecordedRequest, RequestMatcher, ResourceContent, breakage,
+};
 
-use crate::harness::{Case, LIMIT, Ran, content, serve};
+use crate::harness::{JobCase, JobRun, LIMIT, content, serve};
 
 /// A case in which no silence is a stall.
-fn patient() -> Case {
-    let mut case = Case::new();
+fn patient() -> JobCase {
+    let mut case = JobCase::new();
     case.client.stall_timeout = LIMIT * 10;
     case
 }
 
 /// The same, with segments as the plan likes them: fixed ones are taken over only from who is silent, or nearly so.
-fn unfixed() -> Case {
+fn unfixed() -> JobCase {
     let mut case = patient();
     (case.options.segment, case.options.min_segment) = (None, None);
     case
 }
 
 /// Bytes that were asked for.
-fn length(asked: &Asked, of: &Content) -> u64 {
+fn length(asked: &RecordedRequest, of: &ResourceContent) -> u64 {
     let range = asked.range(of.length()).unwrap();
     range.end - range.start
 }
 
 /// What the n-th connection was asked for, and delivered.
-fn over(origin: &Origin, connection: usize) -> Vec<Asked> {
+fn over(origin: &Origin, connection: usize) -> Vec<RecordedRequest> {
     let mut asked = origin.asked();
     asked.retain(|asked| asked.connection == connection);
     asked
@@ -35,14 +37,15 @@ fn over(origin: &Origin, connection: usize) -> Vec<Asked> {
 
 /// That nothing failed: what ended the wait was no retry.
 #[track_caller]
-fn assert_nothing_failed(ran: &Ran) {
+fn assert_nothing_failed(ran: &JobRun) {
     assert_eq!(ran.outcome().retries, 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a19_a_stalled_segment_is_given_to_another_connection() {
     let case = patient();
-    let resource = Resource::new(content()).rule(When::nth(2), breakage::stall_after(1000));
+    let resource =
+        OriginResource::new(content()).rule(RequestMatcher::nth(2), breakage::stall_after(1000));
     let (ran, origin) = case.run(resource).await;
     assert_nothing_failed(&ran);
     case.assert_file(&content());
@@ -61,9 +64,9 @@ async fn a19_a_stalled_segment_is_given_to_another_connection() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a19_a_request_that_is_never_answered_is_given_to_another_connection() {
     let case = patient();
-    let silent = |_: &Asked, reply: &mut haul_lab::Reply| reply.delay = LIMIT * 10;
+    let silent = |_: &RecordedRequest, reply: &mut haul_lab::OriginReply| reply.delay = LIMIT * 10;
     let (ran, origin) = case
-        .run(Resource::new(content()).rule(When::nth(2), silent))
+        .run(OriginResource::new(content()).rule(RequestMatcher::nth(2), silent))
         .await;
     assert_nothing_failed(&ran);
     case.assert_file(&content());
@@ -78,12 +81,12 @@ async fn a19_a_request_that_is_never_answered_is_given_to_another_connection() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a20_one_connection_ten_times_slower_than_the_others_is_left_with_little() {
     const FAST: u64 = 4 << 20;
-    let (case, content) = (unfixed(), Content::random(5, 32 << 20));
+    let (case, content) = (unfixed(), ResourceContent::random(5, 32 << 20));
     // Half of the file is in the first answer; the slow one gets an eighth of the other half, for which it would need five
     // seconds, twice as long as the others need for everything.
-    let resource = Resource::new(content.clone())
-        .rule(When::connection(1), breakage::drip(FAST / 10))
-        .rule(!When::connection(1), breakage::drip(FAST));
+    let resource = OriginResource::new(content.clone())
+        .rule(RequestMatcher::connection(1), breakage::drip(FAST / 10))
+        .rule(!RequestMatcher::connection(1), breakage::drip(FAST));
     let (ran, origin) = case.run(resource).await;
     assert_nothing_failed(&ran);
     case.assert_file(&content);
@@ -98,9 +101,10 @@ async fn a20_one_connection_ten_times_slower_than_the_others_is_left_with_little
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a20_a_connection_that_is_all_but_dead_keeps_next_to_nothing() {
-    let (case, content) = (unfixed(), Content::random(5, 24 << 20));
+    let (case, content) = (unfixed(), ResourceContent::random(5, 24 << 20));
     // Alone, this connection would take ten minutes for its megabyte.
-    let resource = Resource::new(content.clone()).rule(When::nth(1), breakage::drip(2000));
+    let resource =
+        OriginResource::new(content.clone()).rule(RequestMatcher::nth(1), breakage::drip(2000));
     let origin = serve(resource).await;
     let ran = case.get(&origin.url("/f.bin")).await;
     assert_nothing_failed(&ran);
@@ -118,7 +122,8 @@ async fn a20_a_connection_that_is_all_but_dead_keeps_next_to_nothing() {
 async fn a19_a_slow_drip_is_taken_over_however_small_its_segment() {
     for rate in [1, 10] {
         let case = patient();
-        let resource = Resource::new(content()).rule(When::nth(2), breakage::drip(rate));
+        let resource =
+            OriginResource::new(content()).rule(RequestMatcher::nth(2), breakage::drip(rate));
         let (ran, origin) = case.run(resource).await;
         assert_nothing_failed(&ran);
         case.assert_file(&content());

@@ -1,27 +1,28 @@
 //! Row A7: a resource whose versions nothing tells apart. One answer is of one version; several are joined only where a digest
 //! would find a mix out, or where the user asked for them.
 
-use haul_lab::{Body, Content, Resource, When, breakage};
-use haul_transfer::{Class, Connections, Output};
+use haul_lab::{OriginResource, ReplyBody, RequestMatcher, ResourceContent, breakage};
+use haul_transfer::{ConnectionCount, ErrorClass, JobOutput};
 
-use crate::harness::{Case, content};
+use crate::harness::{JobCase, content};
 
 /// A case with settings as they are when nobody said anything about connections.
-fn unasked() -> Case {
-    let mut case = Case::new();
-    case.options.connections = Connections::Auto { max: 4 };
+fn unasked() -> JobCase {
+    let mut case = JobCase::new();
+    case.options.connections = ConnectionCount::Auto { max: 4 };
     case
 }
 
 /// A resource without validators that is another version, of the same length, from the n-th request on.
-fn changing(after: usize) -> (Resource, Content) {
-    let newer = Content::random(2, content().length());
+fn changing(after: usize) -> (OriginResource, ResourceContent) {
+    let newer = ResourceContent::random(2, content().length());
     let changed = newer.clone();
-    let resource = Resource::bare(content()).rule(When::after(after), move |_, reply| {
-        if let Body::Part(content, _) = &mut reply.body {
-            *content = changed.clone();
-        }
-    });
+    let resource =
+        OriginResource::bare(content()).rule(RequestMatcher::after(after), move |_, reply| {
+            if let ReplyBody::Part(content, _) = &mut reply.body {
+                *content = changed.clone();
+            }
+        });
     (resource, newer)
 }
 
@@ -44,8 +45,8 @@ async fn a7_without_validators_one_answer_brings_the_file() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a7_a_first_answer_that_brings_everything_is_enough() {
     let case = unasked();
-    let small = Content::random(3, 1000);
-    let (ran, origin) = case.run(Resource::bare(small.clone())).await;
+    let small = ResourceContent::random(3, 1000);
+    let (ran, origin) = case.run(OriginResource::bare(small.clone())).await;
     ran.outcome();
     case.assert_file(&small);
     assert_eq!(origin.asked().len(), 1);
@@ -56,7 +57,7 @@ async fn a7_a_first_answer_that_brings_everything_is_enough() {
 async fn a7_a_broken_answer_without_validators_is_begun_again_and_never_continued() {
     let case = unasked();
     let (resource, newer) = changing(2);
-    let resource = resource.rule(When::nth(1), breakage::reset_after(500_000));
+    let resource = resource.rule(RequestMatcher::nth(1), breakage::reset_after(500_000));
     let (ran, origin) = case.run(resource).await;
     ran.outcome();
     case.assert_file(&newer);
@@ -68,10 +69,11 @@ async fn a7_an_answer_that_always_breaks_uses_up_the_budget() {
     let mut case = unasked();
     case.options.retry.retries = 3;
     // Each try brings more than what refills the budget of a download that can go on.
-    let big = Content::random(4, 8 << 20);
-    let resource = Resource::bare(big).rule(When::always(), breakage::reset_after(6 << 20));
+    let big = ResourceContent::random(4, 8 << 20);
+    let resource =
+        OriginResource::bare(big).rule(RequestMatcher::always(), breakage::reset_after(6 << 20));
     let (ran, origin) = case.run(resource).await;
-    assert_eq!(ran.error().class(), Class::Network);
+    assert_eq!(ran.error().class(), ErrorClass::Network);
     assert!(!ran.promises(), "{:?}", ran.error().hint());
     assert!(
         (4..=6).contains(&origin.asked().len()),
@@ -87,12 +89,12 @@ async fn a7_a_stream_without_validators_is_not_continued_with_bytes_of_another_v
     let fifo = case.dir.path().join("fifo");
     let status = std::process::Command::new("mkfifo").arg(&fifo).status();
     assert!(status.unwrap().success());
-    case.output = Some(Output::File(fifo.clone()));
+    case.output = Some(JobOutput::File(fifo.clone()));
     let reader = std::thread::spawn(move || std::fs::read(fifo).unwrap());
     let (resource, _) = changing(1);
-    let resource = resource.rule(When::nth(0), breakage::reset_after(300_000));
+    let resource = resource.rule(RequestMatcher::nth(0), breakage::reset_after(300_000));
     let (ran, origin) = case.run(resource).await;
-    assert_eq!(ran.error().class(), Class::Network);
+    assert_eq!(ran.error().class(), ErrorClass::Network);
     assert!(!ran.promises(), "{:?}", ran.error().hint());
     assert_eq!(origin.asked().len(), 1);
     let came = reader.join().unwrap();
@@ -101,8 +103,8 @@ async fn a7_a_stream_without_validators_is_not_continued_with_bytes_of_another_v
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a7_several_connections_are_used_when_asked_for_and_a_warning_says_what_that_means() {
-    let case = Case::new();
-    let (ran, origin) = case.run(Resource::bare(content())).await;
+    let case = JobCase::new();
+    let (ran, origin) = case.run(OriginResource::bare(content())).await;
     ran.outcome();
     case.assert_file(&content());
     assert!(ran.warned("neither ETag nor Last-Modified"));
@@ -114,13 +116,13 @@ async fn a7_several_connections_are_used_when_a_checksum_would_find_a_mix_out() 
     let checksum = format!("sha256:{}", content().sha256());
     let mut case = unasked();
     case.checksums = vec![checksum.parse().unwrap()];
-    let (ran, origin) = case.run(Resource::bare(content())).await;
+    let (ran, origin) = case.run(OriginResource::bare(content())).await;
     ran.outcome();
     case.assert_file(&content());
     assert!(origin.asked().len() > 2 && !ran.warned("neither"));
     let mut case = unasked();
     case.checksums = vec![checksum.parse().unwrap()];
     let (ran, _origin) = case.run(changing(3).0).await;
-    assert_eq!(ran.error().class(), Class::Verification);
+    assert_eq!(ran.error().class(), ErrorClass::Verification);
     assert!(!case.path().exists());
 }

@@ -2,22 +2,22 @@
 
 use std::time::Duration;
 
-use haul_lab::{Content, Origin, Resource, When, breakage};
-use haul_transfer::{Class, Connections, Existing, GetError, Output};
+use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, breakage};
+use haul_transfer::{ConnectionCount, ErrorClass, ExistingFilePolicy, GetError, JobOutput};
 
-use crate::harness::{Case, content, small_disk};
+use crate::harness::{JobCase, content, small_disk};
 
 /// An origin slow enough that a job can be stopped in its middle.
-async fn slow(content: &Content) -> Origin {
+async fn slow(content: &ResourceContent) -> Origin {
     Origin::builder()
-        .resource("/f.bin", Resource::new(content.clone()))
+        .resource("/f.bin", OriginResource::new(content.clone()))
         .rate_per_connection(2 << 20)
         .start()
         .await
 }
 
 /// Runs a job until a third of the file came, and stops it.
-async fn stopped_half_way(case: &mut Case, origin: &Origin, content: &Content) {
+async fn stopped_half_way(case: &mut JobCase, origin: &Origin, content: &ResourceContent) {
     let stop = case.stop.clone();
     let url = origin.url("/f.bin");
     let watch = async {
@@ -37,7 +37,7 @@ async fn stopped_half_way(case: &mut Case, origin: &Origin, content: &Content) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b1_an_interrupted_job_goes_on_and_fetches_nothing_twice() {
-    let (mut case, content) = (Case::new(), content());
+    let (mut case, content) = (JobCase::new(), content());
     let origin = slow(&content).await;
     stopped_half_way(&mut case, &origin, &content).await;
     let ran = case.get(&origin.url("/f.bin")).await;
@@ -49,11 +49,11 @@ async fn b1_an_interrupted_job_goes_on_and_fetches_nothing_twice() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b1_a_changed_resource_is_not_resumed() {
-    let (mut case, content) = (Case::new(), content());
+    let (mut case, content) = (JobCase::new(), content());
     let origin = slow(&content).await;
     stopped_half_way(&mut case, &origin, &content).await;
-    let newer = Content::random(4, content.length());
-    origin.swap("/f.bin", Resource::new(newer.clone()).etag("\"v2\""));
+    let newer = ResourceContent::random(4, content.length());
+    origin.swap("/f.bin", OriginResource::new(newer.clone()).etag("\"v2\""));
     let ran = case.get(&origin.url("/f.bin")).await;
     assert_eq!(ran.outcome().resumed, 0);
     case.assert_file(&newer);
@@ -61,15 +61,15 @@ async fn b1_a_changed_resource_is_not_resumed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a15_a_resource_that_became_shorter_starts_again() {
-    let (mut case, content) = (Case::new(), content());
+    let (mut case, content) = (JobCase::new(), content());
     let origin = slow(&content).await;
     stopped_half_way(&mut case, &origin, &content).await;
-    let shorter = Content::random(4, 1000);
+    let shorter = ResourceContent::random(4, 1000);
     origin.swap(
         "/f.bin",
-        Resource::new(shorter.clone())
+        OriginResource::new(shorter.clone())
             .etag("\"v2\"")
-            .rule(When::mid_file(), breakage::status(416)),
+            .rule(RequestMatcher::mid_file(), breakage::status(416)),
     );
     let ran = case.get(&origin.url("/f.bin")).await;
     ran.outcome();
@@ -112,7 +112,7 @@ async fn b3_damaged_state_is_noticed_and_not_used() {
         ),
     ];
     for (number, (harm, words)) in damages.into_iter().enumerate() {
-        let (mut case, content) = (Case::new(), content());
+        let (mut case, content) = (JobCase::new(), content());
         let origin = slow(&content).await;
         stopped_half_way(&mut case, &origin, &content).await;
         harm(case.dir.path());
@@ -131,7 +131,7 @@ fn damage(path: &std::path::Path, harm: impl FnOnce(&mut Vec<u8>)) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b3_state_of_another_url_is_not_used() {
-    let (mut case, content) = (Case::new(), content());
+    let (mut case, content) = (JobCase::new(), content());
     let origin = slow(&content).await;
     stopped_half_way(&mut case, &origin, &content).await;
     let ran = case.get(&origin.url("/f.bin?other")).await;
@@ -142,7 +142,7 @@ async fn b3_state_of_another_url_is_not_used() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b3_a_torn_last_line_costs_that_line_only() {
-    let (mut case, content) = (Case::new(), content());
+    let (mut case, content) = (JobCase::new(), content());
     let origin = slow(&content).await;
     stopped_half_way(&mut case, &origin, &content).await;
     damage(&case.dir.path().join("f.bin.haul-journal"), |bytes| {
@@ -155,30 +155,30 @@ async fn b3_a_torn_last_line_costs_that_line_only() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b4_a_directory_and_a_missing_directory_are_clear_errors() {
-    let mut case = Case::new();
-    case.output = Some(Output::File(case.dir.path().to_owned()));
-    let (ran, _origin) = case.run(Resource::new(content())).await;
+    let mut case = JobCase::new();
+    case.output = Some(JobOutput::File(case.dir.path().to_owned()));
+    let (ran, _origin) = case.run(OriginResource::new(content())).await;
     assert!(matches!(ran.error(), GetError::IsDirectory { .. }));
-    case.output = Some(Output::File(case.dir.path().join("none/f")));
-    let (ran, _origin) = case.run(Resource::new(content())).await;
-    assert_eq!(ran.error().class(), Class::LocalIo);
+    case.output = Some(JobOutput::File(case.dir.path().join("none/f")));
+    let (ran, _origin) = case.run(OriginResource::new(content())).await;
+    assert_eq!(ran.error().class(), ErrorClass::LocalIo);
     assert!(ran.error().hint().is_some());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b4_devices_are_written_as_they_are() {
-    let mut case = Case::new();
-    case.output = Some(Output::File("/dev/null".into()));
-    let (ran, _origin) = case.run(Resource::new(content())).await;
+    let mut case = JobCase::new();
+    case.output = Some(JobOutput::File("/dev/null".into()));
+    let (ran, _origin) = case.run(OriginResource::new(content())).await;
     assert_eq!(ran.outcome().bytes, content().length());
-    case.output = Some(Output::File("/dev/full".into()));
-    let (ran, _origin) = case.run(Resource::new(content())).await;
-    assert_eq!(ran.error().class(), Class::LocalIo);
+    case.output = Some(JobOutput::File("/dev/full".into()));
+    let (ran, _origin) = case.run(OriginResource::new(content())).await;
+    assert_eq!(ran.error().class(), ErrorClass::LocalIo);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b5_the_second_of_two_says_that_the_first_holds_the_file() {
-    let (case, content) = (Case::new(), content());
+    let (case, content) = (JobCase::new(), content());
     let origin = slow(&content).await;
     let url = origin.url("/f.bin");
     let second = async {
@@ -195,28 +195,28 @@ async fn b5_the_second_of_two_says_that_the_first_holds_the_file() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b6_a_file_that_is_there_is_kept_unless_told_otherwise() {
-    let mut case = Case::new();
+    let mut case = JobCase::new();
     std::fs::write(case.path(), "mine").unwrap();
-    let (ran, origin) = case.run(Resource::new(content())).await;
+    let (ran, origin) = case.run(OriginResource::new(content())).await;
     assert!(matches!(ran.error(), GetError::Exists { .. }));
     assert!(
         origin.asked().is_empty(),
         "nothing need be asked to know that"
     );
     assert_eq!(std::fs::read(case.path()).unwrap(), b"mine");
-    case.options.existing = Existing::Overwrite;
-    let (ran, _origin) = case.run(Resource::new(content())).await;
+    case.options.existing = ExistingFilePolicy::Overwrite;
+    let (ran, _origin) = case.run(OriginResource::new(content())).await;
     ran.outcome();
     case.assert_file(&content());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b6_update_asks_whether_there_is_a_newer_one() {
-    let mut case = Case::new();
-    case.options.existing = Existing::Update;
+    let mut case = JobCase::new();
+    case.options.existing = ExistingFilePolicy::Update;
     let date = "Sun, 06 Nov 1994 08:49:37 GMT";
     let origin = Origin::builder()
-        .resource("/f.bin", Resource::new(content()).last_modified(date))
+        .resource("/f.bin", OriginResource::new(content()).last_modified(date))
         .start()
         .await;
     let first = case.get(&origin.url("/f.bin")).await;
@@ -230,10 +230,10 @@ async fn b6_update_asks_whether_there_is_a_newer_one() {
         (last.status, last.header("if-modified-since")),
         (304, Some(date))
     );
-    let newer = Content::random(6, 5000);
+    let newer = ResourceContent::random(6, 5000);
     origin.swap(
         "/f.bin",
-        Resource::new(newer.clone())
+        OriginResource::new(newer.clone())
             .etag("\"v2\"")
             .last_modified("Mon, 07 Nov 1994 08:49:37 GMT"),
     );
@@ -243,12 +243,12 @@ async fn b6_update_asks_whether_there_is_a_newer_one() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b8_a_connection_that_breaks_again_and_again_does_not_end_a_job_that_makes_progress() {
-    let mut case = Case::new();
-    case.options.connections = Connections::Fixed(2);
-    let content = Content::random(11, 40 << 20);
+    let mut case = JobCase::new();
+    case.options.connections = ConnectionCount::Fixed(2);
+    let content = ResourceContent::random(11, 40 << 20);
     case.options.segment = Some(8 << 20);
-    let resource =
-        Resource::new(content.clone()).rule(When::always(), breakage::reset_after(5 << 20));
+    let resource = OriginResource::new(content.clone())
+        .rule(RequestMatcher::always(), breakage::reset_after(5 << 20));
     let (ran, origin) = case.run(resource).await;
     assert!(ran.outcome().retries > 4 || origin.asked().len() > 8);
     case.assert_file(&content);
@@ -256,9 +256,9 @@ async fn b8_a_connection_that_breaks_again_and_again_does_not_end_a_job_that_mak
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b9_a_wrong_checksum_sets_the_file_aside() {
-    let mut case = Case::new();
+    let mut case = JobCase::new();
     case.checksums = vec!["md5:00000000000000000000000000000000".parse().unwrap()];
-    let (ran, _origin) = case.run(Resource::new(content())).await;
+    let (ran, _origin) = case.run(OriginResource::new(content())).await;
     assert!(matches!(
         ran.error(),
         GetError::Checksum {
@@ -272,19 +272,19 @@ async fn b9_a_wrong_checksum_sets_the_file_aside() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b9_right_checksums_of_all_kinds_pass() {
-    let mut case = Case::new();
+    let mut case = JobCase::new();
     case.checksums = ["sha256", "sha512", "sha1", "md5", "blake3", "crc32c"]
         .iter()
         .map(|a| a.parse().unwrap())
         .collect();
-    let (ran, origin) = case.run(Resource::new(content())).await;
+    let (ran, origin) = case.run(OriginResource::new(content())).await;
     let given = ran
         .outcome()
         .checksums
         .iter()
         .map(|(algorithm, hex)| format!("{algorithm}:{hex}").parse().unwrap())
         .collect();
-    let mut again = Case::new();
+    let mut again = JobCase::new();
     again.checksums = given;
     again.get(&origin.url("/f.bin")).await.outcome();
     again.assert_file(&content());
@@ -292,20 +292,20 @@ async fn b9_right_checksums_of_all_kinds_pass() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stopping_before_anything_came_leaves_nothing() {
-    let case = Case::new();
+    let case = JobCase::new();
     case.stop.cancel();
-    let (ran, _origin) = case.run(Resource::new(content())).await;
-    assert_eq!(ran.error().class(), Class::Interrupted);
+    let (ran, _origin) = case.run(OriginResource::new(content())).await;
+    assert_eq!(ran.error().class(), ErrorClass::Interrupted);
     assert!(!case.path().exists());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b4_a_full_disk_is_told_before_anything_is_fetched_in_vain() {
-    let case = Case::new();
+    let case = JobCase::new();
     let Some(_mounted) = small_disk(case.dir.path()) else {
         return;
     };
-    let (ran, origin) = case.run(Resource::new(content())).await;
+    let (ran, origin) = case.run(OriginResource::new(content())).await;
     assert!(
         matches!(ran.error(), GetError::NoSpace { .. }),
         "{:?}",
@@ -318,14 +318,14 @@ async fn b4_a_full_disk_is_told_before_anything_is_fetched_in_vain() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b4_a_disk_that_fills_meanwhile_keeps_the_state_and_the_same_command_goes_on() {
-    let case = Case::new();
+    let case = JobCase::new();
     let Some(_mounted) = small_disk(case.dir.path()) else {
         return;
     };
-    let content = Content::random(8, 900 << 10);
+    let content = ResourceContent::random(8, 900 << 10);
     let ballast = case.dir.path().join("ballast");
     let origin = Origin::builder()
-        .resource("/f.bin", Resource::new(content.clone()))
+        .resource("/f.bin", OriginResource::new(content.clone()))
         .rate_per_connection(400 << 10)
         .start()
         .await;
@@ -338,7 +338,12 @@ async fn b4_a_disk_that_fills_meanwhile_keeps_the_state_and_the_same_command_goe
     };
     let url = origin.url("/f.bin");
     let (ran, ()) = tokio::join!(case.get(&url), fill);
-    assert_eq!(ran.error().class(), Class::LocalIo, "{:?}", ran.error());
+    assert_eq!(
+        ran.error().class(),
+        ErrorClass::LocalIo,
+        "{:?}",
+        ran.error()
+    );
     assert!(!case.path().exists());
     std::fs::remove_file(&ballast).unwrap();
     let again = case.get(&url).await;
@@ -349,11 +354,11 @@ async fn b4_a_disk_that_fills_meanwhile_keeps_the_state_and_the_same_command_goe
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_limited_rate_is_kept_and_loses_no_byte_on_either_road() {
     for whole in [false, true] {
-        let mut case = Case::new();
+        let mut case = JobCase::new();
         case.client.connector.limit_rate = Some(4 << 20);
-        let all = When::is(move |_| whole);
+        let all = RequestMatcher::is(move |_| whole);
         let (ran, _origin) = case
-            .run(Resource::new(content()).rule(all, breakage::ignore_range))
+            .run(OriginResource::new(content()).rule(all, breakage::ignore_range))
             .await;
         // Half a second's worth, and a burst may be missing at its beginning.
         assert!(

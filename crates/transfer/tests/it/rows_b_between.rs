@@ -1,13 +1,13 @@
 //! The seams between runs: what an earlier one left is used only where it is right today.
 
-use haul_lab::breakage::DigestField;
-use haul_lab::{Content, Origin, Resource, When, breakage};
-use haul_transfer::{Event, Existing, GetError, Output};
+use haul_lab::breakage::DigestHeader;
+use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, breakage};
+use haul_transfer::{ExistingFilePolicy, GetError, JobOutput, TransferEvent};
 use tokio_util::sync::CancellationToken;
 
-use crate::harness::{Case, content};
+use crate::harness::{JobCase, content};
 
-async fn slow(resource: Resource) -> Origin {
+async fn slow(resource: OriginResource) -> Origin {
     Origin::builder()
         .resource("/f.bin", resource)
         .rate_per_connection(2 << 20)
@@ -16,7 +16,7 @@ async fn slow(resource: Resource) -> Origin {
 }
 
 /// Stops a job when a third of it has come, and checks that something was kept.
-async fn stopped(case: &mut Case, origin: &Origin) {
+async fn stopped(case: &mut JobCase, origin: &Origin) {
     let stop = case.stop.clone();
     let url = origin.url("/f.bin");
     let watch = async {
@@ -32,8 +32,8 @@ async fn stopped(case: &mut Case, origin: &Origin) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a7_bytes_without_a_validator_are_not_kept_for_another_run() {
-    let mut case = Case::new();
-    let origin = slow(Resource::bare(content())).await;
+    let mut case = JobCase::new();
+    let origin = slow(OriginResource::bare(content())).await;
     let stop = case.stop.clone();
     let url = origin.url("/f.bin");
     let watch = async {
@@ -47,7 +47,7 @@ async fn a7_bytes_without_a_validator_are_not_kept_for_another_run() {
     assert!(case.listing().is_empty(), "{:?}", case.listing());
     // With a digest any mix would be found out, so they are.
     case.stop = CancellationToken::new();
-    let origin = slow(Resource::bare(content())).await;
+    let origin = slow(OriginResource::bare(content())).await;
     case.checksums = vec![format!("sha256:{}", content().sha256()).parse().unwrap()];
     stopped(&mut case, &origin).await;
     let ran = case.get(&origin.url("/f.bin")).await;
@@ -57,17 +57,17 @@ async fn a7_bytes_without_a_validator_are_not_kept_for_another_run() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a6_an_origin_that_no_longer_sends_its_validator_is_asked_for_everything() {
-    let mut case = Case::new();
-    let origin = slow(Resource::new(content())).await;
+    let mut case = JobCase::new();
+    let origin = slow(OriginResource::new(content())).await;
     stopped(&mut case, &origin).await;
-    origin.swap("/f.bin", Resource::bare(content()));
+    origin.swap("/f.bin", OriginResource::bare(content()));
     let ran = case.get(&origin.url("/f.bin")).await;
     assert_eq!(ran.outcome().resumed, 0);
     case.assert_file(&content());
 }
 
 /// A whole partial file whose name somebody took meanwhile.
-async fn whole_but_taken(case: &Case, origin: &Origin) {
+async fn whole_but_taken(case: &JobCase, origin: &Origin) {
     let path = case.path();
     let appear = async {
         while origin.sent() == 0 {
@@ -86,12 +86,12 @@ async fn whole_but_taken(case: &Case, origin: &Origin) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a5_a_file_gives_way_only_to_a_version_that_the_origin_has_now() {
-    for existing in [Existing::Update, Existing::Overwrite] {
-        let mut case = Case::new();
-        let origin = slow(Resource::new(content())).await;
+    for existing in [ExistingFilePolicy::Update, ExistingFilePolicy::Overwrite] {
+        let mut case = JobCase::new();
+        let origin = slow(OriginResource::new(content())).await;
         whole_but_taken(&case, &origin).await;
-        let newer = Content::random(99, 5000);
-        origin.swap("/f.bin", Resource::new(newer.clone()).etag("\"v2\""));
+        let newer = ResourceContent::random(99, 5000);
+        origin.swap("/f.bin", OriginResource::new(newer.clone()).etag("\"v2\""));
         case.options.existing = existing;
         case.get(&origin.url("/f.bin")).await.outcome();
         case.assert_file(&newer);
@@ -100,11 +100,11 @@ async fn a5_a_file_gives_way_only_to_a_version_that_the_origin_has_now() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b6_a_whole_partial_file_of_the_present_version_costs_a_byte() {
-    let mut case = Case::new();
-    let origin = slow(Resource::new(content())).await;
+    let mut case = JobCase::new();
+    let origin = slow(OriginResource::new(content())).await;
     whole_but_taken(&case, &origin).await;
     let before = origin.sent();
-    case.options.existing = Existing::Overwrite;
+    case.options.existing = ExistingFilePolicy::Overwrite;
     let ran = case.get(&origin.url("/f.bin")).await;
     assert_eq!(ran.outcome().resumed, content().length());
     assert!(origin.sent() - before <= 1, "{}", origin.sent() - before);
@@ -113,9 +113,11 @@ async fn b6_a_whole_partial_file_of_the_present_version_costs_a_byte() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a26_what_the_origin_announced_is_verified_by_the_run_that_only_finishes() {
-    let case = Case::new();
-    let announces =
-        Resource::new(content()).rule(When::always(), breakage::digest(DigestField::Repr));
+    let case = JobCase::new();
+    let announces = OriginResource::new(content()).rule(
+        RequestMatcher::always(),
+        breakage::digest(DigestHeader::Repr),
+    );
     let origin = slow(announces).await;
     whole_but_taken(&case, &origin).await;
     std::fs::remove_file(case.path()).unwrap();
@@ -123,15 +125,15 @@ async fn a26_what_the_origin_announced_is_verified_by_the_run_that_only_finishes
     let ran = case.get(&origin.url("/f.bin")).await;
     assert_eq!(ran.outcome().resumed, content().length());
     assert_eq!(origin.asked().len(), before, "nothing had to be asked");
-    let verified = |event: &Event| matches!(event, Event::Verifying { .. });
+    let verified = |event: &TransferEvent| matches!(event, TransferEvent::Verifying { .. });
     assert!(ran.events.iter().any(verified), "{:?}", ran.events);
     case.assert_file(&content());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b3_a_whole_partial_file_that_somebody_made_longer_is_not_published() {
-    let case = Case::new();
-    let origin = slow(Resource::new(content())).await;
+    let case = JobCase::new();
+    let origin = slow(OriginResource::new(content())).await;
     whole_but_taken(&case, &origin).await;
     std::fs::remove_file(case.path()).unwrap();
     let part = case.dir.path().join("f.bin.haul-part");
@@ -144,17 +146,17 @@ async fn b3_a_whole_partial_file_that_somebody_made_longer_is_not_published() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a25_what_another_url_left_under_a_name_that_is_only_guessed_stays() {
-    let mut case = Case::new();
-    let named = Resource::new(Content::random(5, 1000))
+    let mut case = JobCase::new();
+    let named = OriginResource::new(ResourceContent::random(5, 1000))
         .header("Content-Disposition", "attachment; filename=one.zip");
     let origin = Origin::builder()
-        .resource("/f.bin", Resource::new(content()))
+        .resource("/f.bin", OriginResource::new(content()))
         .resource("/g/f.bin", named)
         .rate_per_connection(2 << 20)
         .start()
         .await;
     stopped(&mut case, &origin).await;
-    case.output = Some(Output::Directory(case.dir.path().to_owned()));
+    case.output = Some(JobOutput::Directory(case.dir.path().to_owned()));
     case.get(&origin.url("/g/f.bin")).await.outcome();
     assert_eq!(
         case.listing(),
@@ -166,11 +168,11 @@ async fn a25_what_another_url_left_under_a_name_that_is_only_guessed_stays() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b6_a_file_that_is_not_newer_at_the_origin_is_verified_as_one_that_is_fetched() {
-    let mut case = Case::new();
-    let origin = slow(Resource::new(content())).await;
+    let mut case = JobCase::new();
+    let origin = slow(OriginResource::new(content())).await;
     let url = origin.url("/f.bin");
     case.get(&url).await.outcome();
-    case.options.existing = Existing::Update;
+    case.options.existing = ExistingFilePolicy::Update;
     case.checksums = vec![format!("sha256:{}", content().sha256()).parse().unwrap()];
     let ran = case.get(&url).await;
     assert!(ran.outcome().not_modified);

@@ -2,22 +2,22 @@
 
 use std::path::Path;
 
-use haul_lab::{Content, Origin, Resource, When, breakage};
-use haul_transfer::{Class, Existing, GetError, Output};
+use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, breakage};
+use haul_transfer::{ErrorClass, ExistingFilePolicy, GetError, JobOutput};
 
-use crate::harness::{Case, content, serve};
+use crate::harness::{JobCase, content, serve};
 
 const PART: &str = "f.bin.haul-part";
 const JOURNAL: &str = "f.bin.haul-journal";
 
 /// Downloads, and expects the refusal that names this file, before anything was asked.
-async fn assert_in_the_way(case: &Case, name: &str) {
-    let (ran, origin) = case.run(Resource::new(content())).await;
+async fn assert_in_the_way(case: &JobCase, name: &str) {
+    let (ran, origin) = case.run(OriginResource::new(content())).await;
     let GetError::InTheWay { path, .. } = ran.error() else {
         panic!("{name}: {:?}", ran.error())
     };
     assert_eq!(path.file_name().unwrap(), name);
-    assert_eq!(ran.error().class(), Class::LocalIo);
+    assert_eq!(ran.error().class(), ErrorClass::LocalIo);
     assert!(ran.error().hint().is_some());
     assert!(origin.asked().is_empty());
     assert!(!case.path().exists());
@@ -26,9 +26,9 @@ async fn assert_in_the_way(case: &Case, name: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b3_a_part_without_a_journal_is_somebody_elses() {
     for resume in [true, false] {
-        let mut case = Case::new();
+        let mut case = JobCase::new();
         case.options.resume = resume;
-        case.options.existing = Existing::Overwrite;
+        case.options.existing = ExistingFilePolicy::Overwrite;
         let part = case.lay(PART, "mine");
         assert_in_the_way(&case, PART).await;
         assert_eq!(std::fs::read(part).unwrap(), b"mine");
@@ -39,9 +39,9 @@ async fn b3_a_part_without_a_journal_is_somebody_elses() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b3_an_empty_part_without_a_journal_is_taken() {
     // What a kill leaves between the creation of the part and the first line of its journal.
-    let case = Case::new();
+    let case = JobCase::new();
     case.lay(PART, "");
-    let (ran, _origin) = case.run(Resource::new(content())).await;
+    let (ran, _origin) = case.run(OriginResource::new(content())).await;
     ran.outcome();
     case.assert_file(&content());
 }
@@ -50,7 +50,7 @@ async fn b3_an_empty_part_without_a_journal_is_taken() {
 async fn b3_a_journal_that_never_was_one_is_somebody_elses() {
     for with_part in [true, false] {
         for diary in ["Dear diary,\n", "{\"header\":{}}\n", "\0\0\0x"] {
-            let case = Case::new();
+            let case = JobCase::new();
             let journal = case.lay(JOURNAL, diary);
             if with_part {
                 case.lay(PART, "mine");
@@ -65,10 +65,10 @@ async fn b3_a_journal_that_never_was_one_is_somebody_elses() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b3_a_journal_that_a_power_cut_emptied_is_still_ours() {
     for left in [&b""[..], &[0; 300]] {
-        let case = Case::new();
+        let case = JobCase::new();
         case.lay(JOURNAL, left);
         case.lay(PART, "half of it");
-        let (ran, _origin) = case.run(Resource::new(content())).await;
+        let (ran, _origin) = case.run(OriginResource::new(content())).await;
         assert_eq!(ran.outcome().resumed, 0);
         assert!(ran.warned("damaged"));
         case.assert_file(&content());
@@ -82,16 +82,17 @@ async fn b3_bytes_never_lie_in_the_part_before_the_journal_says_whose_they_are()
         ("one stream", true),
         ("segments", false),
     ] {
-        let mut case = Case::new();
+        let mut case = JobCase::new();
         case.options.resume = resume;
         case.client.stall_timeout = crate::harness::LIMIT;
-        let mut resource = Resource::new(content());
+        let mut resource = OriginResource::new(content());
         if road == "one stream" {
             resource = resource
-                .rule(When::always(), breakage::ignore_range)
-                .rule(When::always(), breakage::chunked);
+                .rule(RequestMatcher::always(), breakage::ignore_range)
+                .rule(RequestMatcher::always(), breakage::chunked);
         }
-        let origin = serve(resource.rule(When::always(), breakage::stall_after(100_000))).await;
+        let origin =
+            serve(resource.rule(RequestMatcher::always(), breakage::stall_after(100_000))).await;
         // What a kill at the first moment with bytes would leave.
         let part = case.dir.path().join(PART);
         let kill = async {
@@ -106,7 +107,7 @@ async fn b3_bytes_never_lie_in_the_part_before_the_journal_says_whose_they_are()
             killed = kill => killed,
         };
         assert!(case.listing().is_empty(), "{road}: {:?}", case.listing());
-        let (ran, _origin) = killed.run(Resource::new(content())).await;
+        let (ran, _origin) = killed.run(OriginResource::new(content())).await;
         ran.outcome();
         killed.assert_file(&content());
     }
@@ -131,7 +132,7 @@ async fn b4_directories_links_and_fifos_under_the_temporary_names_are_left_alone
     ];
     for (thing, lay) in things {
         for name in [PART, JOURNAL] {
-            let case = Case::new();
+            let case = JobCase::new();
             let victim = case.lay("victim", "precious");
             lay(&case.dir.path().join(name), &victim);
             assert_in_the_way(&case, name).await;
@@ -145,11 +146,11 @@ async fn b4_directories_links_and_fifos_under_the_temporary_names_are_left_alone
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b4_a_final_name_that_looks_like_a_temporary_one_is_refused() {
     for name in ["x.haul-part", "x.HAUL-JOURNAL", "x.haul-bad-checksum"] {
-        let mut case = Case::new();
-        case.output = Some(Output::File(case.dir.path().join(name)));
-        let (ran, origin) = case.run(Resource::new(content())).await;
+        let mut case = JobCase::new();
+        case.output = Some(JobOutput::File(case.dir.path().join(name)));
+        let (ran, origin) = case.run(OriginResource::new(content())).await;
         assert!(matches!(ran.error(), GetError::CompanionName { .. }));
-        assert_eq!(ran.error().class(), Class::LocalIo);
+        assert_eq!(ran.error().class(), ErrorClass::LocalIo);
         assert!(ran.error().hint().is_some() && origin.asked().is_empty());
         assert!(case.listing().is_empty());
     }
@@ -162,16 +163,16 @@ async fn a25_a_name_from_an_origin_is_never_that_of_another_downloads_companion(
         Some("attachment; filename*=UTF-8''f.bin.HAUL-part."),
         None,
     ] {
-        let mut case = Case::new();
-        case.output = Some(Output::Directory(case.dir.path().to_owned()));
-        let first = Content::random(9, 5000);
-        let mut resource = Resource::new(first.clone());
+        let mut case = JobCase::new();
+        case.output = Some(JobOutput::Directory(case.dir.path().to_owned()));
+        let first = ResourceContent::random(9, 5000);
+        let mut resource = OriginResource::new(first.clone());
         if let Some(said) = said {
             resource = resource.header("Content-Disposition", said);
         }
         let origin = Origin::builder()
             .resource("/f.bin.haul-part", resource)
-            .resource("/f.bin", Resource::new(content()))
+            .resource("/f.bin", OriginResource::new(content()))
             .start()
             .await;
         let ran = case.get(&origin.url("/f.bin.haul-part")).await;

@@ -4,31 +4,36 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use haul_lab::{Content, Resource};
-use haul_transfer::{Class, Connections, Event, GetError};
+use haul_lab::{OriginResource, ResourceContent};
+use haul_transfer::{ConnectionCount, ErrorClass, GetError, TransferEvent};
 use tokio::time::Instant;
 
-use crate::disks::Manners;
-use crate::harness::{Case, content, serve};
+use crate::disks::DiskFaults;
+use crate::harness::{JobCase, content, serve};
 
 /// A disk without room from some byte on: what was claimed before stays, and the same command goes on when there is room.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b4_a_disk_that_is_full_at_some_byte_keeps_the_state_and_no_wrong_file() {
     for room in [0, 100_000, 1 << 20, 2 << 20] {
-        let mut case = Case::new();
-        let full = Arc::new(Manners {
+        let mut case = JobCase::new();
+        let full = Arc::new(DiskFaults {
             room: Some(AtomicU64::new(room)),
-            ..Manners::default()
+            ..DiskFaults::default()
         });
         case.options.layer = full.layer();
-        let origin = serve(Resource::new(content())).await;
+        let origin = serve(OriginResource::new(content())).await;
         let url = origin.url("/f.bin");
         let ran = case.get(&url).await;
-        assert_eq!(ran.error().class(), Class::LocalIo, "{:?}", ran.error());
+        assert_eq!(
+            ran.error().class(),
+            ErrorClass::LocalIo,
+            "{:?}",
+            ran.error()
+        );
         assert!(!case.path().exists());
         let written = full.written.load(Ordering::SeqCst);
         assert_eq!(ran.promises(), written > 0, "{room}: {written} written");
-        case.options.layer = Arc::new(Manners::default()).layer();
+        case.options.layer = Arc::new(DiskFaults::default()).layer();
         let again = case.get(&url).await;
         assert_eq!(again.outcome().resumed, written, "{room}");
         assert_eq!(again.outcome().fetched, content().length() - written);
@@ -38,7 +43,7 @@ async fn b4_a_disk_that_is_full_at_some_byte_keeps_the_state_and_no_wrong_file()
 
 /// How late timers were meanwhile, and how far the origin was ahead of the disk.
 #[derive(Debug, Default)]
-struct Seen {
+struct MeasuredDelays {
     late: Duration,
     ahead: u64,
 }
@@ -46,21 +51,21 @@ struct Seen {
 /// Four writers on two threads, each write longer than what counts as a stall.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b7_a_slow_disk_holds_back_the_origin_and_stalls_nothing() {
-    let all = Content::random(1, 64 << 20);
-    let mut case = Case::new();
-    case.options.connections = Connections::Fixed(4);
+    let all = ResourceContent::random(1, 64 << 20);
+    let mut case = JobCase::new();
+    case.options.connections = ConnectionCount::Fixed(4);
     case.options.segment = Some(8 << 20);
     case.client.stall_timeout = Duration::from_millis(100);
-    let slow = Arc::new(Manners {
+    let slow = Arc::new(DiskFaults {
         write: Duration::from_millis(200),
-        ..Manners::default()
+        ..DiskFaults::default()
     });
     case.options.layer = slow.layer();
-    let origin = Arc::new(serve(Resource::new(all.clone())).await);
+    let origin = Arc::new(serve(OriginResource::new(all.clone())).await);
     let (sends, length) = (Arc::clone(&origin), all.length());
     let mut heart = tokio::task::JoinSet::new();
     heart.spawn(async move {
-        let mut seen = Seen::default();
+        let mut seen = MeasuredDelays::default();
         while slow.written.load(Ordering::SeqCst) < length {
             let due = Instant::now() + Duration::from_millis(10);
             tokio::time::sleep_until(due).await;
@@ -84,22 +89,22 @@ async fn b7_a_slow_disk_holds_back_the_origin_and_stalls_nothing() {
 /// What an earlier run left is read back with a word about it, and a stop in the middle is soon obeyed and costs nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b3_reading_back_is_told_and_can_be_interrupted() {
-    let all = Content::random(1, 64 << 20);
-    let mut case = Case::new();
+    let all = ResourceContent::random(1, 64 << 20);
+    let mut case = JobCase::new();
     case.options.segment = Some(8 << 20);
-    let room = Arc::new(Manners {
+    let room = Arc::new(DiskFaults {
         room: Some(AtomicU64::new(48 << 20)),
-        ..Manners::default()
+        ..DiskFaults::default()
     });
     case.options.layer = room.layer();
-    let origin = serve(Resource::new(all.clone())).await;
+    let origin = serve(OriginResource::new(all.clone())).await;
     let url = origin.url("/f.bin");
     case.get(&url).await.error();
     let left = room.written.load(Ordering::SeqCst);
     // A mebibyte in a tenth of a second: seconds for all of it.
-    let slow = Arc::new(Manners {
+    let slow = Arc::new(DiskFaults {
         read: Duration::from_millis(100),
-        ..Manners::default()
+        ..DiskFaults::default()
     });
     case.options.layer = slow.layer();
     let asked = origin.asked().len();
@@ -116,11 +121,10 @@ async fn b3_reading_back_is_told_and_can_be_interrupted() {
     assert!(matches!(ran.error(), GetError::Interrupted { .. }));
     assert!(ran.promises());
     assert_eq!(origin.asked().len(), asked);
-    let verifying =
-        |event: &Event| matches!(event, Event::Verifying { bytes, .. } if *bytes == left);
+    let verifying = |event: &TransferEvent| matches!(event, TransferEvent::Verifying { bytes, .. } if *bytes == left);
     assert!(ran.events.iter().any(verifying), "{:?}", ran.events);
     case.stop = tokio_util::sync::CancellationToken::new();
-    case.options.layer = haul_transfer::disk::Layer::default();
+    case.options.layer = haul_transfer::disk::StorageLayer::default();
     let again = case.get(&url).await;
     assert_eq!(again.outcome().resumed, left);
     case.assert_file(&all);

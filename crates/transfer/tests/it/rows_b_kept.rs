@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use haul_lab::{Content, Origin, Resource, When, breakage};
+use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, breakage};
 use haul_plan::CheckpointOptions;
-use haul_transfer::{Class, Connections, GetError, Output};
+use haul_transfer::{ConnectionCount, ErrorClass, GetError, JobOutput};
 use tokio::time::Instant;
 
-use crate::harness::{Case, LIMIT, content, serve, small_disk};
+use crate::harness::{JobCase, LIMIT, content, serve, small_disk};
 
 /// Waits until the journal claims something.
-async fn claimed(case: &Case) {
+async fn claimed(case: &JobCase) {
     let journal = case.dir.path().join("f.bin.haul-journal");
     while !std::fs::read_to_string(&journal).is_ok_and(|text| text.contains("\"done\"")) {
         tokio::task::yield_now().await;
@@ -18,7 +18,11 @@ async fn claimed(case: &Case) {
 }
 
 /// Runs a job until its journal claims something, and goes on with what a kill would leave then. Returns how long it took.
-async fn assert_goes_on(case: &Case, resource: Resource, content: &Content) -> Duration {
+async fn assert_goes_on(
+    case: &JobCase,
+    resource: OriginResource,
+    content: &ResourceContent,
+) -> Duration {
     let origin = serve(resource).await;
     let (url, begun) = (origin.url("/f.bin"), Instant::now());
     tokio::select! {
@@ -27,7 +31,7 @@ async fn assert_goes_on(case: &Case, resource: Resource, content: &Content) -> D
     }
     let took = begun.elapsed();
     let killed = case.as_if_killed();
-    origin.swap("/f.bin", Resource::new(content.clone()));
+    origin.swap("/f.bin", OriginResource::new(content.clone()));
     let ran = killed.get(&url).await;
     assert!(ran.outcome().resumed > 0);
     killed.assert_file(content);
@@ -36,17 +40,18 @@ async fn assert_goes_on(case: &Case, resource: Resource, content: &Content) -> D
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b1_the_first_second_is_kept_too() {
-    let mut case = Case::new();
+    let mut case = JobCase::new();
     case.options.checkpoint = CheckpointOptions::default();
     case.client.stall_timeout = LIMIT;
-    let resource = Resource::new(content()).rule(When::always(), breakage::stall_after(200_000));
+    let resource = OriginResource::new(content())
+        .rule(RequestMatcher::always(), breakage::stall_after(200_000));
     let took = assert_goes_on(&case, resource, &content()).await;
     assert!(took < Duration::from_millis(950), "{took:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b1_many_bytes_are_kept_before_the_time_has_come() {
-    let mut case = Case::new();
+    let mut case = JobCase::new();
     case.client.stall_timeout = LIMIT;
     case.options.segment = Some(4 << 20);
     case.options.checkpoint = CheckpointOptions {
@@ -55,22 +60,22 @@ async fn b1_many_bytes_are_kept_before_the_time_has_come() {
         bytes: 8 << 20,
         ..CheckpointOptions::default()
     };
-    let content = Content::random(5, 32 << 20);
+    let content = ResourceContent::random(5, 32 << 20);
     let stalls = breakage::stall_after(3 << 20);
-    let resource = Resource::new(content.clone()).rule(When::after(4), stalls);
+    let resource = OriginResource::new(content.clone()).rule(RequestMatcher::after(4), stalls);
     assert_goes_on(&case, resource, &content).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b1_a_job_that_fails_promises_to_go_on_only_if_something_was_kept() {
     for (bytes, kept) in [(100_000, true), (0, false)] {
-        let mut case = Case::new();
+        let mut case = JobCase::new();
         case.options.retry.retries = 1;
         let stalls = breakage::stall_after(bytes);
         let (ran, _origin) = case
-            .run(Resource::new(content()).rule(When::always(), stalls))
+            .run(OriginResource::new(content()).rule(RequestMatcher::always(), stalls))
             .await;
-        assert_eq!(ran.error().class(), Class::Network);
+        assert_eq!(ran.error().class(), ErrorClass::Network);
         assert_eq!(ran.promises(), kept, "{:?}", ran.error().hint());
         assert_eq!(case.listing().is_empty(), !kept, "{:?}", case.listing());
     }
@@ -78,11 +83,14 @@ async fn b1_a_job_that_fails_promises_to_go_on_only_if_something_was_kept() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b1_with_no_resume_nothing_is_kept_and_nothing_promised() {
-    let mut case = Case::new();
+    let mut case = JobCase::new();
     case.options.resume = false;
     case.options.retry.retries = 1;
     let (ran, _origin) = case
-        .run(Resource::new(content()).rule(When::always(), breakage::stall_after(100_000)))
+        .run(
+            OriginResource::new(content())
+                .rule(RequestMatcher::always(), breakage::stall_after(100_000)),
+        )
         .await;
     assert!(!ran.promises(), "{:?}", ran.error().hint());
     assert!(case.listing().is_empty(), "{:?}", case.listing());
@@ -90,7 +98,7 @@ async fn b1_with_no_resume_nothing_is_kept_and_nothing_promised() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a12_a_single_stream_that_stays_cut_promises_nothing_and_leaves_nothing() {
-    let cuts: [fn(&haul_lab::Asked, &mut haul_lab::Reply); 3] = [
+    let cuts: [fn(&haul_lab::RecordedRequest, &mut haul_lab::OriginReply); 3] = [
         |asked, reply| {
             breakage::chunked(asked, reply);
             breakage::close_after(50_000)(asked, reply);
@@ -99,13 +107,13 @@ async fn a12_a_single_stream_that_stays_cut_promises_nothing_and_leaves_nothing(
         |_, reply| reply.stall = Some(50_000),
     ];
     for cut in cuts {
-        let mut case = Case::new();
+        let mut case = JobCase::new();
         case.options.retry.retries = 2;
-        let resource = Resource::new(content())
-            .rule(When::always(), breakage::ignore_range)
-            .rule(When::always(), cut);
+        let resource = OriginResource::new(content())
+            .rule(RequestMatcher::always(), breakage::ignore_range)
+            .rule(RequestMatcher::always(), cut);
         let (ran, origin) = case.run(resource).await;
-        assert_eq!(ran.error().class(), Class::Network);
+        assert_eq!(ran.error().class(), ErrorClass::Network);
         assert!(!ran.promises(), "{:?}", ran.error().hint());
         // One that says the length is asked for the rest first, with If-Range and without.
         assert!((3..=4).contains(&origin.asked().len()));
@@ -116,11 +124,11 @@ async fn a12_a_single_stream_that_stays_cut_promises_nothing_and_leaves_nothing(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b1_stopping_a_single_stream_promises_nothing_and_leaves_nothing() {
-    let mut case = Case::new();
+    let mut case = JobCase::new();
     case.client.stall_timeout = LIMIT;
-    let resource = Resource::new(content())
-        .rule(When::always(), breakage::ignore_range)
-        .rule(When::always(), breakage::stall_after(50_000));
+    let resource = OriginResource::new(content())
+        .rule(RequestMatcher::always(), breakage::ignore_range)
+        .rule(RequestMatcher::always(), breakage::stall_after(50_000));
     let origin = serve(resource).await;
     let stop = case.stop.clone();
     let watch = async {
@@ -140,10 +148,10 @@ async fn b1_stopping_a_single_stream_promises_nothing_and_leaves_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b4_a_full_device_promises_nothing() {
-    let mut case = Case::new();
-    case.output = Some(Output::File("/dev/full".into()));
-    let (ran, _origin) = case.run(Resource::new(content())).await;
-    assert_eq!(ran.error().class(), Class::LocalIo);
+    let mut case = JobCase::new();
+    case.output = Some(JobOutput::File("/dev/full".into()));
+    let (ran, _origin) = case.run(OriginResource::new(content())).await;
+    assert_eq!(ran.error().class(), ErrorClass::LocalIo);
     assert!(ran.error().to_string().contains("/dev/full"));
     assert!(ran.error().hint().is_some_and(|hint| hint.contains("room")));
     assert!(!ran.promises(), "{:?}", ran.error().hint());
@@ -152,18 +160,23 @@ async fn b4_a_full_device_promises_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b4_a_single_stream_on_a_full_disk_promises_nothing_and_leaves_nothing() {
     for into_directory in [false, true] {
-        let mut case = Case::new();
+        let mut case = JobCase::new();
         let Some(_mounted) = small_disk(case.dir.path()) else {
             return;
         };
         if into_directory {
-            case.output = Some(Output::Directory(case.dir.path().to_owned()));
+            case.output = Some(JobOutput::Directory(case.dir.path().to_owned()));
         }
-        let resource = Resource::new(content())
-            .rule(When::always(), breakage::ignore_range)
-            .rule(When::always(), breakage::chunked);
+        let resource = OriginResource::new(content())
+            .rule(RequestMatcher::always(), breakage::ignore_range)
+            .rule(RequestMatcher::always(), breakage::chunked);
         let (ran, _origin) = case.run(resource).await;
-        assert_eq!(ran.error().class(), Class::LocalIo, "{:?}", ran.error());
+        assert_eq!(
+            ran.error().class(),
+            ErrorClass::LocalIo,
+            "{:?}",
+            ran.error()
+        );
         assert!(!ran.promises(), "{:?}", ran.error().hint());
         assert!(case.listing().is_empty(), "{:?}", case.listing());
     }
@@ -171,15 +184,22 @@ async fn b4_a_single_stream_on_a_full_disk_promises_nothing_and_leaves_nothing()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b4_a_disk_without_room_for_anything_leaves_nothing_in_the_directory() {
-    let mut case = Case::new();
+    let mut case = JobCase::new();
     let Some(_mounted) = small_disk(case.dir.path()) else {
         return;
     };
     case.lay("ballast", vec![1; 1 << 20]);
-    case.output = Some(Output::Directory(case.dir.path().to_owned()));
+    case.output = Some(JobOutput::Directory(case.dir.path().to_owned()));
     for length in [1000, 3 << 20] {
-        let (ran, _origin) = case.run(Resource::new(Content::random(1, length))).await;
-        assert_eq!(ran.error().class(), Class::LocalIo, "{:?}", ran.error());
+        let (ran, _origin) = case
+            .run(OriginResource::new(ResourceContent::random(1, length)))
+            .await;
+        assert_eq!(
+            ran.error().class(),
+            ErrorClass::LocalIo,
+            "{:?}",
+            ran.error()
+        );
         assert!(!ran.promises());
         assert_eq!(case.listing(), ["ballast"], "{length}");
     }
@@ -187,14 +207,17 @@ async fn b4_a_disk_without_room_for_anything_leaves_nothing_in_the_directory() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b4_a_segmented_job_on_a_disk_that_fills_says_what_is_true() {
-    let mut case = Case::new();
+    let mut case = JobCase::new();
     let Some(_mounted) = small_disk(case.dir.path()) else {
         return;
     };
-    case.options.connections = Connections::Fixed(1);
+    case.options.connections = ConnectionCount::Fixed(1);
     case.options.segment = Some(64 << 10);
     let origin = Origin::builder()
-        .resource("/f.bin", Resource::new(Content::random(8, 900 << 10)))
+        .resource(
+            "/f.bin",
+            OriginResource::new(ResourceContent::random(8, 900 << 10)),
+        )
         .rate_per_connection(400 << 10)
         .start()
         .await;
@@ -205,7 +228,12 @@ async fn b4_a_segmented_job_on_a_disk_that_fills_says_what_is_true() {
     };
     let url = origin.url("/f.bin");
     let (ran, ()) = tokio::join!(case.get(&url), fill);
-    assert_eq!(ran.error().class(), Class::LocalIo, "{:?}", ran.error());
+    assert_eq!(
+        ran.error().class(),
+        ErrorClass::LocalIo,
+        "{:?}",
+        ran.error()
+    );
     assert!(ran.promises(), "{:?}", ran.error().hint());
     std::fs::remove_file(&ballast).unwrap();
     let again = case.get(&url).await;
@@ -214,9 +242,9 @@ async fn b4_a_segmented_job_on_a_disk_that_fills_says_what_is_true() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a15_what_an_earlier_run_left_whole_is_not_asked_for_again() {
-    let case = Case::new();
+    let case = JobCase::new();
     let origin = Origin::builder()
-        .resource("/f.bin", Resource::new(content()))
+        .resource("/f.bin", OriginResource::new(content()))
         .rate_per_connection(2 << 20)
         .start()
         .await;

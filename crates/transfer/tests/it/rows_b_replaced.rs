@@ -3,18 +3,18 @@
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
-use haul_lab::{Origin, Resource, When, breakage};
-use haul_transfer::{Class, Existing, GetError, Output};
+use haul_lab::{Origin, OriginResource, RequestMatcher, breakage};
+use haul_transfer::{ErrorClass, ExistingFilePolicy, GetError, JobOutput};
 
-use crate::harness::{Case, content, serve};
+use crate::harness::{JobCase, content, serve};
 
 fn mode(path: &Path) -> u32 {
     path.metadata().unwrap().permissions().mode() & 0o7777
 }
 
-fn overwriting() -> Case {
-    let mut case = Case::new();
-    case.options.existing = Existing::Overwrite;
+fn overwriting() -> JobCase {
+    let mut case = JobCase::new();
+    case.options.existing = ExistingFilePolicy::Overwrite;
     case
 }
 
@@ -26,17 +26,19 @@ async fn b4_a_replaced_files_rights_stay_and_what_is_on_its_way_is_private() {
         (0o400, 0o400),
         (0o4755, 0o755),
     ] {
-        for existing in [Existing::Overwrite, Existing::Update] {
+        for existing in [ExistingFilePolicy::Overwrite, ExistingFilePolicy::Update] {
             for whole in [false, true] {
-                let mut case = Case::new();
+                let mut case = JobCase::new();
                 case.options.existing = existing;
                 let path = case.lay("f.bin", "old");
                 std::fs::set_permissions(&path, std::fs::Permissions::from_mode(old)).unwrap();
                 let part = case.dir.path().join("f.bin.haul-part");
-                let resource = Resource::new(content())
+                let resource = OriginResource::new(content())
                     .last_modified("Fri, 01 Jan 2100 00:00:00 GMT")
-                    .rule(When::is(move |_| whole), breakage::ignore_range)
-                    .rule(When::after(1), move |_, _| assert_eq!(mode(&part), 0o600));
+                    .rule(RequestMatcher::is(move |_| whole), breakage::ignore_range)
+                    .rule(RequestMatcher::after(1), move |_, _| {
+                        assert_eq!(mode(&part), 0o600)
+                    });
                 let (ran, _origin) = case.run(resource).await;
                 ran.outcome();
                 assert_eq!(mode(&path), new, "{existing:?}");
@@ -56,7 +58,7 @@ async fn b4_the_target_of_a_link_is_replaced_and_a_link_to_nothing_makes_its_fil
             std::fs::write(far.join("target"), "old").unwrap();
         }
         symlink("far/target", case.path()).unwrap();
-        let (ran, _origin) = case.run(Resource::new(content())).await;
+        let (ran, _origin) = case.run(OriginResource::new(content())).await;
         assert_eq!(ran.outcome().path.as_deref(), Some(&*far.join("target")));
         assert!(case.path().is_symlink());
         assert!(std::fs::read(far.join("target")).unwrap() == content().to_vec());
@@ -68,9 +70,9 @@ async fn b4_the_target_of_a_link_is_replaced_and_a_link_to_nothing_makes_its_fil
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b4_a_link_is_in_the_way_of_a_download_that_may_replace_nothing() {
-    let case = Case::new();
+    let case = JobCase::new();
     symlink("nowhere", case.path()).unwrap();
-    let (ran, _origin) = case.run(Resource::new(content())).await;
+    let (ran, _origin) = case.run(OriginResource::new(content())).await;
     assert!(
         matches!(ran.error(), GetError::Exists { .. }),
         "{:?}",
@@ -83,9 +85,10 @@ async fn b4_a_link_is_in_the_way_of_a_download_that_may_replace_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b4_a_directory_under_the_origins_name_is_told_before_anything_is_fetched_in_vain() {
     let mut case = overwriting();
-    case.output = Some(Output::Directory(case.dir.path().to_owned()));
+    case.output = Some(JobOutput::Directory(case.dir.path().to_owned()));
     std::fs::create_dir(case.dir.path().join("named")).unwrap();
-    let resource = Resource::new(content()).rule(When::always(), breakage::disposition("named"));
+    let resource = OriginResource::new(content())
+        .rule(RequestMatcher::always(), breakage::disposition("named"));
     let (ran, origin) = case.run(resource).await;
     assert!(
         matches!(ran.error(), GetError::IsDirectory { .. }),
@@ -104,7 +107,8 @@ async fn b3_a_partial_file_that_was_swapped_is_not_published() {
         let origin = Origin::builder()
             .resource(
                 "/f.bin",
-                Resource::new(content()).rule(When::is(move |_| whole), breakage::ignore_range),
+                OriginResource::new(content())
+                    .rule(RequestMatcher::is(move |_| whole), breakage::ignore_range),
             )
             .rate_per_connection(2 << 20)
             .start()
@@ -119,7 +123,12 @@ async fn b3_a_partial_file_that_was_swapped_is_not_published() {
         };
         let url = origin.url("/f.bin");
         let (ran, ()) = tokio::join!(case.get(&url), swap);
-        assert_eq!(ran.error().class(), Class::LocalIo, "{:?}", ran.error());
+        assert_eq!(
+            ran.error().class(),
+            ErrorClass::LocalIo,
+            "{:?}",
+            ran.error()
+        );
         assert!(!case.path().exists());
         assert_eq!(std::fs::read(&part).unwrap(), b"theirs");
     }
@@ -132,8 +141,10 @@ async fn b4_a_descriptor_of_a_regular_file_is_written_at_its_end() {
     let mut case = overwriting();
     let mut log = std::fs::File::create(case.dir.path().join("log")).unwrap();
     std::io::Write::write_all(&mut log, b"before").unwrap();
-    case.output = Some(Output::File(format!("/dev/fd/{}", log.as_raw_fd()).into()));
-    let origin = serve(Resource::new(content())).await;
+    case.output = Some(JobOutput::File(
+        format!("/dev/fd/{}", log.as_raw_fd()).into(),
+    ));
+    let origin = serve(OriginResource::new(content())).await;
     case.get(&origin.url("/f.bin")).await.outcome();
     let mut all = b"before".to_vec();
     all.extend(content().to_vec());

@@ -5,18 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use haul_lab::{Content, Resource};
-use haul_transfer::Output;
-use haul_transfer::disk::{Storage, blocking};
+use haul_lab::{OriginResource, ResourceContent};
+use haul_transfer::JobOutput;
+use haul_transfer::disk::{PartialStorage, blocking};
 use tokio::time::Instant;
 
-use crate::harness::{Case, serve};
+use crate::harness::{JobCase, serve};
 
 /// A disk that takes its time.
 #[derive(Debug)]
-struct SlowDisk;
+struct SlowStorage;
 
-impl Storage for SlowDisk {
+impl PartialStorage for SlowStorage {
     #[expect(
         clippy::disallowed_methods,
         reason = "a slow disk blocks the thread that writes: that is what is tested"
@@ -50,7 +50,7 @@ async fn b7_writes_to_a_slow_disk_do_not_stall_the_reactor() {
     for _ in 0..4 {
         writers.spawn(async {
             for _ in 0..2 {
-                blocking(|| SlowDisk.write_at(0, &[])).unwrap();
+                blocking(|| SlowStorage.write_at(0, &[])).unwrap();
                 tokio::task::yield_now().await;
             }
         });
@@ -77,13 +77,13 @@ async fn b7_writes_to_a_slow_disk_do_not_stall_the_reactor() {
 /// Whoever takes the bytes late holds back the origin: neither is that a stall, nor do they pile up here.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b7_a_reader_that_waits_holds_back_the_origin_and_is_no_stall() {
-    let mut case = Case::new();
+    let mut case = JobCase::new();
     let fifo = case.dir.path().join("fifo");
     let made = std::process::Command::new("mkfifo").arg(&fifo).status();
     assert!(made.unwrap().success());
-    case.output = Some(Output::File(fifo.clone()));
-    let all = Content::random(1, 64 << 20);
-    let origin = Arc::new(serve(Resource::new(all.clone())).await);
+    case.output = Some(JobOutput::File(fifo.clone()));
+    let all = ResourceContent::random(1, 64 << 20);
+    let origin = Arc::new(serve(OriginResource::new(all.clone())).await);
     // Twice as long as what is taken for a stall.
     let wait = case.client.stall_timeout * 2;
     let (go, waits) = std::sync::mpsc::channel::<()>();

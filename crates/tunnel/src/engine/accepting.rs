@@ -5,27 +5,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haul_service::listen::Listener;
-use haul_service::observe::Failing;
+use haul_service::observe::FailureReports;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::time::{Instant, timeout};
 
-use super::{Door, Shared};
-use crate::live::Entry;
-use crate::record::Outcome;
-use crate::relay::End;
-use crate::session::{self, Peer};
+use super::{TunnelEngineState, TunnelListener};
+use crate::live::ActiveConnection;
+use crate::record::TunnelOutcome;
+use crate::relay::RelayEnd;
+use crate::session::{self, TunnelClient};
 
 /// Before another try when the system has no descriptor for a connection.
 const BREATH: Duration = Duration::from_millis(100);
 
 /// A listener that the runtime watches.
 #[derive(Debug)]
-pub(super) enum Watched {
+pub(super) enum PolledListener {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
 
-impl Watched {
+impl PolledListener {
     pub(super) fn of(listener: Listener) -> io::Result<Self> {
         Ok(match listener {
             Listener::Tcp(listener) => Self::Tcp(TcpListener::from_std(listener)?),
@@ -33,26 +33,30 @@ impl Watched {
         })
     }
 
-    async fn accept(&self) -> io::Result<(End, Peer)> {
+    async fn accept(&self) -> io::Result<(RelayEnd, TunnelClient)> {
         match self {
             Self::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
                 // Linux has it from the listener.
                 #[cfg(not(target_os = "linux"))]
                 let _ = stream.set_nodelay(true);
-                Ok((End::Tcp(stream), Peer::Tcp(peer)))
+                Ok((RelayEnd::Tcp(stream), TunnelClient::Tcp(peer)))
             }
             Self::Unix(listener) => {
                 let (stream, _) = listener.accept().await?;
-                Ok((End::Unix(stream), Peer::Unix))
+                Ok((RelayEnd::Unix(stream), TunnelClient::Unix))
             }
         }
     }
 }
 
 /// Accepts until the door is closed.
-pub(super) async fn accept(listener: Watched, door: Arc<Door>, shared: Arc<Shared>) {
-    let mut failing = Failing::default();
+pub(super) async fn accept(
+    listener: PolledListener,
+    door: Arc<TunnelListener>,
+    shared: Arc<TunnelEngineState>,
+) {
+    let mut failing = FailureReports::default();
     loop {
         let accepted = tokio::select! {
             biased;
@@ -78,9 +82,14 @@ pub(super) async fn accept(listener: Watched, door: Arc<Door>, shared: Arc<Share
 }
 
 /// Has a connection served, if there is room for one.
-fn begin(client: End, peer: Peer, door: &Door, shared: &Arc<Shared>) {
+fn begin(
+    client: RelayEnd,
+    peer: TunnelClient,
+    door: &TunnelListener,
+    shared: &Arc<TunnelEngineState>,
+) {
     let tunnel = door.tunnel();
-    let entry = Arc::new(Entry::new(Arc::clone(&tunnel), peer));
+    let entry = Arc::new(ActiveConnection::new(Arc::clone(&tunnel), peer));
     let Some(place) = shared.live.enter(&entry, shared.options.max_connections) else {
         client.reset_on_drop();
         return shared.refused(tunnel, peer);
@@ -90,7 +99,7 @@ fn begin(client: End, peer: Peer, door: &Door, shared: &Arc<Shared>) {
     shared.tasks.spawn(async move {
         let outcome = tokio::select! {
             outcome = session::serve(client, &entry.tunnel, &entry) => outcome,
-            () = shared_too.cutting.cancelled() => Outcome::Stopped,
+            () = shared_too.cutting.cancelled() => TunnelOutcome::Stopped,
         };
         shared_too.over(&entry, Some(place), &outcome);
     });

@@ -5,35 +5,35 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::Shared;
-use crate::session::Tunnel;
+use super::TunnelEngineState;
+use crate::session::TunnelConfig;
 
 /// An open listener. It stays open when this is dropped; [`close`](Self::close) closes it.
 #[derive(Debug)]
-pub struct Door {
+pub struct TunnelListener {
     /// Where it leads, and what keeps connections ready for that.
-    inside: Mutex<Inside>,
+    inside: Mutex<TunnelListenerState>,
     /// Cancelled when it is closed.
     closed: CancellationToken,
     /// What accepts, and has the sockets for that.
     accepting: TaskTracker,
     /// Whose tasks it has.
-    shared: Weak<Shared>,
+    shared: Weak<TunnelEngineState>,
 }
 
 #[derive(Debug)]
-struct Inside {
-    tunnel: Arc<Tunnel>,
+struct TunnelListenerState {
+    tunnel: Arc<TunnelConfig>,
     /// Ends the task that keeps connections ready.
     warming: CancellationToken,
 }
 
-impl Door {
-    pub(super) fn new(tunnel: Tunnel, shared: &Arc<Shared>) -> Self {
+impl TunnelListener {
+    pub(super) fn new(tunnel: TunnelConfig, shared: &Arc<TunnelEngineState>) -> Self {
         let tunnel = Arc::new(tunnel);
         let closed = shared.closing.child_token();
         Self {
-            inside: Mutex::new(Inside {
+            inside: Mutex::new(TunnelListenerState {
                 warming: warm(&tunnel, shared, &closed),
                 tunnel,
             }),
@@ -44,12 +44,12 @@ impl Door {
     }
 
     /// Leads into another tunnel from here on. Who came before goes on with the old one.
-    pub fn lead_into(&self, tunnel: Tunnel) {
+    pub fn lead_into(&self, tunnel: TunnelConfig) {
         let tunnel = Arc::new(tunnel);
         let Some(shared) = self.shared.upgrade() else {
             return;
         };
-        let inside = Inside {
+        let inside = TunnelListenerState {
             warming: warm(&tunnel, &shared, &self.closed),
             tunnel,
         };
@@ -85,7 +85,7 @@ impl Door {
     }
 
     /// Where it leads now.
-    pub(super) fn tunnel(&self) -> Arc<Tunnel> {
+    pub(super) fn tunnel(&self) -> Arc<TunnelConfig> {
         let inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(&inside.tunnel)
     }
@@ -96,7 +96,11 @@ impl Door {
 }
 
 /// Begins to keep connections ready, if the tunnel wants that; what ends it.
-fn warm(tunnel: &Tunnel, shared: &Shared, closed: &CancellationToken) -> CancellationToken {
+fn warm(
+    tunnel: &TunnelConfig,
+    shared: &TunnelEngineState,
+    closed: &CancellationToken,
+) -> CancellationToken {
     let stop = closed.child_token();
     if let Some(warm) = &tunnel.warm {
         shared.tasks.spawn(Arc::clone(warm).keep(stop.clone()));
@@ -106,17 +110,17 @@ fn warm(tunnel: &Tunnel, shared: &Shared, closed: &CancellationToken) -> Cancell
 
 /// Those that there are.
 #[derive(Debug, Default)]
-pub(super) struct Doors(Mutex<Vec<Arc<Door>>>);
+pub(super) struct TunnelListeners(Mutex<Vec<Arc<TunnelListener>>>);
 
-impl Doors {
-    pub(super) fn add(&self, door: &Arc<Door>) {
+impl TunnelListeners {
+    pub(super) fn add(&self, door: &Arc<TunnelListener>) {
         let mut doors = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         doors.retain(|door| !door.closed.is_cancelled());
         doors.push(Arc::clone(door));
     }
 
     /// Where those that are open lead.
-    pub(super) fn tunnels(&self) -> Vec<Arc<Tunnel>> {
+    pub(super) fn tunnels(&self) -> Vec<Arc<TunnelConfig>> {
         let doors = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let open = doors.iter().filter(|door| !door.closed.is_cancelled());
         open.map(|door| door.tunnel()).collect()

@@ -1,7 +1,7 @@
 //! Accepts, and owns everything that lives: listeners, connections, what stands ready for them.
 //!
-//! A listener and what it does are apart: a [`Door`] can be given another [`Tunnel`] while it is open, and connections go on with the one
-//! that they came to. That is how settings are read again without anybody noticing. All tasks are tracked: [`Engine::end`] closes the
+//! A listener and what it does are apart: a [`TunnelListener`] can be given another [`TunnelConfig`] while it is open, and connections go on with the one
+//! that they came to. That is how settings are read again without anybody noticing. All tasks are tracked: [`TunnelEngine::end`] closes the
 //! doors, gives connections some time, and cuts off the rest.
 
 mod accepting;
@@ -11,42 +11,42 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haul_service::listen::Listener;
-use haul_service::observe::{Log, Page, Source};
+use haul_service::observe::{AdminPage, LineLog, MetricSource};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::live::{Entry, Live, Place};
-use crate::metrics::Metrics;
-use crate::record::{LogFormat, Outcome, Record};
-use crate::session::{Peer, Tunnel};
-use crate::status::{LiveConnection, LiveTunnel, Status};
-pub use door::Door;
-use door::Doors;
+use crate::live::{ActiveConnection, ActiveConnectionGuard, ActiveConnections};
+use crate::metrics::TunnelMetrics;
+use crate::record::{TunnelLogFormat, TunnelOutcome, TunnelRecord};
+use crate::session::{TunnelClient, TunnelConfig};
+use crate::status::{ConnectionStatus, ListenerStatus, TunnelStatus};
+pub use door::TunnelListener;
+use door::TunnelListeners;
 
 /// What all tunnels of a process share.
 #[derive(Debug, Clone)]
-pub struct EngineOptions {
+pub struct TunnelEngineOptions {
     /// Connections at one time. One more is accepted and closed at once.
     pub max_connections: usize,
     /// Who allows no more, as the log says it to whoever wonders: a flag, a limit of the system's.
     pub max_by: Arc<str>,
     /// Where a line for each connection goes, and what it looks like.
-    pub log: Option<(Arc<Log>, LogFormat)>,
+    pub log: Option<(Arc<LineLog>, TunnelLogFormat)>,
 }
 
 /// All tunnels of a process. Clones are the same.
 #[derive(Debug, Clone)]
-pub struct Engine {
-    shared: Arc<Shared>,
+pub struct TunnelEngine {
+    shared: Arc<TunnelEngineState>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Shared {
-    options: EngineOptions,
-    live: Arc<Live>,
-    metrics: Arc<Metrics>,
+pub(crate) struct TunnelEngineState {
+    options: TunnelEngineOptions,
+    live: Arc<ActiveConnections>,
+    metrics: Arc<TunnelMetrics>,
     /// Those that are open.
-    doors: Doors,
+    doors: TunnelListeners,
     /// Every task that there is.
     tasks: TaskTracker,
     /// Cancelled when no more are accepted.
@@ -55,17 +55,17 @@ pub(crate) struct Shared {
     cutting: CancellationToken,
 }
 
-impl Engine {
+impl TunnelEngine {
     /// One without tunnels.
     #[must_use]
-    pub fn new(options: EngineOptions) -> Self {
-        let live = Arc::new(Live::default());
+    pub fn new(options: TunnelEngineOptions) -> Self {
+        let live = Arc::new(ActiveConnections::default());
         Self {
-            shared: Arc::new(Shared {
-                metrics: Arc::new(Metrics::new(Arc::clone(&live))),
+            shared: Arc::new(TunnelEngineState {
+                metrics: Arc::new(TunnelMetrics::new(Arc::clone(&live))),
                 options,
                 live,
-                doors: Doors::default(),
+                doors: TunnelListeners::default(),
                 tasks: TaskTracker::new(),
                 closing: CancellationToken::new(),
                 cutting: CancellationToken::new(),
@@ -77,11 +77,15 @@ impl Engine {
     ///
     /// # Errors
     /// When the runtime cannot watch the listener.
-    pub fn open(&self, listeners: Vec<Listener>, tunnel: Tunnel) -> std::io::Result<Arc<Door>> {
+    pub fn open(
+        &self,
+        listeners: Vec<Listener>,
+        tunnel: TunnelConfig,
+    ) -> std::io::Result<Arc<TunnelListener>> {
         // All before any is served: one that fails leaves none that accepts.
-        let watched = listeners.into_iter().map(accepting::Watched::of);
+        let watched = listeners.into_iter().map(accepting::PolledListener::of);
         let watched = watched.collect::<std::io::Result<Vec<_>>>()?;
-        let door = Arc::new(Door::new(tunnel, &self.shared));
+        let door = Arc::new(TunnelListener::new(tunnel, &self.shared));
         for listener in watched {
             let shared = Arc::clone(&self.shared);
             let accepting = accepting::accept(listener, Arc::clone(&door), shared);
@@ -93,13 +97,13 @@ impl Engine {
 
     /// What is counted.
     #[must_use]
-    pub fn metrics(&self) -> Arc<dyn Source> {
-        Arc::clone(&self.shared.metrics) as Arc<dyn Source>
+    pub fn metrics(&self) -> Arc<dyn MetricSource> {
+        Arc::clone(&self.shared.metrics) as Arc<dyn MetricSource>
     }
 
     /// What is live, as a page of the admin endpoint.
     #[must_use]
-    pub fn page(&self) -> Arc<dyn Page> {
+    pub fn page(&self) -> Arc<dyn AdminPage> {
         Arc::new(StatusPage(Arc::clone(&self.shared)))
     }
 
@@ -133,10 +137,10 @@ impl Engine {
     }
 }
 
-impl Shared {
+impl TunnelEngineState {
     /// What is live now.
-    fn status(&self) -> Status {
-        let connection = |(id, entry): (u64, Arc<Entry>)| LiveConnection {
+    fn status(&self) -> TunnelStatus {
+        let connection = |(id, entry): (u64, Arc<ActiveConnection>)| ConnectionStatus {
             id,
             listen: entry.tunnel.name.to_string(),
             client: entry.peer.to_string(),
@@ -146,13 +150,13 @@ impl Shared {
             down: entry.moved().down(),
             ms: u64::try_from(entry.since.elapsed().as_millis()).unwrap_or(u64::MAX),
         };
-        let tunnel = |tunnel: Arc<Tunnel>| LiveTunnel {
+        let tunnel = |tunnel: Arc<TunnelConfig>| ListenerStatus {
             listen: tunnel.name.to_string(),
             to: tunnel.local.to_string(),
             tls: tunnel.upstream.has_target_tls(),
             ready: tunnel.warm.as_ref().map_or(0, |warm| warm.ready()),
         };
-        Status {
+        TunnelStatus {
             pid: std::process::id(),
             tunnels: self.doors.tunnels().into_iter().map(tunnel).collect(),
             connections: self.live.all().into_iter().map(connection).collect(),
@@ -160,8 +164,13 @@ impl Shared {
     }
 
     /// Counts and logs a connection that is over.
-    fn over(&self, entry: &Entry, place: Option<Place>, outcome: &Outcome) {
-        let record = Record {
+    fn over(
+        &self,
+        entry: &ActiveConnection,
+        place: Option<ActiveConnectionGuard>,
+        outcome: &TunnelOutcome,
+    ) {
+        let record = TunnelRecord {
             when: entry.when,
             tunnel: &entry.tunnel.name,
             peer: entry.peer,
@@ -182,19 +191,19 @@ impl Shared {
     }
 
     /// A connection that is refused, for there are too many.
-    fn refused(&self, tunnel: Arc<Tunnel>, peer: Peer) {
-        let outcome = Outcome::TooMany {
+    fn refused(&self, tunnel: Arc<TunnelConfig>, peer: TunnelClient) {
+        let outcome = TunnelOutcome::TooMany {
             most: self.options.max_connections,
             by: Arc::clone(&self.options.max_by),
         };
-        self.over(&Entry::new(tunnel, peer), None, &outcome);
+        self.over(&ActiveConnection::new(tunnel, peer), None, &outcome);
     }
 }
 
 /// What is live, for whoever asks.
-struct StatusPage(Arc<Shared>);
+struct StatusPage(Arc<TunnelEngineState>);
 
-impl Page for StatusPage {
+impl AdminPage for StatusPage {
     fn path(&self) -> &'static str {
         "/tunnels"
     }

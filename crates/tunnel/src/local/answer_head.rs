@@ -5,14 +5,14 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::hop::Hop;
+use super::hop::HopByHopFields;
 
 /// Fields of the longest head.
 const FIELDS: usize = 128;
 
 /// What a buffer begins with.
 #[derive(Debug)]
-pub(crate) enum AnswerHead {
+pub(crate) enum ParsedResponseHead {
     /// Not all of a head yet.
     Part,
     /// Something else.
@@ -25,7 +25,7 @@ pub(crate) enum AnswerHead {
     Answer(usize, Vec<u8>),
 }
 
-impl AnswerHead {
+impl ParsedResponseHead {
     /// Reads what there is.
     pub(crate) fn of(bytes: &[u8]) -> Self {
         let mut fields = [httparse::EMPTY_HEADER; FIELDS];
@@ -60,7 +60,7 @@ fn map(response: &httparse::Response<'_, '_>) -> HeaderMap {
 
 /// A head whose connection ends with its answer.
 fn closing(bytes: &[u8], response: &httparse::Response<'_, '_>) -> Vec<u8> {
-    let hop = Hop::of(response.headers);
+    let hop = HopByHopFields::of(response.headers);
     let line = bytes.split(|byte| *byte == b'\n').next();
     let line = line.unwrap_or_default().trim_ascii_end();
     let mut head = [line, b"\r\n"].concat();
@@ -79,8 +79,8 @@ mod tests {
     use super::*;
 
     fn passed_on(text: &str) -> String {
-        match AnswerHead::of(text.as_bytes()) {
-            AnswerHead::Answer(length, words) => {
+        match ParsedResponseHead::of(text.as_bytes()) {
+            ParsedResponseHead::Answer(length, words) => {
                 String::from_utf8(words).unwrap() + &text[length..]
             }
             other => panic!("{other:?}"),
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn questions_interim_answers_and_what_is_no_head_are_told_apart() {
-        use AnswerHead as A;
+        use ParsedResponseHead as A;
         let of = |text: &str| A::of(text.as_bytes());
         let asks =
             "HTTP/1.1 407 x\r\nProxy-Authenticate: Basic\r\nProxy-Authenticate: Digest\r\n\r\n";

@@ -16,12 +16,12 @@ const FIELDS: [&str; 7] = [
 
 /// The fields of one message that are about its connection.
 #[derive(Debug)]
-pub(super) struct Hop {
+pub(super) struct HopByHopFields {
     /// Those that Connection names.
     named: Vec<String>,
 }
 
-impl Hop {
+impl HopByHopFields {
     /// Those of a message with these fields.
     pub(super) fn of(fields: &[httparse::Header<'_>]) -> Self {
         let named = values(fields, "connection")

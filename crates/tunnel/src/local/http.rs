@@ -10,13 +10,13 @@
 use std::io;
 
 use bytes::{Bytes, BytesMut};
-use haul_net::{Error, Kind, Refusal, Target};
+use haul_net::{Error, Kind, ProxyRefusal, Target};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::forward_request::ForwardRequest;
-use super::{Answer, Asked, Misunderstood};
-use crate::relay::{End, part};
-use crate::upstream::Unreached;
+use super::{ClientReply, ClientRequest, ClientRequestError};
+use crate::relay::{RelayEnd, part};
+use crate::upstream::TargetUnreached;
 
 /// Bytes of the longest head.
 const HEAD: usize = 64 << 10;
@@ -25,7 +25,7 @@ const HEAD: usize = 64 << 10;
 pub(super) const FIELDS: usize = 128;
 
 /// Hears where a client wants to go.
-pub(super) async fn ask(client: &mut End) -> Result<Asked, Misunderstood> {
+pub(super) async fn ask(client: &mut RelayEnd) -> Result<ClientRequest, ClientRequestError> {
     let mut buffer = BytesMut::with_capacity(4096);
     let length = loop {
         match head_length(&buffer) {
@@ -58,7 +58,7 @@ fn head_length(bytes: &[u8]) -> Result<Option<usize>, ()> {
     }
 }
 
-fn understood(head: &Bytes) -> Result<Asked, &'static str> {
+fn understood(head: &Bytes) -> Result<ClientRequest, &'static str> {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS];
     let mut request = httparse::Request::new(&mut fields);
     request
@@ -69,24 +69,24 @@ fn understood(head: &Bytes) -> Result<Asked, &'static str> {
         let target: Target = target
             .parse()
             .map_err(|_| "CONNECT wants a host and a port")?;
-        return Ok(Asked {
+        return Ok(ClientRequest {
             target,
-            answer: Answer::Connect,
+            answer: ClientReply::Connect,
             early: Bytes::new(),
             request: None,
         });
     }
     let request = ForwardRequest::of(&request)?;
-    Ok(Asked {
+    Ok(ClientRequest {
         target: request.target().clone(),
-        answer: Answer::Request,
+        answer: ClientReply::Request,
         early: Bytes::new(),
         request: Some(request),
     })
 }
 
 /// The tunnel is there.
-pub(super) async fn connected(client: &mut End) -> io::Result<()> {
+pub(super) async fn connected(client: &mut RelayEnd) -> io::Result<()> {
     client
         .write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")
         .await?;
@@ -94,9 +94,9 @@ pub(super) async fn connected(client: &mut End) -> io::Result<()> {
 }
 
 /// The target was not reached, for this reason.
-pub(super) async fn unreached(client: &mut End, why: &Unreached) {
+pub(super) async fn unreached(client: &mut RelayEnd, why: &TargetUnreached) {
     let status = match why.errors().last() {
-        Some(error) if error.refusal() == Some(Refusal::NotAllowed) => 403,
+        Some(error) if error.refusal() == Some(ProxyRefusal::NotAllowed) => 403,
         Some(error) if matches!(error.kind(), Kind::ConnectTimeout(_)) => 504,
         _ => 502,
     };
@@ -120,13 +120,13 @@ fn hint(error: &Error) -> Option<&'static str> {
 }
 
 /// Says no, and why.
-async fn refuse(client: &mut End, status: u16, why: &'static str) -> Misunderstood {
+async fn refuse(client: &mut RelayEnd, status: u16, why: &'static str) -> ClientRequestError {
     answer(client, status, why).await;
-    Misunderstood::Refused(why)
+    ClientRequestError::Refused(why)
 }
 
 /// An answer of our own, and the end.
-async fn answer(client: &mut End, status: u16, text: &str) {
+async fn answer(client: &mut RelayEnd, status: u16, text: &str) {
     let status = http::StatusCode::from_u16(status).unwrap_or(http::StatusCode::BAD_GATEWAY);
     let body = format!("haul: {text}\n");
     let length = body.len();
@@ -140,7 +140,7 @@ async fn answer(client: &mut End, status: u16, text: &str) {
 mod tests {
     use super::*;
 
-    fn asked(head: &str) -> Result<Asked, &'static str> {
+    fn asked(head: &str) -> Result<ClientRequest, &'static str> {
         let head = Bytes::copy_from_slice(head.as_bytes());
         assert_eq!(head_length(&head), Ok(Some(head.len())));
         understood(&head)
@@ -151,12 +151,12 @@ mod tests {
         let connect = asked("CONNECT [::1]:22 HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
         assert_eq!(
             (connect.target.to_string(), connect.answer),
-            ("[::1]:22".into(), Answer::Connect)
+            ("[::1]:22".into(), ClientReply::Connect)
         );
         let get = asked("GET http://a.test/x HTTP/1.1\r\nHost: a.test\r\n\r\n").unwrap();
         assert_eq!(
             (get.target.to_string(), get.answer),
-            ("a.test:80".into(), Answer::Request)
+            ("a.test:80".into(), ClientReply::Request)
         );
         for other in [
             "GET / HTTP/1.1\r\nHost: localhost:3128\r\n\r\n",

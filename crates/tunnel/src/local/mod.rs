@@ -1,7 +1,7 @@
 //! What a listener's clients say before their bytes are relayed, and how they are answered.
 //!
 //! A forward's clients say nothing: the target is the listener's. Those of a SOCKS5 listener and of an HTTP proxy name their target
-//! themselves, and want to hear whether it was reached. [`ask`] finds out, [`Answer`] tells; what follows what was read is kept.
+//! themselves, and want to hear whether it was reached. [`ask`] finds out, [`ClientReply`] tells; what follows what was read is kept.
 
 mod answer_head;
 mod forward_request;
@@ -16,14 +16,14 @@ use std::io;
 use bytes::Bytes;
 use haul_net::Target;
 
-use crate::relay::End;
-use crate::upstream::Unreached;
-pub(crate) use answer_head::AnswerHead;
+use crate::relay::RelayEnd;
+use crate::upstream::TargetUnreached;
+pub(crate) use answer_head::ParsedResponseHead;
 pub(crate) use forward_request::ForwardRequest;
 
 /// What a listener does with its clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Local {
+pub enum ListenerKind {
     /// Each is connected to this target.
     Forward(Target),
     /// Each names its target by SOCKS5 (RFC 1928).
@@ -32,7 +32,7 @@ pub enum Local {
     Http,
 }
 
-impl fmt::Display for Local {
+impl fmt::Display for ListenerKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Forward(target) => write!(f, "{target}"),
@@ -43,18 +43,18 @@ impl fmt::Display for Local {
 }
 
 /// What a client wants.
-pub(crate) struct Asked {
+pub(crate) struct ClientRequest {
     /// Where to.
     pub(crate) target: Target,
     /// How it is told what came of it.
-    pub(crate) answer: Answer,
+    pub(crate) answer: ClientReply,
     /// What it sent already for the target.
     pub(crate) early: Bytes,
     /// A request that an HTTP proxy takes as it is.
     pub(crate) request: Option<ForwardRequest>,
 }
 
-impl fmt::Debug for Asked {
+impl fmt::Debug for ClientRequest {
     /// Without what the client sent.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Asked")
@@ -68,7 +68,7 @@ impl fmt::Debug for Asked {
 
 /// How a client hears whether its target was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum ClientReply {
     /// Not at all: its connection is closed, or the target speaks.
     Nothing,
     /// By a reply of SOCKS5.
@@ -81,7 +81,7 @@ pub(crate) enum Answer {
 
 /// Why a client was not understood.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Misunderstood {
+pub(crate) enum ClientRequestError {
     /// It speaks another protocol, or wants what there is not.
     #[error("{0}")]
     Refused(&'static str),
@@ -91,23 +91,26 @@ pub(crate) enum Misunderstood {
 }
 
 /// Hears what a client wants. Whoever says too much, or another protocol, is refused in the words of this one.
-pub(crate) async fn ask(local: &Local, client: &mut End) -> Result<Asked, Misunderstood> {
+pub(crate) async fn ask(
+    local: &ListenerKind,
+    client: &mut RelayEnd,
+) -> Result<ClientRequest, ClientRequestError> {
     match local {
-        Local::Forward(target) => Ok(Asked {
+        ListenerKind::Forward(target) => Ok(ClientRequest {
             target: target.clone(),
-            answer: Answer::Nothing,
+            answer: ClientReply::Nothing,
             early: Bytes::new(),
             request: None,
         }),
         // Apart, and below: what is over soon is not to have its room for as long as the connection lives.
-        Local::Socks => Box::pin(socks::ask(client)).await,
-        Local::Http => Box::pin(http::ask(client)).await,
+        ListenerKind::Socks => Box::pin(socks::ask(client)).await,
+        ListenerKind::Http => Box::pin(http::ask(client)).await,
     }
 }
 
-impl Answer {
+impl ClientReply {
     /// The target was reached.
-    pub(crate) async fn reached(self, client: &mut End) -> io::Result<()> {
+    pub(crate) async fn reached(self, client: &mut RelayEnd) -> io::Result<()> {
         match self {
             Self::Nothing | Self::Request => Ok(()),
             Self::Socks => socks::reached(client).await,
@@ -116,7 +119,7 @@ impl Answer {
     }
 
     /// It was not. Over in a bounded time, whatever the client does.
-    pub(crate) async fn unreached(self, client: &mut End, why: &Unreached) {
+    pub(crate) async fn unreached(self, client: &mut RelayEnd, why: &TargetUnreached) {
         match self {
             Self::Nothing => {}
             Self::Socks => Box::pin(socks::unreached(client, why)).await,

@@ -3,27 +3,27 @@
 use std::io;
 
 use bytes::{Buf, BytesMut};
-use haul_net::{Kind, Refusal};
+use haul_net::{Kind, ProxyRefusal};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::socks_wire::{self as wire, Message, Problem, Reply};
-use super::{Answer, Asked, Misunderstood};
-use crate::relay::{End, part};
-use crate::upstream::Unreached;
+use super::socks_wire::{self as wire, SocksMessage, SocksMessageError, SocksReply};
+use super::{ClientReply, ClientRequest, ClientRequestError};
+use crate::relay::{RelayEnd, part};
+use crate::upstream::TargetUnreached;
 
 /// Bytes that are read ahead: both messages at their longest, and what little a hasty client adds.
 const ROOM: usize = 2048;
 
 /// Hears where a client wants to go.
-pub(super) async fn ask(client: &mut End) -> Result<Asked, Misunderstood> {
+pub(super) async fn ask(client: &mut RelayEnd) -> Result<ClientRequest, ClientRequestError> {
     let mut buffer = BytesMut::with_capacity(ROOM);
     read(client, &mut buffer, wire::greeting).await?;
     client.write_all(&wire::METHOD).await?;
     client.flush().await?;
     let target = read(client, &mut buffer, wire::request).await?;
-    Ok(Asked {
+    Ok(ClientRequest {
         target,
-        answer: Answer::Socks,
+        answer: ClientReply::Socks,
         early: buffer.freeze(),
         request: None,
     })
@@ -31,17 +31,17 @@ pub(super) async fn ask(client: &mut End) -> Result<Asked, Misunderstood> {
 
 /// Reads until there is a message.
 async fn read<T>(
-    client: &mut End,
+    client: &mut RelayEnd,
     buffer: &mut BytesMut,
-    message: impl Fn(&[u8]) -> Result<Message<T>, Problem>,
-) -> Result<T, Misunderstood> {
+    message: impl Fn(&[u8]) -> Result<SocksMessage<T>, SocksMessageError>,
+) -> Result<T, ClientRequestError> {
     loop {
         match message(buffer) {
-            Ok(Message::Whole(what, length)) => {
+            Ok(SocksMessage::Whole(what, length)) => {
                 buffer.advance(length);
                 return Ok(what);
             }
-            Ok(Message::Part) => {}
+            Ok(SocksMessage::Part) => {}
             Err(problem) => return Err(refuse(client, problem).await),
         }
         // No message is as long as the room: there is always some left.
@@ -52,41 +52,43 @@ async fn read<T>(
 }
 
 /// Says no, and why.
-async fn refuse(client: &mut End, problem: Problem) -> Misunderstood {
+async fn refuse(client: &mut RelayEnd, problem: SocksMessageError) -> ClientRequestError {
     let (said, why): (&[u8], _) = match problem {
-        Problem::Version => (b"", "the client does not speak SOCKS5"),
-        Problem::Method => (
+        SocksMessageError::Version => (b"", "the client does not speak SOCKS5"),
+        SocksMessageError::Method => (
             &wire::NO_METHOD,
             "the client insists on a login, and there is none",
         ),
-        Problem::Told(reply) => (
+        SocksMessageError::Told(reply) => (
             &wire::reply(reply),
             match reply {
-                Reply::CommandUnsupported => "the client wants another command than CONNECT",
+                SocksReply::CommandUnsupported => "the client wants another command than CONNECT",
                 _ => "the client names no target",
             },
         ),
     };
     part(client, said).await;
-    Misunderstood::Refused(why)
+    ClientRequestError::Refused(why)
 }
 
 /// The target was reached.
-pub(super) async fn reached(client: &mut End) -> io::Result<()> {
-    client.write_all(&wire::reply(Reply::Succeeded)).await?;
+pub(super) async fn reached(client: &mut RelayEnd) -> io::Result<()> {
+    client
+        .write_all(&wire::reply(SocksReply::Succeeded))
+        .await?;
     client.flush().await
 }
 
 /// It was not, for this reason.
-pub(super) async fn unreached(client: &mut End, why: &Unreached) {
+pub(super) async fn unreached(client: &mut RelayEnd, why: &TargetUnreached) {
     let reply = match why.errors().last() {
-        None => Reply::Failed,
+        None => SocksReply::Failed,
         Some(error) => match (error.kind(), error.refusal()) {
-            (_, Some(Refusal::NotAllowed)) => Reply::NotAllowed,
-            (_, Some(Refusal::Unreachable)) => Reply::HostUnreachable,
-            (Kind::Connect(_), _) if !error.is_of_proxy() => Reply::Refused,
-            (Kind::NoSuchHost(_) | Kind::ConnectTimeout(_), _) => Reply::HostUnreachable,
-            _ => Reply::Failed,
+            (_, Some(ProxyRefusal::NotAllowed)) => SocksReply::NotAllowed,
+            (_, Some(ProxyRefusal::Unreachable)) => SocksReply::HostUnreachable,
+            (Kind::Connect(_), _) if !error.is_of_proxy() => SocksReply::Refused,
+            (Kind::NoSuchHost(_) | Kind::ConnectTimeout(_), _) => SocksReply::HostUnreachable,
+            _ => SocksReply::Failed,
         },
     };
     part(client, &wire::reply(reply)).await;

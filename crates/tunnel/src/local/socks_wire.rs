@@ -16,7 +16,7 @@ const CONNECT: u8 = 1;
 /// Replies (section 6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Reply {
+pub(super) enum SocksReply {
     Succeeded = 0,
     Failed = 1,
     NotAllowed = 2,
@@ -28,7 +28,7 @@ pub(super) enum Reply {
 
 /// What a buffer holds.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Message<T> {
+pub(super) enum SocksMessage<T> {
     /// Not all of it yet.
     Part,
     /// All of it, in so many bytes.
@@ -37,62 +37,62 @@ pub(super) enum Message<T> {
 
 /// Why a message is none that is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Problem {
+pub(super) enum SocksMessageError {
     /// Another version, or another protocol.
     Version,
     /// A login is all that it would take.
     Method,
     /// It can be told by this reply.
-    Told(Reply),
+    Told(SocksReply),
 }
 
 /// The greeting: whether the method without a login is among those that are offered.
-pub(super) fn greeting(bytes: &[u8]) -> Result<Message<()>, Problem> {
+pub(super) fn greeting(bytes: &[u8]) -> Result<SocksMessage<()>, SocksMessageError> {
     let [version, rest @ ..] = bytes else {
-        return Ok(Message::Part);
+        return Ok(SocksMessage::Part);
     };
     if *version != VERSION {
-        return Err(Problem::Version);
+        return Err(SocksMessageError::Version);
     }
     let [count, methods @ ..] = rest else {
-        return Ok(Message::Part);
+        return Ok(SocksMessage::Part);
     };
     let count = usize::from(*count);
     match methods.get(..count) {
-        None => Ok(Message::Part),
-        Some(methods) if methods.contains(&OPEN) => Ok(Message::Whole((), 2 + count)),
-        Some(_) => Err(Problem::Method),
+        None => Ok(SocksMessage::Part),
+        Some(methods) if methods.contains(&OPEN) => Ok(SocksMessage::Whole((), 2 + count)),
+        Some(_) => Err(SocksMessageError::Method),
     }
 }
 
 /// The request: where to.
-pub(super) fn request(bytes: &[u8]) -> Result<Message<Target>, Problem> {
+pub(super) fn request(bytes: &[u8]) -> Result<SocksMessage<Target>, SocksMessageError> {
     let [version, command, _, kind, rest @ ..] = bytes else {
-        return Ok(Message::Part);
+        return Ok(SocksMessage::Part);
     };
     if *version != VERSION {
-        return Err(Problem::Version);
+        return Err(SocksMessageError::Version);
     }
     if *command != CONNECT {
-        return Err(Problem::Told(Reply::CommandUnsupported));
+        return Err(SocksMessageError::Told(SocksReply::CommandUnsupported));
     }
     let (length, before) = match (kind, rest.first()) {
         (1, _) => (4, 0),
         (4, _) => (16, 0),
-        (3, None) => return Ok(Message::Part),
+        (3, None) => return Ok(SocksMessage::Part),
         (3, Some(length)) => (usize::from(*length), 1),
-        _ => return Err(Problem::Told(Reply::AddressUnsupported)),
+        _ => return Err(SocksMessageError::Told(SocksReply::AddressUnsupported)),
     };
     let end = before + length;
     let (Some(address), Some(port)) = (rest.get(before..end), rest.get(end..end + 2)) else {
-        return Ok(Message::Part);
+        return Ok(SocksMessage::Part);
     };
-    let host = host(address, *kind).ok_or(Problem::Told(Reply::Failed))?;
+    let host = host(address, *kind).ok_or(SocksMessageError::Told(SocksReply::Failed))?;
     let port = u16::from_be_bytes([port[0], port[1]]);
     // Read as a target that somebody wrote, so that no name gets further that is none.
     let target = format!("{host}:{port}").parse();
-    let target = target.map_err(|_| Problem::Told(Reply::Failed))?;
-    Ok(Message::Whole(target, 4 + end + 2))
+    let target = target.map_err(|_| SocksMessageError::Told(SocksReply::Failed))?;
+    Ok(SocksMessage::Whole(target, 4 + end + 2))
 }
 
 fn host(address: &[u8], kind: u8) -> Option<String> {
@@ -114,7 +114,7 @@ pub(super) const METHOD: [u8; 2] = [VERSION, OPEN];
 pub(super) const NO_METHOD: [u8; 2] = [VERSION, 0xff];
 
 /// A reply. Which address of a proxy's the target sees is not known here.
-pub(super) fn reply(reply: Reply) -> [u8; 10] {
+pub(super) fn reply(reply: SocksReply) -> [u8; 10] {
     [VERSION, reply as u8, 0, 1, 0, 0, 0, 0, 0, 0]
 }
 
@@ -140,25 +140,25 @@ mod tests {
             (request_for(3, b"\x06a.test", 443), "a.test:443"),
             (request_for(3, b"\x03::1", 443), "[::1]:443"),
         ] {
-            let expected = Message::Whole(target.parse().unwrap(), bytes.len());
+            let expected = SocksMessage::Whole(target.parse().unwrap(), bytes.len());
             assert_eq!(request(&bytes), Ok(expected), "{target}");
             for length in 0..bytes.len() {
                 assert_eq!(
                     request(&bytes[..length]),
-                    Ok(Message::Part),
+                    Ok(SocksMessage::Part),
                     "{target} {length}"
                 );
             }
             let more = [&bytes[..], b"more"].concat();
             assert!(
-                matches!(request(&more), Ok(Message::Whole(_, length)) if length == bytes.len())
+                matches!(request(&more), Ok(SocksMessage::Whole(_, length)) if length == bytes.len())
             );
         }
     }
 
     #[test]
     fn what_is_not_served_is_told() {
-        use Reply as R;
+        use SocksReply as R;
         for (bytes, reply) in [
             (vec![5, 2, 0, 1], R::CommandUnsupported),
             (vec![5, 3, 0, 1], R::CommandUnsupported),
@@ -169,14 +169,21 @@ mod tests {
             (request_for(3, b"\x01\xff", 80), R::Failed),
             (request_for(1, &[127, 0, 0, 1], 0), R::Failed),
         ] {
-            assert_eq!(request(&bytes), Err(Problem::Told(reply)), "{bytes:?}");
+            assert_eq!(
+                request(&bytes),
+                Err(SocksMessageError::Told(reply)),
+                "{bytes:?}"
+            );
         }
-        assert_eq!(request(&[4, 1, 0, 80]), Err(Problem::Version));
-        assert_eq!(greeting(b"GET / HTTP/1.1\r\n"), Err(Problem::Version));
-        assert_eq!(greeting(&[5, 1, 2]), Err(Problem::Method));
-        assert_eq!(greeting(&[5, 0]), Err(Problem::Method));
-        assert_eq!(greeting(&[5, 2, 2]), Ok(Message::Part));
-        assert_eq!(greeting(&[5, 2, 2, 0, 9]), Ok(Message::Whole((), 4)));
+        assert_eq!(request(&[4, 1, 0, 80]), Err(SocksMessageError::Version));
+        assert_eq!(
+            greeting(b"GET / HTTP/1.1\r\n"),
+            Err(SocksMessageError::Version)
+        );
+        assert_eq!(greeting(&[5, 1, 2]), Err(SocksMessageError::Method));
+        assert_eq!(greeting(&[5, 0]), Err(SocksMessageError::Method));
+        assert_eq!(greeting(&[5, 2, 2]), Ok(SocksMessage::Part));
+        assert_eq!(greeting(&[5, 2, 2, 0, 9]), Ok(SocksMessage::Whole((), 4)));
     }
 
     proptest! {
@@ -184,11 +191,11 @@ mod tests {
         fn nothing_that_comes_is_a_panic_or_a_target_of_several_lines(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             let _ = greeting(&bytes);
             let mut bytes = bytes;
-            if let Ok(Message::Whole(target, length)) = request(&bytes) {
+            if let Ok(SocksMessage::Whole(target, length)) = request(&bytes) {
                 prop_assert!(length <= bytes.len() && !target.host.contains(['\r', '\n', ' ', '\0']));
             }
             bytes.splice(..bytes.len().min(4), [5, 1, 0, 3]);
-            if let Ok(Message::Whole(target, _)) = request(&bytes) {
+            if let Ok(SocksMessage::Whole(target, _)) = request(&bytes) {
                 prop_assert!(!target.host.contains(['\r', '\n', ' ', '\0']));
             }
         }

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
-use haul_plan::tunnel::{Bulk, Road};
+use haul_plan::tunnel::{BulkDetector, CopyMethod};
 
-use super::end::{Sink, Source};
-use super::extent::Extent;
-use super::gathering::Gathering;
-use super::pipe::Piped;
+use super::end::{RelaySink, RelaySource};
+use super::extent::BodyFraming;
+use super::gathering::ReadLowWater;
+use super::pipe::PipedBytes;
 
 /// Bytes that are read at once. Shared by all relays of a thread.
 const ROOM: usize = 64 << 10;
@@ -34,7 +34,7 @@ pub(crate) fn with_room<T>(use_it: impl FnOnce(&mut [u8]) -> T) -> T {
 
 /// Why a direction cannot go on.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(super) enum DirectionError {
     /// Where it comes from.
     Reading(io::Error),
     /// Where it goes.
@@ -43,7 +43,7 @@ pub(super) enum Fault {
 
 /// How far a direction is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum DirectionStage {
     /// More may come.
     Flowing,
     /// All has come; it is handed on, and the end after it.
@@ -54,20 +54,20 @@ enum Stage {
 
 /// One direction.
 #[derive(Debug)]
-pub(super) struct Direction {
-    stage: Stage,
+pub(super) struct RelayDirection {
+    stage: DirectionStage,
     /// Read, and not taken by the other end.
     waiting: Bytes,
     /// The same, in a pipe.
-    piped: Piped,
+    piped: PipedBytes,
     /// Which road bytes go.
-    bulk: Bulk,
+    bulk: BulkDetector,
     /// What is waited for to be worth a call.
-    gathering: Gathering,
+    gathering: ReadLowWater,
     /// Whether the other end may hold back what was written.
     is_unflushed: bool,
     /// How much goes on.
-    extent: Extent,
+    extent: BodyFraming,
     /// Whether what came before is known to be within that.
     is_measured: bool,
     /// How much came that does not.
@@ -78,15 +78,15 @@ pub(super) struct Direction {
     is_cut: bool,
 }
 
-impl Direction {
+impl RelayDirection {
     /// One whose first bytes have come.
-    pub(super) fn new(early: Bytes, extent: Extent) -> Self {
+    pub(super) fn new(early: Bytes, extent: BodyFraming) -> Self {
         Self {
-            stage: Stage::Flowing,
+            stage: DirectionStage::Flowing,
             waiting: early,
-            piped: Piped::default(),
-            bulk: Bulk::default(),
-            gathering: Gathering::default(),
+            piped: PipedBytes::default(),
+            bulk: BulkDetector::default(),
+            gathering: ReadLowWater::default(),
             is_unflushed: false,
             extent,
             is_measured: extent.is_all(),
@@ -99,7 +99,7 @@ impl Direction {
     /// Whether nobody reads now where it comes from, and so nobody would learn that it broke.
     pub(super) fn is_deaf(&self) -> bool {
         let is_sated = self.surplus >= SURPLUS;
-        self.stage != Stage::Flowing || is_sated || self.has_waiting()
+        self.stage != DirectionStage::Flowing || is_sated || self.has_waiting()
     }
 
     /// Whether all that goes on has gone, whatever else may come.
@@ -109,13 +109,13 @@ impl Direction {
 
     /// Whether somebody waits for something that will not go on.
     pub(super) fn is_followed(&self) -> bool {
-        self.is_followed && self.stage == Stage::Flowing
+        self.is_followed && self.stage == DirectionStage::Flowing
     }
 
     /// Nothing goes on any more, and the other end is told.
     pub(super) fn end(&mut self) {
-        if self.stage == Stage::Flowing {
-            self.stage = Stage::Ending;
+        if self.stage == DirectionStage::Flowing {
+            self.stage = DirectionStage::Ending;
         }
     }
 
@@ -136,7 +136,7 @@ impl Direction {
 
     /// Whether it is over.
     pub(super) fn is_done(&self) -> bool {
-        self.stage == Stage::Done
+        self.stage == DirectionStage::Done
     }
 
     /// Goes on as far as both ends let it. Ready when it is over. The last of the two to come to its end need not tell that to a socket,
@@ -144,10 +144,10 @@ impl Direction {
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
-        (from, to): (&mut Source<'_>, &mut Sink<'_>),
+        (from, to): (&mut RelaySource<'_>, &mut RelaySink<'_>),
         moved: &AtomicU64,
         is_last: bool,
-    ) -> Poll<Result<(), Fault>> {
+    ) -> Poll<Result<(), DirectionError>> {
         if !self.is_measured {
             self.is_measured = true;
             let early = std::mem::take(&mut self.waiting);
@@ -155,28 +155,28 @@ impl Direction {
             self.waiting = early.slice(..length);
         }
         for _ in 0..TURNS {
-            if self.stage == Stage::Done {
+            if self.stage == DirectionStage::Done {
                 return Poll::Ready(Ok(()));
             }
             ready!(self.poll_waiting(cx, to, moved))?;
-            if self.stage == Stage::Ending {
+            if self.stage == DirectionStage::Ending {
                 // The last need not tell: it is closed at once. A peer that is gone has nobody to be told, and its own direction says why.
                 if !self.is_cut && (to.is_buffered() || !is_last) {
                     let _ = ready!(to.poll_shutdown(cx));
                 }
-                self.stage = Stage::Done;
+                self.stage = DirectionStage::Done;
                 continue;
             }
             if self.surplus >= SURPLUS {
                 return self.poll_flush(cx, to);
             }
             let came = match self.bulk.road() {
-                Road::Copy => {
+                CopyMethod::Copy => {
                     // What was taken for bulk that is over; it is empty by now.
                     self.piped.give_back();
                     self.poll_copy(cx, (from, to), moved)
                 }
-                Road::Splice => self.poll_splice(cx, (from, to)),
+                CopyMethod::Splice => self.poll_splice(cx, (from, to)),
             };
             match came {
                 Poll::Ready(done) => done?,
@@ -191,18 +191,19 @@ impl Direction {
     fn poll_waiting(
         &mut self,
         cx: &mut Context<'_>,
-        to: &mut Sink<'_>,
+        to: &mut RelaySink<'_>,
         moved: &AtomicU64,
-    ) -> Poll<Result<(), Fault>> {
+    ) -> Poll<Result<(), DirectionError>> {
         while !self.waiting.is_empty() {
-            let wrote = ready!(to.poll_write(cx, &self.waiting)).map_err(Fault::Writing)?;
+            let wrote =
+                ready!(to.poll_write(cx, &self.waiting)).map_err(DirectionError::Writing)?;
             self.waiting.advance(wrote);
             self.wrote(to, wrote, moved);
         }
         // The last of it may be a large buffer's.
         self.waiting = Bytes::new();
         while !self.piped.is_empty() {
-            let wrote = ready!(self.piped.poll_empty(cx, to)).map_err(Fault::Writing)?;
+            let wrote = ready!(self.piped.poll_empty(cx, to)).map_err(DirectionError::Writing)?;
             self.wrote(to, wrote, moved);
         }
         Poll::Ready(Ok(()))
@@ -212,13 +213,13 @@ impl Direction {
     fn poll_copy(
         &mut self,
         cx: &mut Context<'_>,
-        (from, to): (&mut Source<'_>, &mut Sink<'_>),
+        (from, to): (&mut RelaySource<'_>, &mut RelaySink<'_>),
         moved: &AtomicU64,
-    ) -> Poll<Result<(), Fault>> {
+    ) -> Poll<Result<(), DirectionError>> {
         with_room(|room| {
-            let read = ready!(from.poll_read(cx, room)).map_err(Fault::Reading)?;
+            let read = ready!(from.poll_read(cx, room)).map_err(DirectionError::Reading)?;
             if read == 0 {
-                self.stage = Stage::Ending;
+                self.stage = DirectionStage::Ending;
                 return Poll::Ready(Ok(()));
             }
             let mut rest = match self.extent.is_all() {
@@ -231,7 +232,7 @@ impl Direction {
             while !rest.is_empty() {
                 match to.poll_write(cx, rest) {
                     Poll::Ready(wrote) => {
-                        let wrote = wrote.map_err(Fault::Writing)?;
+                        let wrote = wrote.map_err(DirectionError::Writing)?;
                         rest = &rest[wrote..];
                         self.wrote(to, wrote, moved);
                     }
@@ -249,9 +250,9 @@ impl Direction {
     fn poll_splice(
         &mut self,
         cx: &mut Context<'_>,
-        (from, to): (&mut Source<'_>, &mut Sink<'_>),
-    ) -> Poll<Result<(), Fault>> {
-        let (Source::Socket(from), Sink::Socket(_)) = (from, to) else {
+        (from, to): (&mut RelaySource<'_>, &mut RelaySink<'_>),
+    ) -> Poll<Result<(), DirectionError>> {
+        let (RelaySource::Socket(from), RelaySink::Socket(_)) = (from, to) else {
             self.bulk.forbid();
             return Poll::Ready(Ok(()));
         };
@@ -288,9 +289,9 @@ impl Direction {
                 self.bulk.forbid();
                 return Poll::Ready(Ok(()));
             }
-            came => self.filled(came.map_err(Fault::Reading)?),
+            came => self.filled(came.map_err(DirectionError::Reading)?),
         }
-        if self.bulk.road() == Road::Copy {
+        if self.bulk.road() == CopyMethod::Copy {
             self.gathering.end(*from);
         }
         Poll::Ready(Ok(()))
@@ -300,7 +301,7 @@ impl Direction {
         match bytes {
             0 => {
                 self.piped.give_back();
-                self.stage = Stage::Ending;
+                self.stage = DirectionStage::Ending;
             }
             came => self.bulk.moved(came, ROOM),
         }
@@ -308,23 +309,27 @@ impl Direction {
 
     /// How many of these bytes go on. What comes behind the last that does is nobody's, and no end of the stream: peers that see one
     /// while they answer may think that nobody listens any more.
-    fn measure(&mut self, bytes: &[u8]) -> Result<usize, Fault> {
-        let length = self.extent.take(bytes).map_err(Fault::Reading)?;
+    fn measure(&mut self, bytes: &[u8]) -> Result<usize, DirectionError> {
+        let length = self.extent.take(bytes).map_err(DirectionError::Reading)?;
         let more = &bytes[length..];
         self.surplus = self.surplus.saturating_add(more.len());
         self.is_followed |= more.iter().any(|byte| !matches!(byte, b'\r' | b'\n'));
         Ok(length)
     }
 
-    fn wrote(&mut self, to: &Sink<'_>, bytes: usize, moved: &AtomicU64) {
+    fn wrote(&mut self, to: &RelaySink<'_>, bytes: usize, moved: &AtomicU64) {
         moved.fetch_add(bytes as u64, Ordering::Relaxed);
         self.is_unflushed = to.is_buffered();
     }
 
     /// Nothing more comes for now: what was written is to arrive.
-    fn poll_flush(&mut self, cx: &mut Context<'_>, to: &mut Sink<'_>) -> Poll<Result<(), Fault>> {
+    fn poll_flush(
+        &mut self,
+        cx: &mut Context<'_>,
+        to: &mut RelaySink<'_>,
+    ) -> Poll<Result<(), DirectionError>> {
         if self.is_unflushed {
-            ready!(to.poll_flush(cx)).map_err(Fault::Writing)?;
+            ready!(to.poll_flush(cx)).map_err(DirectionError::Writing)?;
             self.is_unflushed = false;
         }
         Poll::Pending

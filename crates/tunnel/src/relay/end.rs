@@ -7,49 +7,49 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use haul_net::Stream;
+use haul_net::TransportStream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, ReadHalf, WriteHalf};
 use tokio::net::{TcpStream, UnixStream};
 
-use super::socket::Socket;
+use super::socket::RelaySocket;
 
 /// What can be read and written, and is no plain socket.
-pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+pub trait DuplexStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> DuplexStream for T {}
 
 /// An end of a relay.
-pub enum End {
+pub enum RelayEnd {
     /// TCP.
     Tcp(TcpStream),
     /// A socket in the file system.
     Unix(UnixStream),
     /// TLS, by way of a proxy or with the target: its bytes pass through buffers, and there is TCP below.
-    Tls(Box<Stream>),
+    Tls(Box<TransportStream>),
     /// Standard input and output: buffers, and no telling what is below.
-    Other(Box<dyn Duplex>),
+    Other(Box<dyn DuplexStream>),
 }
 
-impl End {
+impl RelayEnd {
     /// What comes from it, and what goes to it.
-    pub(crate) fn split(&mut self) -> (Source<'_>, Sink<'_>) {
+    pub(crate) fn split(&mut self) -> (RelaySource<'_>, RelaySink<'_>) {
         match self {
             Self::Other(stream) => buffered(stream.as_mut()),
             Self::Tls(stream) => buffered(stream.as_mut()),
             Self::Tcp(stream) => (
-                Source::Socket(Socket::Tcp(stream)),
-                Sink::Socket(Socket::Tcp(stream)),
+                RelaySource::Socket(RelaySocket::Tcp(stream)),
+                RelaySink::Socket(RelaySocket::Tcp(stream)),
             ),
             Self::Unix(stream) => (
-                Source::Socket(Socket::Unix(stream)),
-                Sink::Socket(Socket::Unix(stream)),
+                RelaySource::Socket(RelaySocket::Unix(stream)),
+                RelaySink::Socket(RelaySocket::Unix(stream)),
             ),
         }
     }
 
     /// The end of a stream of `net`'s, and what was read of that already.
     #[must_use]
-    pub fn of(stream: Stream) -> (Self, Bytes) {
+    pub fn of(stream: TransportStream) -> (Self, Bytes) {
         match stream.into_plain() {
             Ok((early, stream)) => (Self::Tcp(stream), early),
             // What was read of it comes first by itself.
@@ -78,7 +78,7 @@ impl End {
     }
 }
 
-impl fmt::Debug for End {
+impl fmt::Debug for RelayEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Tcp(_) => "Tcp",
@@ -90,20 +90,20 @@ impl fmt::Debug for End {
 }
 
 /// Both directions of what is no plain socket.
-fn buffered(stream: &mut dyn Duplex) -> (Source<'_>, Sink<'_>) {
+fn buffered(stream: &mut dyn DuplexStream) -> (RelaySource<'_>, RelaySink<'_>) {
     let (source, sink) = tokio::io::split(stream);
-    (Source::Other(source), Sink::Other(sink))
+    (RelaySource::Other(source), RelaySink::Other(sink))
 }
 
 /// What comes from an end.
-pub(crate) enum Source<'a> {
-    Socket(Socket<'a>),
-    Other(ReadHalf<&'a mut dyn Duplex>),
+pub(crate) enum RelaySource<'a> {
+    Socket(RelaySocket<'a>),
+    Other(ReadHalf<&'a mut dyn DuplexStream>),
 }
 
-impl<'a> Source<'a> {
+impl<'a> RelaySource<'a> {
     /// The socket, if it is nothing else.
-    pub(crate) fn socket(&self) -> Option<Socket<'a>> {
+    pub(crate) fn socket(&self) -> Option<RelaySocket<'a>> {
         match self {
             Self::Socket(socket) => Some(*socket),
             Self::Other(_) => None,
@@ -128,12 +128,12 @@ impl<'a> Source<'a> {
 }
 
 /// What goes to an end.
-pub(crate) enum Sink<'a> {
-    Socket(Socket<'a>),
-    Other(WriteHalf<&'a mut dyn Duplex>),
+pub(crate) enum RelaySink<'a> {
+    Socket(RelaySocket<'a>),
+    Other(WriteHalf<&'a mut dyn DuplexStream>),
 }
 
-impl Sink<'_> {
+impl RelaySink<'_> {
     /// Writes what it takes, one byte at least.
     pub(super) fn poll_write(
         &mut self,

@@ -6,11 +6,11 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::{Duplex, End};
+use super::{DuplexStream, RelayEnd};
 
-impl End {
+impl RelayEnd {
     /// Whatever carries the bytes.
-    fn carrier(&mut self) -> Pin<&mut dyn Duplex> {
+    fn carrier(&mut self) -> Pin<&mut dyn DuplexStream> {
         match self {
             Self::Tcp(stream) => Pin::new(stream),
             Self::Unix(stream) => Pin::new(stream),
@@ -20,7 +20,7 @@ impl End {
     }
 }
 
-impl AsyncRead for End {
+impl AsyncRead for RelayEnd {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -30,7 +30,7 @@ impl AsyncRead for End {
     }
 }
 
-impl AsyncWrite for End {
+impl AsyncWrite for RelayEnd {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -8,14 +8,14 @@ use super::is_departure;
 
 /// Bytes that were handed on, each way. Read while it goes on by whoever wants to know.
 #[derive(Debug, Default)]
-pub struct Moved {
+pub struct RelayedBytes {
     /// From the client to the target.
     pub(super) up: AtomicU64,
     /// From the target to the client.
     pub(super) down: AtomicU64,
 }
 
-impl Moved {
+impl RelayedBytes {
     /// Bytes from the client to the target.
     #[must_use]
     pub fn up(&self) -> u64 {
@@ -41,7 +41,7 @@ impl Moved {
 
 /// One of the two peers of a tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
+pub enum RelaySide {
     /// Who came to the listener.
     Client,
     /// The far end, or the proxy on the way to it.
@@ -50,20 +50,20 @@ pub enum Side {
 
 /// How a relay ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ended {
+pub enum RelayOutcome {
     /// Both sides have ended their streams, and all of both was handed on.
     Closed,
     /// One side went away in the middle.
-    Reset(Side),
+    Reset(RelaySide),
     /// One side broke otherwise: a network that is gone, TLS that was cut.
-    Broken(Side, String),
+    Broken(RelaySide, String),
     /// Nothing moved for too long.
     Idle,
 }
 
-impl Ended {
+impl RelayOutcome {
     /// By an error at one side.
-    pub(super) fn broken(side: Side, error: &io::Error) -> Self {
+    pub(super) fn broken(side: RelaySide, error: &io::Error) -> Self {
         match is_departure(error) {
             true => Self::Reset(side),
             false => Self::Broken(side, error.to_string()),
@@ -76,7 +76,7 @@ impl Ended {
     }
 }
 
-impl fmt::Display for Side {
+impl fmt::Display for RelaySide {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Client => "client",
@@ -85,7 +85,7 @@ impl fmt::Display for Side {
     }
 }
 
-impl fmt::Display for Ended {
+impl fmt::Display for RelayOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Closed => f.write_str("closed"),

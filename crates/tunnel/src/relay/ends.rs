@@ -2,42 +2,42 @@
 
 use haul_net::Error;
 
-use super::End;
+use super::RelayEnd;
 
 /// A target's answer that is not for the client.
 #[derive(Debug)]
-pub struct Refused {
-    pub(super) ends: Ends,
+pub struct RefusedResponse {
+    pub(super) ends: RelayEnds,
     pub(super) error: Box<Error>,
 }
 
-impl Refused {
+impl RefusedResponse {
     /// The client, which waits for an answer, and what became of it.
-    pub(crate) fn into_parts(self) -> (Client, Error) {
-        (Client(self.ends), *self.error)
+    pub(crate) fn into_parts(self) -> (ClientEnd, Error) {
+        (ClientEnd(self.ends), *self.error)
     }
 }
 
 /// The client's end of a relay that came to nothing.
 #[derive(Debug)]
-pub(crate) struct Client(Ends);
+pub(crate) struct ClientEnd(RelayEnds);
 
-impl Client {
-    pub(crate) fn end(&mut self) -> &mut End {
+impl ClientEnd {
+    pub(crate) fn end(&mut self) -> &mut RelayEnd {
         &mut self.0.client
     }
 }
 
 /// Both ends. Dropped before both directions have come to theirs, the peers see that it was no end.
 #[derive(Debug)]
-pub(super) struct Ends {
-    pub(super) client: End,
-    pub(super) target: End,
+pub(super) struct RelayEnds {
+    pub(super) client: RelayEnd,
+    pub(super) target: RelayEnd,
     /// Whether they have.
     pub(super) is_closed: bool,
 }
 
-impl Drop for Ends {
+impl Drop for RelayEnds {
     fn drop(&mut self) {
         if !self.is_closed {
             self.client.reset_on_drop();

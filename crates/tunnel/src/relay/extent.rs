@@ -11,23 +11,23 @@ const DIGITS: u8 = 15;
 
 /// How much of what comes from a client goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Extent(Left);
+pub struct BodyFraming(RemainingBody);
 
 /// What is still to come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Left {
+enum RemainingBody {
     /// Whatever there is.
     #[default]
     Anything,
     /// So many bytes.
     Bytes(u64),
     /// Chunks, from here in one of them.
-    Chunks(Place),
+    Chunks(ChunkPosition),
 }
 
 /// A place in a body of chunks (RFC 9112 section 7.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ChunkPosition {
     /// In a size of so many digits up to here.
     Size(u64, u8),
     /// Behind it, up to the line's end.
@@ -49,44 +49,44 @@ enum Place {
     LastLf,
 }
 
-impl Extent {
+impl BodyFraming {
     /// All of it.
-    pub(crate) const ALL: Self = Self(Left::Anything);
+    pub(crate) const ALL: Self = Self(RemainingBody::Anything);
 
     /// So many bytes.
     pub(crate) const fn bytes(count: u64) -> Self {
-        Self(Left::Bytes(count))
+        Self(RemainingBody::Bytes(count))
     }
 
     /// A body of chunks.
     pub(crate) const fn chunks() -> Self {
-        Self(Left::Chunks(Place::Size(0, 0)))
+        Self(RemainingBody::Chunks(ChunkPosition::Size(0, 0)))
     }
 
     /// Whether there is no end to it.
     pub(crate) fn is_all(self) -> bool {
-        self.0 == Left::Anything
+        self.0 == RemainingBody::Anything
     }
 
     /// Whether nothing more goes on.
     pub(crate) fn is_over(self) -> bool {
-        self.0 == Left::Bytes(0)
+        self.0 == RemainingBody::Bytes(0)
     }
 
     /// How many of these bytes, which follow those of the last call, go on.
     pub(super) fn take(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.0 {
-            Left::Anything => Ok(bytes.len()),
-            Left::Bytes(left) => {
+            RemainingBody::Anything => Ok(bytes.len()),
+            RemainingBody::Bytes(left) => {
                 let taken = bytes
                     .len()
                     .min(usize::try_from(*left).unwrap_or(usize::MAX));
                 *left -= taken as u64;
                 Ok(taken)
             }
-            Left::Chunks(place) => match place.go_over(bytes)? {
+            RemainingBody::Chunks(place) => match place.go_over(bytes)? {
                 Some(end) => {
-                    self.0 = Left::Bytes(0);
+                    self.0 = RemainingBody::Bytes(0);
                     Ok(end)
                 }
                 None => Ok(bytes.len()),
@@ -95,7 +95,7 @@ impl Extent {
     }
 }
 
-impl Place {
+impl ChunkPosition {
     /// Goes over these bytes; where the body ends among them, if it does.
     fn go_over(&mut self, bytes: &[u8]) -> io::Result<Option<usize>> {
         let mut at = 0;
@@ -153,17 +153,20 @@ mod tests {
     use super::*;
 
     /// How many bytes of a text go on, in pieces of so many.
-    fn taken(mut extent: Extent, text: &[u8], piece: usize) -> io::Result<usize> {
+    fn taken(mut extent: BodyFraming, text: &[u8], piece: usize) -> io::Result<usize> {
         let pieces = text.chunks(piece).map(|piece| extent.take(piece));
         pieces.sum()
     }
 
     #[test]
     fn lengths_and_tunnels_are_counted() {
-        assert_eq!(taken(Extent::ALL, b"whatever", 3).unwrap(), 8);
-        assert_eq!(taken(Extent::bytes(5), b"GET / and more", 2).unwrap(), 5);
-        assert_eq!(taken(Extent::bytes(0), b"GET /", 5).unwrap(), 0);
-        assert!(Extent::bytes(0).is_over() && !Extent::chunks().is_over());
+        assert_eq!(taken(BodyFraming::ALL, b"whatever", 3).unwrap(), 8);
+        assert_eq!(
+            taken(BodyFraming::bytes(5), b"GET / and more", 2).unwrap(),
+            5
+        );
+        assert_eq!(taken(BodyFraming::bytes(0), b"GET /", 5).unwrap(), 0);
+        assert!(BodyFraming::bytes(0).is_over() && !BodyFraming::chunks().is_over());
     }
 
     #[test]
@@ -176,7 +179,7 @@ mod tests {
         ] {
             let text = format!("{body}GET http://other.test/ HTTP/1.1\r\n\r\n");
             for piece in 1..text.len() {
-                let taken = taken(Extent::chunks(), text.as_bytes(), piece);
+                let taken = taken(BodyFraming::chunks(), text.as_bytes(), piece);
                 assert_eq!(taken.unwrap(), body.len(), "{body:?} by {piece}");
             }
         }
@@ -200,7 +203,7 @@ mod tests {
             "fffffffffffffffff\r\n",
         ] {
             assert!(
-                taken(Extent::chunks(), body.as_bytes(), 7).is_err(),
+                taken(BodyFraming::chunks(), body.as_bytes(), 7).is_err(),
                 "{body:?}"
             );
         }
@@ -222,13 +225,13 @@ mod tests {
             body.extend(b"0\r\n\r\n");
             let length = body.len();
             body.extend(more);
-            prop_assert_eq!(taken(Extent::chunks(), &body, piece).unwrap(), length);
+            prop_assert_eq!(taken(BodyFraming::chunks(), &body, piece).unwrap(), length);
         }
 
         #[test]
         fn nothing_is_a_panic_and_pieces_do_not_matter(text in "[0-9a-f;\r\n\u{0}x]{0,60}", piece in 1usize..20) {
-            let whole = taken(Extent::chunks(), text.as_bytes(), 64).ok();
-            prop_assert_eq!(taken(Extent::chunks(), text.as_bytes(), piece).ok(), whole);
+            let whole = taken(BodyFraming::chunks(), text.as_bytes(), 64).ok();
+            prop_assert_eq!(taken(BodyFraming::chunks(), text.as_bytes(), piece).ok(), whole);
         }
     }
 }

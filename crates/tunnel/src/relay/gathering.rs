@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::socket::Socket;
+use super::socket::RelaySocket;
 
 /// The longest that bytes which are there wait for more.
 const PATIENCE: Duration = Duration::from_millis(1);
 
 /// What one direction waits for.
 #[derive(Debug, Default)]
-pub(super) struct Gathering {
+pub(super) struct ReadLowWater {
     /// Where the kernel has the mark; 0 is as good as 1.
     mark: u32,
     /// When patience is over. Made when there is first any.
@@ -26,9 +26,14 @@ pub(super) struct Gathering {
     is_waiting: bool,
 }
 
-impl Gathering {
+impl ReadLowWater {
     /// Nothing is there, or not enough to be woken for: lets up to `mark` bytes gather. Ready when patience is over.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>, from: Socket<'_>, mark: u32) -> Poll<()> {
+    pub(super) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: RelaySocket<'_>,
+        mark: u32,
+    ) -> Poll<()> {
         if mark <= 1 {
             return Poll::Pending;
         }
@@ -49,14 +54,14 @@ impl Gathering {
     }
 
     /// Every byte counts again.
-    pub(super) fn end(&mut self, from: Socket<'_>) {
+    pub(super) fn end(&mut self, from: RelaySocket<'_>) {
         self.is_waiting = false;
         if self.mark > 1 {
             self.set(from, 1);
         }
     }
 
-    fn set(&mut self, from: Socket<'_>, mark: u32) {
+    fn set(&mut self, from: RelaySocket<'_>, mark: u32) {
         if self.mark != mark {
             self.mark = mark;
             // Not to be heard is no harm: then the reader is woken more often.

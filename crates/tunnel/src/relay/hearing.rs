@@ -13,7 +13,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use haul_net::Error;
 
 use super::direction::with_room;
-use super::end::{Sink, Source};
+use super::end::{RelaySink, RelaySource};
 
 /// Bytes that are kept at most. Whatever they are, they go on then.
 const MOST: usize = 64 << 10;
@@ -23,7 +23,7 @@ const OFTEN: usize = 512;
 
 /// What somebody makes of the beginning of an answer.
 #[derive(Debug)]
-pub enum Heard {
+pub enum ResponseAction {
     /// More is needed to tell.
     Part,
     /// It is for the client as it is.
@@ -37,17 +37,17 @@ pub enum Heard {
 }
 
 /// Who makes something of it.
-pub struct Listener {
-    hears: Box<Listening>,
+pub struct ResponseObserver {
+    hears: Box<ResponseObserverFn>,
     /// What it is when there is nothing to be heard.
     silence: Option<Box<Error>>,
 }
 
-type Listening = dyn FnMut(&[u8]) -> Heard + Send;
+type ResponseObserverFn = dyn FnMut(&[u8]) -> ResponseAction + Send;
 
-impl Listener {
+impl ResponseObserver {
     /// One who is given all that came so far, without what he took for bytes before the answer.
-    pub fn new(listener: impl FnMut(&[u8]) -> Heard + Send + 'static) -> Self {
+    pub fn new(listener: impl FnMut(&[u8]) -> ResponseAction + Send + 'static) -> Self {
         Self {
             hears: Box::new(listener),
             silence: None,
@@ -64,7 +64,7 @@ impl Listener {
     }
 }
 
-impl fmt::Debug for Listener {
+impl fmt::Debug for ResponseObserver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Listener")
     }
@@ -72,7 +72,7 @@ impl fmt::Debug for Listener {
 
 /// Why the rest does not go on.
 #[derive(Debug)]
-pub(super) enum Unheard {
+pub(super) enum ResponseReadError {
     /// It is not for the client.
     Refused(Box<Error>),
     /// The target broke.
@@ -83,8 +83,8 @@ pub(super) enum Unheard {
 
 /// An answer that is being heard.
 #[derive(Debug)]
-pub(super) struct Hearing {
-    listener: Listener,
+pub(super) struct ResponseReader {
+    listener: ResponseObserver,
     /// What came, and was not made out.
     said: BytesMut,
     /// What the client gets before the answer.
@@ -93,8 +93,8 @@ pub(super) struct Hearing {
     is_news: bool,
 }
 
-impl Hearing {
-    pub(super) fn new(listener: Listener, said: &[u8]) -> Self {
+impl ResponseReader {
+    pub(super) fn new(listener: ResponseObserver, said: &[u8]) -> Self {
         Self {
             listener,
             said: said.into(),
@@ -107,27 +107,30 @@ impl Hearing {
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
-        (from, to): (&mut Source<'_>, &mut Sink<'_>),
+        (from, to): (&mut RelaySource<'_>, &mut RelaySink<'_>),
         moved: &AtomicU64,
-    ) -> Poll<Result<Bytes, Unheard>> {
+    ) -> Poll<Result<Bytes, ResponseReadError>> {
         loop {
             while !self.before.is_empty() {
-                let wrote = ready!(to.poll_write(cx, &self.before)).map_err(Unheard::Writing)?;
+                let wrote =
+                    ready!(to.poll_write(cx, &self.before)).map_err(ResponseReadError::Writing)?;
                 self.before.advance(wrote);
                 moved.fetch_add(wrote as u64, Ordering::Relaxed);
             }
-            ready!(to.poll_flush(cx)).map_err(Unheard::Writing)?;
+            ready!(to.poll_flush(cx)).map_err(ResponseReadError::Writing)?;
             if std::mem::take(&mut self.is_news) {
                 match (self.listener.hears)(&self.said) {
-                    Heard::Part if self.said.len() < MOST => {}
-                    Heard::Part | Heard::Whatever => return Poll::Ready(Ok(self.given_up())),
-                    Heard::Words(length, words) => {
+                    ResponseAction::Part if self.said.len() < MOST => {}
+                    ResponseAction::Part | ResponseAction::Whatever => {
+                        return Poll::Ready(Ok(self.given_up()));
+                    }
+                    ResponseAction::Words(length, words) => {
                         return Poll::Ready(Ok([&words, &self.said[length..]].concat().into()));
                     }
-                    Heard::Refused(error) => {
-                        return Poll::Ready(Err(Unheard::Refused(error)));
+                    ResponseAction::Refused(error) => {
+                        return Poll::Ready(Err(ResponseReadError::Refused(error)));
                     }
-                    Heard::Before(length) => {
+                    ResponseAction::Before(length) => {
                         self.before = self.said.split_to(length).freeze();
                         self.is_news = true;
                         continue;
@@ -141,9 +144,9 @@ impl Hearing {
                 self.is_news = is_much || self.said.len() < OFTEN || room[..read].contains(&b'\n');
                 Poll::Ready(Ok(read))
             });
-            if ready!(read).map_err(Unheard::Reading)? == 0 {
+            if ready!(read).map_err(ResponseReadError::Reading)? == 0 {
                 return Poll::Ready(match self.listener.silence.take() {
-                    Some(error) if self.said.is_empty() => Err(Unheard::Refused(error)),
+                    Some(error) if self.said.is_empty() => Err(ResponseReadError::Refused(error)),
                     // An end is seen again by whoever reads on.
                     _ => Ok(self.given_up()),
                 });

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::Moved;
+use super::RelayedBytes;
 
 /// How often it is looked while the limit lasts.
 const LOOKS: u32 = 4;
@@ -16,7 +16,7 @@ const LOOKS: u32 = 4;
 const FAR: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 /// Looks now and then whether anything has moved.
-pub(super) struct Idle {
+pub(super) struct IdleTimer {
     limit: Duration,
     /// When to look.
     timer: Pin<Box<Sleep>>,
@@ -26,9 +26,9 @@ pub(super) struct Idle {
     since: Instant,
 }
 
-impl Idle {
+impl IdleTimer {
     /// One that knows what has moved already.
-    pub(super) fn new(limit: Duration, moved: &Moved) -> Self {
+    pub(super) fn new(limit: Duration, moved: &RelayedBytes) -> Self {
         let since = Instant::now();
         let limit = limit.min(FAR);
         Self {
@@ -40,7 +40,7 @@ impl Idle {
     }
 
     /// Ready when nothing has moved for as long as the limit, or for up to a look's time more.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>, moved: &Moved) -> Poll<()> {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, moved: &RelayedBytes) -> Poll<()> {
         loop {
             std::task::ready!(self.timer.as_mut().poll(cx));
             let (now, total) = (Instant::now(), moved.total());

@@ -1,9 +1,9 @@
 //! Copying both directions between two ends until both have closed.
 //!
-//! Each direction is a [`Direction`] of its own: it reads, writes, and passes the end of its stream on, while the other goes on to its own
+//! Each direction is a [`RelayDirection`] of its own: it reads, writes, and passes the end of its stream on, while the other goes on to its own
 //! end. Both are polled by one task, so an idle relay is a few hundred bytes and no buffer: what is read goes through a buffer of the
 //! thread's, and only what the other end does not take at once is kept. (TLS has a state of its own besides, of some kilobytes.) A
-//! direction that keeps filling that buffer moves its bytes through a [`pipe`] instead, without a copy ([`haul_plan::tunnel::Bulk`]
+//! direction that keeps filling that buffer moves its bytes through a [`pipe`] instead, without a copy ([`haul_plan::tunnel::BulkDetector`]
 //! decides). Ends that are no plain sockets - TLS, a terminal - are read and written by the same rules, without the pipe.
 //!
 //! A request that is passed on has an end that is not its connection's: what follows is dropped, and when its answer is over, so is the
@@ -37,35 +37,35 @@ use bytes::Bytes;
 use haul_net::Error;
 
 pub(crate) use direction::with_room;
-use direction::{Direction, Fault};
-use down::{Down, Stop};
-pub use end::{Duplex, End};
-pub use ended::{Ended, Moved, Side};
-use ends::Ends;
-pub use ends::Refused;
-pub use extent::Extent;
-pub use hearing::{Heard, Listener};
-use idle::Idle;
-use parting::Parting;
+use direction::{DirectionError, RelayDirection};
+use down::{RelayStop, ToClientDirection};
+pub use end::{DuplexStream, RelayEnd};
+pub use ended::{RelayOutcome, RelaySide, RelayedBytes};
+pub use ends::RefusedResponse;
+use ends::RelayEnds;
+pub use extent::BodyFraming;
+pub use hearing::{ResponseAction, ResponseObserver};
+use idle::IdleTimer;
+use parting::CloseReason;
 pub(crate) use parting::part;
 pub use pipe::FILES as PIPE_FILES;
-use socket::Errors;
-pub(crate) use socket::Socket;
+pub(crate) use socket::RelaySocket;
+use socket::SocketErrors;
 
 /// What came before the relay began, and goes first.
 #[derive(Default)]
-pub struct Early {
+pub struct EarlyBytes {
     /// From the client.
     pub up: Bytes,
     /// From the target.
     pub down: Bytes,
     /// How much of what the client says is for the target.
-    pub extent: Extent,
+    pub extent: BodyFraming,
     /// Who hears the target's answer first, where it is one to a request.
-    pub listener: Option<Listener>,
+    pub listener: Option<ResponseObserver>,
 }
 
-impl fmt::Debug for Early {
+impl fmt::Debug for EarlyBytes {
     /// Without the bytes, which are the peers' own.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Early")
@@ -85,12 +85,12 @@ impl fmt::Debug for Early {
 /// # Errors
 /// What the target said to begin with was not for the client, which has heard nothing of it.
 pub async fn relay(
-    client: End,
-    target: End,
-    early: Early,
-    (moved, idle): (&Moved, Option<Duration>),
-) -> Result<Ended, Box<Refused>> {
-    let mut ends = Ends {
+    client: RelayEnd,
+    target: RelayEnd,
+    early: EarlyBytes,
+    (moved, idle): (&RelayedBytes, Option<Duration>),
+) -> Result<RelayOutcome, Box<RefusedResponse>> {
+    let mut ends = RelayEnds {
         client,
         target,
         is_closed: false,
@@ -100,37 +100,40 @@ pub async fn relay(
         Ok(ended) => ended,
         Err(error) => {
             ends.is_closed = true;
-            return Err(Box::new(Refused { ends, error }));
+            return Err(Box::new(RefusedResponse { ends, error }));
         }
     };
-    if parting != Parting::Now {
+    if parting != CloseReason::Now {
         // Apart, like the last words: an idle relay is to be small.
         Box::pin(parting.wait(&mut ends.client)).await;
     }
-    ends.is_closed = !ended.is_abrupt() || parting == Parting::Told;
+    ends.is_closed = !ended.is_abrupt() || parting == CloseReason::Told;
     Ok(ended)
 }
 
 async fn both(
-    (client, target): (&mut End, &mut End),
-    early: Early,
-    (moved, idle): (&Moved, Option<Duration>),
-) -> Result<(Ended, Parting), Box<Error>> {
+    (client, target): (&mut RelayEnd, &mut RelayEnd),
+    early: EarlyBytes,
+    (moved, idle): (&RelayedBytes, Option<Duration>),
+) -> Result<(RelayOutcome, CloseReason), Box<Error>> {
     let (mut client_in, mut client_out) = client.split();
     let (mut target_in, mut target_out) = target.split();
-    let mut client_errors = std::pin::pin!(Errors::of(client_in.socket()));
-    let mut target_errors = std::pin::pin!(Errors::of(target_in.socket()));
+    let mut client_errors = std::pin::pin!(SocketErrors::of(client_in.socket()));
+    let mut target_errors = std::pin::pin!(SocketErrors::of(target_in.socket()));
     let is_request = !early.extent.is_all();
-    let mut down = Down::new(early.down, early.listener, is_request);
-    let mut up = Direction::new(early.up, early.extent);
-    let mut idle = idle.map(|limit| Idle::new(limit, moved));
+    let mut down = ToClientDirection::new(early.down, early.listener, is_request);
+    let mut up = RelayDirection::new(early.up, early.extent);
+    let mut idle = idle.map(|limit| IdleTimer::new(limit, moved));
     let mut more = None;
     let stop = poll_fn(|cx| {
         let to_target = (&mut client_in, &mut target_out);
         let first = match up.poll(cx, to_target, &moved.up, down.is_done()) {
-            Poll::Ready(Err(Fault::Writing(error))) => return Poll::Ready(Stop::Broke(error)),
+            Poll::Ready(Err(DirectionError::Writing(error))) => {
+                return Poll::Ready(RelayStop::Broke(error));
+            }
             Poll::Ready(Err(fault)) => {
-                return Poll::Ready(Stop::Ended(fault.at(Side::Client, Side::Target)));
+                let ended = fault.at(RelaySide::Client, RelaySide::Target);
+                return Poll::Ready(RelayStop::Ended(ended));
             }
             first => first.is_ready(),
         };
@@ -139,7 +142,7 @@ async fn both(
             Poll::Ready(Err(stop)) => return Poll::Ready(stop),
             // What a client says behind a request is nobody's.
             Poll::Ready(Ok(())) if up.is_satisfied() => {
-                return Poll::Ready(Stop::Ended(Ended::Closed));
+                return Poll::Ready(RelayStop::Ended(RelayOutcome::Closed));
             }
             _ => {}
         }
@@ -147,7 +150,7 @@ async fn both(
         if up.is_deaf()
             && let Poll::Ready(error) = client_errors.as_mut().poll(cx)
         {
-            return Poll::Ready(Stop::Ended(Ended::broken(Side::Client, &error)));
+            return Poll::Ready(RelayStop::broken(RelaySide::Client, &error));
         }
         if down.is_deaf()
             && let Poll::Ready(error) = target_errors.as_mut().poll(cx)
@@ -157,19 +160,21 @@ async fn both(
         end_if_followed(cx, &mut up, (&mut more, moved));
         let idle = idle.as_mut().map(|idle| idle.poll(cx, moved));
         idle.map_or(Poll::Pending, |idle| {
-            idle.map(|()| Stop::Ended(Ended::Idle))
+            idle.map(|()| RelayStop::Ended(RelayOutcome::Idle))
         })
     })
     .await;
     match stop {
         // It may talk on, but is not reset for it before it has heard all.
-        Stop::Ended(Ended::Closed) if !up.is_done() => Ok((Ended::Closed, Parting::Told)),
-        Stop::Ended(ended) => Ok((ended, Parting::Now)),
-        Stop::Refused(error) => Err(error),
-        Stop::Broke(error) => {
+        RelayStop::Ended(RelayOutcome::Closed) if !up.is_done() => {
+            Ok((RelayOutcome::Closed, CloseReason::Told))
+        }
+        RelayStop::Ended(ended) => Ok((ended, CloseReason::Now)),
+        RelayStop::Refused(error) => Err(error),
+        RelayStop::Broke(error) => {
             let ends = (&mut target_in, &mut client_out);
             let parting = Box::pin(down.last_words(ends, (moved, &error))).await?;
-            Ok((Ended::broken(Side::Target, &error), parting))
+            Ok((RelayOutcome::broken(RelaySide::Target, &error), parting))
         }
     }
 }
@@ -180,25 +185,25 @@ const FOLLOWED: Duration = Duration::from_secs(10);
 
 fn end_if_followed(
     cx: &mut Context<'_>,
-    up: &mut Direction,
-    (more, moved): (&mut Option<Box<Idle>>, &Moved),
+    up: &mut RelayDirection,
+    (more, moved): (&mut Option<Box<IdleTimer>>, &RelayedBytes),
 ) {
     if !up.is_followed() || moved.down() == 0 {
         return;
     }
-    let more = more.get_or_insert_with(|| Box::new(Idle::new(FOLLOWED, moved)));
+    let more = more.get_or_insert_with(|| Box::new(IdleTimer::new(FOLLOWED, moved)));
     if more.poll(cx, moved).is_ready() {
         up.end();
         cx.waker().wake_by_ref();
     }
 }
 
-impl Fault {
+impl DirectionError {
     /// The side that broke, where a direction leads from one to another.
-    fn at(self, from: Side, to: Side) -> Ended {
+    fn at(self, from: RelaySide, to: RelaySide) -> RelayOutcome {
         match self {
-            Self::Reading(error) => Ended::broken(from, &error),
-            Self::Writing(error) => Ended::broken(to, &error),
+            Self::Reading(error) => RelayOutcome::broken(from, &error),
+            Self::Writing(error) => RelayOutcome::broken(to, &error),
         }
     }
 }

@@ -13,10 +13,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, interval, timeout};
 
-use super::direction::Direction;
-use super::end::{Sink, Source};
-use super::hearing::{Hearing, Unheard};
-use super::{End, Error, Moved};
+use super::direction::RelayDirection;
+use super::end::{RelaySink, RelaySource};
+use super::hearing::{ResponseReadError, ResponseReader};
+use super::{Error, RelayEnd, RelayedBytes};
 #[cfg(target_os = "linux")]
 use crate::diag;
 
@@ -39,7 +39,7 @@ const QUIET: Duration = Duration::from_millis(200);
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Says something to a client, ends our side, and gives it time to hear and to hang up. Whether it has or not, it is to be closed then.
-pub(crate) async fn part(client: &mut End, words: &[u8]) {
+pub(crate) async fn part(client: &mut RelayEnd, words: &[u8]) {
     let said = async {
         if client.write_all(words).await.is_ok() {
             gone(client, true).await;
@@ -50,7 +50,7 @@ pub(crate) async fn part(client: &mut End, words: &[u8]) {
 
 /// How a client is left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Parting {
+pub(super) enum CloseReason {
     /// At once.
     Now,
     /// With an end, when it has heard it.
@@ -59,16 +59,16 @@ pub(super) enum Parting {
     Untold,
 }
 
-impl Parting {
+impl CloseReason {
     /// Waits until a client has hung up, or long enough.
-    pub(super) async fn wait(self, client: &mut End) {
+    pub(super) async fn wait(self, client: &mut RelayEnd) {
         let _ = match (self, &client) {
             (Self::Now, _) => return,
             (Self::Told, _) => timeout(HEARING, gone(client, true)).await,
-            (Self::Untold, End::Tcp(stream)) if unsent(stream).is_some() => {
+            (Self::Untold, RelayEnd::Tcp(stream)) if unsent(stream).is_some() => {
                 return arrived(|| unsent(stream).unwrap_or(0)).await;
             }
-            (Self::Untold, End::Tcp(_)) => timeout(UNTOLD, gone(client, false)).await,
+            (Self::Untold, RelayEnd::Tcp(_)) => timeout(UNTOLD, gone(client, false)).await,
             // What was written is there, and no reset takes it back.
             (Self::Untold, _) => timeout(UNTOLD, async { drop(client.flush().await) }).await,
         };
@@ -90,14 +90,14 @@ fn unsent(_: &TcpStream) -> Option<u32> {
 
 /// What a target that broke has said to begin with, as far as it is there. Whatever it is, somebody makes something of it.
 pub(super) async fn rest(
-    mut answer: Box<Hearing>,
-    (from, to): (&mut Source<'_>, &mut Sink<'_>),
-    moved: &Moved,
+    mut answer: Box<ResponseReader>,
+    (from, to): (&mut RelaySource<'_>, &mut RelaySink<'_>),
+    moved: &RelayedBytes,
 ) -> Result<Bytes, Box<Error>> {
     let heard = poll_fn(|cx| answer.poll(cx, (from, to), &moved.down));
     match timeout(QUIET, heard).await {
         Ok(Ok(said)) => Ok(said),
-        Ok(Err(Unheard::Refused(error))) => Err(error),
+        Ok(Err(ResponseReadError::Refused(error))) => Err(error),
         Ok(Err(_)) | Err(_) => Ok(answer.given_up()),
     }
 }
@@ -105,11 +105,11 @@ pub(super) async fn rest(
 /// Hands on all that a target said before it broke by this error. Its stream seems to end behind that; whether it did is known of
 /// sockets that tell whether the end had come before the reset.
 pub(super) async fn last_words(
-    down: &mut Direction,
-    (from, to): (&mut Source<'_>, &mut Sink<'_>),
-    (moved, error): (&Moved, &io::Error),
-) -> Parting {
-    let is_tcp = matches!(from.socket(), Some(super::socket::Socket::Tcp(_)));
+    down: &mut RelayDirection,
+    (from, to): (&mut RelaySource<'_>, &mut RelaySink<'_>),
+    (moved, error): (&RelayedBytes, &io::Error),
+) -> CloseReason {
+    let is_tcp = matches!(from.socket(), Some(super::socket::RelaySocket::Tcp(_)));
     // Linux says so by a name of its own for a reset behind the end.
     let is_ended = cfg!(target_os = "linux") && is_tcp && error.kind() == io::ErrorKind::BrokenPipe;
     if !is_ended && !down.is_done() {
@@ -121,7 +121,7 @@ pub(super) async fn last_words(
         let limit = if is_held_up { STALLED } else { QUIET };
         let handed = poll_fn(|cx| down.poll(cx, (from, to), &moved.down, false));
         match timeout(limit, handed).await {
-            Ok(Ok(())) if is_told => return Parting::Told,
+            Ok(Ok(())) if is_told => return CloseReason::Told,
             Ok(_) => break,
             // It is read no more, or taken no more.
             Err(_) if moved.down() == before && is_held_up == down.is_deaf() => break,
@@ -129,8 +129,8 @@ pub(super) async fn last_words(
         }
     }
     match moved.down() {
-        0 => Parting::Now,
-        _ => Parting::Untold,
+        0 => CloseReason::Now,
+        _ => CloseReason::Untold,
     }
 }
 
@@ -150,7 +150,7 @@ async fn arrived(left: impl Fn() -> u32) {
     }
 }
 
-async fn gone(client: &mut End, is_told: bool) {
+async fn gone(client: &mut RelayEnd, is_told: bool) {
     if is_told && client.shutdown().await.is_err() {
         return;
     }

@@ -8,7 +8,7 @@ mod spliced;
 #[cfg(target_os = "linux")]
 pub use spliced::FILES;
 #[cfg(target_os = "linux")]
-pub(super) use spliced::Piped;
+pub(super) use spliced::PipedBytes;
 
 #[cfg(not(target_os = "linux"))]
 mod unspliced;

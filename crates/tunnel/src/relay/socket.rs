@@ -13,12 +13,12 @@ use tokio::net::{TcpStream, UnixStream};
 
 /// A socket of either kind. Both directions of a relay use it at a time.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Socket<'a> {
+pub(crate) enum RelaySocket<'a> {
     Tcp(&'a TcpStream),
     Unix(&'a UnixStream),
 }
 
-impl<'a> Socket<'a> {
+impl<'a> RelaySocket<'a> {
     /// The socket, for calls of other modules.
     pub(super) fn fd(self) -> BorrowedFd<'a> {
         match self {
@@ -99,8 +99,8 @@ impl<'a> Socket<'a> {
     }
 
     /// Becomes ready when it has an error, whoever else looks for one.
-    pub(crate) fn errors(self) -> Errors<'a> {
-        Errors::of(Some(self))
+    pub(crate) fn errors(self) -> SocketErrors<'a> {
+        SocketErrors::of(Some(self))
     }
 
     /// Waits until it has an error, and takes that.
@@ -122,19 +122,19 @@ impl<'a> Socket<'a> {
 }
 
 /// Becomes ready when an end has an error that nobody would read. Of ends that are no sockets it never does.
-pub(crate) struct Errors<'a>(
+pub(crate) struct SocketErrors<'a>(
     Option<Pin<Box<dyn Future<Output = io::Error> + Send + 'a>>>,
-    Option<Socket<'a>>,
+    Option<RelaySocket<'a>>,
 );
 
-impl<'a> Errors<'a> {
-    pub(super) fn of(socket: Option<Socket<'a>>) -> Self {
+impl<'a> SocketErrors<'a> {
+    pub(super) fn of(socket: Option<RelaySocket<'a>>) -> Self {
         // Made when it is first wanted, which is seldom.
         Self(None, socket)
     }
 }
 
-impl Future for Errors<'_> {
+impl Future for SocketErrors<'_> {
     type Output = io::Error;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Error> {

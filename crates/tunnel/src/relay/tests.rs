@@ -27,11 +27,11 @@ const LIMIT: Duration = Duration::from_secs(60);
 static PIPES: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 /// What a peer speaks by.
-type Peer = Box<dyn Duplex>;
+type TestPeer = Box<dyn DuplexStream>;
 
 /// What an end is made of.
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+enum EndKind {
     Tcp,
     Unix,
     /// Memory, with room for so many bytes.
@@ -50,36 +50,40 @@ async fn tcp() -> (TcpStream, TcpStream) {
 }
 
 /// An end, and who is behind it.
-async fn end(kind: Kind) -> (End, Peer) {
+async fn end(kind: EndKind) -> (RelayEnd, TestPeer) {
     match kind {
-        Kind::Tcp => {
+        EndKind::Tcp => {
             let (near, far) = tcp().await;
-            (End::Tcp(near), Box::new(far))
+            (RelayEnd::Tcp(near), Box::new(far))
         }
-        Kind::Unix => {
+        EndKind::Unix => {
             let (near, far) = UnixStream::pair().unwrap();
-            (End::Unix(near), Box::new(far))
+            (RelayEnd::Unix(near), Box::new(far))
         }
-        Kind::Memory(room) => {
+        EndKind::Memory(room) => {
             let (near, far) = tokio::io::duplex(room);
-            (End::Other(Box::new(near)), Box::new(far))
+            (RelayEnd::Other(Box::new(near)), Box::new(far))
         }
     }
 }
 
 /// A relay that goes on.
-struct Running {
-    task: JoinSet<Ended>,
-    moved: Arc<Moved>,
+struct RunningRelay {
+    task: JoinSet<RelayOutcome>,
+    moved: Arc<RelayedBytes>,
 }
 
-impl Running {
-    fn start(client: End, target: End) -> Self {
-        Self::with(client, target, (Early::default(), None))
+impl RunningRelay {
+    fn start(client: RelayEnd, target: RelayEnd) -> Self {
+        Self::with(client, target, (EarlyBytes::default(), None))
     }
 
-    fn with(client: End, target: End, (early, idle): (Early, Option<Duration>)) -> Self {
-        let moved = Arc::new(Moved::default());
+    fn with(
+        client: RelayEnd,
+        target: RelayEnd,
+        (early, idle): (EarlyBytes, Option<Duration>),
+    ) -> Self {
+        let moved = Arc::new(RelayedBytes::default());
         let its = Arc::clone(&moved);
         let mut task = JoinSet::new();
         task.spawn(async move { relay(client, target, early, (&its, idle)).await.unwrap() });
@@ -87,7 +91,7 @@ impl Running {
     }
 
     #[track_caller]
-    fn ended(mut self) -> impl Future<Output = Ended> {
+    fn ended(mut self) -> impl Future<Output = RelayOutcome> {
         within(LIMIT, async move {
             self.task.join_next().await.unwrap().unwrap()
         })

@@ -1,6 +1,6 @@
 //! How a target is reached: through the upstream proxies in one of the ways that there are, or straight.
 //!
-//! [`Upstream::reach`] tries the ways in the order that [`Ways`] has them in, each with its share of the connect timeout, and tells the
+//! [`Upstream::reach`] tries the ways in the order that [`UpstreamRoutes`] has them in, each with its share of the connect timeout, and tells the
 //! ways what became of each. The bytes are made by `net`'s connector, which knows how each kind of proxy is spoken to; what a
 //! failure means for the next way is in `setback`.
 
@@ -14,15 +14,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use haul_net::{
-    ConfigError, Connector, ConnectorConfig, Error, Kind, NoProxy, Offer, Peer, Proxy, Reached,
-    Standing, Stream, Target, TlsOptions,
+    AlpnOffer, ConfigError, ConnectedStream, Connector, ConnectorConfig, CredentialScope, Error,
+    Kind, NoProxy, Proxy, Target, TlsOptions, TlsPeer, TransportStream,
 };
-use haul_plan::tunnel::{Setback, Way, Ways, share};
+use haul_plan::tunnel::{RouteFailure, UpstreamRoute, UpstreamRoutes, share};
 use tokio::time::Instant;
 use url::Url;
 
 use setback::setback;
-use unasked::Unasked;
+use unasked::UnchallengedProxies;
 
 /// The most ways that alternatives may come to: each of one place with each of the next.
 const MOST: usize = 16;
@@ -60,9 +60,9 @@ pub enum UpstreamError {
 pub struct Upstream {
     connector: Connector,
     /// The proxies of each way.
-    ways: Vec<Chain>,
+    ways: Vec<ProxyChain>,
     /// Which of them comes first.
-    state: Mutex<Ways>,
+    state: Mutex<UpstreamRoutes>,
     /// What `state` counts time from.
     epoch: Instant,
     no_proxy: NoProxy,
@@ -72,12 +72,12 @@ pub struct Upstream {
     /// What a log calls the way without proxies.
     straight: Arc<str>,
     /// Proxies that need not be asked what they want to see.
-    unasked: Unasked,
+    unasked: UnchallengedProxies,
 }
 
 /// Proxies in a row.
 #[derive(Debug)]
-struct Chain {
+struct ProxyChain {
     proxies: Vec<Proxy>,
     /// What a log calls them.
     name: Arc<str>,
@@ -85,7 +85,7 @@ struct Chain {
 
 /// What a stream is wanted for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Errand {
+pub enum ConnectRequest {
     /// Any bytes: proxies are asked to connect.
     Tunnel,
     /// One request for an `http` URL, which an HTTP proxy takes as it is: many let CONNECT through to 443 alone. Where there is to be TLS
@@ -95,9 +95,9 @@ pub enum Errand {
 
 /// A target that was reached.
 #[derive(Debug)]
-pub struct Found {
+pub struct UpstreamConnection {
     /// Its stream.
-    pub stream: Stream,
+    pub stream: TransportStream,
     /// What a log calls the way.
     pub via: Arc<str>,
     /// The proxy at whose door the stream ends, where that takes requests in absolute-form.
@@ -108,7 +108,7 @@ pub struct Found {
 
 /// No way led to the target: the error of each that was tried, in their order.
 #[derive(Debug, Clone)]
-pub struct Unreached(Vec<Error>);
+pub struct TargetUnreached(Vec<Error>);
 
 impl Upstream {
     /// A way to targets; no connection is made yet.
@@ -119,7 +119,7 @@ impl Upstream {
         let ways = product(options.proxies)?;
         let limit = options.connector.connect_timeout;
         Ok(Self {
-            state: Mutex::new(Ways::new(ways.len(), options.direct_fallback)),
+            state: Mutex::new(UpstreamRoutes::new(ways.len(), options.direct_fallback)),
             connector: Connector::new(options.connector, options.tls)?,
             ways,
             epoch: Instant::now(),
@@ -127,7 +127,7 @@ impl Upstream {
             target_tls: options.target_tls,
             limit,
             straight: "direct".into(),
-            unasked: Unasked::default(),
+            unasked: UnchallengedProxies::default(),
         })
     }
 
@@ -135,9 +135,13 @@ impl Upstream {
     ///
     /// # Errors
     /// What each way that was tried led to.
-    pub async fn reach(&self, target: &Target, errand: Errand) -> Result<Found, Unreached> {
+    pub async fn reach(
+        &self,
+        target: &Target,
+        errand: ConnectRequest,
+    ) -> Result<UpstreamConnection, TargetUnreached> {
         let Some(url) = target.url() else {
-            return Err(Unreached(Vec::new()));
+            return Err(TargetUnreached(Vec::new()));
         };
         let begun = Instant::now();
         let mut order = self.order(target).into_iter().peekable();
@@ -161,27 +165,27 @@ impl Upstream {
                 }
             }
         }
-        Err(Unreached(errors))
+        Err(TargetUnreached(errors))
     }
 
     /// The ways to a target.
-    fn order(&self, target: &Target) -> Vec<Way> {
+    fn order(&self, target: &Target) -> Vec<UpstreamRoute> {
         match self.no_proxy.matches(&target.host, target.port) {
-            true => vec![Way::Straight],
+            true => vec![UpstreamRoute::Straight],
             false => self.state().order(self.epoch.elapsed()),
         }
     }
 
     async fn by(
         &self,
-        way: Way,
-        (target, errand): (&Target, Errand),
+        way: UpstreamRoute,
+        (target, errand): (&Target, ConnectRequest),
         (url, limit): (&Url, Duration),
         begun: Instant,
-    ) -> Result<Found, (Error, Setback)> {
+    ) -> Result<UpstreamConnection, (Error, RouteFailure)> {
         let chain = match way {
-            Way::By(number) => self.ways.get(number),
-            Way::Straight => None,
+            UpstreamRoute::By(number) => self.ways.get(number),
+            UpstreamRoute::Straight => None,
         };
         let proxies: Vec<&Proxy> = chain.iter().flat_map(|chain| &chain.proxies).collect();
         let via = Arc::clone(chain.map_or(&self.straight, |chain| &chain.name));
@@ -190,12 +194,12 @@ impl Upstream {
             (error, setback)
         };
         // With TLS there is nothing in between that a proxy could read, and so no request for it to take.
-        let is_passed_on = errand == Errand::Request && !self.target_tls;
+        let is_passed_on = errand == ConnectRequest::Request && !self.target_tls;
         if is_passed_on && proxies.last().is_some_and(|last| last.is_http()) {
             // Apart: most are tunnels, and need not have room for it.
             let way = (self.connector).connect_to_last_within(limit, &proxies, url);
             let reached = Box::pin(way).await.map_err(judged)?;
-            return Ok(Found {
+            return Ok(UpstreamConnection {
                 stream: reached.stream,
                 via,
                 forwarder: proxies.last().copied().cloned(),
@@ -213,10 +217,12 @@ impl Upstream {
                 // By now it is the target's affair, and would be by any way: no other is tried, and needs to be left time.
                 let left = self.limit.saturating_sub(begun.elapsed());
                 let secured = Box::pin(self.secured(reached, target, (url, left))).await;
-                secured.map_err(|error| (error, Setback::Target))?.stream
+                secured
+                    .map_err(|error| (error, RouteFailure::Target))?
+                    .stream
             }
         };
-        Ok(Found {
+        Ok(UpstreamConnection {
             stream,
             via,
             forwarder: None,
@@ -227,15 +233,15 @@ impl Upstream {
     /// TLS with the target.
     async fn secured(
         &self,
-        reached: Reached,
+        reached: ConnectedStream,
         target: &Target,
         (url, limit): (&Url, Duration),
-    ) -> Result<Reached, Error> {
-        let peer = Peer {
+    ) -> Result<ConnectedStream, Error> {
+        let peer = TlsPeer {
             host: &target.host,
-            standing: Standing::Named,
+            standing: CredentialScope::Named,
             // It may be any protocol's server.
-            offer: Offer::Nothing,
+            offer: AlpnOffer::Nothing,
         };
         let way = (self.connector).secure_within(limit, reached, (peer, url));
         way.await
@@ -253,7 +259,7 @@ impl Upstream {
     }
 
     /// Proxies that need not be asked what they want to see.
-    pub(crate) fn unasked(&self) -> &Unasked {
+    pub(crate) fn unasked(&self) -> &UnchallengedProxies {
         &self.unasked
     }
 
@@ -262,13 +268,13 @@ impl Upstream {
         self.limit
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, Ways> {
+    fn state(&self) -> std::sync::MutexGuard<'_, UpstreamRoutes> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Each alternative of one place with each of the next.
-fn product(places: Vec<Vec<Proxy>>) -> Result<Vec<Chain>, UpstreamError> {
+fn product(places: Vec<Vec<Proxy>>) -> Result<Vec<ProxyChain>, UpstreamError> {
     let mut chains: Vec<Vec<Proxy>> = vec![Vec::new()];
     for alternatives in places.into_iter().filter(|place| !place.is_empty()) {
         let longer = chains.iter().flat_map(|chain| {
@@ -286,7 +292,7 @@ fn product(places: Vec<Vec<Proxy>>) -> Result<Vec<Chain>, UpstreamError> {
     }
     let named = |proxies: Vec<Proxy>| {
         let names: Vec<String> = proxies.iter().map(Proxy::address).collect();
-        Chain {
+        ProxyChain {
             name: names.join(" > ").into(),
             proxies,
         }
@@ -294,7 +300,7 @@ fn product(places: Vec<Vec<Proxy>>) -> Result<Vec<Chain>, UpstreamError> {
     Ok(chains.into_iter().map(named).collect())
 }
 
-impl Unreached {
+impl TargetUnreached {
     /// The error of each way that was tried; of a target that is none there is no error.
     #[must_use]
     pub fn errors(&self) -> &[Error] {
@@ -308,14 +314,14 @@ impl Unreached {
     }
 }
 
-impl From<Error> for Unreached {
+impl From<Error> for TargetUnreached {
     /// By the only way that was tried.
     fn from(error: Error) -> Self {
         Self(vec![error])
     }
 }
 
-impl fmt::Display for Unreached {
+impl fmt::Display for TargetUnreached {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() {
             return f.write_str("that is no host");
@@ -335,4 +341,4 @@ impl fmt::Display for Unreached {
     }
 }
 
-impl std::error::Error for Unreached {}
+impl std::error::Error for TargetUnreached {}

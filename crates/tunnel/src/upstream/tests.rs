@@ -1,10 +1,10 @@
 //! What each failure means for the other ways, and how many ways there may be.
 
 use haul_lab::{
-    Authority, HttpProxy, NameReply, NameServer, Silent, SocksProxy, SocksQuirk, When, breakage,
-    within,
+    CertificateAuthority, DnsReply, DnsServer, HttpProxy, RequestMatcher, SilentListener,
+    SocksProxy, SocksQuirk, breakage, within,
 };
-use haul_plan::tunnel::Setback;
+use haul_plan::tunnel::RouteFailure;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -15,8 +15,8 @@ use super::*;
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// What becomes of a way by this proxy, to where nobody is.
-async fn by(proxy: &str) -> Setback {
-    let names = NameServer::start(|_| NameReply::NoSuchName).await;
+async fn by(proxy: &str) -> RouteFailure {
+    let names = DnsServer::start(|_| DnsReply::NoSuchName).await;
     let connector = ConnectorConfig {
         connect_timeout: Duration::from_millis(400),
         dns_servers: vec![names.address()],
@@ -29,7 +29,10 @@ async fn by(proxy: &str) -> Setback {
     });
     let target = "127.0.0.1:1".parse().unwrap();
     let upstream = upstream.unwrap();
-    let reached = within(LIMIT, Box::pin(upstream.reach(&target, Errand::Tunnel)));
+    let reached = within(
+        LIMIT,
+        Box::pin(upstream.reach(&target, ConnectRequest::Tunnel)),
+    );
     let error = reached.await.unwrap_err();
     assert_eq!(error.errors().len(), 1, "{error}");
     setback(&error.errors()[0])
@@ -52,9 +55,13 @@ async fn saying(words: &'static [u8]) -> (String, JoinSet<()>) {
 
 #[tokio::test]
 async fn a_proxy_that_cannot_be_reached_or_is_none_is_away() {
-    let silent = Silent::start().unwrap();
+    let silent = SilentListener::start().unwrap();
     let (ssh, _tasks) = saying(b"SSH-2.0-OpenSSH_9\r\n\r\n").await;
-    let strange = HttpProxy::builder().tls(Authority::new().issue(&["127.0.0.1"]).server(None));
+    let strange = HttpProxy::builder().tls(
+        CertificateAuthority::new()
+            .issue(&["127.0.0.1"])
+            .server(None),
+    );
     let strange = strange.start().await;
     for proxy in [
         "http://127.0.0.1:1".to_owned(),
@@ -66,7 +73,7 @@ async fn a_proxy_that_cannot_be_reached_or_is_none_is_away() {
         format!("https://{ssh}"),
         strange.url(),
     ] {
-        assert_eq!(by(&proxy).await, Setback::Away, "{proxy}");
+        assert_eq!(by(&proxy).await, RouteFailure::Away, "{proxy}");
     }
 }
 
@@ -83,37 +90,37 @@ async fn a_proxy_that_gives_no_answer_is_slow() {
         hanging.url("socks5h"),
         mute.url("socks5h"),
     ] {
-        assert_eq!(by(&proxy).await, Setback::Slow, "{proxy}");
+        assert_eq!(by(&proxy).await, RouteFailure::Slow, "{proxy}");
     }
 }
 
 #[tokio::test]
 async fn a_rule_is_a_refusal_and_trouble_is_none() {
     for (status, expected) in [
-        (403, Setback::Refused),
-        (404, Setback::Refused),
-        (405, Setback::Refused),
-        (407, Setback::Refused),
-        (429, Setback::Refused),
-        (302, Setback::Refused),
-        (500, Setback::Unreachable),
-        (502, Setback::Unreachable),
-        (503, Setback::Unreachable),
-        (504, Setback::Unreachable),
+        (403, RouteFailure::Refused),
+        (404, RouteFailure::Refused),
+        (405, RouteFailure::Refused),
+        (407, RouteFailure::Refused),
+        (429, RouteFailure::Refused),
+        (302, RouteFailure::Refused),
+        (500, RouteFailure::Unreachable),
+        (502, RouteFailure::Unreachable),
+        (503, RouteFailure::Unreachable),
+        (504, RouteFailure::Unreachable),
     ] {
         let proxy = HttpProxy::builder()
-            .rule(When::always(), breakage::status(status))
+            .rule(RequestMatcher::always(), breakage::status(status))
             .start()
             .await;
         assert_eq!(by(&proxy.url()).await, expected, "{status}");
     }
     for (code, expected) in [
-        (1, Setback::Unreachable),
-        (2, Setback::Refused),
-        (3, Setback::Unreachable),
-        (4, Setback::Unreachable),
-        (5, Setback::Unreachable),
-        (8, Setback::Unreachable),
+        (1, RouteFailure::Unreachable),
+        (2, RouteFailure::Refused),
+        (3, RouteFailure::Unreachable),
+        (4, RouteFailure::Unreachable),
+        (5, RouteFailure::Unreachable),
+        (8, RouteFailure::Unreachable),
     ] {
         let proxy = SocksProxy::builder()
             .quirk(SocksQuirk::Refuse(code))
@@ -122,7 +129,7 @@ async fn a_rule_is_a_refusal_and_trouble_is_none() {
         assert_eq!(by(&proxy.url("socks5h")).await, expected, "{code}");
     }
     let locked = SocksProxy::builder().login("me", "secret").start().await;
-    assert_eq!(by(&locked.url("socks5h")).await, Setback::Refused);
+    assert_eq!(by(&locked.url("socks5h")).await, RouteFailure::Refused);
 }
 
 /// So many alternatives at each place.
@@ -178,7 +185,10 @@ async fn what_is_no_host_is_told_as_that() {
         host: "a b".into(),
         port: 1,
     };
-    let error = upstream.reach(&target, Errand::Tunnel).await.unwrap_err();
+    let error = upstream
+        .reach(&target, ConnectRequest::Tunnel)
+        .await
+        .unwrap_err();
     assert_eq!(error.to_string(), "that is no host");
 }
 
@@ -206,7 +216,10 @@ async fn tried_for(limit: u64, mute: &TcpListener, proxies: [&str; 2]) -> (usize
     });
     let target = mute.local_addr().unwrap().to_string().parse().unwrap();
     let begun = Instant::now();
-    let reached = upstream.unwrap().reach(&target, Errand::Tunnel).await;
+    let reached = upstream
+        .unwrap()
+        .reach(&target, ConnectRequest::Tunnel)
+        .await;
     let errors = reached.unwrap_err();
     // The clock goes in whole milliseconds.
     (errors.errors().len(), begun.elapsed().as_secs())

@@ -18,13 +18,13 @@ const LASTING: Duration = Duration::from_secs(600);
 const MOST: usize = 1024;
 
 /// By which proxy to which target.
-type Way = (String, Target);
+type UnchallengedRoute = (String, Target);
 
 /// Who did not ask, and when that was.
 #[derive(Debug, Default)]
-pub(crate) struct Unasked(Mutex<HashMap<Way, Instant>>);
+pub(crate) struct UnchallengedProxies(Mutex<HashMap<UnchallengedRoute, Instant>>);
 
-impl Unasked {
+impl UnchallengedProxies {
     /// Whether a proxy wants to see nothing on the way to this target.
     pub(crate) fn is_known(&self, proxy: &Proxy, target: &Target) -> bool {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -48,7 +48,7 @@ impl Unasked {
     }
 }
 
-fn way(proxy: &Proxy, target: &Target) -> Way {
+fn way(proxy: &Proxy, target: &Target) -> UnchallengedRoute {
     (proxy.address(), target.clone())
 }
 
@@ -61,7 +61,7 @@ mod tests {
         let [one, two]: [Proxy; 2] =
             ["http://a.test:1", "http://b.test:1"].map(|proxy| proxy.parse().unwrap());
         let [near, far]: [Target; 2] = ["x.test:80", "y.test:80"].map(|to| to.parse().unwrap());
-        let unasked = Unasked::default();
+        let unasked = UnchallengedProxies::default();
         assert!(!unasked.is_known(&one, &near));
         unasked.learn((&one, &near), false);
         unasked.learn((&two, &near), false);
@@ -75,7 +75,7 @@ mod tests {
     #[tokio::test]
     async fn no_more_is_kept_than_there_is_room_for() {
         let proxy: Proxy = "http://a.test:1".parse().unwrap();
-        let unasked = Unasked::default();
+        let unasked = UnchallengedProxies::default();
         for number in 0..=MOST {
             let target = format!("h{number}.test:80").parse().unwrap();
             unasked.learn((&proxy, &target), false);

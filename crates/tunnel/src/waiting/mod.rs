@@ -16,7 +16,7 @@ use bytes::Bytes;
 
 use tokio::time::{Instant, Sleep, sleep};
 
-use crate::relay::{Early, End, Socket, with_room};
+use crate::relay::{EarlyBytes, RelayEnd, RelaySocket, with_room};
 
 /// Bytes that are kept of what a client says meanwhile. The rest waits in its socket.
 const ROOM: usize = 16 << 10;
@@ -29,18 +29,18 @@ const LONGEST: Duration = Duration::from_secs(2);
 
 /// The client has left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Left;
+pub(crate) struct ClientLeft;
 
 /// A client that has ended its side, until it leaves.
-struct Departure<'a> {
-    socket: Socket<'a>,
+struct ClientDeparture<'a> {
+    socket: RelaySocket<'a>,
     look: Pin<Box<Sleep>>,
     /// Between that look and the next.
     next: Duration,
 }
 
-impl<'a> Departure<'a> {
-    fn of(socket: Socket<'a>) -> Self {
+impl<'a> ClientDeparture<'a> {
+    fn of(socket: RelaySocket<'a>) -> Self {
         Self {
             socket,
             look: Box::pin(sleep(Duration::ZERO)),
@@ -62,10 +62,10 @@ impl<'a> Departure<'a> {
 
 /// Does something for a client, unless that leaves. Ends that are no sockets are not looked at.
 pub(crate) async fn while_it_waits<T>(
-    client: &mut End,
-    early: &mut Early,
+    client: &mut RelayEnd,
+    early: &mut EarlyBytes,
     task: impl Future<Output = T>,
-) -> Result<T, Left> {
+) -> Result<T, ClientLeft> {
     let mut task = pin!(task);
     let (source, _sink) = client.split();
     let Some(socket) = source.socket() else {
@@ -87,18 +87,20 @@ pub(crate) async fn while_it_waits<T>(
             });
             match read {
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(Ok(read)) if read.is_empty() => departure = Some(Departure::of(socket)),
+                Poll::Ready(Ok(read)) if read.is_empty() => {
+                    departure = Some(ClientDeparture::of(socket))
+                }
                 Poll::Ready(Ok(read)) => said = read,
-                Poll::Ready(Err(_)) => return Poll::Ready(Err(Left)),
+                Poll::Ready(Err(_)) => return Poll::Ready(Err(ClientLeft)),
             }
             is_listening = false;
         }
         if let Some(departure) = &mut departure
             && departure.poll(cx).is_ready()
         {
-            return Poll::Ready(Err(Left));
+            return Poll::Ready(Err(ClientLeft));
         }
-        errors.as_mut().poll(cx).map(|_| Err(Left))
+        errors.as_mut().poll(cx).map(|_| Err(ClientLeft))
     })
     .await?;
     if !said.is_empty() {
@@ -117,8 +119,8 @@ mod tests {
     async fn one_that_listens_is_waited_for_until_it_leaves() {
         let (ours, mut peer) = UnixStream::pair().unwrap();
         peer.shutdown().await.unwrap();
-        let mut client = End::Unix(ours);
-        let mut early = Early::default();
+        let mut client = RelayEnd::Unix(ours);
+        let mut early = EarlyBytes::default();
         let done = while_it_waits(&mut client, &mut early, sleep(5 * LONGEST)).await;
         assert_eq!(done, Ok(()));
         let leaves = async {
@@ -127,6 +129,6 @@ mod tests {
             sleep(5 * LONGEST).await;
         };
         let left = while_it_waits(&mut client, &mut early, leaves).await;
-        assert_eq!(left, Err(Left));
+        assert_eq!(left, Err(ClientLeft));
     }
 }

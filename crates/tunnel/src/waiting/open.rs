@@ -9,13 +9,13 @@ use tokio::net::{TcpStream, UnixStream};
 
 #[cfg(target_os = "linux")]
 use crate::diag;
-use crate::relay::Socket;
+use crate::relay::RelaySocket;
 
 /// Whether it does, for all that can be known.
-pub(crate) fn is_known_open(socket: Socket<'_>) -> bool {
+pub(crate) fn is_known_open(socket: RelaySocket<'_>) -> bool {
     match socket {
-        Socket::Tcp(stream) => is_tcp_peer_open(stream).unwrap_or(false),
-        Socket::Unix(stream) => is_unix_peer_open(stream),
+        RelaySocket::Tcp(stream) => is_tcp_peer_open(stream).unwrap_or(false),
+        RelaySocket::Unix(stream) => is_unix_peer_open(stream),
     }
 }
 
@@ -58,9 +58,9 @@ mod tests {
     async fn a_socket_file_tells() {
         let (ours, mut peer) = UnixStream::pair().unwrap();
         peer.shutdown().await.unwrap();
-        assert!(is_known_open(Socket::Unix(&ours)));
+        assert!(is_known_open(RelaySocket::Unix(&ours)));
         drop(peer);
-        assert!(!is_known_open(Socket::Unix(&ours)));
+        assert!(!is_known_open(RelaySocket::Unix(&ours)));
     }
 
     #[cfg(target_os = "linux")]
@@ -72,9 +72,9 @@ mod tests {
             let mut peer = TcpStream::connect((address, port)).await.unwrap();
             let (ours, _) = listener.accept().await.unwrap();
             peer.shutdown().await.unwrap();
-            assert!(is_known_open(Socket::Tcp(&ours)), "{address}");
+            assert!(is_known_open(RelaySocket::Tcp(&ours)), "{address}");
             drop(peer);
-            assert!(!is_known_open(Socket::Tcp(&ours)), "{address}");
+            assert!(!is_known_open(RelaySocket::Tcp(&ours)), "{address}");
         }
     }
 }

@@ -1,20 +1,20 @@
 //! What proxies answer to CONNECT: rows E1, E2 and E3.
 
-use haul_lab::{Body, Framing, HttpProxy, SocksProxy, When, breakage};
-use haul_tunnel::Local;
+use haul_lab::{HttpProxy, ReplyBody, ReplyFraming, RequestMatcher, SocksProxy, breakage};
+use haul_tunnel::ListenerKind;
 
 use crate::harness::*;
 
 #[tokio::test]
 async fn e1_any_2xx_is_a_tunnel_whatever_else_the_head_says() {
-    let echo = Far::echo().await;
+    let echo = ScriptedTarget::echo().await;
     let proxy = HttpProxy::builder()
         .rule(
-            When::is(|asked| asked.target.starts_with("old.test")),
+            RequestMatcher::is(|asked| asked.target.starts_with("old.test")),
             breakage::http10,
         )
         .rule(
-            When::is(|asked| asked.target.starts_with("odd.test")),
+            RequestMatcher::is(|asked| asked.target.starts_with("odd.test")),
             |_, reply| {
                 reply.reason = Some("Connection  \u{fc}ber established: ok".into());
                 reply.set("Proxy-Agent", "something/1.0");
@@ -22,19 +22,19 @@ async fn e1_any_2xx_is_a_tunnel_whatever_else_the_head_says() {
             },
         )
         .rule(
-            When::is(|asked| asked.target.starts_with("long.test")),
+            RequestMatcher::is(|asked| asked.target.starts_with("long.test")),
             |_, reply| {
                 reply.set("Content-Length", "4");
             },
         )
         .rule(
-            When::is(|asked| asked.target.starts_with("chunked.test")),
+            RequestMatcher::is(|asked| asked.target.starts_with("chunked.test")),
             |_, reply| {
-                reply.framing = Framing::Chunked;
+                reply.framing = ReplyFraming::Chunked;
             },
         )
         .rule(
-            When::is(|asked| asked.target.starts_with("both.test")),
+            RequestMatcher::is(|asked| asked.target.starts_with("both.test")),
             |_, reply| {
                 reply.status = 202;
                 reply.set("Content-Length", "99999999999999999999");
@@ -54,7 +54,7 @@ async fn e1_any_2xx_is_a_tunnel_whatever_else_the_head_says() {
     });
     let proxy = proxy.start().await;
     for name in names {
-        let stand = Stand::to(target(format!("{name}:22")), by_one(&proxy.url()));
+        let stand = EngineFixture::to(target(format!("{name}:22")), by_one(&proxy.url()));
         drop(stand.echoes().await);
         let line = stand.lines.line(0).await;
         assert!(
@@ -71,18 +71,21 @@ async fn e2_what_comes_with_the_consent_comes_first() {
         let early: Vec<u8> = (0..length)
             .map(|n| u8::try_from(n % 251).unwrap())
             .collect();
-        let echo = Far::echo().await;
+        let echo = ScriptedTarget::echo().await;
         let said = early.clone();
         let proxy = HttpProxy::builder()
             .route("far.test:22", echo.address)
-            .rule(When::always(), move |_, reply| {
-                reply.body = Body::Raw(said.clone())
+            .rule(RequestMatcher::always(), move |_, reply| {
+                reply.body = ReplyBody::Raw(said.clone())
             })
             .start()
             .await;
-        for local in [Local::Forward(target("far.test:22")), Local::Socks] {
-            let is_socks = local == Local::Socks;
-            let stand = Stand::of(local, by_one(&proxy.url()));
+        for local in [
+            ListenerKind::Forward(target("far.test:22")),
+            ListenerKind::Socks,
+        ] {
+            let is_socks = local == ListenerKind::Socks;
+            let stand = EngineFixture::of(local, by_one(&proxy.url()));
             let mut client = stand.call().await;
             if is_socks {
                 // All at once: one who does not wait for answers.
@@ -106,7 +109,7 @@ async fn e2_what_comes_with_the_consent_comes_first() {
 
 #[tokio::test]
 async fn e2_a_target_that_speaks_first_is_heard_by_every_kind_of_proxy() {
-    let far = Far::greeting(b"SSH-2.0-lab\r\n").await;
+    let far = ScriptedTarget::greeting(b"SSH-2.0-lab\r\n").await;
     let http = HttpProxy::builder()
         .route("far.test:22", far.address)
         .start()
@@ -131,7 +134,7 @@ async fn e2_a_target_that_speaks_first_is_heard_by_every_kind_of_proxy() {
         ),
         (by(&[&[other.url()], &[http.url()]]), b"SSH-2.0-lab\r\n"),
     ] {
-        let stand = Stand::to(target("far.test:22"), upstream);
+        let stand = EngineFixture::to(target("far.test:22"), upstream);
         let mut client = stand.call().await;
         assert_eq!(next(&mut client, words.len()).await, words);
         echoed(&mut client).await;
@@ -140,24 +143,24 @@ async fn e2_a_target_that_speaks_first_is_heard_by_every_kind_of_proxy() {
 
 #[tokio::test]
 async fn e3_a_head_in_single_bytes_is_read_and_interim_ones_are_skipped() {
-    let echo = Far::echo().await;
+    let echo = ScriptedTarget::echo().await;
     let proxy = HttpProxy::builder()
-        .rule(When::always(), breakage::interim(100))
-        .rule(When::always(), breakage::interim(103))
-        .rule(When::always(), breakage::trickled_head(1))
+        .rule(RequestMatcher::always(), breakage::interim(100))
+        .rule(RequestMatcher::always(), breakage::interim(103))
+        .rule(RequestMatcher::always(), breakage::trickled_head(1))
         .start()
         .await;
-    let stand = Stand::to(target(echo.address), by_one(&proxy.url()));
+    let stand = EngineFixture::to(target(echo.address), by_one(&proxy.url()));
     stand.echoes().await;
 }
 
 #[tokio::test]
 async fn e3_a_head_without_end_is_given_up() {
     let proxy = HttpProxy::builder()
-        .rule(When::always(), breakage::endless_head)
+        .rule(RequestMatcher::always(), breakage::endless_head)
         .start()
         .await;
-    let stand = Stand::to(target("far.test:22"), by_one(&proxy.url()));
+    let stand = EngineFixture::to(target("far.test:22"), by_one(&proxy.url()));
     let mut client = stand.call().await;
     is_gone(&mut client).await;
     let line = stand.lines.line(0).await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use haul_lab::{HttpProxy, within};
 use haul_service::listen::Listener;
 use haul_service::observe::render;
-use haul_tunnel::{Local, Tunnel};
+use haul_tunnel::{ListenerKind, TunnelConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -14,13 +14,16 @@ use crate::harness::*;
 
 #[tokio::test]
 async fn a_door_leads_elsewhere_and_who_was_in_stays() {
-    let (one, other) = (Far::greeting(b"one").await, Far::greeting(b"two").await);
-    let stand = Stand::to(target(one.address), by(&[]));
+    let (one, other) = (
+        ScriptedTarget::greeting(b"one").await,
+        ScriptedTarget::greeting(b"two").await,
+    );
+    let stand = EngineFixture::to(target(one.address), by(&[]));
     let mut before = stand.call().await;
     assert_eq!(next(&mut before, 3).await, b"one");
-    let elsewhere = Tunnel {
+    let elsewhere = TunnelConfig {
         name: "there".into(),
-        ..tunnel(Local::Forward(target(other.address)), by(&[]))
+        ..tunnel(ListenerKind::Forward(target(other.address)), by(&[]))
     };
     stand.door.lead_into(elsewhere);
     let mut after = stand.call().await;
@@ -56,9 +59,9 @@ async fn a_door_leads_elsewhere_and_who_was_in_stays() {
 
 #[tokio::test]
 async fn what_is_live_is_told_as_it_is() {
-    let echo = Far::echo().await;
+    let echo = ScriptedTarget::echo().await;
     let proxy = HttpProxy::builder().start().await;
-    let stand = Stand::to(target(echo.address), by_one(&proxy.url()));
+    let stand = EngineFixture::to(target(echo.address), by_one(&proxy.url()));
     let client = stand.echoes().await;
     until(|| {
         stand
@@ -96,8 +99,8 @@ async fn what_is_live_is_told_as_it_is() {
 
 #[tokio::test]
 async fn the_end_waits_for_those_who_are_done_in_time() {
-    let echo = Far::echo().await;
-    let stand = Stand::to(target(echo.address), by(&[]));
+    let echo = ScriptedTarget::echo().await;
+    let stand = EngineFixture::to(target(echo.address), by(&[]));
     let mut client = stand.echoes().await;
     let engine = stand.engine.clone();
     let ending = async { engine.end(LIMIT).await };
@@ -117,21 +120,21 @@ async fn the_end_waits_for_those_who_are_done_in_time() {
 
 #[tokio::test]
 async fn the_end_cuts_off_those_who_stay_and_they_see_that_it_was_none() {
-    let far = Far::echo().await;
-    let mute = Far::doing(|mut stream, _| async move {
+    let far = ScriptedTarget::echo().await;
+    let mute = ScriptedTarget::doing(|mut stream, _| async move {
         let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
     })
     .await;
-    let stand = Stand::to(target(far.address), by(&[]));
+    let stand = EngineFixture::to(target(far.address), by(&[]));
     let mut relayed = stand.echoes().await;
     // One whose target is being reached yet.
     stand.door.lead_into(tunnel(
-        Local::Forward(target("far.test:22")),
+        ListenerKind::Forward(target("far.test:22")),
         by_one(&mute.proxy()),
     ));
     let mut waiting = stand.call().await;
     until(|| mute.accepted() == 1).await;
-    stand.door.lead_into(tunnel(Local::Socks, by(&[])));
+    stand.door.lead_into(tunnel(ListenerKind::Socks, by(&[])));
     let mut asking = stand.call().await;
     stand.until_live(3).await;
     assert_eq!(
@@ -150,8 +153,8 @@ async fn the_end_cuts_off_those_who_stay_and_they_see_that_it_was_none() {
 
 #[tokio::test]
 async fn the_end_can_be_hastened() {
-    let echo = Far::echo().await;
-    let stand = Stand::to(target(echo.address), by(&[]));
+    let echo = ScriptedTarget::echo().await;
+    let stand = EngineFixture::to(target(echo.address), by(&[]));
     let _client = stand.echoes().await;
     let patient = tokio::time::timeout(Duration::from_millis(20), stand.engine.end(LIMIT * 100));
     assert!(patient.await.is_err());
@@ -160,13 +163,13 @@ async fn the_end_can_be_hastened() {
 
 #[tokio::test]
 async fn clients_of_a_socket_file_are_served() {
-    let echo = Far::echo().await;
+    let echo = ScriptedTarget::echo().await;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
     let listener = UnixListener::bind(&path).unwrap();
     listener.set_nonblocking(true).unwrap();
-    let stand = Stand::to(target(echo.address), by(&[]));
-    let local = Local::Forward(target(echo.address));
+    let stand = EngineFixture::to(target(echo.address), by(&[]));
+    let local = ListenerKind::Forward(target(echo.address));
     stand
         .engine
         .open(vec![Listener::Unix(listener)], tunnel(local, by(&[])))
@@ -185,8 +188,8 @@ async fn clients_of_a_socket_file_are_served() {
 /// A door that is none leaves nothing that accepts.
 #[tokio::test]
 async fn a_door_of_which_one_listener_is_unfit_is_not_opened() {
-    let echo = Far::echo().await;
-    let stand = Stand::to(target(echo.address), by(&[]));
+    let echo = ScriptedTarget::echo().await;
+    let stand = EngineFixture::to(target(echo.address), by(&[]));
     let good = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     good.set_nonblocking(true).unwrap();
     let address = good.local_addr().unwrap();
@@ -195,7 +198,7 @@ async fn a_door_of_which_one_listener_is_unfit_is_not_opened() {
     let file = std::fs::File::create(folder.path().join("file")).unwrap();
     let unfit = UnixListener::from(std::os::fd::OwnedFd::from(file));
     unfit.set_nonblocking(true).unwrap();
-    let local = Local::Forward(target(echo.address));
+    let local = ListenerKind::Forward(target(echo.address));
     let opened = stand.engine.open(
         vec![Listener::Tcp(good), Listener::Unix(unfit)],
         tunnel(local, by(&[])),
@@ -207,7 +210,7 @@ async fn a_door_of_which_one_listener_is_unfit_is_not_opened() {
 
 #[tokio::test]
 async fn a_connection_that_led_nowhere_has_a_line_as_well() {
-    let stand = Stand::to(target("far.test:22"), by_one("http://127.0.0.1:1"));
+    let stand = EngineFixture::to(target("far.test:22"), by_one("http://127.0.0.1:1"));
     is_gone(&mut TcpStream::connect(stand.address).await.unwrap()).await;
     let line = stand.lines.line(0).await;
     let parsed: serde_json::Value = serde_json::from_str(&line).unwrap();

@@ -8,11 +8,13 @@ use std::time::Duration;
 
 use haul_lab::within;
 use haul_net::{ConnectorConfig, Proxy, Target};
-use haul_service::listen::{BindOptions, Bound, Handed, Local as Place, bind};
-use haul_service::observe::{Log, LogSink};
+use haul_service::listen::{
+    BindOptions, BoundAddress as Place, BoundListener, InheritedSockets, bind,
+};
+use haul_service::observe::{LineLog, LogSink};
 use haul_tunnel::{
-    Door, Engine, EngineOptions, Local, LogFormat, Status, Tunnel, TunnelOptions, Upstream,
-    UpstreamOptions,
+    ListenerKind, TunnelConfig, TunnelEngine, TunnelEngineOptions, TunnelListener, TunnelLogFormat,
+    TunnelStatus, TunnelTimeouts, Upstream, UpstreamOptions,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -27,9 +29,9 @@ pub(crate) const PASSWORD: &str = "s3cret-w0rd";
 
 /// The lines of a log, as they are written.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Lines(Arc<(Mutex<Vec<String>>, Notify)>);
+pub(crate) struct CapturedLog(Arc<(Mutex<Vec<String>>, Notify)>);
 
-impl LogSink for Lines {
+impl LogSink for CapturedLog {
     fn write(&mut self, lines: &[u8]) -> io::Result<()> {
         let text = String::from_utf8(lines.to_vec()).unwrap();
         assert!(!text.contains(PASSWORD), "{text}");
@@ -47,7 +49,7 @@ impl LogSink for Lines {
     }
 }
 
-impl Lines {
+impl CapturedLog {
     /// The line of this number, once it is there.
     pub(crate) async fn line(&self, number: usize) -> String {
         let line = async {
@@ -71,11 +73,11 @@ impl Lines {
 
 /// An engine with one door.
 #[derive(Debug)]
-pub(crate) struct Stand {
-    pub(crate) engine: Engine,
-    pub(crate) door: Arc<Door>,
+pub(crate) struct EngineFixture {
+    pub(crate) engine: TunnelEngine,
+    pub(crate) door: Arc<TunnelListener>,
     pub(crate) address: SocketAddr,
-    pub(crate) lines: Lines,
+    pub(crate) lines: CapturedLog,
 }
 
 /// Proxies in a row, with alternatives.
@@ -109,45 +111,49 @@ pub(crate) fn target(text: impl ToString) -> Target {
 }
 
 /// A tunnel to a target, without anything that stands ready.
-pub(crate) fn tunnel(local: Local, upstream: UpstreamOptions) -> Tunnel {
-    Tunnel {
+pub(crate) fn tunnel(local: ListenerKind, upstream: UpstreamOptions) -> TunnelConfig {
+    TunnelConfig {
         name: "here".into(),
         local,
         upstream: Arc::new(Upstream::new(upstream).unwrap()),
         warm: None,
-        options: TunnelOptions::default(),
+        options: TunnelTimeouts::default(),
     }
 }
 
-pub(crate) fn listening() -> Bound {
+pub(crate) fn listening() -> BoundListener {
     let address = "127.0.0.1:0".parse().unwrap();
-    bind(&address, &BindOptions::default(), &mut Handed::none())
-        .unwrap()
-        .remove(0)
+    bind(
+        &address,
+        &BindOptions::default(),
+        &mut InheritedSockets::none(),
+    )
+    .unwrap()
+    .remove(0)
 }
 
-impl Stand {
+impl EngineFixture {
     /// A forward to a target.
     pub(crate) fn to(target: Target, upstream: UpstreamOptions) -> Self {
-        Self::with(tunnel(Local::Forward(target), upstream))
+        Self::with(tunnel(ListenerKind::Forward(target), upstream))
     }
 
     /// A listener whose clients say where to.
-    pub(crate) fn of(local: Local, upstream: UpstreamOptions) -> Self {
+    pub(crate) fn of(local: ListenerKind, upstream: UpstreamOptions) -> Self {
         Self::with(tunnel(local, upstream))
     }
 
-    pub(crate) fn with(tunnel: Tunnel) -> Self {
+    pub(crate) fn with(tunnel: TunnelConfig) -> Self {
         Self::limited(tunnel, 1000)
     }
 
-    pub(crate) fn limited(tunnel: Tunnel, max_connections: usize) -> Self {
-        let lines = Lines::default();
-        let log = Log::start("tunnel log", Box::new(lines.clone()), 1 << 20).unwrap();
-        let engine = Engine::new(EngineOptions {
+    pub(crate) fn limited(tunnel: TunnelConfig, max_connections: usize) -> Self {
+        let lines = CapturedLog::default();
+        let log = LineLog::start("tunnel log", Box::new(lines.clone()), 1 << 20).unwrap();
+        let engine = TunnelEngine::new(TunnelEngineOptions {
             max_connections,
             max_by: "the test".into(),
-            log: Some((Arc::new(log), LogFormat::Json)),
+            log: Some((Arc::new(log), TunnelLogFormat::Json)),
         });
         let bound = listening();
         let Place::Tcp(address) = bound.local else {
@@ -170,7 +176,7 @@ impl Stand {
     }
 
     /// What is live.
-    pub(crate) fn status(&self) -> Status {
+    pub(crate) fn status(&self) -> TunnelStatus {
         serde_json::from_slice(&self.engine.page().render()).unwrap()
     }
 
@@ -238,13 +244,13 @@ pub(crate) async fn head(peer: &mut (impl AsyncReadExt + Unpin)) -> String {
 
 /// Somebody who accepts connections and does what a script says. Dropped, it stops.
 #[derive(Debug)]
-pub(crate) struct Far {
+pub(crate) struct ScriptedTarget {
     pub(crate) address: SocketAddr,
     accepted: Arc<Mutex<usize>>,
     _tasks: JoinSet<()>,
 }
 
-impl Far {
+impl ScriptedTarget {
     /// The script gets each connection, and its number from 0 on. A panic of it only ends that connection.
     pub(crate) async fn doing<F>(script: impl Fn(TcpStream, usize) -> F + Send + 'static) -> Self
     where
@@ -316,7 +322,7 @@ pub(crate) async fn repeat(stream: TcpStream) {
 }
 
 /// Says something, and hears the whole answer.
-pub(crate) async fn answer(stand: &Stand, said: &[u8]) -> String {
+pub(crate) async fn answer(stand: &EngineFixture, said: &[u8]) -> String {
     let mut client = stand.call().await;
     say(&mut client, said).await;
     String::from_utf8(heard(&mut client).await).unwrap()

@@ -1,8 +1,8 @@
 //! The HTTP proxy's listener: CONNECT, and what is refused.
 
-use haul_lab::breakage::{self, Login};
-use haul_lab::{HttpProxy, When, within};
-use haul_tunnel::Local;
+use haul_lab::breakage::{self, OriginLogin};
+use haul_lab::{HttpProxy, RequestMatcher, within};
+use haul_tunnel::ListenerKind;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -10,12 +10,12 @@ use crate::harness::*;
 
 #[tokio::test]
 async fn connect_is_a_tunnel_and_loses_nothing() {
-    let far = Far::greeting(b"220 hello\r\n").await;
+    let far = ScriptedTarget::greeting(b"220 hello\r\n").await;
     let proxy = HttpProxy::builder()
         .route("far.test:25", far.address)
         .start()
         .await;
-    let stand = Stand::of(Local::Http, by_one(&proxy.url()));
+    let stand = EngineFixture::of(ListenerKind::Http, by_one(&proxy.url()));
     let mut client = stand.call().await;
     say(&mut client, b"CONNECT far.test:25 HTTP/1.1\r\nHost: far.test:25\r\nProxy-Authorization: Basic eDp5\r\n\r\nEHLO").await;
     assert!(head(&mut client).await.starts_with("HTTP/1.1 200 "));
@@ -26,7 +26,7 @@ async fn connect_is_a_tunnel_and_loses_nothing() {
 
 #[tokio::test]
 async fn what_is_not_for_a_proxy_is_refused_with_the_reason() {
-    let stand = Stand::of(Local::Http, by(&[]));
+    let stand = EngineFixture::of(ListenerKind::Http, by(&[]));
     let address = stand.address;
     let many = "X: y\r\n".repeat(200);
     let long = format!("X: {}\r\n", "y".repeat(70_000));
@@ -58,11 +58,11 @@ async fn what_is_not_for_a_proxy_is_refused_with_the_reason() {
 #[tokio::test]
 async fn an_unreached_target_is_told_with_a_status_and_no_secret() {
     let forbidding = HttpProxy::builder()
-        .rule(When::always(), breakage::status(403))
+        .rule(RequestMatcher::always(), breakage::status(403))
         .start()
         .await;
     let asking = HttpProxy::builder()
-        .login(Login::basic("me", "other"))
+        .login(OriginLogin::basic("me", "other"))
         .start()
         .await;
     let closed = "http://127.0.0.1:1".to_owned();
@@ -71,7 +71,7 @@ async fn an_unreached_target_is_told_with_a_status_and_no_secret() {
         (asking.url_for("me", PASSWORD), 502),
         (closed, 502),
     ] {
-        let stand = Stand::of(Local::Http, by_one(&proxy));
+        let stand = EngineFixture::of(ListenerKind::Http, by_one(&proxy));
         let answer = answer(
             &stand,
             b"CONNECT far.test:22 HTTP/1.1\r\n\r\nand more than was asked",
@@ -92,15 +92,15 @@ async fn an_unreached_target_is_told_with_a_status_and_no_secret() {
 #[tokio::test(start_paused = true)]
 async fn a_refused_client_that_stays_is_closed_in_time() {
     for (local, said) in [
-        (Local::Http, &b"GET / HTTP/1.1\r\n\r\n"[..]),
-        (Local::Socks, b"GET / HTTP/1.1\r\n\r\n"),
-        (Local::Http, b"CONNECT 127.0.0.1:1 HTTP/1.1\r\n\r\n"),
+        (ListenerKind::Http, &b"GET / HTTP/1.1\r\n\r\n"[..]),
+        (ListenerKind::Socks, b"GET / HTTP/1.1\r\n\r\n"),
+        (ListenerKind::Http, b"CONNECT 127.0.0.1:1 HTTP/1.1\r\n\r\n"),
         (
-            Local::Socks,
+            ListenerKind::Socks,
             b"\x05\x01\x00\x05\x01\x00\x01\x7f\x00\x00\x01\x00\x01",
         ),
     ] {
-        let stand = Stand::of(local, by(&[]));
+        let stand = EngineFixture::of(local, by(&[]));
         let mut client: TcpStream = TcpStream::connect(stand.address).await.unwrap();
         client.write_all(said).await.unwrap();
         let mut all = Vec::new();
@@ -118,8 +118,8 @@ async fn a_refused_client_that_stays_is_closed_in_time() {
 /// One who never says where to is not waited for either.
 #[tokio::test(start_paused = true)]
 async fn a_silent_client_is_closed_in_time() {
-    for local in [Local::Http, Local::Socks] {
-        let stand = Stand::of(local, by(&[]));
+    for local in [ListenerKind::Http, ListenerKind::Socks] {
+        let stand = EngineFixture::of(local, by(&[]));
         let mut client = TcpStream::connect(stand.address).await.unwrap();
         let read = within(
             std::time::Duration::from_secs(120),

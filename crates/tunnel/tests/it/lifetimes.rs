@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haul_lab::{HttpProxy, within};
-use haul_tunnel::{Local, Tunnel, TunnelOptions};
+use haul_tunnel::{ListenerKind, TunnelConfig, TunnelTimeouts};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
@@ -20,7 +20,7 @@ fn reset(peer: &TcpStream) {
 #[tokio::test]
 async fn e7_either_side_may_end_first_and_hears_the_rest() {
     // A target that answers when it has heard all, and one that ends first and goes on listening.
-    let sums = Far::doing(|mut stream, _| async move {
+    let sums = ScriptedTarget::doing(|mut stream, _| async move {
         let mut all = Vec::new();
         stream.read_to_end(&mut all).await.unwrap();
         stream
@@ -31,7 +31,7 @@ async fn e7_either_side_may_end_first_and_hears_the_rest() {
     .await;
     let (hears, told) = (Arc::new(Notify::new()), Arc::new(std::sync::Mutex::new(0)));
     let (ring, count) = (Arc::clone(&hears), Arc::clone(&told));
-    let first = Far::doing(move |mut stream, _| {
+    let first = ScriptedTarget::doing(move |mut stream, _| {
         let (ring, count) = (Arc::clone(&ring), Arc::clone(&count));
         async move {
             stream.write_all(b"done").await.unwrap();
@@ -44,7 +44,7 @@ async fn e7_either_side_may_end_first_and_hears_the_rest() {
     })
     .await;
     let proxy = HttpProxy::builder().start().await;
-    let stand = Stand::to(target(sums.address), by_one(&proxy.url()));
+    let stand = EngineFixture::to(target(sums.address), by_one(&proxy.url()));
     let mut client = stand.call().await;
     say(&mut client, &[1; 300_000]).await;
     client.shutdown().await.unwrap();
@@ -57,7 +57,7 @@ async fn e7_either_side_may_end_first_and_hears_the_rest() {
             .contains("\"up\":300000,\"down\":12")
     );
 
-    let stand = Stand::to(target(first.address), by_one(&proxy.url()));
+    let stand = EngineFixture::to(target(first.address), by_one(&proxy.url()));
     let mut client = stand.call().await;
     assert_eq!(heard(&mut client).await, b"done");
     say(&mut client, &[1; 300_000]).await;
@@ -71,7 +71,7 @@ async fn e7_either_side_may_end_first_and_hears_the_rest() {
 async fn e8_resets_go_through_and_are_told() {
     let broken = Arc::new(Notify::new());
     let ring = Arc::clone(&broken);
-    let far = Far::doing(move |mut stream, number| {
+    let far = ScriptedTarget::doing(move |mut stream, number| {
         let ring = Arc::clone(&ring);
         async move {
             let word = stream.read_u8().await.unwrap();
@@ -87,7 +87,7 @@ async fn e8_resets_go_through_and_are_told() {
     })
     .await;
     let proxy = HttpProxy::builder().start().await;
-    let stand = Stand::to(target(far.address), by_one(&proxy.url()));
+    let stand = EngineFixture::to(target(far.address), by_one(&proxy.url()));
     let mut client = stand.call().await;
     say(&mut client, b"x").await;
     next(&mut client, 1).await;
@@ -110,8 +110,8 @@ async fn e8_resets_go_through_and_are_told() {
     assert!(stand.lines.line(1).await.contains("\"reset_by_target\""));
 }
 
-fn with_options(local: Local, options: TunnelOptions) -> Tunnel {
-    Tunnel {
+fn with_options(local: ListenerKind, options: TunnelTimeouts) -> TunnelConfig {
+    TunnelConfig {
         options,
         ..tunnel(local, by(&[]))
     }
@@ -119,13 +119,16 @@ fn with_options(local: Local, options: TunnelOptions) -> Tunnel {
 
 #[tokio::test]
 async fn e9_a_silent_tunnel_is_ended_when_that_is_wanted() {
-    let echo = Far::echo().await;
+    let echo = ScriptedTarget::echo().await;
     let idle = Some(Duration::from_millis(50));
-    let options = TunnelOptions {
+    let options = TunnelTimeouts {
         idle,
-        ..TunnelOptions::default()
+        ..TunnelTimeouts::default()
     };
-    let stand = Stand::with(with_options(Local::Forward(target(echo.address)), options));
+    let stand = EngineFixture::with(with_options(
+        ListenerKind::Forward(target(echo.address)),
+        options,
+    ));
     let mut client = stand.echoes().await;
     let error = within(LIMIT, client.read_u8()).await.unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
@@ -151,15 +154,15 @@ fn probes_after(ours: Option<u16>, peers: u16) -> Option<u64> {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn e9_both_sockets_are_probed() {
-    let echo = Far::echo().await;
-    let options = TunnelOptions {
+    let echo = ScriptedTarget::echo().await;
+    let options = TunnelTimeouts {
         keepalive: Some(Duration::from_secs(777)),
-        ..TunnelOptions::default()
+        ..TunnelTimeouts::default()
     };
     let mut upstream = by(&[]);
     upstream.connector.keepalive = Some(Duration::from_secs(555));
-    let local = Local::Forward(target(echo.address));
-    let stand = Stand::with(Tunnel {
+    let local = ListenerKind::Forward(target(echo.address));
+    let stand = EngineFixture::with(TunnelConfig {
         options,
         ..tunnel(local, upstream)
     });
@@ -174,9 +177,9 @@ async fn e9_both_sockets_are_probed() {
 }
 
 /// A proxy that takes a CONNECT, and then waits until it may answer.
-async fn slow(answers: &Arc<Notify>, left: &Arc<Notify>) -> Far {
+async fn slow(answers: &Arc<Notify>, left: &Arc<Notify>) -> ScriptedTarget {
     let (answers, left) = (Arc::clone(answers), Arc::clone(left));
-    Far::doing(move |mut stream, _| {
+    ScriptedTarget::doing(move |mut stream, _| {
         let (answers, left) = (Arc::clone(&answers), Arc::clone(&left));
         async move {
             head(&mut stream).await;
@@ -197,7 +200,7 @@ async fn slow(answers: &Arc<Notify>, left: &Arc<Notify>) -> Far {
 async fn e10_a_client_that_leaves_takes_the_attempt_with_it() {
     let (answers, left) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let proxy = slow(&answers, &left).await;
-    let stand = Stand::to(target("far.test:22"), by_one(&proxy.proxy()));
+    let stand = EngineFixture::to(target("far.test:22"), by_one(&proxy.proxy()));
     for (n, leaves_by_reset) in [false, true].into_iter().enumerate() {
         let client = stand.call().await;
         until(|| proxy.accepted() == n + 1).await;
@@ -222,7 +225,7 @@ async fn e10_a_client_that_leaves_takes_the_attempt_with_it() {
 async fn e10_a_client_that_is_done_speaking_is_no_client_that_left() {
     let (answers, left) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let proxy = slow(&answers, &left).await;
-    let stand = Stand::to(target("far.test:22"), by_one(&proxy.proxy()));
+    let stand = EngineFixture::to(target("far.test:22"), by_one(&proxy.proxy()));
     let mut client = stand.call().await;
     say(&mut client, b"all that I want").await;
     client.shutdown().await.unwrap();
@@ -238,7 +241,7 @@ async fn e10_a_client_that_is_done_speaking_is_no_client_that_left() {
 async fn e10_a_client_that_says_nothing_and_listens_is_no_client_that_left() {
     let (answers, left) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let proxy = slow(&answers, &left).await;
-    let stand = Stand::to(target("far.test:22"), by_one(&proxy.proxy()));
+    let stand = EngineFixture::to(target("far.test:22"), by_one(&proxy.proxy()));
     let mut client = stand.call().await;
     client.shutdown().await.unwrap();
     until(|| proxy.accepted() == 1).await;
@@ -257,7 +260,7 @@ async fn e10_a_client_that_says_nothing_and_listens_is_no_client_that_left() {
 async fn e10_much_that_is_said_meanwhile_is_kept_in_its_order() {
     let (answers, left) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let proxy = slow(&answers, &left).await;
-    let stand = Stand::to(target("far.test:22"), by_one(&proxy.proxy()));
+    let stand = EngineFixture::to(target("far.test:22"), by_one(&proxy.proxy()));
     let (mut from, mut to) = stand.call().await.into_split();
     let all: Vec<u8> = (0..2_000_000_u32)
         .map(|n| u8::try_from(n % 251).unwrap())
@@ -275,9 +278,9 @@ async fn e10_much_that_is_said_meanwhile_is_kept_in_its_order() {
 
 #[tokio::test]
 async fn e11_hundreds_at_once_are_carried_and_leave_nothing() {
-    let echo = Far::echo().await;
+    let echo = ScriptedTarget::echo().await;
     let proxy = HttpProxy::builder().start().await;
-    let stand = Stand::to(target(echo.address), by_one(&proxy.url()));
+    let stand = EngineFixture::to(target(echo.address), by_one(&proxy.url()));
     let mut clients = Vec::new();
     for _ in 0..300 {
         clients.push(stand.call().await);
@@ -297,8 +300,11 @@ async fn e11_hundreds_at_once_are_carried_and_leave_nothing() {
 
 #[tokio::test]
 async fn e11_one_too_many_is_refused_and_the_others_stay() {
-    let echo = Far::echo().await;
-    let stand = Stand::limited(tunnel(Local::Forward(target(echo.address)), by(&[])), 3);
+    let echo = ScriptedTarget::echo().await;
+    let stand = EngineFixture::limited(
+        tunnel(ListenerKind::Forward(target(echo.address)), by(&[])),
+        3,
+    );
     let mut clients = Vec::new();
     for _ in 0..3 {
         clients.push(stand.echoes().await);

@@ -1,7 +1,7 @@
 //! Proxies that want to know who is there: row E4.
 
-use haul_lab::breakage::{Login, status_with};
-use haul_lab::{HttpProxy, SocksProxy, When};
+use haul_lab::breakage::{OriginLogin, status_with};
+use haul_lab::{HttpProxy, RequestMatcher, SocksProxy};
 use tokio::io::AsyncWriteExt;
 
 use crate::harness::*;
@@ -14,13 +14,13 @@ fn login(url: &str) -> String {
 #[tokio::test]
 async fn e4_basic_and_digest_are_shown_and_only_when_asked_for() {
     for wanted in [
-        Login::basic("me", PASSWORD),
-        Login::digest("me", PASSWORD),
-        Login::digest_md5("me", PASSWORD),
+        OriginLogin::basic("me", PASSWORD),
+        OriginLogin::digest("me", PASSWORD),
+        OriginLogin::digest_md5("me", PASSWORD),
     ] {
-        let echo = Far::echo().await;
+        let echo = ScriptedTarget::echo().await;
         let proxy = HttpProxy::builder().login(wanted).start().await;
-        let stand = Stand::to(target(echo.address), by_one(&login(&proxy.url())));
+        let stand = EngineFixture::to(target(echo.address), by_one(&login(&proxy.url())));
         stand.echoes().await;
         let asked = proxy.asked();
         assert_eq!(asked[0].header("proxy-authorization"), None);
@@ -33,10 +33,10 @@ async fn e4_basic_and_digest_are_shown_and_only_when_asked_for() {
 
 #[tokio::test]
 async fn e4_where_both_would_do_the_password_is_not_shown() {
-    let echo = Far::echo().await;
+    let echo = ScriptedTarget::echo().await;
     let proxy = HttpProxy::builder()
-        .login(Login::digest("me", PASSWORD))
-        .rule(When::always(), |_, reply| {
+        .login(OriginLogin::digest("me", PASSWORD))
+        .rule(RequestMatcher::always(), |_, reply| {
             if reply.status == 407 {
                 reply.headers.insert(
                     0,
@@ -46,7 +46,7 @@ async fn e4_where_both_would_do_the_password_is_not_shown() {
         })
         .start()
         .await;
-    let stand = Stand::to(target(echo.address), by_one(&login(&proxy.url())));
+    let stand = EngineFixture::to(target(echo.address), by_one(&login(&proxy.url())));
     stand.echoes().await;
     let asked = proxy.asked();
     assert!(
@@ -60,12 +60,12 @@ async fn e4_where_both_would_do_the_password_is_not_shown() {
 #[tokio::test]
 async fn e4_wrong_logins_none_and_ways_that_nobody_speaks_are_told() {
     let strict = HttpProxy::builder()
-        .login(Login::digest("me", "other"))
+        .login(OriginLogin::digest("me", "other"))
         .start()
         .await;
     let odd = HttpProxy::builder()
         .rule(
-            When::always(),
+            RequestMatcher::always(),
             status_with(407, "Proxy-Authenticate", "Negotiate".into()),
         )
         .start()
@@ -78,7 +78,7 @@ async fn e4_wrong_logins_none_and_ways_that_nobody_speaks_are_told() {
             "wants credentials: it takes negotiate, and neither Basic",
         ),
     ] {
-        let stand = Stand::to(target("far.test:22"), by_one(&proxy));
+        let stand = EngineFixture::to(target("far.test:22"), by_one(&proxy));
         is_gone(&mut stand.call().await).await;
         let line = stand.lines.line(0).await;
         assert!(
@@ -94,8 +94,8 @@ async fn e4_wrong_logins_none_and_ways_that_nobody_speaks_are_told() {
 }
 
 /// A proxy that says 407 once in these words, closes, and takes anything over its next connection.
-async fn closing(words: &'static str) -> Far {
-    Far::doing(move |mut stream, number| async move {
+async fn closing(words: &'static str) -> ScriptedTarget {
+    ScriptedTarget::doing(move |mut stream, number| async move {
         let head = head(&mut stream).await;
         assert_eq!(head.contains("Proxy-Authorization: Basic "), number > 0);
         if number == 0 {
@@ -119,7 +119,7 @@ async fn e4_a_connection_that_ends_with_the_407_is_made_again_whatever_was_said_
         "HTTP/1.1 407 x\r\nProxy-Authenticate: Basic realm=\"x\"\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     ] {
         let proxy = closing(words).await;
-        let stand = Stand::to(target("far.test:22"), by_one(&login(&proxy.proxy())));
+        let stand = EngineFixture::to(target("far.test:22"), by_one(&login(&proxy.proxy())));
         stand.echoes().await;
         assert_eq!(proxy.accepted(), 2, "{words}");
     }
@@ -127,7 +127,7 @@ async fn e4_a_connection_that_ends_with_the_407_is_made_again_whatever_was_said_
 
 #[tokio::test]
 async fn e4_a_proxy_that_keeps_its_connection_is_answered_on_it() {
-    let proxy = Far::doing(|mut stream, _| async move {
+    let proxy = ScriptedTarget::doing(|mut stream, _| async move {
         assert!(!head(&mut stream).await.contains("Proxy-Authorization"));
         let asked =
             b"HTTP/1.1 407 x\r\nProxy-Authenticate: Basic realm=\"x\"\r\nContent-Length: 0\r\n\r\n";
@@ -141,18 +141,18 @@ async fn e4_a_proxy_that_keeps_its_connection_is_answered_on_it() {
         repeat(stream).await;
     })
     .await;
-    let stand = Stand::to(target("far.test:22"), by_one(&login(&proxy.proxy())));
+    let stand = EngineFixture::to(target("far.test:22"), by_one(&login(&proxy.proxy())));
     stand.echoes().await;
     assert_eq!(proxy.accepted(), 1);
 }
 
 #[tokio::test]
 async fn socks_logins_are_shown_and_refused_ones_told() {
-    let echo = Far::echo().await;
+    let echo = ScriptedTarget::echo().await;
     let proxy = SocksProxy::builder().login("me", PASSWORD).start().await;
-    let stand = Stand::to(target(echo.address), by_one(&login(&proxy.url("socks5h"))));
+    let stand = EngineFixture::to(target(echo.address), by_one(&login(&proxy.url("socks5h"))));
     stand.echoes().await;
-    let stand = Stand::to(
+    let stand = EngineFixture::to(
         target(echo.address),
         by_one(&proxy.url("socks5h").replace("://", "://me:wrong@")),
     );

@@ -1,7 +1,7 @@
 //! Requests in absolute-form on their way to an origin or to another proxy, and their answers.
 
-use haul_lab::{Content, HttpProxy, Origin, Resource, SocksProxy};
-use haul_tunnel::Local;
+use haul_lab::{HttpProxy, Origin, OriginResource, ResourceContent, SocksProxy};
+use haul_tunnel::ListenerKind;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::harness::*;
@@ -10,7 +10,7 @@ const BODY: &[u8] = b"what is in the file";
 
 pub(crate) async fn origin() -> Origin {
     Origin::builder()
-        .resource("/f", Resource::new(Content::fixed(BODY)))
+        .resource("/f", OriginResource::new(ResourceContent::fixed(BODY)))
         .start()
         .await
 }
@@ -27,7 +27,7 @@ pub(crate) fn get(origin: &Origin, more: &str) -> Vec<u8> {
 pub(crate) const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
 /// By this one, with a login.
-pub(crate) fn with_login(far: &Far) -> haul_tunnel::UpstreamOptions {
+pub(crate) fn with_login(far: &ScriptedTarget) -> haul_tunnel::UpstreamOptions {
     by_one(
         &far.proxy()
             .replacen("://", &format!("://me:{PASSWORD}@"), 1),
@@ -39,7 +39,7 @@ async fn a_request_is_passed_on_to_its_origin() {
     let origin = origin().await;
     let socks = SocksProxy::builder().start().await;
     for upstream in [by(&[]), by_one(&socks.url("socks5h"))] {
-        let stand = Stand::of(Local::Http, upstream);
+        let stand = EngineFixture::of(ListenerKind::Http, upstream);
         let more = "Proxy-Connection: keep-alive\r\nConnection: x-mine\r\nX-Mine: 1\r\nX-Yours: 2\r\nProxy-Authorization: Basic eDp5\r\n";
         let answer = answer(&stand, &get(&origin, more)).await;
         assert!(
@@ -67,7 +67,7 @@ async fn a_request_is_passed_on_to_a_proxy_as_it_is() {
     let first = HttpProxy::builder().start().await;
     let proxy = HttpProxy::builder().start().await;
     for upstream in [by_one(&proxy.url()), by(&[&[first.url()], &[proxy.url()]])] {
-        let stand = Stand::of(Local::Http, upstream);
+        let stand = EngineFixture::of(ListenerKind::Http, upstream);
         let answer = answer(&stand, &get(&origin, "")).await;
         assert!(answer.as_bytes().ends_with(BODY), "{answer}");
         let asked = proxy.asked().pop().unwrap();
@@ -82,7 +82,7 @@ async fn a_request_is_passed_on_to_a_proxy_as_it_is() {
 /// Interim answers come at once, and before them nothing is waited for.
 #[tokio::test]
 async fn who_waits_for_a_word_before_its_body_gets_it() {
-    let far = Far::doing(|mut stream, _| async move {
+    let far = ScriptedTarget::doing(|mut stream, _| async move {
         head(&mut stream).await;
         stream
             .write_all(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -93,7 +93,7 @@ async fn who_waits_for_a_word_before_its_body_gets_it() {
     })
     .await;
     for upstream in [by(&[]), by_one(&far.proxy()), with_login(&far)] {
-        let stand = Stand::of(Local::Http, upstream);
+        let stand = EngineFixture::of(ListenerKind::Http, upstream);
         let mut client = stand.call().await;
         let text = format!(
             "POST http://{}/ HTTP/1.1\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n",
@@ -108,7 +108,7 @@ async fn who_waits_for_a_word_before_its_body_gets_it() {
 
 #[tokio::test]
 async fn bytes_of_a_request_are_counted_with_its_head() {
-    let far = Far::doing(|mut stream, _| async move {
+    let far = ScriptedTarget::doing(|mut stream, _| async move {
         let head = head(&mut stream).await;
         if head.starts_with("POST") {
             next(&mut stream, 4).await;
@@ -118,7 +118,7 @@ async fn bytes_of_a_request_are_counted_with_its_head() {
     })
     .await;
     for upstream in [by(&[]), by_one(&far.proxy()), with_login(&far)] {
-        let stand = Stand::of(Local::Http, upstream);
+        let stand = EngineFixture::of(ListenerKind::Http, upstream);
         for (n, body) in ["", "body"].into_iter().enumerate() {
             let method = if body.is_empty() { "GET" } else { "POST" };
             let length = body.len();
@@ -139,7 +139,7 @@ async fn bytes_of_a_request_are_counted_with_its_head() {
 /// The origin keeps its connections, and says so; the client is told what is true of its own.
 #[tokio::test]
 async fn an_answer_says_that_its_connection_ends() {
-    let far = Far::doing(|mut stream, _| async move {
+    let far = ScriptedTarget::doing(|mut stream, _| async move {
         head(&mut stream).await;
         let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: keep-alive, x\r\nX: 1\r\nKeep-Alive: timeout=9\r\n\r\nok";
         stream.write_all(answer).await.unwrap();
@@ -147,7 +147,7 @@ async fn an_answer_says_that_its_connection_ends() {
         let _ = stream.read(&mut [0; 1]).await;
     })
     .await;
-    let stand = Stand::of(Local::Http, by(&[]));
+    let stand = EngineFixture::of(ListenerKind::Http, by(&[]));
     let mut client = stand.call().await;
     say(
         &mut client,
@@ -162,10 +162,10 @@ async fn an_answer_says_that_its_connection_ends() {
 }
 
 /// An origin that does not close, and notes all that it is told.
-async fn keeping() -> (Far, std::sync::Arc<std::sync::Mutex<Vec<u8>>>) {
+async fn keeping() -> (ScriptedTarget, std::sync::Arc<std::sync::Mutex<Vec<u8>>>) {
     let told = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
     let notes = std::sync::Arc::clone(&told);
-    let far = Far::doing(move |mut stream, _| {
+    let far = ScriptedTarget::doing(move |mut stream, _| {
         let notes = std::sync::Arc::clone(&notes);
         async move {
             let mut room = [0; 4096];
@@ -206,7 +206,7 @@ async fn another_request_on_the_same_connection_never_reaches_the_first_ones_hos
                 } else {
                     by(&[])
                 };
-                let stand = Stand::of(Local::Http, upstream);
+                let stand = EngineFixture::of(ListenerKind::Http, upstream);
                 let mut client = stand.call().await;
                 let head = format!("POST http://{}/ HTTP/1.1\r\n{fields}\r\n", far.address);
                 let first = [head.as_bytes(), body].concat();
@@ -233,14 +233,14 @@ async fn another_request_on_the_same_connection_never_reaches_the_first_ones_hos
 
 #[tokio::test]
 async fn e5_a_peer_that_leaves_without_an_answer_is_told_of() {
-    let mute = Far::doing(|mut stream, _| async move {
+    let mute = ScriptedTarget::doing(|mut stream, _| async move {
         head(&mut stream).await;
     })
     .await;
     let url = format!("http://{}/f", mute.address);
     let asked = format!("GET {url} HTTP/1.1\r\nHost: x\r\n\r\n");
     for upstream in [by(&[]), by_one(&mute.proxy())] {
-        let stand = Stand::of(Local::Http, upstream);
+        let stand = EngineFixture::of(ListenerKind::Http, upstream);
         let answer = answer(&stand, asked.as_bytes()).await;
         assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
         let line = stand.lines.line(0).await;

@@ -1,8 +1,8 @@
 //! Requests in absolute-form on their way to a proxy that wants a login, and when it is asked what it wants to see.
 
 use haul_lab::HttpProxy;
-use haul_lab::breakage::Login;
-use haul_tunnel::Local;
+use haul_lab::breakage::OriginLogin;
+use haul_tunnel::ListenerKind;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -13,10 +13,10 @@ use crate::passed_on::{OK, get, origin, with_login};
 async fn a_proxys_login_is_answered_for_requests_with_and_without_a_body() {
     // A password will do whenever it is shown; for a nonce each body asks.
     for (login, asks) in [
-        (Login::basic("me", PASSWORD), 1),
-        (Login::digest("me", PASSWORD), 2),
+        (OriginLogin::basic("me", PASSWORD), 1),
+        (OriginLogin::digest("me", PASSWORD), 2),
     ] {
-        let seen = Far::doing(|mut stream, _| async move {
+        let seen = ScriptedTarget::doing(|mut stream, _| async move {
             let head = head(&mut stream).await;
             let body = if head.starts_with("POST") {
                 next(&mut stream, 9).await
@@ -39,7 +39,8 @@ async fn a_proxys_login_is_answered_for_requests_with_and_without_a_body() {
         let get = format!("GET {url} HTTP/1.1\r\n\r\n");
         for requests in [[&post, &get, &post], [&get, &post, &get]] {
             let proxy = HttpProxy::builder().login(login.clone()).start().await;
-            let stand = Stand::of(Local::Http, by_one(&proxy.url_for("me", PASSWORD)));
+            let stand =
+                EngineFixture::of(ListenerKind::Http, by_one(&proxy.url_for("me", PASSWORD)));
             for request in requests {
                 let answer = answer(&stand, request.as_bytes()).await;
                 assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
@@ -60,7 +61,7 @@ async fn a_proxys_login_is_answered_for_requests_with_and_without_a_body() {
 }
 
 /// The answer is our own and says what is wrong; and so says the log.
-async fn is_refused_by_proxy((stand, number): (&Stand, usize), said: &[u8], words: &str) {
+async fn is_refused_by_proxy((stand, number): (&EngineFixture, usize), said: &[u8], words: &str) {
     let answer = answer(stand, said).await;
     assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
     assert!(answer.contains(words), "{answer}");
@@ -80,29 +81,32 @@ async fn a_proxy_that_does_not_take_our_login_is_our_error_and_is_not_asked_for_
     let origin = origin().await;
     let refused = "refused the credentials given";
     let post = b"POST http://far.test/ HTTP/1.1\r\nContent-Length: 4\r\n\r\nbody";
-    for login in [Login::digest("me", "other"), Login::basic("me", "other")] {
+    for login in [
+        OriginLogin::digest("me", "other"),
+        OriginLogin::basic("me", "other"),
+    ] {
         let proxy = HttpProxy::builder().login(login).start().await;
-        let stand = Stand::of(Local::Http, by_one(&proxy.url_for("me", PASSWORD)));
+        let stand = EngineFixture::of(ListenerKind::Http, by_one(&proxy.url_for("me", PASSWORD)));
         for number in [0, 2] {
             // What a client knows of its proxies is not for this one.
             let own = "Proxy-Authorization: Basic bWU6b3RoZXI=\r\n";
             is_refused_by_proxy((&stand, number), &get(&origin, own), refused).await;
             is_refused_by_proxy((&stand, number + 1), post, refused).await;
         }
-        let stand = Stand::of(Local::Http, by_one(&proxy.url()));
+        let stand = EngineFixture::of(ListenerKind::Http, by_one(&proxy.url()));
         for (number, said) in [&get(&origin, "")[..], post].into_iter().enumerate() {
             is_refused_by_proxy((&stand, number), said, "wants credentials").await;
         }
         assert!(origin.asked().is_empty());
     }
     // One that has a new nonce for each answer.
-    let fickle = Far::doing(|mut stream, number| async move {
+    let fickle = ScriptedTarget::doing(|mut stream, number| async move {
         head(&mut stream).await;
         let text = format!("HTTP/1.1 407 x\r\nProxy-Authenticate: Digest realm=\"x\", qop=\"auth\", nonce=\"{number}\", stale=true\r\nContent-Length: 0\r\n\r\n");
         let _ = stream.write_all(text.as_bytes()).await;
     })
     .await;
-    let stand = Stand::of(Local::Http, with_login(&fickle));
+    let stand = EngineFixture::of(ListenerKind::Http, with_login(&fickle));
     is_refused_by_proxy((&stand, 0), &get(&origin, ""), refused).await;
     assert!(fickle.accepted() <= 4, "{}", fickle.accepted());
 }
@@ -110,13 +114,13 @@ async fn a_proxy_that_does_not_take_our_login_is_our_error_and_is_not_asked_for_
 /// It does not read the body before it says no, and leaves with a reset.
 #[tokio::test]
 async fn a_proxy_that_leaves_with_its_question_is_heard_nevertheless() {
-    let hasty = Far::doing(|mut stream, _| async move {
+    let hasty = ScriptedTarget::doing(|mut stream, _| async move {
         head(&mut stream).await;
         let asks = b"HTTP/1.1 407 x\r\nProxy-Authenticate: Basic realm=\"lab\"\r\n\r\n";
         stream.write_all(asks).await.unwrap();
     })
     .await;
-    let stand = Stand::of(Local::Http, by_one(&hasty.proxy()));
+    let stand = EngineFixture::of(ListenerKind::Http, by_one(&hasty.proxy()));
     let mut client = stand.call().await;
     let head = b"POST http://far.test/ HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n";
     say(&mut client, head).await;
@@ -132,11 +136,14 @@ async fn a_proxy_that_leaves_with_its_question_is_heard_nevertheless() {
 /// A proxy that answers every request by itself, and notes what it was asked: the method, and whether it was shown something.
 async fn noting(
     answer: impl Fn(&str) -> &'static str + Send + Sync + 'static,
-) -> (Far, std::sync::Arc<std::sync::Mutex<Vec<String>>>) {
+) -> (
+    ScriptedTarget,
+    std::sync::Arc<std::sync::Mutex<Vec<String>>>,
+) {
     let asked = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
     let notes = std::sync::Arc::clone(&asked);
     let answer = std::sync::Arc::new(answer);
-    let far = Far::doing(move |mut stream, _| {
+    let far = ScriptedTarget::doing(move |mut stream, _| {
         let (notes, answer) = (
             std::sync::Arc::clone(&notes),
             std::sync::Arc::clone(&answer),
@@ -162,7 +169,7 @@ async fn a_proxy_that_wants_to_see_nothing_is_asked_once() {
         false => OK,
     })
     .await;
-    let stand = Stand::of(Local::Http, with_login(&far));
+    let stand = EngineFixture::of(ListenerKind::Http, with_login(&far));
     let post = b"POST http://far.test/ HTTP/1.1\r\nContent-Length: 4\r\n\r\nbody";
     for _ in 0..3 {
         assert!(answer(&stand, post).await.starts_with("HTTP/1.1 200 "));
@@ -180,7 +187,7 @@ async fn a_proxy_that_wants_to_see_nothing_is_asked_once() {
 #[tokio::test(start_paused = true)]
 async fn a_proxy_that_does_not_answer_is_not_waited_for_for_ever() {
     use std::time::Duration;
-    let far = Far::doing(|mut stream, number| async move {
+    let far = ScriptedTarget::doing(|mut stream, number| async move {
         let head = head(&mut stream).await;
         if head.starts_with("POST") {
             assert_eq!(number, 1);
@@ -194,9 +201,9 @@ async fn a_proxy_that_does_not_answer_is_not_waited_for_for_ever() {
         connector: patient(Duration::from_secs(5)),
         ..with_login(&far)
     };
-    let mut tunnel = tunnel(Local::Http, upstream);
+    let mut tunnel = tunnel(ListenerKind::Http, upstream);
     tunnel.options.idle = Some(Duration::from_secs(60));
-    let stand = Stand::with(tunnel);
+    let stand = EngineFixture::with(tunnel);
     let begun = tokio::time::Instant::now();
     let mut client = TcpStream::connect(stand.address).await.unwrap();
     client

@@ -3,8 +3,11 @@
 use std::slice::from_ref;
 use std::time::Duration;
 
-use haul_lab::{HttpProxy, NameReply, NameServer, Silent, SocksProxy, SocksQuirk, When, breakage};
-use haul_tunnel::{Local, UpstreamOptions};
+use haul_lab::{
+    DnsReply, DnsServer, HttpProxy, RequestMatcher, SilentListener, SocksProxy, SocksQuirk,
+    breakage,
+};
+use haul_tunnel::{ListenerKind, UpstreamOptions};
 use tokio::io::AsyncWriteExt;
 use tokio::time::Instant;
 
@@ -21,7 +24,7 @@ fn nobody() -> String {
 
 #[tokio::test]
 async fn e5_a_refusal_closes_the_client_is_told_in_the_log_and_the_next_one_tries_again() {
-    let echo = Far::echo().await;
+    let echo = ScriptedTarget::echo().await;
     for (status, words) in [
         (403, "refused with 403"),
         (404, "refused with 404"),
@@ -30,13 +33,13 @@ async fn e5_a_refusal_closes_the_client_is_told_in_the_log_and_the_next_one_trie
         (504, "cannot reach the target: 504"),
     ] {
         let proxy = HttpProxy::builder()
-            .rule(When::first(1), breakage::status(status))
-            .rule(When::first(1), |_, reply| {
+            .rule(RequestMatcher::first(1), breakage::status(status))
+            .rule(RequestMatcher::first(1), |_, reply| {
                 reply.reason = Some("Blocked by the \"rules\"".into())
             })
             .start()
             .await;
-        let stand = Stand::to(target(echo.address), by_one(&proxy.url()));
+        let stand = EngineFixture::to(target(echo.address), by_one(&proxy.url()));
         assert_eq!(heard(&mut stand.call().await).await, b"");
         let line = stand.lines.line(0).await;
         let known = [
@@ -53,14 +56,14 @@ async fn e5_a_refusal_closes_the_client_is_told_in_the_log_and_the_next_one_trie
 
 #[tokio::test]
 async fn e5_squids_own_word_is_told_and_nothing_that_could_break_a_line() {
-    let proxy = Far::doing(|mut stream, _| async move {
+    let proxy = ScriptedTarget::doing(|mut stream, _| async move {
         head(&mut stream).await;
         let words = b"HTTP/1.1 503 Service Unavailable\r\nX-Squid-Error: ERR_DNS_FAIL \x1b[2J\x07 0\r\n\r\n";
         stream.write_all(words).await.unwrap();
         repeat(stream).await;
     })
     .await;
-    let stand = Stand::to(target("far.test:22"), by_one(&proxy.proxy()));
+    let stand = EngineFixture::to(target("far.test:22"), by_one(&proxy.proxy()));
     is_gone(&mut stand.call().await).await;
     let line = stand.lines.line(0).await;
     assert!(
@@ -81,7 +84,7 @@ async fn e5_socks_refusals_are_told() {
             .quirk(SocksQuirk::Refuse(code))
             .start()
             .await;
-        let stand = Stand::to(target("far.test:22"), by_one(&proxy.url("socks5h")));
+        let stand = EngineFixture::to(target("far.test:22"), by_one(&proxy.url("socks5h")));
         is_gone(&mut stand.call().await).await;
         let line = stand.lines.line(0).await;
         assert!(line.contains(words), "{line}");
@@ -90,7 +93,7 @@ async fn e5_socks_refusals_are_told() {
 
 #[tokio::test]
 async fn e6_a_proxy_that_is_down_is_told_at_once() {
-    let stand = Stand::to(target("far.test:22"), by_one(&nobody()));
+    let stand = EngineFixture::to(target("far.test:22"), by_one(&nobody()));
     is_gone(&mut stand.call().await).await;
     let line = stand.lines.line(0).await;
     assert!(line.contains("cannot connect to the proxy"), "{line}");
@@ -98,7 +101,7 @@ async fn e6_a_proxy_that_is_down_is_told_at_once() {
 
 /// Until the client is closed, and what the log says then.
 async fn fails_in_time(upstream: UpstreamOptions) -> String {
-    let stand = Stand::to(
+    let stand = EngineFixture::to(
         target("far.test:22"),
         UpstreamOptions {
             connector: patient(SHORT),
@@ -115,7 +118,7 @@ async fn fails_in_time(upstream: UpstreamOptions) -> String {
 
 #[tokio::test]
 async fn e6_a_proxy_that_is_silent_is_given_up_in_time() {
-    let silent = Silent::start().unwrap();
+    let silent = SilentListener::start().unwrap();
     let line = fails_in_time(by_one(&format!("http://{}", silent.address()))).await;
     assert!(line.contains("no connection to the proxy"), "{line}");
     let mute = SocksProxy::builder().quirk(SocksQuirk::Mute).start().await;
@@ -125,7 +128,7 @@ async fn e6_a_proxy_that_is_silent_is_given_up_in_time() {
         "{line}"
     );
     // It accepts, and never answers: by itself, within TLS, behind another, and before one.
-    let mute = Far::doing(|stream, _| hold(stream)).await;
+    let mute = ScriptedTarget::doing(|stream, _| hold(stream)).await;
     let good = HttpProxy::builder().start().await;
     let silent = mute.proxy();
     for places in [
@@ -148,7 +151,7 @@ async fn hold(mut stream: tokio::net::TcpStream) {
 /// The same for a request that is passed on, which goes no further than to the last proxy.
 #[tokio::test]
 async fn e6_a_request_is_not_held_by_proxies_that_are_silent() {
-    let mute = Far::doing(|stream, _| hold(stream)).await;
+    let mute = ScriptedTarget::doing(|stream, _| hold(stream)).await;
     let (silent, behind) = (mute.proxy(), nobody());
     for places in [
         &[from_ref(&silent), from_ref(&behind)][..],
@@ -162,7 +165,7 @@ async fn e6_a_request_is_not_held_by_proxies_that_are_silent() {
             connector: patient(SHORT),
             ..by(places)
         };
-        let stand = Stand::of(Local::Http, upstream);
+        let stand = EngineFixture::of(ListenerKind::Http, upstream);
         let mut client = stand.call().await;
         let begun = Instant::now();
         say(
@@ -178,18 +181,18 @@ async fn e6_a_request_is_not_held_by_proxies_that_are_silent() {
 
 #[tokio::test]
 async fn e6_a_proxy_without_an_address_is_told() {
-    let names = NameServer::start(|_| NameReply::NoSuchName).await;
+    let names = DnsServer::start(|_| DnsReply::NoSuchName).await;
     let mut upstream = by_one("http://proxy.test:3128");
     upstream.connector.dns_servers = vec![names.address()];
-    let stand = Stand::to(target("far.test:22"), upstream);
+    let stand = EngineFixture::to(target("far.test:22"), upstream);
     is_gone(&mut stand.call().await).await;
     let line = stand.lines.line(0).await;
     assert!(line.contains("no such host: proxy.test"), "{line}");
-    let silent = NameServer::start(|_| NameReply::Silence).await;
+    let silent = DnsServer::start(|_| DnsReply::Silence).await;
     let mut upstream = by_one("http://proxy.test:3128");
     upstream.connector = patient(SHORT);
     upstream.connector.dns_servers = vec![silent.address()];
-    let stand = Stand::to(target("far.test:22"), upstream);
+    let stand = EngineFixture::to(target("far.test:22"), upstream);
     let begun = Instant::now();
     is_gone(&mut stand.call().await).await;
     assert!(begun.elapsed() < SHORT + Duration::from_secs(4));
@@ -197,9 +200,9 @@ async fn e6_a_proxy_without_an_address_is_told() {
 
 #[tokio::test]
 async fn e6_with_the_fallback_a_target_is_reached_straight_when_no_proxy_can_be() {
-    let echo = Far::echo().await;
-    let names = NameServer::start(|_| NameReply::NoSuchName).await;
-    let silent = Silent::start().unwrap();
+    let echo = ScriptedTarget::echo().await;
+    let names = DnsServer::start(|_| DnsReply::NoSuchName).await;
+    let silent = SilentListener::start().unwrap();
     for proxy in [
         nobody(),
         "http://proxy.test:1".to_owned(),
@@ -211,7 +214,7 @@ async fn e6_with_the_fallback_a_target_is_reached_straight_when_no_proxy_can_be(
         };
         upstream.connector = patient(SHORT * 4);
         upstream.connector.dns_servers = vec![names.address()];
-        let stand = Stand::to(target(echo.address), upstream);
+        let stand = EngineFixture::to(target(echo.address), upstream);
         drop(stand.echoes().await);
         let line = stand.lines.line(0).await;
         assert!(line.contains("\"via\":\"direct\""), "{line}");
@@ -220,17 +223,17 @@ async fn e6_with_the_fallback_a_target_is_reached_straight_when_no_proxy_can_be(
 
 #[tokio::test]
 async fn e6_the_fallback_is_no_way_around_a_proxy_that_is_there() {
-    let echo = Far::echo().await;
+    let echo = ScriptedTarget::echo().await;
     for status in [403, 407, 502, 503] {
         let proxy = HttpProxy::builder()
-            .rule(When::always(), breakage::status(status))
+            .rule(RequestMatcher::always(), breakage::status(status))
             .start()
             .await;
         let upstream = UpstreamOptions {
             direct_fallback: true,
             ..by_one(&proxy.url())
         };
-        let stand = Stand::to(target(echo.address), upstream);
+        let stand = EngineFixture::to(target(echo.address), upstream);
         is_gone(&mut stand.call().await).await;
         assert!(
             stand.lines.line(0).await.contains("\"unreached\""),
@@ -242,12 +245,12 @@ async fn e6_the_fallback_is_no_way_around_a_proxy_that_is_there() {
 
 #[tokio::test]
 async fn e6_alternatives_are_tried_in_turn_and_the_one_that_worked_is_kept() {
-    let echo = Far::echo().await;
+    let echo = ScriptedTarget::echo().await;
     // It is no proxy: it hangs up on whoever comes.
-    let broken = Far::doing(|_, _| async {}).await;
+    let broken = ScriptedTarget::doing(|_, _| async {}).await;
     let good = HttpProxy::builder().start().await;
     let upstream = by(&[&[nobody(), broken.proxy(), good.url()]]);
-    let stand = Stand::to(target(echo.address), upstream);
+    let stand = EngineFixture::to(target(echo.address), upstream);
     for n in 0..5 {
         drop(stand.echoes().await);
         let line = stand.lines.line(n).await;
@@ -262,20 +265,20 @@ async fn e6_alternatives_are_tried_in_turn_and_the_one_that_worked_is_kept() {
 
 #[tokio::test]
 async fn e6_a_proxy_that_refuses_by_its_rules_is_not_gone_around() {
-    let echo = Far::echo().await;
+    let echo = ScriptedTarget::echo().await;
     let strict = HttpProxy::builder()
-        .rule(When::always(), breakage::status(403))
+        .rule(RequestMatcher::always(), breakage::status(403))
         .start()
         .await;
     let good = HttpProxy::builder().start().await;
-    let stand = Stand::to(target(echo.address), by(&[&[strict.url(), good.url()]]));
+    let stand = EngineFixture::to(target(echo.address), by(&[&[strict.url(), good.url()]]));
     is_gone(&mut stand.call().await).await;
     assert!(good.asked().is_empty());
     // One that cannot reach it may have a neighbour who can.
     let cut_off = HttpProxy::builder()
-        .rule(When::always(), breakage::status(502))
+        .rule(RequestMatcher::always(), breakage::status(502))
         .start()
         .await;
-    let stand = Stand::to(target(echo.address), by(&[&[cut_off.url(), good.url()]]));
+    let stand = EngineFixture::to(target(echo.address), by(&[&[cut_off.url(), good.url()]]));
     stand.echoes().await;
 }

@@ -1,7 +1,7 @@
 //! The SOCKS5 listener, by a client written by hand (RFC 1928).
 
-use haul_lab::{HttpProxy, SocksProxy, SocksQuirk, When, breakage, within};
-use haul_tunnel::Local;
+use haul_lab::{HttpProxy, RequestMatcher, SocksProxy, SocksQuirk, breakage, within};
+use haul_tunnel::ListenerKind;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -21,7 +21,7 @@ fn named(name: &str, port: u16) -> Vec<u8> {
 }
 
 /// Greets, asks, and hears the code of the reply.
-async fn ask(stand: &Stand, request: &[u8]) -> (TcpStream, u8) {
+async fn ask(stand: &EngineFixture, request: &[u8]) -> (TcpStream, u8) {
     let mut client = stand.call().await;
     say(&mut client, &[5, 2, 0, 2]).await;
     assert_eq!(next(&mut client, 2).await, [5, 0]);
@@ -33,8 +33,8 @@ async fn ask(stand: &Stand, request: &[u8]) -> (TcpStream, u8) {
 
 #[tokio::test]
 async fn every_kind_of_address_is_reached() {
-    let four = Far::echo().await;
-    let six = Far::at("[::1]:0", |stream, _| repeat(stream))
+    let four = ScriptedTarget::echo().await;
+    let six = ScriptedTarget::at("[::1]:0", |stream, _| repeat(stream))
         .await
         .unwrap();
     let port = four.address.port();
@@ -42,7 +42,7 @@ async fn every_kind_of_address_is_reached() {
         .route(&format!("far.test:{port}"), four.address)
         .start()
         .await;
-    let stand = Stand::of(Local::Socks, by_one(&proxy.url()));
+    let stand = EngineFixture::of(ListenerKind::Socks, by_one(&proxy.url()));
     let v6 = std::net::Ipv6Addr::LOCALHOST.octets();
     let wanted = [
         (request(1, &[127, 0, 0, 1], port), four.address.to_string()),
@@ -69,8 +69,8 @@ async fn every_kind_of_address_is_reached() {
 
 #[tokio::test]
 async fn single_bytes_and_everything_at_once_are_understood() {
-    let echo = Far::echo().await;
-    let stand = Stand::of(Local::Socks, by(&[]));
+    let echo = ScriptedTarget::echo().await;
+    let stand = EngineFixture::of(ListenerKind::Socks, by(&[]));
     let request = request(1, &[127, 0, 0, 1], echo.address.port());
     let all = [&[5, 1, 0][..], &request, b"a word"].concat();
     let mut client = stand.call().await;
@@ -91,7 +91,7 @@ async fn single_bytes_and_everything_at_once_are_understood() {
 
 #[tokio::test]
 async fn what_is_not_served_is_told_in_the_protocols_words() {
-    let stand = Stand::of(Local::Socks, by(&[]));
+    let stand = EngineFixture::of(ListenerKind::Socks, by(&[]));
     for (n, (said, answer, why)) in [
         (
             &b"\x04\x01\x00\x50\x7f\x00\x00\x01\x00"[..],
@@ -149,7 +149,7 @@ async fn what_is_not_served_is_told_in_the_protocols_words() {
 /// What a hasty client sends behind its request does not cost it the answer.
 #[tokio::test]
 async fn a_refusal_is_heard_by_one_who_goes_on_speaking() {
-    let stand = Stand::of(Local::Socks, by_one("http://127.0.0.1:1"));
+    let stand = EngineFixture::of(ListenerKind::Socks, by_one("http://127.0.0.1:1"));
     let mut client = stand.call().await;
     let request = [&[5, 1, 0][..], &named("far.test", 22), &[b'x'; 200_000]].concat();
     let (mut from, mut to) = client.split();
@@ -172,7 +172,7 @@ async fn the_code_of_a_refusal_says_whose_it_is() {
     };
     let status = |status| {
         HttpProxy::builder()
-            .rule(When::always(), breakage::status(status))
+            .rule(RequestMatcher::always(), breakage::status(status))
             .start()
     };
     let socks = |code| {
@@ -193,7 +193,7 @@ async fn the_code_of_a_refusal_says_whose_it_is() {
         // Nobody is at the proxy's address: that says nothing of the target.
         (by_one(&format!("http://{closed}")), 1),
     ] {
-        let stand = Stand::of(Local::Socks, upstream);
+        let stand = EngineFixture::of(ListenerKind::Socks, upstream);
         let (mut client, code) = ask(&stand, &request).await;
         assert_eq!(code, expected);
         assert_eq!(heard(&mut client).await, b"");
@@ -202,7 +202,7 @@ async fn the_code_of_a_refusal_says_whose_it_is() {
 
 #[tokio::test]
 async fn a_client_that_leaves_in_the_middle_is_forgotten() {
-    let stand = Stand::of(Local::Socks, by(&[]));
+    let stand = EngineFixture::of(ListenerKind::Socks, by(&[]));
     for (n, said) in [
         &b""[..],
         b"\x05",

@@ -2,18 +2,18 @@
 
 use std::sync::{Arc, Mutex};
 
-use haul_lab::{Authority, HttpProxy, Issued, within};
-use haul_net::{Identity, Proxy, ProxyTls, TlsOptions};
+use haul_lab::{CertificateAuthority, HttpProxy, IssuedCertificate, within};
+use haul_net::{ClientCertificate, Proxy, ProxyTls, TlsOptions};
 use haul_tunnel::UpstreamOptions;
 use tokio::io::AsyncWriteExt;
 use tokio_rustls::LazyConfigAcceptor;
 
 use crate::harness::*;
 
-fn trusting(authority: &Authority, identity: Option<&Issued>) -> TlsOptions {
+fn trusting(authority: &CertificateAuthority, identity: Option<&IssuedCertificate>) -> TlsOptions {
     TlsOptions {
         cacert: Some(authority.pem().into_bytes()),
-        identity: identity.map(|issued| Identity {
+        identity: identity.map(|issued| ClientCertificate {
             certificates: issued.certificate.clone().into_bytes(),
             key: issued.key.clone().into_bytes(),
         }),
@@ -30,13 +30,13 @@ fn by_secured(url: &str, tls: TlsOptions) -> UpstreamOptions {
 
 #[tokio::test]
 async fn e13_a_proxys_certificate_is_checked_against_its_own_authority() {
-    let (authority, stranger) = (Authority::new(), Authority::new());
-    let echo = Far::echo().await;
+    let (authority, stranger) = (CertificateAuthority::new(), CertificateAuthority::new());
+    let echo = ScriptedTarget::echo().await;
     let proxy = HttpProxy::builder()
         .tls(authority.issue(&["127.0.0.1"]).server(None))
         .start()
         .await;
-    let stand = Stand::to(
+    let stand = EngineFixture::to(
         target(echo.address),
         by_secured(&proxy.url(), trusting(&authority, None)),
     );
@@ -63,7 +63,7 @@ async fn e13_a_proxys_certificate_is_checked_against_its_own_authority() {
         ),
         (old.url(), trusting(&authority, None), "expired"),
     ] {
-        let stand = Stand::to(target(echo.address), by_secured(&url, tls));
+        let stand = EngineFixture::to(target(echo.address), by_secured(&url, tls));
         is_gone(&mut stand.call().await).await;
         let line = stand.lines.line(0).await;
         assert!(line.contains(words) && line.contains("the proxy"), "{line}");
@@ -71,20 +71,25 @@ async fn e13_a_proxys_certificate_is_checked_against_its_own_authority() {
     // The target's authority is not the proxy's.
     let mut upstream = by_secured(&proxy.url(), trusting(&stranger, None));
     upstream.tls = trusting(&authority, None);
-    is_gone(&mut Stand::to(target(echo.address), upstream).call().await).await;
+    is_gone(
+        &mut EngineFixture::to(target(echo.address), upstream)
+            .call()
+            .await,
+    )
+    .await;
     assert_eq!(echo.accepted(), 1);
 }
 
 #[tokio::test]
 async fn e13_a_client_certificate_is_shown_to_its_proxy_and_to_no_other() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let me = authority.issue(&["me.test"]);
-    let echo = Far::echo().await;
+    let echo = ScriptedTarget::echo().await;
     let strict = HttpProxy::builder()
         .tls(authority.issue(&["127.0.0.1"]).server(Some(&authority)))
         .start()
         .await;
-    let stand = Stand::to(
+    let stand = EngineFixture::to(
         target(echo.address),
         by_secured(&strict.url(), trusting(&authority, Some(&me))),
     );
@@ -93,7 +98,7 @@ async fn e13_a_client_certificate_is_shown_to_its_proxy_and_to_no_other() {
     let mut other = by_secured(&strict.url(), trusting(&authority, None));
     other.tls = trusting(&authority, Some(&me));
     for upstream in [other, by_secured(&strict.url(), trusting(&authority, None))] {
-        let stand = Stand::to(target(echo.address), upstream);
+        let stand = EngineFixture::to(target(echo.address), upstream);
         is_gone(&mut stand.call().await).await;
         let line = stand.lines.line(0).await;
         assert!(line.contains("\"unreached\""), "{line}");
@@ -103,8 +108,8 @@ async fn e13_a_client_certificate_is_shown_to_its_proxy_and_to_no_other() {
 
 #[tokio::test]
 async fn e13_a_proxy_with_tls_may_be_anywhere_in_a_chain() {
-    let authority = Authority::new();
-    let echo = Far::echo().await;
+    let authority = CertificateAuthority::new();
+    let echo = ScriptedTarget::echo().await;
     let secured = HttpProxy::builder()
         .tls(authority.issue(&["127.0.0.1"]).server(None))
         .start()
@@ -125,7 +130,7 @@ async fn e13_a_proxy_with_tls_may_be_anywhere_in_a_chain() {
             proxies: chain,
             ..by(&[])
         };
-        let stand = Stand::to(target(echo.address), upstream);
+        let stand = EngineFixture::to(target(echo.address), upstream);
         let mut client = stand.call().await;
         let (mut from, mut to) = client.split();
         let all = vec![7; 2 << 20];
@@ -140,14 +145,14 @@ async fn e13_a_proxy_with_tls_may_be_anywhere_in_a_chain() {
 }
 
 /// Names that were asked for, and whether a protocol was offered.
-type Hellos = Arc<Mutex<Vec<(Option<String>, bool)>>>;
+type ClientHellos = Arc<Mutex<Vec<(Option<String>, bool)>>>;
 
 /// A mail server, and what its clients have said first.
-async fn imap(authority: &Authority) -> (Far, Hellos) {
-    let hellos = Hellos::default();
+async fn imap(authority: &CertificateAuthority) -> (ScriptedTarget, ClientHellos) {
+    let hellos = ClientHellos::default();
     let seen = Arc::clone(&hellos);
     let config = authority.issue(&["imap.test"]).server(None);
-    let server = Far::doing(move |stream, _| {
+    let server = ScriptedTarget::doing(move |stream, _| {
         let (seen, config) = (Arc::clone(&seen), Arc::clone(&config));
         async move {
             let start = LazyConfigAcceptor::new(Default::default(), stream).await;
@@ -171,7 +176,7 @@ async fn imap(authority: &Authority) -> (Far, Hellos) {
 
 #[tokio::test]
 async fn tls_with_the_target_is_checked_and_offers_no_protocol() {
-    let (authority, stranger) = (Authority::new(), Authority::new());
+    let (authority, stranger) = (CertificateAuthority::new(), CertificateAuthority::new());
     let (server, hellos) = imap(&authority).await;
     let proxy = HttpProxy::builder()
         .route("imap.test:993", server.address)
@@ -183,7 +188,7 @@ async fn tls_with_the_target_is_checked_and_offers_no_protocol() {
         tls,
         ..by_one(&proxy.url())
     };
-    let stand = Stand::to(
+    let stand = EngineFixture::to(
         target("imap.test:993"),
         upstream(trusting(&authority, None)),
     );
@@ -214,7 +219,7 @@ async fn tls_with_the_target_is_checked_and_offers_no_protocol() {
             direct_fallback: true,
             ..upstream(tls)
         };
-        let stand = Stand::to(target(to), options);
+        let stand = EngineFixture::to(target(to), options);
         is_gone(&mut stand.call().await).await;
         let line = stand.lines.line(0).await;
         assert!(line.contains(words) && !line.contains("; then"), "{line}");
@@ -224,10 +229,10 @@ async fn tls_with_the_target_is_checked_and_offers_no_protocol() {
 
 #[tokio::test]
 async fn a_plain_request_is_secured_by_whatever_proxy() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let config = authority.issue(&["127.0.0.1"]).server(None);
     let acceptor = tokio_rustls::TlsAcceptor::from(config);
-    let far = Far::doing(move |stream, _| {
+    let far = ScriptedTarget::doing(move |stream, _| {
         let acceptor = acceptor.clone();
         async move {
             let mut stream = acceptor.accept(stream).await.unwrap();
@@ -241,8 +246,8 @@ async fn a_plain_request_is_secured_by_whatever_proxy() {
     .await;
     let proxy = HttpProxy::builder().start().await;
     for proxies in [by(&[]), by_one(&proxy.url())] {
-        let stand = Stand::of(
-            haul_tunnel::Local::Http,
+        let stand = EngineFixture::of(
+            haul_tunnel::ListenerKind::Http,
             UpstreamOptions {
                 target_tls: true,
                 tls: trusting(&authority, None),
@@ -261,12 +266,12 @@ async fn a_plain_request_is_secured_by_whatever_proxy() {
 /// A server that ends without TLS' own end says that something is missing, and not that nothing came.
 #[tokio::test]
 async fn what_came_before_tls_was_cut_arrives_whole_and_then_there_is_no_end() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let all = vec![7; 3 << 20];
     let config = authority.issue(&["127.0.0.1"]).server(None);
     let acceptor = tokio_rustls::TlsAcceptor::from(config);
     let said = all.clone();
-    let far = Far::doing(move |stream, _| {
+    let far = ScriptedTarget::doing(move |stream, _| {
         let (acceptor, said) = (acceptor.clone(), said.clone());
         async move {
             let mut stream = acceptor.accept(stream).await.unwrap();
@@ -280,7 +285,7 @@ async fn what_came_before_tls_was_cut_arrives_whole_and_then_there_is_no_end() {
         }
     })
     .await;
-    let stand = Stand::to(
+    let stand = EngineFixture::to(
         target(far.address),
         UpstreamOptions {
             target_tls: true,

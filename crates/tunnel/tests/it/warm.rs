@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use haul_lab::{HttpProxy, When, breakage};
+use haul_lab::{HttpProxy, RequestMatcher, breakage};
 use haul_net::Target;
-use haul_tunnel::{Local, ReserveOptions, Tunnel, Upstream, UpstreamOptions, Warm};
+use haul_tunnel::{
+    ListenerKind, TunnelConfig, Upstream, UpstreamOptions, WarmPool, WarmPoolOptions,
+};
 use tokio::io::AsyncWriteExt;
 
 use crate::harness::*;
@@ -16,27 +18,27 @@ fn warm(
     to: &Target,
     upstream: UpstreamOptions,
     (ready, longest): (usize, Duration),
-) -> (Tunnel, Arc<Warm>) {
+) -> (TunnelConfig, Arc<WarmPool>) {
     let upstream = Arc::new(Upstream::new(upstream).unwrap());
-    let warm = Arc::new(Warm::new(
+    let warm = Arc::new(WarmPool::new(
         Arc::clone(&upstream),
         to.clone(),
-        ReserveOptions { ready, longest },
+        WarmPoolOptions { ready, longest },
     ));
-    let tunnel = Tunnel {
+    let tunnel = TunnelConfig {
         upstream,
         warm: Some(Arc::clone(&warm)),
-        ..tunnel(Local::Forward(to.clone()), by(&[]))
+        ..tunnel(ListenerKind::Forward(to.clone()), by(&[]))
     };
     (tunnel, warm)
 }
 
 #[tokio::test]
 async fn ready_ones_are_used_and_replaced() {
-    let echo = Far::echo().await;
+    let echo = ScriptedTarget::echo().await;
     let proxy = HttpProxy::builder().start().await;
     let (tunnel, warm) = warm(&target(echo.address), by_one(&proxy.url()), (3, LIMIT));
-    let stand = Stand::with(tunnel);
+    let stand = EngineFixture::with(tunnel);
     until(|| warm.ready() == 3).await;
     assert_eq!((stand.status().tunnels[0].ready, echo.accepted()), (3, 3));
     for n in 1..6 {
@@ -54,9 +56,9 @@ async fn ready_ones_are_used_and_replaced() {
 
 #[tokio::test]
 async fn more_clients_than_are_ready_are_all_served() {
-    let echo = Far::echo().await;
+    let echo = ScriptedTarget::echo().await;
     let (tunnel, warm) = warm(&target(echo.address), by(&[]), (2, LIMIT));
-    let stand = Stand::with(tunnel);
+    let stand = EngineFixture::with(tunnel);
     until(|| warm.ready() == 2).await;
     let mut clients = Vec::new();
     for _ in 0..20 {
@@ -71,9 +73,9 @@ async fn more_clients_than_are_ready_are_all_served() {
 
 #[tokio::test]
 async fn what_a_target_says_first_is_kept() {
-    let far = Far::greeting(b"220 ready\r\n").await;
+    let far = ScriptedTarget::greeting(b"220 ready\r\n").await;
     let (tunnel, warm) = warm(&target(far.address), by(&[]), (1, LIMIT));
-    let stand = Stand::with(tunnel);
+    let stand = EngineFixture::with(tunnel);
     until(|| warm.ready() == 1).await;
     for _ in 0..3 {
         let mut client = stand.call().await;
@@ -85,7 +87,7 @@ async fn what_a_target_says_first_is_kept() {
 /// A banner longer than what is read at once, in part with the proxy's answer.
 #[tokio::test]
 async fn much_that_a_target_says_first_is_kept_in_its_order() {
-    let far = Far::doing(|mut stream, _| async move {
+    let far = ScriptedTarget::doing(|mut stream, _| async move {
         let all: Vec<u8> = (0..200_000_u32)
             .map(|n| u8::try_from(n % 251).unwrap())
             .collect();
@@ -94,13 +96,13 @@ async fn much_that_a_target_says_first_is_kept_in_its_order() {
     })
     .await;
     let proxy = HttpProxy::builder()
-        .rule(When::always(), |_, reply| {
-            reply.body = haul_lab::Body::Raw(b"hello, ".to_vec())
+        .rule(RequestMatcher::always(), |_, reply| {
+            reply.body = haul_lab::ReplyBody::Raw(b"hello, ".to_vec())
         })
         .start()
         .await;
     let (tunnel, warm) = warm(&target(far.address), by_one(&proxy.url()), (2, LIMIT));
-    let stand = Stand::with(tunnel);
+    let stand = EngineFixture::with(tunnel);
     until(|| warm.ready() == 2).await;
     let mut client = stand.call().await;
     let heard = next(&mut client, 200_007).await;
@@ -118,7 +120,7 @@ async fn much_that_a_target_says_first_is_kept_in_its_order() {
 async fn one_that_its_target_has_closed_is_passed_over() {
     let is_closing = Arc::new(AtomicBool::new(true));
     let closing = Arc::clone(&is_closing);
-    let far = Far::doing(move |stream, _| {
+    let far = ScriptedTarget::doing(move |stream, _| {
         let closing = Arc::clone(&closing);
         async move {
             if !closing.load(Ordering::SeqCst) {
@@ -128,7 +130,7 @@ async fn one_that_its_target_has_closed_is_passed_over() {
     })
     .await;
     let (tunnel, warm) = warm(&target(far.address), by(&[]), (4, LIMIT));
-    let stand = Stand::with(tunnel);
+    let stand = EngineFixture::with(tunnel);
     until(|| warm.ready() == 4 && far.accepted() == 4).await;
     // The runtime has heard of the ends when it has been idle.
     tokio::time::timeout(Duration::from_millis(50), std::future::pending::<()>())
@@ -141,11 +143,11 @@ async fn one_that_its_target_has_closed_is_passed_over() {
 
 #[tokio::test]
 async fn old_ones_are_closed_and_replaced() {
-    let echo = Far::echo().await;
+    let echo = ScriptedTarget::echo().await;
     let proxy = HttpProxy::builder().start().await;
     let age = Duration::from_millis(30);
     let (tunnel, _warm) = warm(&target(echo.address), by_one(&proxy.url()), (2, age));
-    let stand = Stand::with(tunnel);
+    let stand = EngineFixture::with(tunnel);
     until(|| echo.accepted() >= 10).await;
     // No more than those that are ready, and those that are being made and let go.
     assert!(proxy.open() <= 6, "{}", proxy.open());
@@ -154,13 +156,13 @@ async fn old_ones_are_closed_and_replaced() {
 
 #[tokio::test]
 async fn failures_are_waited_after_and_clients_are_served_meanwhile() {
-    let echo = Far::echo().await;
+    let echo = ScriptedTarget::echo().await;
     let proxy = HttpProxy::builder()
-        .rule(When::first(2), breakage::status(503))
+        .rule(RequestMatcher::first(2), breakage::status(503))
         .start()
         .await;
     let (tunnel, warm) = warm(&target(echo.address), by_one(&proxy.url()), (2, LIMIT));
-    let stand = Stand::with(tunnel);
+    let stand = EngineFixture::with(tunnel);
     until(|| proxy.asked().len() == 2).await;
     // It rests now; one who comes is not kept waiting for that.
     drop(stand.echoes().await);
@@ -170,13 +172,13 @@ async fn failures_are_waited_after_and_clients_are_served_meanwhile() {
 
 #[tokio::test]
 async fn a_door_that_leads_elsewhere_or_closes_leaves_none_open() {
-    let (one, other) = (Far::echo().await, Far::echo().await);
+    let (one, other) = (ScriptedTarget::echo().await, ScriptedTarget::echo().await);
     let (first, last) = (
         HttpProxy::builder().start().await,
         HttpProxy::builder().start().await,
     );
     let (tunnel, before) = warm(&target(one.address), by_one(&first.url()), (3, LIMIT));
-    let stand = Stand::with(tunnel);
+    let stand = EngineFixture::with(tunnel);
     until(|| before.ready() == 3).await;
     let (tunnel, after) = warm(&target(other.address), by_one(&last.url()), (2, LIMIT));
     stand.door.lead_into(tunnel);
@@ -191,12 +193,12 @@ async fn a_door_that_leads_elsewhere_or_closes_leaves_none_open() {
 
 #[tokio::test]
 async fn those_under_way_are_dropped_with_their_door() {
-    let mute = Far::doing(|mut stream, _| async move {
+    let mute = ScriptedTarget::doing(|mut stream, _| async move {
         let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
     })
     .await;
     let (tunnel, _warm) = warm(&target("far.test:22"), by_one(&mute.proxy()), (3, LIMIT));
-    let stand = Stand::with(tunnel);
+    let stand = EngineFixture::with(tunnel);
     // One goes ahead.
     until(|| mute.accepted() == 1).await;
     assert_eq!(stand.engine.end(LIMIT).await, 0);
@@ -205,10 +207,13 @@ async fn those_under_way_are_dropped_with_their_door() {
 /// One that stands ready for a target is for no other.
 #[tokio::test]
 async fn a_listener_whose_clients_choose_gets_none_that_leads_elsewhere() {
-    let (one, other) = (Far::greeting(b"one").await, Far::greeting(b"two").await);
+    let (one, other) = (
+        ScriptedTarget::greeting(b"one").await,
+        ScriptedTarget::greeting(b"two").await,
+    );
     let (tunnel, warm) = warm(&target(one.address), by(&[]), (2, LIMIT));
-    let stand = Stand::with(Tunnel {
-        local: Local::Http,
+    let stand = EngineFixture::with(TunnelConfig {
+        local: ListenerKind::Http,
         ..tunnel
     });
     until(|| warm.ready() == 2).await;

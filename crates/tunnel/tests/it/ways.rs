@@ -1,6 +1,6 @@
 //! Which way a target is reached by, and what each proxy on it is told: row E12, chains, alternatives.
 
-use haul_lab::{HttpProxy, NameReply, NameServer, SocksProxy, SocksTarget};
+use haul_lab::{DnsReply, DnsServer, HttpProxy, SocksProxy, SocksTarget};
 use haul_net::NoProxy;
 use haul_tunnel::UpstreamOptions;
 
@@ -8,11 +8,11 @@ use crate::harness::*;
 
 #[tokio::test]
 async fn e12_an_ipv6_address_is_written_in_brackets() {
-    let echo = Far::at("[::1]:0", |stream, _| repeat(stream))
+    let echo = ScriptedTarget::at("[::1]:0", |stream, _| repeat(stream))
         .await
         .unwrap();
     let proxy = HttpProxy::builder().start().await;
-    let stand = Stand::to(target(echo.address), by_one(&proxy.url()));
+    let stand = EngineFixture::to(target(echo.address), by_one(&proxy.url()));
     stand.echoes().await;
     let asked = &proxy.asked()[0];
     let written = format!("[::1]:{}", echo.address.port());
@@ -26,7 +26,7 @@ async fn e12_an_ipv6_address_is_written_in_brackets() {
     );
     let socks = SocksProxy::builder().start().await;
     for scheme in ["socks5", "socks5h"] {
-        Stand::to(target(echo.address), by_one(&socks.url(scheme)))
+        EngineFixture::to(target(echo.address), by_one(&socks.url(scheme)))
             .echoes()
             .await;
         let asked = socks.asked().pop().unwrap().target;
@@ -39,8 +39,8 @@ async fn e12_an_ipv6_address_is_written_in_brackets() {
 
 #[tokio::test]
 async fn e12_names_are_the_proxys_affair() {
-    let echo = Far::echo().await;
-    let names = NameServer::start(|_| NameReply::Addresses(vec![[127, 0, 0, 1].into()], 60)).await;
+    let echo = ScriptedTarget::echo().await;
+    let names = DnsServer::start(|_| DnsReply::Addresses(vec![[127, 0, 0, 1].into()], 60)).await;
     let port = echo.address.port();
     let far = format!("far.test:{port}");
     let http = HttpProxy::builder().route(&far, echo.address).start().await;
@@ -64,20 +64,20 @@ async fn e12_names_are_the_proxys_affair() {
     ];
     for mut upstream in by_name {
         upstream.connector.dns_servers = vec![names.address()];
-        Stand::to(target(&far), upstream).echoes().await;
+        EngineFixture::to(target(&far), upstream).echoes().await;
     }
     assert!(names.asked().is_empty(), "{:?}", names.asked());
     // This one is asked for an address.
     let mut upstream = by_one(&socks.url("socks5"));
     upstream.connector.dns_servers = vec![names.address()];
-    Stand::to(target(&far), upstream).echoes().await;
+    EngineFixture::to(target(&far), upstream).echoes().await;
     assert!(!names.asked().is_empty());
 }
 
 #[tokio::test]
 async fn e12_what_needs_no_proxy_is_reached_straight() {
-    let echo = Far::echo().await;
-    let names = NameServer::start(|_| NameReply::Addresses(vec![[127, 0, 0, 1].into()], 60)).await;
+    let echo = ScriptedTarget::echo().await;
+    let names = DnsServer::start(|_| DnsReply::Addresses(vec![[127, 0, 0, 1].into()], 60)).await;
     let proxy = HttpProxy::builder().start().await;
     for (rule, host) in [
         ("127.0.0.1", "127.0.0.1"),
@@ -90,7 +90,7 @@ async fn e12_what_needs_no_proxy_is_reached_straight() {
             ..by_one(&proxy.url())
         };
         upstream.connector.dns_servers = vec![names.address()];
-        let stand = Stand::to(target(format!("{host}:{}", echo.address.port())), upstream);
+        let stand = EngineFixture::to(target(format!("{host}:{}", echo.address.port())), upstream);
         drop(stand.echoes().await);
         assert!(stand.lines.line(0).await.contains("\"via\":\"direct\""));
     }
@@ -101,7 +101,7 @@ async fn e12_what_needs_no_proxy_is_reached_straight() {
 async fn a_proxy_of_a_chain_that_cannot_be_reached_is_named() {
     let first = HttpProxy::builder().start().await;
     let chain = [&[first.url()][..], &["http://127.0.0.1:1".to_owned()]];
-    let stand = Stand::to(target("far.test:22"), by(&chain));
+    let stand = EngineFixture::to(target("far.test:22"), by(&chain));
     let mut client = stand.call().await;
     assert_eq!(heard(&mut client).await, b"");
     let line = stand.lines.line(0).await;
@@ -113,15 +113,15 @@ async fn a_proxy_of_a_chain_that_cannot_be_reached_is_named() {
 
 #[tokio::test]
 async fn each_proxy_of_a_chain_is_asked_for_the_next_and_has_its_own_login() {
-    use haul_lab::breakage::Login;
-    let echo = Far::echo().await;
+    use haul_lab::breakage::OriginLogin;
+    let echo = ScriptedTarget::echo().await;
     let login = |url: String, who: &str| url.replacen("://", &format!("://{who}:{PASSWORD}@"), 1);
     let first = HttpProxy::builder()
-        .login(Login::digest("one", PASSWORD))
+        .login(OriginLogin::digest("one", PASSWORD))
         .start()
         .await;
     let last = HttpProxy::builder()
-        .login(Login::basic("two", PASSWORD))
+        .login(OriginLogin::basic("two", PASSWORD))
         .start()
         .await;
     let socks = SocksProxy::builder().login("three", PASSWORD).start().await;
@@ -139,7 +139,7 @@ async fn each_proxy_of_a_chain_is_asked_for_the_next_and_has_its_own_login() {
             &[login(last.url(), "two")],
         ],
     ] {
-        let stand = Stand::to(target(echo.address), by(chain));
+        let stand = EngineFixture::to(target(echo.address), by(chain));
         drop(stand.echoes().await);
         let line = stand.lines.line(0).await;
         assert!(
@@ -165,7 +165,7 @@ async fn each_proxy_of_a_chain_is_asked_for_the_next_and_has_its_own_login() {
             .iter()
             .all(|asked| asked.target == echo.address.to_string())
     );
-    let leaked = |asked: &haul_lab::Asked, who: &str| {
+    let leaked = |asked: &haul_lab::RecordedRequest, who: &str| {
         let shown = asked.header("proxy-authorization").unwrap_or_default();
         shown.starts_with("Digest") && !shown.contains(who)
     };
@@ -174,7 +174,7 @@ async fn each_proxy_of_a_chain_is_asked_for_the_next_and_has_its_own_login() {
 
 #[tokio::test]
 async fn header_fields_go_to_the_proxy_that_they_are_for() {
-    let echo = Far::echo().await;
+    let echo = ScriptedTarget::echo().await;
     let (first, last) = (
         HttpProxy::builder().start().await,
         HttpProxy::builder().start().await,
@@ -189,7 +189,9 @@ async fn header_fields_go_to_the_proxy_that_they_are_for() {
     upstream.proxies[1][0]
         .headers
         .append("x-last", "3".parse().unwrap());
-    Stand::to(target(echo.address), upstream).echoes().await;
+    EngineFixture::to(target(echo.address), upstream)
+        .echoes()
+        .await;
     let (first, last) = (first.asked(), last.asked());
     assert_eq!(
         (first[0].header("x-first"), first[0].header("x-last")),
@@ -206,8 +208,8 @@ async fn header_fields_go_to_the_proxy_that_they_are_for() {
 
 #[tokio::test]
 async fn alternatives_of_several_places_are_tried_each_with_each() {
-    let echo = Far::echo().await;
-    let broken = Far::doing(|_, _| async {}).await;
+    let echo = ScriptedTarget::echo().await;
+    let broken = ScriptedTarget::doing(|_, _| async {}).await;
     let (first, last) = (
         HttpProxy::builder().start().await,
         HttpProxy::builder().start().await,
@@ -216,7 +218,7 @@ async fn alternatives_of_several_places_are_tried_each_with_each() {
         &[broken.proxy(), first.url()],
         &[broken.proxy(), last.url()],
     ]);
-    let stand = Stand::to(target(echo.address), upstream);
+    let stand = EngineFixture::to(target(echo.address), upstream);
     for n in 0..3 {
         drop(stand.echoes().await);
         let line = stand.lines.line(n).await;

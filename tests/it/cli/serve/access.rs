@@ -1,7 +1,7 @@
 //! Logins, tokens and variables reach the server; what is likely not meant is warned of.
 
 use super::{assert_status, listening, serve, shelf};
-use crate::cli::harness::Haul;
+use crate::cli::harness::HaulDirectory;
 
 /// `me:pw`
 const ME: &str = "Authorization: Basic bWU6cHc=";
@@ -53,7 +53,7 @@ async fn hashed_passwords_let_in() {
 }
 
 /// What is warned of, until it listens to signals and has said all.
-async fn warned(haul: &Haul, args: &[&str]) -> String {
+async fn warned(haul: &HaulDirectory, args: &[&str]) -> String {
     let served = listening(haul.start(args)).await;
     let ran = served.end().await;
     ran.assert_code(0);

@@ -4,11 +4,11 @@ use haul_lab::within;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::{Served, listening, shelf};
-use crate::cli::harness::{Haul, LIMIT, Running};
+use super::{ServeProcess, listening, shelf};
+use crate::cli::harness::{HaulDirectory, LIMIT, RunningHaul};
 
 /// `haul serve d` that may open 64 files.
-async fn short(haul: &Haul, flags: &str) -> Served {
+async fn short(haul: &HaulDirectory, flags: &str) -> ServeProcess {
     let line =
         format!("ulimit -n 64 && exec \"$0\" serve d -l 127.0.0.1:0 --accept single {flags}");
     let mut command = tokio::process::Command::new("sh");
@@ -19,7 +19,7 @@ async fn short(haul: &Haul, flags: &str) -> Served {
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
         .kill_on_drop(true);
-    listening(Running::of(command.spawn().unwrap())).await
+    listening(RunningHaul::of(command.spawn().unwrap())).await
 }
 
 /// A request on a connection that is kept, and its answer: one of few bytes.

@@ -7,10 +7,10 @@ use rustix::process::Signal;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::{LIMIT, Served, assert_status, serve, shelf};
+use super::{LIMIT, ServeProcess, assert_status, serve, shelf};
 
 /// An upload that is under way: its first half was sent, and taken.
-async fn half_an_upload(served: &Served) -> TcpStream {
+async fn half_an_upload(served: &ServeProcess) -> TcpStream {
     let mut stream = TcpStream::connect(&served.address).await.unwrap();
     let head =
         "PUT /up.txt HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n";

@@ -3,7 +3,7 @@
 use super::{assert_status, serve, shelf};
 
 /// One request of a server by a name.
-async fn by(served: &super::Served, head: &str, name: &str) -> String {
+async fn by(served: &super::ServeProcess, head: &str, name: &str) -> String {
     at(&served.address, head, name).await
 }
 

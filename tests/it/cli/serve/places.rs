@@ -61,7 +61,10 @@ async fn a_socket_that_was_handed_over_is_taken() {
         .stderr(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())
         .kill_on_drop(true);
-    let served = listening(crate::cli::harness::Running::of(command.spawn().unwrap())).await;
+    let served = listening(crate::cli::harness::RunningHaul::of(
+        command.spawn().unwrap(),
+    ))
+    .await;
     assert_eq!(served.address, address);
     assert_status(&served.ask("GET /a.txt", "").await, 200);
     served.end().await.assert_code(0);
@@ -101,6 +104,6 @@ async fn a_promise_of_sockets_that_was_not_kept_is_told() {
         .stderr(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())
         .kill_on_drop(true);
-    let running = crate::cli::harness::Running::of(command.spawn().unwrap());
+    let running = crate::cli::harness::RunningHaul::of(command.spawn().unwrap());
     running.end().await.assert_code(2);
 }

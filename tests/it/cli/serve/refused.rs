@@ -1,12 +1,12 @@
 //! Why a server does not begin, in the words of somebody who does it for the first time.
 
-use haul_lab::Authority;
+use haul_lab::CertificateAuthority;
 
 use super::{serve, shelf};
-use crate::cli::harness::Haul;
+use crate::cli::harness::HaulDirectory;
 
 /// Runs it to an end that must come by itself.
-async fn refused(haul: &Haul, args: &[&str], code: i32) -> String {
+async fn refused(haul: &HaulDirectory, args: &[&str], code: i32) -> String {
     let ran = haul.run(&[&["serve"], args].concat()).await;
     ran.assert_code(code);
     assert_eq!(ran.stdout, "");
@@ -89,10 +89,13 @@ async fn addresses_that_are_given_twice() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn certificates() {
     let haul = shelf();
-    let issued = Authority::new().issue(&["localhost"]);
+    let issued = CertificateAuthority::new().issue(&["localhost"]);
     haul.write("cert.pem", &issued.certificate);
     haul.write("key.pem", &issued.key);
-    haul.write("other.pem", Authority::new().issue(&["localhost"]).key);
+    haul.write(
+        "other.pem",
+        CertificateAuthority::new().issue(&["localhost"]).key,
+    );
     haul.write("junk.pem", "junk");
     let said = [
         refused(&haul, &["d", "--cert", "none.pem"], 2).await,
@@ -167,7 +170,7 @@ async fn too_few_descriptors_are_told_before_anybody_connects() {
             .stdin(std::process::Stdio::null())
             .kill_on_drop(true);
         let output = haul_lab::within(super::LIMIT, command.output()).await;
-        let ran = crate::cli::harness::Ran::of(output.unwrap());
+        let ran = crate::cli::harness::HaulOutput::of(output.unwrap());
         ran.assert_code(4)
             .assert_says(said)
             .assert_says("hint: ulimit -n N");

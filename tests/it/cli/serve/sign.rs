@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use super::{assert_status, serve, shelf};
-use crate::cli::harness::Haul;
+use crate::cli::harness::HaulDirectory;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_signed_url_opens_what_it_is_for() {
@@ -38,7 +38,7 @@ async fn a_signed_url_opens_what_it_is_for() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_are_not_overwritten_and_no_two_are_the_same() {
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     for name in ["a", "b"] {
         haul.run(&["sign", "--new-key", name]).await.assert_code(0);
     }
@@ -52,7 +52,7 @@ async fn keys_are_not_overwritten_and_no_two_are_the_same() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_is_data_where_that_is_wanted() {
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let made = haul.run(&["sign", "--new-key", "-"]).await;
     made.assert_code(0);
     assert_eq!((made.stderr.as_str(), made.stdout.len()), ("", 65));
@@ -64,7 +64,7 @@ async fn a_key_is_data_where_that_is_wanted() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_be_signed_is_told() {
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     haul.write("short", "0123456789");
     haul.write("long", "0123456789abcdef");
     let url = "https://files.example/a.txt";
@@ -94,7 +94,7 @@ async fn what_cannot_be_signed_is_told() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_that_all_can_read_is_warned_of_and_used() {
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let key = haul.write("k", "0123456789abcdef");
     std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
     let ran = haul.run(&["sign", "http://h/a", "--key", "k"]).await;

@@ -1,9 +1,9 @@
 //! What is served by which flags, and what is said at the start.
 
-use haul_lab::Authority;
+use haul_lab::CertificateAuthority;
 
 use super::{assert_status, listening, serve, shelf};
-use crate::cli::harness::Haul;
+use crate::cli::harness::HaulDirectory;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_folder_is_shared_for_reading() {
@@ -33,7 +33,7 @@ async fn a_folder_is_shared_for_reading() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_current_folder_is_served_when_none_is_named() {
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     haul.write("here.txt", "here");
     let served = listening(haul.start(&["serve", "-l", "127.0.0.1:0"])).await;
     let answer = served.ask("GET /here.txt", "").await;
@@ -109,9 +109,10 @@ async fn a_certificate_of_its_own_comes_with_its_fingerprint() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_certificate_is_shown_and_read_again_when_it_changes() {
     let haul = shelf();
-    let old = Authority::new();
+    let old = CertificateAuthority::new();
     let issued = old.issue(&["127.0.0.1"]);
-    let both = |issued: &haul_lab::Issued| format!("{}{}", issued.certificate, issued.key);
+    let both =
+        |issued: &haul_lab::IssuedCertificate| format!("{}{}", issued.certificate, issued.key);
     let cert = haul.write("both.pem", both(&issued));
     haul.write("old.pem", old.pem());
     let mut served = serve(&haul, &["--cert", &cert]).await;
@@ -120,7 +121,7 @@ async fn a_certificate_is_shown_and_read_again_when_it_changes() {
     haul.run(&["get", "--cacert", "old.pem", "-o", "1", &url])
         .await
         .assert_code(0);
-    let new = Authority::new();
+    let new = CertificateAuthority::new();
     haul.write("new.pem", new.pem());
     // Half of a pair first: it stays as it was, and that is told once.
     haul.write("both.pem", new.issue(&["127.0.0.1"]).certificate);
@@ -143,8 +144,9 @@ async fn a_certificate_is_shown_and_read_again_when_it_changes() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_certificate_that_has_expired_is_shown_and_warned_of() {
     let haul = shelf();
-    let authority = Authority::new();
-    let both = |issued: &haul_lab::Issued| format!("{}{}", issued.certificate, issued.key);
+    let authority = CertificateAuthority::new();
+    let both =
+        |issued: &haul_lab::IssuedCertificate| format!("{}{}", issued.certificate, issued.key);
     let cert = haul.write("both.pem", both(&authority.issue_expired(&["127.0.0.1"])));
     let mut served = serve(&haul, &["--cert", &cert]).await;
     let warning = "both.pem expired on ";

@@ -6,19 +6,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
-use haul_lab::history::{Action, Condition, Operation, Outcome, Stamped, Ticks, Version};
+use haul_lab::history::{
+    BodyVersion, LogicalClock, Operation, OperationKind, OperationOutcome, StampedBody,
+    WriteCondition,
+};
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 
-use super::wire::{Answer, Lost, Request, Way, Wire};
+use super::wire::{BodyEncoding, SoakConnection, SoakRequest, SoakRequestError, SoakResponse};
 
 /// Keys that are fought over: few, so that they meet; some in folders that are made with them.
 pub(super) const KEYS: u64 = 10;
 
 /// What all clients share.
 #[derive(Default)]
-pub(super) struct Shared {
-    pub(super) ticks: Ticks,
+pub(super) struct SoakState {
+    pub(super) ticks: LogicalClock,
     /// The life of the server that is under way: its number and its address.
     pub(super) life: Mutex<Option<(usize, SocketAddr)>>,
     /// A new one has begun, or it is over.
@@ -26,12 +29,12 @@ pub(super) struct Shared {
     /// No more.
     pub(super) is_over: AtomicBool,
     /// Which body each entity tag was seen on: never on two.
-    tags: Mutex<HashMap<String, Stamped>>,
+    tags: Mutex<HashMap<String, StampedBody>>,
 }
 
 /// An operation as it is written down.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Noted {
+pub(super) struct RecordedOperation {
     pub(super) key: u64,
     /// In which life of the server.
     pub(super) life: usize,
@@ -41,16 +44,16 @@ pub(super) struct Noted {
 }
 
 /// A client.
-pub(super) struct Client<'a> {
-    shared: &'a Shared,
+pub(super) struct SoakClient<'a> {
+    shared: &'a SoakState,
     random: StdRng,
     /// Its versions are its own.
     next: u64,
     /// What it last saw of keys.
-    seen: HashMap<u64, (String, Version)>,
-    wire: Option<Wire>,
+    seen: HashMap<u64, (String, BodyVersion)>,
+    wire: Option<SoakConnection>,
     life: usize,
-    notes: Vec<Noted>,
+    notes: Vec<RecordedOperation>,
 }
 
 pub(super) fn path(key: u64) -> String {
@@ -61,7 +64,7 @@ pub(super) fn path(key: u64) -> String {
     }
 }
 
-impl Shared {
+impl SoakState {
     /// Waits for a life after this one. `None`: it is over.
     fn life_after(&self, last: Option<usize>) -> Option<(usize, SocketAddr)> {
         let mut life = self.life.lock().unwrap();
@@ -85,7 +88,7 @@ impl Shared {
     }
 
     /// Notes that a tag stands for a body.
-    fn tag(&self, answer: &Answer, body: Stamped) -> String {
+    fn tag(&self, answer: &SoakResponse, body: StampedBody) -> String {
         let tag = answer
             .field("etag")
             .unwrap_or_else(|| panic!("no ETag: {answer:?}"));
@@ -97,13 +100,13 @@ impl Shared {
         tag.to_owned()
     }
 
-    fn of_tag(&self, tag: Option<&str>) -> Option<Stamped> {
+    fn of_tag(&self, tag: Option<&str>) -> Option<StampedBody> {
         self.tags.lock().unwrap().get(tag?).copied()
     }
 }
 
-impl<'a> Client<'a> {
-    pub(super) fn new(shared: &'a Shared, seed: u64, number: u64) -> Self {
+impl<'a> SoakClient<'a> {
+    pub(super) fn new(shared: &'a SoakState, seed: u64, number: u64) -> Self {
         Self {
             shared,
             random: StdRng::seed_from_u64(seed ^ (number << 32)),
@@ -116,14 +119,14 @@ impl<'a> Client<'a> {
     }
 
     /// Goes on until it is over.
-    pub(super) fn run(mut self) -> Vec<Noted> {
+    pub(super) fn run(mut self) -> Vec<RecordedOperation> {
         let mut life = self.shared.life_after(None);
         while let Some((number, address)) = life {
             self.life = number;
             self.wire = None;
             while !self.shared.is_over.load(Ordering::SeqCst) {
                 if self.wire.is_none() {
-                    self.wire = Wire::connect(address).ok();
+                    self.wire = SoakConnection::connect(address).ok();
                 }
                 if self.wire.is_none() {
                     break;
@@ -136,10 +139,18 @@ impl<'a> Client<'a> {
     }
 
     /// Some things, and back: as many as there are in a burst.
-    pub(super) fn burst(mut self, count: usize, life: usize, address: SocketAddr) -> Vec<Noted> {
+    pub(super) fn burst(
+        mut self,
+        count: usize,
+        life: usize,
+        address: SocketAddr,
+    ) -> Vec<RecordedOperation> {
         self.life = life;
         for _ in 0..count {
-            self.wire = self.wire.take().or_else(|| Wire::connect(address).ok());
+            self.wire = self
+                .wire
+                .take()
+                .or_else(|| SoakConnection::connect(address).ok());
             assert!(self.wire.is_some(), "it does not accept");
             self.step();
         }
@@ -161,10 +172,13 @@ impl<'a> Client<'a> {
     }
 
     /// Reads all of a key, for the end.
-    pub(super) fn read_all(mut self, life: usize, address: SocketAddr) -> Vec<Noted> {
+    pub(super) fn read_all(mut self, life: usize, address: SocketAddr) -> Vec<RecordedOperation> {
         self.life = life;
         for key in 0..KEYS {
-            self.wire = self.wire.take().or_else(|| Wire::connect(address).ok());
+            self.wire = self
+                .wire
+                .take()
+                .or_else(|| SoakConnection::connect(address).ok());
             self.read(key, "GET", String::new());
         }
         self.notes
@@ -172,22 +186,23 @@ impl<'a> Client<'a> {
 
     fn read(&mut self, key: u64, method: &str, fields: String) {
         let begun = self.shared.ticks.now();
-        let asked = Request {
+        let asked = SoakRequest {
             method,
             path: &path(key),
             fields,
             body: None,
         };
-        let Some(answer) = self.ask(key, Action::Read, begun, &asked) else {
+        let Some(answer) = self.ask(key, OperationKind::Read, begun, &asked) else {
             return;
         };
         let found = match answer.status {
             404 => None,
             200 if method == "GET" => {
-                Some(Stamped::read(&answer.body).unwrap_or_else(|torn| panic!("{key}: {torn}")))
+                Some(StampedBody::read(&answer.body).unwrap_or_else(|torn| panic!("{key}: {torn}")))
             }
             206 => {
-                let body = Stamped::of_head(&answer.body).unwrap_or_else(|| panic!("{answer:?}"));
+                let body =
+                    StampedBody::of_head(&answer.body).unwrap_or_else(|| panic!("{answer:?}"));
                 let range = format!("bytes 0-31/{}", body.length);
                 assert_eq!(answer.field("content-range"), Some(&*range), "{answer:?}");
                 Some(body)
@@ -213,9 +228,9 @@ impl<'a> Client<'a> {
         }
         self.note(
             key,
-            Action::Read,
+            OperationKind::Read,
             begun,
-            Outcome::Found(found.map(|body| body.version)),
+            OperationOutcome::Found(found.map(|body| body.version)),
         );
     }
 
@@ -228,7 +243,7 @@ impl<'a> Client<'a> {
     }
 
     fn glance(&mut self, key: u64) {
-        let asked = Request {
+        let asked = SoakRequest {
             method: "GET",
             path: &path(key),
             fields: String::new(),
@@ -245,13 +260,13 @@ impl<'a> Client<'a> {
         let body = self.body(key);
         let bytes = body.to_vec();
         let way = if self.random.random_bool(0.25) {
-            Way::Chunked
+            BodyEncoding::Chunked
         } else {
-            Way::Length
+            BodyEncoding::Length
         };
-        let action = Action::Write(body.version, condition);
+        let action = OperationKind::Write(body.version, condition);
         let begun = self.shared.ticks.now();
-        let asked = Request {
+        let asked = SoakRequest {
             method: "PUT",
             path: &path(key),
             fields,
@@ -264,14 +279,14 @@ impl<'a> Client<'a> {
             201 | 204 => {
                 let tag = self.shared.tag(&answer, body);
                 self.seen.insert(key, (tag, body.version));
-                Outcome::Done {
+                OperationOutcome::Done {
                     replaced: Some(answer.status == 204),
                 }
             }
-            412 if condition != Condition::Always => {
+            412 if condition != WriteCondition::Always => {
                 // Refused before its body was read, so the connection is at no beginning of a request.
                 self.wire = None;
-                Outcome::Refused
+                OperationOutcome::Refused
             }
             _ => panic!("PUT {key}: {answer:?}"),
         };
@@ -288,12 +303,12 @@ impl<'a> Client<'a> {
             _ => self.random.random_range(0..bytes.len()),
         };
         let way = match self.random.random_range(0..3) {
-            0 => Way::ChunkedCut(end),
-            1 => Way::ChunkedCut(bytes.len()),
-            _ => Way::LengthCut(end),
+            0 => BodyEncoding::ChunkedCut(end),
+            1 => BodyEncoding::ChunkedCut(bytes.len()),
+            _ => BodyEncoding::LengthCut(end),
         };
         let begun = self.shared.ticks.now();
-        let asked = Request {
+        let asked = SoakRequest {
             method: "PUT",
             path: &path(key),
             fields: String::new(),
@@ -304,20 +319,20 @@ impl<'a> Client<'a> {
         }
         self.note(
             key,
-            Action::Write(body.version, Condition::Always),
+            OperationKind::Write(body.version, WriteCondition::Always),
             begun,
-            Outcome::Failed,
+            OperationOutcome::Failed,
         );
     }
 
     fn delete(&mut self, key: u64) {
         let (condition, fields) = match self.random.random_bool(0.3) {
             true => self.condition(key),
-            false => (Condition::Always, String::new()),
+            false => (WriteCondition::Always, String::new()),
         };
-        let action = Action::Delete(condition);
+        let action = OperationKind::Delete(condition);
         let begun = self.shared.ticks.now();
-        let asked = Request {
+        let asked = SoakRequest {
             method: "DELETE",
             path: &path(key),
             fields,
@@ -329,61 +344,67 @@ impl<'a> Client<'a> {
         let (action, outcome) = match answer.status {
             204 => (
                 action,
-                Outcome::Done {
+                OperationOutcome::Done {
                     replaced: Some(true),
                 },
             ),
             // Conditions count for nothing where there is nothing to delete (RFC 9110 13.2.1).
             404 => (
-                Action::Delete(Condition::Always),
-                Outcome::Done {
+                OperationKind::Delete(WriteCondition::Always),
+                OperationOutcome::Done {
                     replaced: Some(false),
                 },
             ),
-            412 if condition != Condition::Always => (action, Outcome::Refused),
+            412 if condition != WriteCondition::Always => (action, OperationOutcome::Refused),
             _ => panic!("DELETE {key}: {answer:?}"),
         };
         self.note(key, action, begun, outcome);
     }
 
     /// A condition and its fields: none in most cases.
-    fn condition(&mut self, key: u64) -> (Condition, String) {
+    fn condition(&mut self, key: u64) -> (WriteCondition, String) {
         match (self.random.random_range(0..10), self.seen.get(&key)) {
-            (0..2, _) => (Condition::Absent, "If-None-Match: *\r\n".to_owned()),
+            (0..2, _) => (WriteCondition::Absent, "If-None-Match: *\r\n".to_owned()),
             (2..4, Some((tag, version))) => {
-                (Condition::Is(*version), format!("If-Match: {tag}\r\n"))
+                (WriteCondition::Is(*version), format!("If-Match: {tag}\r\n"))
             }
-            (4, _) => (Condition::Present, "If-Match: *\r\n".to_owned()),
-            _ => (Condition::Always, String::new()),
+            (4, _) => (WriteCondition::Present, "If-Match: *\r\n".to_owned()),
+            _ => (WriteCondition::Always, String::new()),
         }
     }
 
     /// A new one, of a length at which something is done otherwise.
-    fn body(&mut self, key: u64) -> Stamped {
+    fn body(&mut self, key: u64) -> StampedBody {
         self.next += 1;
         let length = match self.random.random_range(0..20) {
-            0..9 => self.random.random_range(Stamped::LEAST..3000),
+            0..9 => self.random.random_range(StampedBody::LEAST..3000),
             9..13 => self.random.random_range((64 << 10) - 40..(64 << 10) + 40),
             13..17 => self.random.random_range(3000..700_000),
             17..19 => self.random.random_range((512 << 10) - 40..(512 << 10) + 40),
             _ => self.random.random_range(1 << 20..4 << 20),
         };
-        Stamped {
+        StampedBody {
             key,
-            version: Version(self.next),
+            version: BodyVersion(self.next),
             length,
         }
     }
 
     /// Asks, and notes what came of it if it is no answer.
-    fn ask(&mut self, key: u64, action: Action, begun: u64, asked: &Request<'_>) -> Option<Answer> {
+    fn ask(
+        &mut self,
+        key: u64,
+        action: OperationKind,
+        begun: u64,
+        asked: &SoakRequest<'_>,
+    ) -> Option<SoakResponse> {
         let (error, outcome) = match self.wire.take()?.ask(asked) {
             Ok((answer, wire)) => {
                 self.wire = wire;
                 return Some(answer);
             }
-            Err(Lost::Unsent(error)) => (error, Outcome::Failed),
-            Err(Lost::Unanswered(error)) => (error, Outcome::Unknown),
+            Err(SoakRequestError::Unsent(error)) => (error, OperationOutcome::Failed),
+            Err(SoakRequestError::Unanswered(error)) => (error, OperationOutcome::Unknown),
         };
         assert!(
             !is_timeout(&error),
@@ -391,9 +412,9 @@ impl<'a> Client<'a> {
             asked.method
         );
         // Who is refused before all was sent may find the connection closed instead of an answer.
-        let may_end = outcome == Outcome::Failed
-            && matches!(action, Action::Write(_, condition) if condition != Condition::Always);
-        self.notes.push(Noted {
+        let may_end = outcome == OperationOutcome::Failed
+            && matches!(action, OperationKind::Write(_, condition) if condition != WriteCondition::Always);
+        self.notes.push(RecordedOperation {
             key,
             life: self.life,
             lost: (!may_end).then(|| self.shared.ticks.now()),
@@ -407,9 +428,9 @@ impl<'a> Client<'a> {
         None
     }
 
-    fn note(&mut self, key: u64, action: Action, begun: u64, outcome: Outcome) {
+    fn note(&mut self, key: u64, action: OperationKind, begun: u64, outcome: OperationOutcome) {
         let ended = self.shared.ticks.now();
-        self.notes.push(Noted {
+        self.notes.push(RecordedOperation {
             key,
             life: self.life,
             lost: None,

@@ -2,7 +2,7 @@
 //!
 //! Each client writes down what it asked and what it was told ([`client`]); in the end [`check`] is shown all of it, key by key, and says
 //! whether a store that does one thing at a time, and forgets nothing that it acknowledged, could have answered so. Bodies are
-//! [`Stamped`](haul_lab::history::Stamped), so each read is looked at byte by byte. What was under way when its server was killed may
+//! [`StampedBody`](haul_lab::history::Stamped), so each read is looked at byte by byte. What was under way when its server was killed may
 //! have been done or not; what was cut off by its client must not. Besides: no request is left without an answer by a server that was
 //! not killed, no tag stands for two bodies, nothing is left in the store's room, and every descriptor is closed.
 //!
@@ -18,13 +18,13 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use haul_lab::history::{Operation, Outcome, Stamped, check};
+use haul_lab::history::{Operation, OperationOutcome, StampedBody, check};
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use tokio::time::Instant;
 
-use self::client::{Client, KEYS, Noted, Shared, path};
-use super::served::{Served, eventually};
+use self::client::{KEYS, RecordedOperation, SoakClient, SoakState, path};
+use super::served::{SoakServer, eventually};
 
 /// Clients at once.
 const CLIENTS: u64 = 8;
@@ -56,15 +56,15 @@ const WAYS: [&[&str]; 4] = [
 ];
 
 /// When a server was killed, in ticks: before it was, and when it was dead.
-struct Death {
+struct ServerKill {
     killed: u64,
     dead: u64,
 }
 
 /// Says how to do it again if it fails.
-struct Seed(u64);
+struct ReproductionHint(u64);
 
-impl Drop for Seed {
+impl Drop for ReproductionHint {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let _ = writeln!(std::io::stderr(), "HAUL_SOAK_SEED={}", self.0);
@@ -78,15 +78,15 @@ fn variable(name: &str) -> Option<u64> {
 
 #[test]
 fn every_key_holds_one_whole_version_that_was_acknowledged_or_in_flight() {
-    let seed = Seed(variable("HAUL_SOAK_SEED").unwrap_or_else(rand::random));
+    let seed = ReproductionHint(variable("HAUL_SOAK_SEED").unwrap_or_else(rand::random));
     let length = Duration::from_secs(variable("HAUL_SOAK_SECONDS").unwrap_or(SECONDS));
     let folder = tempfile::tempdir().unwrap();
-    let shared = Shared::default();
+    let shared = SoakState::default();
     let (mut notes, mut deaths) = std::thread::scope(|scope| {
         let clients: Vec<_> = (1..=CLIENTS)
             .map(|number| {
                 scope.spawn({
-                    let client = Client::new(&shared, seed.0, number);
+                    let client = SoakClient::new(&shared, seed.0, number);
                     || client.run()
                 })
             })
@@ -99,11 +99,11 @@ fn every_key_holds_one_whole_version_that_was_acknowledged_or_in_flight() {
     });
     // The last: nobody is in flight when it is killed, so what it shows is what is there.
     let before = last_reads(&shared, folder.path(), &mut deaths, &mut notes);
-    let served = Served::start(folder.path(), WAYS[0]);
+    let served = SoakServer::start(folder.path(), WAYS[0]);
     served.assert_no_temporaries();
     let life = deaths.len();
-    let reads = Client::new(&shared, seed.0, CLIENTS + 1).read_all(life, served.address);
-    let founds = |reads: &[Noted]| {
+    let reads = SoakClient::new(&shared, seed.0, CLIENTS + 1).read_all(life, served.address);
+    let founds = |reads: &[RecordedOperation]| {
         reads
             .iter()
             .map(|read| read.operation.outcome)
@@ -113,7 +113,7 @@ fn every_key_holds_one_whole_version_that_was_acknowledged_or_in_flight() {
     assert_files(folder.path(), &reads);
     notes.extend(reads);
     notes.extend(leave_no_descriptor(&served, &shared, seed.0, life));
-    let after = Client::new(&shared, seed.0, CLIENTS + 2).read_all(life, served.address);
+    let after = SoakClient::new(&shared, seed.0, CLIENTS + 2).read_all(life, served.address);
     notes.extend(after);
     served.kill();
     judge(&notes, &deaths);
@@ -124,20 +124,20 @@ fn every_key_holds_one_whole_version_that_was_acknowledged_or_in_flight() {
     clippy::disallowed_methods,
     reason = "a random moment is what is tested"
 )]
-fn lives(shared: &Shared, folder: &Path, seed: u64, length: Duration) -> Vec<Death> {
+fn lives(shared: &SoakState, folder: &Path, seed: u64, length: Duration) -> Vec<ServerKill> {
     // Clients must not wait for a life that never comes.
-    let _over = Over(shared);
+    let _over = StopOnDrop(shared);
     let mut random = StdRng::seed_from_u64(seed);
     let end = Instant::now() + length;
     let mut deaths = Vec::new();
     while Instant::now() < end {
-        let served = Served::start(folder, WAYS[deaths.len() % WAYS.len()]);
+        let served = SoakServer::start(folder, WAYS[deaths.len() % WAYS.len()]);
         *shared.life.lock().unwrap() = Some((deaths.len(), served.address));
         shared.news.notify_all();
         std::thread::sleep(Duration::from_millis(random.random_range(LIFE)));
         let killed = shared.ticks.now();
         served.kill();
-        deaths.push(Death {
+        deaths.push(ServerKill {
             killed,
             dead: shared.ticks.now(),
         });
@@ -147,9 +147,9 @@ fn lives(shared: &Shared, folder: &Path, seed: u64, length: Duration) -> Vec<Dea
 }
 
 /// Whatever happens, clients end.
-struct Over<'a>(&'a Shared);
+struct StopOnDrop<'a>(&'a SoakState);
 
-impl Drop for Over<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.is_over.store(true, Ordering::SeqCst);
         self.0.news.notify_all();
@@ -158,17 +158,17 @@ impl Drop for Over<'_> {
 
 /// A life in which everything is read and nothing else happens.
 fn last_reads(
-    shared: &Shared,
+    shared: &SoakState,
     folder: &Path,
-    deaths: &mut Vec<Death>,
-    notes: &mut Vec<Noted>,
-) -> Vec<Noted> {
-    let served = Served::start(folder, WAYS[1]);
-    let reads = Client::new(shared, 0, CLIENTS + 3).read_all(deaths.len(), served.address);
+    deaths: &mut Vec<ServerKill>,
+    notes: &mut Vec<RecordedOperation>,
+) -> Vec<RecordedOperation> {
+    let served = SoakServer::start(folder, WAYS[1]);
+    let reads = SoakClient::new(shared, 0, CLIENTS + 3).read_all(deaths.len(), served.address);
     notes.extend(&reads);
     let killed = shared.ticks.now();
     served.kill();
-    deaths.push(Death {
+    deaths.push(ServerKill {
         killed,
         dead: shared.ticks.now(),
     });
@@ -176,12 +176,16 @@ fn last_reads(
 }
 
 /// What is on the disk is what was answered, and nothing else is there.
-fn assert_files(folder: &Path, reads: &[Noted]) {
+fn assert_files(folder: &Path, reads: &[RecordedOperation]) {
     let mut files = 0;
     for read in reads {
         let bytes = std::fs::read(folder.join(path(read.key))).ok();
-        let on_disk = bytes.map(|bytes| Stamped::read(&bytes).unwrap().version);
-        assert_eq!(read.operation.outcome, Outcome::Found(on_disk), "{read:?}");
+        let on_disk = bytes.map(|bytes| StampedBody::read(&bytes).unwrap().version);
+        assert_eq!(
+            read.operation.outcome,
+            OperationOutcome::Found(on_disk),
+            "{read:?}"
+        );
         files += usize::from(on_disk.is_some());
     }
     assert_eq!(
@@ -205,7 +209,12 @@ fn count(folder: &Path) -> usize {
 }
 
 /// A burst of everything; then the server has as many descriptors as before, but for files that it keeps open for a while.
-fn leave_no_descriptor(served: &Served, shared: &Shared, seed: u64, life: usize) -> Vec<Noted> {
+fn leave_no_descriptor(
+    served: &SoakServer,
+    shared: &SoakState,
+    seed: u64,
+    life: usize,
+) -> Vec<RecordedOperation> {
     let folder = std::fs::canonicalize(served.folder()).unwrap();
     let is_key = |lead: &String| Path::new(lead).starts_with(&folder) && !lead.contains("/.haul");
     let others = || {
@@ -226,7 +235,7 @@ fn leave_no_descriptor(served: &Served, shared: &Shared, seed: u64, life: usize)
         let clients: Vec<_> = (20..20 + CLIENTS)
             .map(|number| {
                 scope.spawn(move || {
-                    Client::new(shared, seed, number).burst(60, life, served.address)
+                    SoakClient::new(shared, seed, number).burst(60, life, served.address)
                 })
             })
             .collect();
@@ -250,7 +259,7 @@ fn leave_no_descriptor(served: &Served, shared: &Shared, seed: u64, life: usize)
 }
 
 /// Shows the histories to the checker.
-fn judge(notes: &[Noted], deaths: &[Death]) {
+fn judge(notes: &[RecordedOperation], deaths: &[ServerKill]) {
     for note in notes {
         let killed = deaths.get(note.life).map_or(u64::MAX, |death| death.killed);
         assert!(
@@ -262,7 +271,7 @@ fn judge(notes: &[Noted], deaths: &[Death]) {
         let notes = notes.iter().filter(move |note| note.key == key);
         notes.map(
             |note| match (note.operation.outcome, deaths.get(note.life)) {
-                (Outcome::Unknown, Some(death)) => Operation {
+                (OperationOutcome::Unknown, Some(death)) => Operation {
                     ended: death.dead.max(note.operation.begun),
                     ..note.operation
                 },
@@ -273,11 +282,12 @@ fn judge(notes: &[Noted], deaths: &[Death]) {
     let mut told = String::new();
     for key in 0..KEYS {
         let history: Vec<_> = of_key(key).collect();
-        let count =
-            |is: fn(&Outcome) -> bool| history.iter().filter(|one| is(&one.outcome)).count();
+        let count = |is: fn(&OperationOutcome) -> bool| {
+            history.iter().filter(|one| is(&one.outcome)).count()
+        };
         let (done, unknown) = (
-            count(|one| matches!(one, Outcome::Done { .. })),
-            count(|one| *one == Outcome::Unknown),
+            count(|one| matches!(one, OperationOutcome::Done { .. })),
+            count(|one| *one == OperationOutcome::Unknown),
         );
         writeln!(
             told,

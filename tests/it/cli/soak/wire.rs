@@ -11,11 +11,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const CHUNK: usize = 30_000;
 
 /// A connection.
-pub(super) struct Wire(BufReader<TcpStream>);
+pub(super) struct SoakConnection(BufReader<TcpStream>);
 
 /// How a body is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum BodyEncoding {
     /// With its length before it.
     Length,
     /// In chunks.
@@ -27,16 +27,16 @@ pub(super) enum Way {
 }
 
 /// A request.
-pub(super) struct Request<'a> {
+pub(super) struct SoakRequest<'a> {
     pub(super) method: &'a str,
     pub(super) path: &'a str,
     pub(super) fields: String,
-    pub(super) body: Option<(&'a [u8], Way)>,
+    pub(super) body: Option<(&'a [u8], BodyEncoding)>,
 }
 
 /// An answer, whole.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct SoakResponse {
     pub(super) status: u16,
     head: String,
     pub(super) body: Vec<u8>,
@@ -44,14 +44,14 @@ pub(super) struct Answer {
 
 /// Why there is no answer.
 #[derive(Debug)]
-pub(super) enum Lost {
+pub(super) enum SoakRequestError {
     /// The request was not sent to its end.
     Unsent(io::Error),
     /// It was, or as much of it as was meant to be.
     Unanswered(io::Error),
 }
 
-impl Wire {
+impl SoakConnection {
     pub(super) fn connect(address: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
@@ -61,36 +61,41 @@ impl Wire {
     }
 
     /// Sends a request and reads its answer. The connection is given back if it can be used again.
-    pub(super) fn ask(mut self, request: &Request<'_>) -> Result<(Answer, Option<Self>), Lost> {
+    pub(super) fn ask(
+        mut self,
+        request: &SoakRequest<'_>,
+    ) -> Result<(SoakResponse, Option<Self>), SoakRequestError> {
         if let Err(error) = self.send(request) {
             // It may have answered before it had all.
             return match self.answer(request.method) {
                 Ok(answer) => Ok((answer, None)),
-                Err(_) => Err(Lost::Unsent(error)),
+                Err(_) => Err(SoakRequestError::Unsent(error)),
             };
         }
-        let answer = self.answer(request.method).map_err(Lost::Unanswered)?;
+        let answer = self
+            .answer(request.method)
+            .map_err(SoakRequestError::Unanswered)?;
         let goes_on = answer.field("connection") != Some("close");
         Ok((answer, goes_on.then_some(self)))
     }
 
     /// Sends a request whose body is cut off, and hangs up.
-    pub(super) fn abandon(mut self, request: &Request<'_>) {
+    pub(super) fn abandon(mut self, request: &SoakRequest<'_>) {
         // The server may have had enough before.
         let _ = self.send(request);
         let _ = self.0.get_ref().shutdown(Shutdown::Both);
     }
 
     /// Sends a request, reads the beginning of its answer, and hangs up.
-    pub(super) fn glance(mut self, request: &Request<'_>, most: usize) {
+    pub(super) fn glance(mut self, request: &SoakRequest<'_>, most: usize) {
         if self.send(request).is_ok() {
             let mut some = vec![0; most];
             let _ = self.0.read(&mut some);
         }
     }
 
-    fn send(&mut self, request: &Request<'_>) -> io::Result<()> {
-        let Request {
+    fn send(&mut self, request: &SoakRequest<'_>) -> io::Result<()> {
+        let SoakRequest {
             method,
             path,
             fields,
@@ -98,7 +103,7 @@ impl Wire {
         } = request;
         let framing = match body {
             None => String::new(),
-            Some((_, Way::Chunked | Way::ChunkedCut(_))) => {
+            Some((_, BodyEncoding::Chunked | BodyEncoding::ChunkedCut(_))) => {
                 "Transfer-Encoding: chunked\r\n".to_owned()
             }
             Some((body, _)) => format!("Content-Length: {}\r\n", body.len()),
@@ -108,17 +113,17 @@ impl Wire {
         stream.write_all(head.as_bytes())?;
         match *body {
             None => Ok(()),
-            Some((body, Way::Length)) => stream.write_all(body),
-            Some((body, Way::LengthCut(end))) => stream.write_all(&body[..end]),
-            Some((body, Way::ChunkedCut(end))) => chunks(stream, &body[..end]),
-            Some((body, Way::Chunked)) => {
+            Some((body, BodyEncoding::Length)) => stream.write_all(body),
+            Some((body, BodyEncoding::LengthCut(end))) => stream.write_all(&body[..end]),
+            Some((body, BodyEncoding::ChunkedCut(end))) => chunks(stream, &body[..end]),
+            Some((body, BodyEncoding::Chunked)) => {
                 chunks(stream, body)?;
                 stream.write_all(b"0\r\n\r\n")
             }
         }
     }
 
-    fn answer(&mut self, method: &str) -> io::Result<Answer> {
+    fn answer(&mut self, method: &str) -> io::Result<SoakResponse> {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
             if self.0.read_line(&mut head)? == 0 {
@@ -129,7 +134,7 @@ impl Wire {
             .split(' ')
             .nth(1)
             .and_then(|status| status.parse().ok());
-        let mut answer = Answer {
+        let mut answer = SoakResponse {
             status: status.unwrap_or_else(|| panic!("no answer: {head}")),
             head,
             body: Vec::new(),
@@ -145,7 +150,7 @@ impl Wire {
     }
 }
 
-impl Answer {
+impl SoakResponse {
     /// What a field says. Its name in lower case.
     pub(super) fn field(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| {

@@ -3,7 +3,7 @@
 use haul_lab::within;
 use tokio::io::AsyncReadExt as _;
 
-use super::{Echo, Haul, LIMIT, connected, echoed, finished, proxy_to, tunnel};
+use super::{EchoServer, HaulDirectory, LIMIT, connected, echoed, finished, proxy_to, tunnel};
 
 /// A file with two tunnels, of which one leads to where it is told.
 pub(super) fn file(proxy: &str, target: &str) -> String {
@@ -24,10 +24,10 @@ pub(super) fn file(proxy: &str, target: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_names_tunnels_and_flags_add_theirs() {
-    let echo = Echo::start().await;
+    let echo = EchoServer::start().await;
     let proxy = proxy_to(&echo).await;
     let at = proxy.address().to_string();
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     std::fs::create_dir(haul.path("etc")).unwrap();
     haul.write("etc/t.toml", file(&at, "echo.test:7"));
     let mut tunnel = tunnel(&haul, &["--config", "etc/t.toml", "0:echo.test:7"], 2).await;
@@ -44,14 +44,14 @@ async fn a_file_names_tunnels_and_flags_add_theirs() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hang_up_changes_where_listeners_lead_and_connections_go_on() {
-    let (echo, other) = (Echo::start().await, Echo::start().await);
+    let (echo, other) = (EchoServer::start().await, EchoServer::start().await);
     let proxy = haul_lab::HttpProxy::builder()
         .route("echo.test:7", echo.address)
         .route("other.test:7", other.address)
         .start()
         .await;
     let at = proxy.address().to_string();
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     haul.write("t.toml", file(&at, "echo.test:7"));
     let mut tunnel = tunnel(&haul, &["--config", "t.toml", "--log", "l.log"], 2).await;
     let mut old = tunnel.client().await;
@@ -94,7 +94,7 @@ async fn a_hang_up_changes_where_listeners_lead_and_connections_go_on() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_that_is_wrong_changes_nothing() {
-    let echo = Echo::start().await;
+    let echo = EchoServer::start().await;
     let proxy = proxy_to(&echo).await;
     let at = proxy.address().to_string();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -102,7 +102,7 @@ async fn a_file_that_is_wrong_changes_nothing() {
         .local_addr()
         .map(|local| (local.port(), taken))
         .unwrap();
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let good = file(&at, "echo.test:7");
     haul.write("t.toml", &good);
     let mut tunnel = tunnel(&haul, &["--config", "t.toml"], 2).await;
@@ -136,14 +136,14 @@ async fn a_file_that_is_wrong_changes_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hang_up_reads_passwords_again() {
-    let echo = Echo::start().await;
+    let echo = EchoServer::start().await;
     let proxy = haul_lab::HttpProxy::builder()
         .route("echo.test:7", echo.address)
-        .login(haul_lab::breakage::Login::basic("me", "right"))
+        .login(haul_lab::breakage::OriginLogin::basic("me", "right"))
         .start()
         .await;
     let at = proxy.address().to_string();
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     haul.write("password", "wrong");
     let args = [
         "-p",
@@ -172,7 +172,7 @@ async fn a_hang_up_reads_passwords_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_system_refuses_of_a_file_is_told_with_its_line() {
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let tunnel = "[[tunnel]]\nlisten = \"0\"\ntarget = \"t.test:1\"\n";
     haul.write(
         "t.toml",
@@ -191,7 +191,7 @@ async fn what_the_system_refuses_of_a_file_is_told_with_its_line() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stdio_tells_what_of_a_file_is_for_listeners() {
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     haul.write("t.toml", "proxy = \"\"\nlog = \"l.log\"\nwarm = 2\n");
     let args = ["tunnel", "--config", "t.toml", "--stdio", "127.0.0.1:1"];
     let ran = haul.run(&args).await;
@@ -204,7 +204,7 @@ async fn stdio_tells_what_of_a_file_is_for_listeners() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_new_listener_at_the_admin_endpoint_is_no_other_servers_fault() {
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let good = file("127.0.0.1:1", "echo.test:7");
     haul.write("t.toml", &good);
     let args = ["--config", "t.toml", "--admin", "127.0.0.1:0"];
@@ -224,7 +224,7 @@ async fn a_new_listener_at_the_admin_endpoint_is_no_other_servers_fault() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_takes_a_new_start_is_named() {
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let of = |top: &str| format!("{top}\n{}", file("127.0.0.1:1", "echo.test:7"));
     haul.write("t.toml", of("threads = 2"));
     let mut tunnel = tunnel(&haul, &["--config", "t.toml"], 2).await;

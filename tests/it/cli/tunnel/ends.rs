@@ -9,15 +9,15 @@ use haul_lab::within;
 use libc::O_NONBLOCK;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{Echo, Haul, LIMIT, connected, echoed, finished, proxy_to, tunnel};
+use super::{EchoServer, HaulDirectory, LIMIT, connected, echoed, finished, proxy_to, tunnel};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_grace_connections_are_cut_off_and_that_is_no_fault() {
-    let echo = Echo::start().await;
+    let echo = EchoServer::start().await;
     let proxy = proxy_to(&echo).await;
     let at = proxy.address().to_string();
     for signal in [Signal::TERM, Signal::INT] {
-        let haul = Haul::new();
+        let haul = HaulDirectory::new();
         let tunnel = tunnel(&haul, &["-p", &at, "0:echo.test:7"], 1).await;
         let mut client = tunnel.client().await;
         echoed(&mut client, "hello").await;
@@ -33,10 +33,10 @@ async fn without_a_grace_connections_are_cut_off_and_that_is_no_fault() {
 /// On a terminal they are read from above to below.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_lines_of_connections_come_before_the_end_is_told() {
-    let echo = Echo::start().await;
+    let echo = EchoServer::start().await;
     let proxy = proxy_to(&echo).await;
     let at = proxy.address().to_string();
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let mut tunnel = tunnel(&haul, &["-p", &at, "0:echo.test:7"], 1).await;
     let mut clients = Vec::new();
     for _ in 0..6 {
@@ -56,10 +56,10 @@ async fn the_lines_of_connections_come_before_the_end_is_told() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_a_grace_they_may_end_and_what_outlasts_it_is_told() {
-    let echo = Echo::start().await;
+    let echo = EchoServer::start().await;
     let proxy = proxy_to(&echo).await;
     let at = proxy.address().to_string();
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let spec = "0:echo.test:7";
     let mut patient = tunnel(&haul, &["-p", &at, "--grace", "1h", spec], 1).await;
     let mut client = patient.client().await;
@@ -85,10 +85,10 @@ async fn with_a_grace_they_may_end_and_what_outlasts_it_is_told() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_signal_does_not_wait() {
-    let echo = Echo::start().await;
+    let echo = EchoServer::start().await;
     let proxy = proxy_to(&echo).await;
     let at = proxy.address().to_string();
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let mut tunnel = tunnel(&haul, &["-p", &at, "--grace", "1h", "0:echo.test:7"], 1).await;
     let mut client = tunnel.client().await;
     echoed(&mut client, "hello").await;
@@ -103,9 +103,9 @@ async fn a_second_signal_does_not_wait() {
 /// A pipe whose reader is busy elsewhere, or was stopped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_who_reads_what_it_tells_is_waited_for() {
-    let echo = Echo::start().await;
+    let echo = EchoServer::start().await;
     let proxy = proxy_to(&echo).await;
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let file = |listen: &str| {
         let proxy = proxy.address();
         let tunnels = "[[tunnel]]\nlisten = \"0\"\ntarget = \"echo.test:7\"\n";
@@ -152,7 +152,7 @@ async fn nobody_who_reads_what_it_tells_is_waited_for() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_service_manager_is_told() {
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let manager = UnixDatagram::bind(haul.path("notify")).unwrap();
     manager.set_read_timeout(Some(LIMIT)).unwrap();
     let place = haul.path("notify").to_str().unwrap().to_owned();

@@ -4,10 +4,10 @@ use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::process::Stdio;
 
-use super::{Echo, Haul, Running, Tunnel, echoed, listening, proxy_to};
+use super::{EchoServer, HaulDirectory, RunningHaul, TunnelProcess, echoed, listening, proxy_to};
 
 /// `haul tunnel` with a socket that is called `mail`.
-async fn handed(haul: &Haul, listener: TcpListener, args: &[&str]) -> Tunnel {
+async fn handed(haul: &HaulDirectory, listener: TcpListener, args: &[&str]) -> TunnelProcess {
     let line = "exec 3<&0 </dev/null; export LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=mail; exec \"$0\" tunnel \"$@\"";
     let mut command = tokio::process::Command::new("sh");
     command
@@ -20,18 +20,18 @@ async fn handed(haul: &Haul, listener: TcpListener, args: &[&str]) -> Tunnel {
         .stderr(Stdio::piped())
         .stdout(Stdio::piped())
         .kill_on_drop(true);
-    listening(Running::of(command.spawn().unwrap()), 1).await
+    listening(RunningHaul::of(command.spawn().unwrap()), 1).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_socket_that_was_handed_over_is_taken() {
-    let echo = Echo::start().await;
+    let echo = EchoServer::start().await;
     let proxy = proxy_to(&echo).await;
     let at = proxy.address().to_string();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let args = ["-p", &at, "systemd:mail:echo.test:7"];
-    let tunnel = handed(&Haul::new(), listener, &args).await;
+    let tunnel = handed(&HaulDirectory::new(), listener, &args).await;
     assert_eq!(tunnel.addresses, [address]);
     echoed(&mut tunnel.client().await, "hello").await;
     tunnel.end().await.assert_code(0);
@@ -39,11 +39,11 @@ async fn a_socket_that_was_handed_over_is_taken() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn settings_that_cannot_be_used_do_not_lose_it() {
-    let echo = Echo::start().await;
+    let echo = EchoServer::start().await;
     let proxy = proxy_to(&echo).await;
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let write = |listens: &[&str]| {
         let of = |listen| format!("[[tunnel]]\nlisten = \"{listen}\"\ntarget = \"echo.test:7\"\n");
         let tunnels: Vec<String> = listens.iter().map(of).collect();

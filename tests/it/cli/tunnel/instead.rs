@@ -1,15 +1,15 @@
 //! Listeners that make room for others when settings are read again, or are left alone where that would be in vain.
 
 use super::config::file;
-use super::{Echo, Haul, connected, echoed, proxy_to, tunnel};
+use super::{EchoServer, HaulDirectory, connected, echoed, proxy_to, tunnel};
 
 /// What is to go makes room for what overlaps it; a port of every interface and of one cannot be had at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_address_may_take_the_place_of_one_that_it_overlaps() {
-    let echo = Echo::start().await;
+    let echo = EchoServer::start().await;
     let proxy = proxy_to(&echo).await;
     let at = proxy.address().to_string();
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let of = |listen: &str, mode: &str| {
         file(&at, "echo.test:7")
             .replace("listen = \"0\"", &format!("listen = \"{listen}\""))
@@ -43,10 +43,10 @@ async fn an_address_may_take_the_place_of_one_that_it_overlaps() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_has_made_room_in_vain_is_opened_again() {
-    let echo = Echo::start().await;
+    let echo = EchoServer::start().await;
     let proxy = proxy_to(&echo).await;
     let at = proxy.address().to_string();
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     haul.write("t.toml", file(&at, "echo.test:7"));
     let mut tunnel = tunnel(&haul, &["--config", "t.toml"], 2).await;
     let mut old = tunnel.client().await;
@@ -75,7 +75,7 @@ async fn what_has_made_room_in_vain_is_opened_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_in_the_place_of_a_socket_leaves_the_old_listener() {
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let good = file("127.0.0.1:1", "echo.test:7");
     haul.write("t.toml", &good);
     let mut tunnel = tunnel(&haul, &["--config", "t.toml"], 2).await;

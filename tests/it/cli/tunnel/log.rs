@@ -7,14 +7,14 @@ use haul_lab::within;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 
-use super::{Echo, Haul, LIMIT, echoed, finished, proxy_to, tunnel};
+use super::{EchoServer, HaulDirectory, LIMIT, echoed, finished, proxy_to, tunnel};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_log_may_be_a_file_standard_output_or_none() {
-    let echo = Echo::start().await;
+    let echo = EchoServer::start().await;
     let proxy = proxy_to(&echo).await;
     let at = proxy.address().to_string();
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     for (flags, json) in [
         (&["--log", "l.log"][..], false),
         (&["--log", "-", "--log-format", "json"], true),
@@ -32,7 +32,7 @@ async fn the_log_may_be_a_file_standard_output_or_none() {
         let mut heard = Vec::new();
         within(LIMIT, client.read_to_end(&mut heard)).await.unwrap();
         assert_eq!(heard, b"hello");
-        let ran = super::Tunnel {
+        let ran = super::TunnelProcess {
             running,
             addresses: Vec::new(),
             said: Vec::new(),
@@ -83,15 +83,15 @@ async fn eventually(path: &Path) -> UnixStream {
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_disk_costs_lines_and_no_connections_and_is_told_once() {
-    let echo = Echo::start().await;
+    let echo = EchoServer::start().await;
     let proxy = proxy_to(&echo).await;
     let at = proxy.address().to_string();
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let args = ["-p", &at, "--log", "/dev/full", "0:echo.test:7"];
     let mut tunnel = tunnel(&haul, &args, 1).await;
     let told = "haul: warning: cannot write the connection log /dev/full: No space left on device (os error 28): \
                 until that works again its lines are dropped and counted, and all else goes on";
-    let one_more = async |tunnel: &super::Tunnel| {
+    let one_more = async |tunnel: &super::TunnelProcess| {
         let mut client = tunnel.client().await;
         echoed(&mut client, "hello").await;
         assert_eq!(finished(client).await, b"");
@@ -109,10 +109,10 @@ async fn a_full_disk_costs_lines_and_no_connections_and_is_told_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_folder_that_has_gone_leaves_the_old_file() {
-    let echo = Echo::start().await;
+    let echo = EchoServer::start().await;
     let proxy = proxy_to(&echo).await;
     let at = proxy.address().to_string();
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     std::fs::create_dir(haul.path("logs")).unwrap();
     let args = ["-p", &at, "--log", "logs/l.log", "0:echo.test:7"];
     let mut tunnel = tunnel(&haul, &args, 1).await;
@@ -140,11 +140,11 @@ async fn a_folder_that_has_gone_leaves_the_old_file() {
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn that_it_works_again_is_told_unless_it_is_quiet() {
-    let echo = Echo::start().await;
+    let echo = EchoServer::start().await;
     let proxy = proxy_to(&echo).await;
     let at = proxy.address().to_string();
     for flags in [&[][..], &["-q"]] {
-        let haul = Haul::new();
+        let haul = HaulDirectory::new();
         std::os::unix::fs::symlink("/dev/full", haul.path("l.log")).unwrap();
         let args = ["tunnel", "-p", &at, "--log", "l.log"];
         let spec = "unix:s.sock:echo.test:7";

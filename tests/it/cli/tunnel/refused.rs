@@ -2,16 +2,16 @@
 
 use std::net::TcpListener;
 
-use haul_lab::{Silent, within};
+use haul_lab::{SilentListener, within};
 
-use super::{Haul, LIMIT, listening, tunnel};
-use crate::cli::harness::Running;
+use super::{HaulDirectory, LIMIT, listening, tunnel};
+use crate::cli::harness::RunningHaul;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e14_a_port_that_is_taken_is_named() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let spec = format!("{port}:echo.test:7");
     let ran = haul
         .run(&["tunnel", "-p", "127.0.0.1:1", "0:echo.test:7", &spec])
@@ -33,7 +33,7 @@ async fn e14_a_port_that_is_taken_is_named() {
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e11_that_there_are_no_descriptors_is_told_once() {
-    let silent = Silent::start().unwrap();
+    let silent = SilentListener::start().unwrap();
     let line = format!(
         "ulimit -n 40; exec \"$0\" tunnel -p {} --connect-timeout 1s --max-connections 100 0:echo.test:7",
         silent.address()
@@ -46,7 +46,7 @@ async fn e11_that_there_are_no_descriptors_is_told_once() {
         .stderr(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())
         .kill_on_drop(true);
-    let running = Running::of(command.spawn().unwrap());
+    let running = RunningHaul::of(command.spawn().unwrap());
     let mut tunnel = listening(running, 1).await;
     let mut clients = Vec::new();
     for _ in 0..40 {
@@ -70,7 +70,7 @@ async fn e11_that_there_are_no_descriptors_is_told_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_address_that_is_given_twice_is_a_mistake_of_the_command_line() {
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let spec = "unix:s.sock:echo.test:7";
     let args = ["tunnel", "-p", "127.0.0.1:1", spec, spec];
     haul.run(&args)
@@ -88,7 +88,7 @@ async fn an_address_that_is_given_twice_is_a_mistake_of_the_command_line() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e14_other_machines_get_in_only_where_that_was_asked_for_and_then_it_is_told() {
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let mut public = tunnel(
         &haul,
         &["-p", "127.0.0.1:1", "*:0:echo.test:7", "--socks", ":0"],
@@ -129,7 +129,7 @@ async fn e14_other_machines_get_in_only_where_that_was_asked_for_and_then_it_is_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn command_lines_that_cannot_be_used() {
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let p = &["tunnel", "-p", "p.test:1"][..];
     let mut told = Vec::new();
     for (before, line) in [

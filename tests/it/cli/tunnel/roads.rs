@@ -1,17 +1,17 @@
 //! The roads: listeners of every kind, through one proxy, several, or none; what the log says of them.
 
-use haul_lab::{Authority, HttpProxy, Origin, Resource, SocksProxy, within};
+use haul_lab::{CertificateAuthority, HttpProxy, Origin, OriginResource, SocksProxy, within};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UnixStream};
 
-use super::{Echo, Haul, LIMIT, connected, echoed, finished, proxy_to, tunnel};
+use super::{EchoServer, HaulDirectory, LIMIT, connected, echoed, finished, proxy_to, tunnel};
 use crate::cli::harness::content;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_port_leads_to_its_target_through_the_proxy() {
-    let echo = Echo::start().await;
+    let echo = EchoServer::start().await;
     let proxy = proxy_to(&echo).await;
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let at = proxy.address().to_string();
     let tunnel = tunnel(&haul, &["-p", &at, "0:echo.test:7"], 1).await;
     let banner = format!(
@@ -34,7 +34,7 @@ async fn a_port_leads_to_its_target_through_the_proxy() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn chains_alternatives_the_environment_and_none() {
-    let echo = Echo::start().await;
+    let echo = EchoServer::start().await;
     let proxy = proxy_to(&echo).await;
     let first = HttpProxy::builder().route("second.test:3128", proxy.address());
     let first = first.start().await;
@@ -72,7 +72,7 @@ async fn chains_alternatives_the_environment_and_none() {
             "directly".to_owned(),
         ),
     ] {
-        let haul = Haul::new().with("https_proxy", &format!("http://{at}"));
+        let haul = HaulDirectory::new().with("https_proxy", &format!("http://{at}"));
         let tunnel = tunnel(&haul, &args, 1).await;
         assert!(tunnel.said[0].ends_with(&says), "{:?}: {says}", tunnel.said);
         let mut client = tunnel.client().await;
@@ -84,10 +84,10 @@ async fn chains_alternatives_the_environment_and_none() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn socks_upstream_and_several_listeners_one_of_them_a_file() {
-    let echo = Echo::start().await;
+    let echo = EchoServer::start().await;
     let proxy = SocksProxy::builder().route("echo.test:7", echo.address);
     let proxy = proxy.login("me", "pw").start().await;
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let url = proxy.url("socks5h");
     let args = [
         "-p",
@@ -111,10 +111,10 @@ async fn socks_upstream_and_several_listeners_one_of_them_a_file() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn listeners_whose_clients_name_their_targets() {
-    let echo = Echo::start().await;
+    let echo = EchoServer::start().await;
     let proxy = proxy_to(&echo).await;
     let at = proxy.address().to_string();
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let args = ["-p", &at, "--socks", "0", "--http", "127.0.0.1:0"];
     let tunnel = tunnel(&haul, &args, 2).await;
     assert!(
@@ -150,17 +150,17 @@ async fn listeners_whose_clients_name_their_targets() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_that_speak_in_clear_reach_a_target_that_speaks_tls() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let origin = Origin::builder()
         .tls(authority.issue(&["files.test"]).server(None))
-        .resource("/f.bin", Resource::new(content()))
+        .resource("/f.bin", OriginResource::new(content()))
         .start()
         .await;
     let proxy = HttpProxy::builder().route("files.test:443", origin.address());
     let proxy = proxy.route("other.test:443", origin.address());
     let proxy = proxy.start().await;
     let at = proxy.address().to_string();
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let ca = haul.write("ca.pem", authority.pem());
     let other = ["--cacert", &ca, "--target-tls", "--stdio", "other.test:443"];
     let ran = haul
@@ -207,10 +207,10 @@ async fn head(client: &mut TcpStream) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_stand_ready() {
-    let echo = Echo::start().await;
+    let echo = EchoServer::start().await;
     let proxy = proxy_to(&echo).await;
     let at = proxy.address().to_string();
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let tunnel = tunnel(&haul, &["-p", &at, "--warm", "2", "0:echo.test:7"], 1).await;
     let ready = async {
         while proxy.asked().len() < 2 {

@@ -2,10 +2,12 @@
 
 use tokio::net::TcpStream;
 
-use super::{Echo, Haul, Tunnel, echoed, finished, listening, proxy_to, tunnel};
+use super::{
+    EchoServer, HaulDirectory, TunnelProcess, echoed, finished, listening, proxy_to, tunnel,
+};
 
 /// One more than there may be: it is closed, and the others stay.
-async fn turned_away(tunnel: &mut Tunnel, says: &str) {
+async fn turned_away(tunnel: &mut TunnelProcess, says: &str) {
     // The reset may be faster than the word that it is connected.
     if let Ok(more) = TcpStream::connect(&tunnel.addresses[0]).await {
         assert_eq!(finished(more).await, b"");
@@ -16,10 +18,10 @@ async fn turned_away(tunnel: &mut Tunnel, says: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e11_one_connection_too_many_is_closed_and_the_others_stay() {
-    let echo = Echo::start().await;
+    let echo = EchoServer::start().await;
     let proxy = proxy_to(&echo).await;
     let at = proxy.address().to_string();
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let args = ["-p", &at, "--max-connections", "1", "0:echo.test:7"];
     let mut tunnel = tunnel(&haul, &args, 1).await;
     let mut first = tunnel.client().await;
@@ -34,9 +36,9 @@ async fn e11_one_connection_too_many_is_closed_and_the_others_stay() {
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e11_few_open_files_are_told_of_at_the_start_and_each_connection_that_fits_is_served() {
-    let echo = Echo::start().await;
+    let echo = EchoServer::start().await;
     let proxy = proxy_to(&echo).await;
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let line = format!(
         "ulimit -n 64; exec {} tunnel -p {} --warm 3 0:echo.test:7",
         env!("CARGO_BIN_EXE_haul"),
@@ -69,7 +71,7 @@ async fn e11_few_open_files_are_told_of_at_the_start_and_each_connection_that_fi
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e11_settings_that_leave_less_room_are_told_of_by_the_limit_that_holds() {
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let file = "proxy = \"127.0.0.1:1\"\n[[tunnel]]\nlisten = \"0\"\ntarget = \"echo.test:7\"\n";
     haul.write("t.toml", file);
     let line = format!(
@@ -89,7 +91,7 @@ async fn e11_settings_that_leave_less_room_are_told_of_by_the_limit_that_holds()
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e11_no_room_at_all_is_an_error() {
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let line = format!(
         "ulimit -n 20; {} tunnel -p '' 0:echo.test:7; echo ended with $? >&2",
         env!("CARGO_BIN_EXE_haul")

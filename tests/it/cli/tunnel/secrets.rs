@@ -1,17 +1,20 @@
 //! Logins for the proxy from every source, and that none of them is ever seen.
 
-use haul_lab::{Authority, HttpProxy, breakage::Login};
+use haul_lab::{CertificateAuthority, HttpProxy, breakage::OriginLogin};
 
-use super::{Echo, Haul, Tunnel, echoed, finished, tunnel};
+use super::{EchoServer, HaulDirectory, TunnelProcess, echoed, finished, tunnel};
 
 /// A proxy that wants `me` with `s3cret`.
-async fn proxy_of_me(echo: &Echo) -> HttpProxy {
+async fn proxy_of_me(echo: &EchoServer) -> HttpProxy {
     let proxy = HttpProxy::builder().route("echo.test:7", echo.address);
-    proxy.login(Login::basic("me", "s3cret")).start().await
+    proxy
+        .login(OriginLogin::basic("me", "s3cret"))
+        .start()
+        .await
 }
 
 /// That a tunnel works; what it said is looked through.
-async fn works(tunnel: Tunnel) {
+async fn works(tunnel: TunnelProcess) {
     let mut client = tunnel.client().await;
     echoed(&mut client, "hello").await;
     assert_eq!(finished(client).await, b"");
@@ -27,12 +30,12 @@ async fn works(tunnel: Tunnel) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_login_comes_from_wherever_it_is() {
-    let echo = Echo::start().await;
+    let echo = EchoServer::start().await;
     let proxy = proxy_of_me(&echo).await;
     let at = proxy.address().to_string();
     let url = proxy.url_for("me", "s3cret");
     let spec = "0:echo.test:7";
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     haul.write("password", "s3cret\n");
     haul.write("both", "me:s3cret");
     haul.write("netrc", "machine 127.0.0.1 login me password s3cret");
@@ -66,7 +69,7 @@ async fn a_login_comes_from_wherever_it_is() {
     ] {
         works(tunnel(&haul, args, 1).await).await;
     }
-    let haul = Haul::new().with("HAUL_PROXY_USER", "me:s3cret");
+    let haul = HaulDirectory::new().with("HAUL_PROXY_USER", "me:s3cret");
     works(tunnel(&haul, &["-p", &at, spec], 1).await).await;
     let haul = haul.with("https_proxy", &at);
     works(tunnel(&haul, &[spec], 1).await).await;
@@ -74,10 +77,10 @@ async fn a_login_comes_from_wherever_it_is() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wrong_login_is_told_and_not_shown() {
-    let echo = Echo::start().await;
+    let echo = EchoServer::start().await;
     let proxy = proxy_of_me(&echo).await;
     let at = proxy.address().to_string();
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let args = [
         "tunnel",
         "-p",
@@ -100,10 +103,10 @@ async fn a_wrong_login_is_told_and_not_shown() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn header_fields_and_certificates_are_for_the_proxy() {
-    let echo = Echo::start().await;
-    let authority = Authority::new();
+    let echo = EchoServer::start().await;
+    let authority = CertificateAuthority::new();
     let issued = authority.issue(&["127.0.0.1"]);
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let ca = haul.write("ca.pem", authority.pem());
     let proxy = HttpProxy::builder()
         .route("echo.test:7", echo.address)

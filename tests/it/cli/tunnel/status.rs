@@ -4,11 +4,11 @@ use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 
-use super::{Echo, Haul, echoed, proxy_to, tunnel};
+use super::{EchoServer, HaulDirectory, echoed, proxy_to, tunnel};
 
 /// With a folder for what runs.
-fn with_runtime_folder() -> Haul {
-    let haul = Haul::new();
+fn with_runtime_folder() -> HaulDirectory {
+    let haul = HaulDirectory::new();
     std::fs::create_dir(haul.path("run")).unwrap();
     let place = haul.path("run").to_str().unwrap().to_owned();
     haul.with("XDG_RUNTIME_DIR", &place)
@@ -16,7 +16,7 @@ fn with_runtime_folder() -> Haul {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_live_is_told_to_its_user() {
-    let echo = Echo::start().await;
+    let echo = EchoServer::start().await;
     let proxy = proxy_to(&echo).await;
     let at = proxy.address().to_string();
     let haul = with_runtime_folder();
@@ -205,7 +205,7 @@ async fn a_runtime_folder_that_cannot_be_used_is_told_of() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_runtime_folder_it_runs_and_is_asked_by_its_endpoint() {
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let args = [
         "-p",
         "127.0.0.1:1",

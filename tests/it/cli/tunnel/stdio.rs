@@ -6,15 +6,15 @@ use haul_lab::within;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
-use super::{Echo, Haul, LIMIT, proxy_to};
-use crate::cli::harness::Ran;
+use super::{EchoServer, HaulDirectory, LIMIT, proxy_to};
+use crate::cli::harness::HaulOutput;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_goes_in_comes_back_and_nothing_else() {
-    let echo = Echo::start().await;
+    let echo = EchoServer::start().await;
     let proxy = proxy_to(&echo).await;
     let at = proxy.address().to_string();
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let args = ["tunnel", "-p", &at, "--stdio", "echo.test:7"];
     let mut child = haul.command(&args).stdin(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
@@ -42,7 +42,7 @@ async fn what_goes_in_comes_back_and_nothing_else() {
     .await;
     read.unwrap();
     assert!(back == large);
-    let ran = Ran::of(within(LIMIT, child.wait_with_output()).await.unwrap());
+    let ran = HaulOutput::of(within(LIMIT, child.wait_with_output()).await.unwrap());
     assert_eq!(ran.assert_code(0).stderr, "");
 }
 
@@ -50,7 +50,7 @@ async fn what_goes_in_comes_back_and_nothing_else() {
 async fn the_end_of_the_target_is_seen_while_standard_input_stays_open() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let target = listener.local_addr().unwrap().to_string();
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let args = ["tunnel", "-p", "", "--stdio", &target];
     let mut child = haul.command(&args).stdin(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
@@ -67,14 +67,14 @@ async fn the_end_of_the_target_is_seen_while_standard_input_stays_open() {
     let mut heard = Vec::new();
     within(LIMIT, far.read_to_end(&mut heard)).await.unwrap();
     assert_eq!(heard, b"late");
-    Ran::of(within(LIMIT, child.wait_with_output()).await.unwrap()).assert_code(0);
+    HaulOutput::of(within(LIMIT, child.wait_with_output()).await.unwrap()).assert_code(0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reset_of_the_target_ends_it_though_standard_input_waits() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let target = listener.local_addr().unwrap().to_string();
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let args = ["tunnel", "-p", "", "--stdio", &target];
     let mut child = haul.command(&args).stdin(Stdio::piped()).spawn().unwrap();
     // Kept: it is neither written to nor closed.
@@ -87,16 +87,16 @@ async fn a_reset_of_the_target_ends_it_though_standard_input_waits() {
     let far = far.into_std().unwrap();
     rustix::net::sockopt::set_socket_linger(&far, Some(std::time::Duration::ZERO)).unwrap();
     drop(far);
-    let ran = Ran::of(within(LIMIT, child.wait_with_output()).await.unwrap());
+    let ran = HaulOutput::of(within(LIMIT, child.wait_with_output()).await.unwrap());
     ran.assert_code(5).assert_says("reset by target");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_be_reached_is_told_on_standard_error() {
-    let echo = Echo::start().await;
+    let echo = EchoServer::start().await;
     let proxy = proxy_to(&echo).await;
     let at = proxy.address().to_string();
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     for (proxy, target, says) in [
         ("127.0.0.1:1", "echo.test:7", "hint: is that proxy up"),
         ("", "127.0.0.1:1", "hint: is the host up"),
@@ -106,7 +106,7 @@ async fn what_cannot_be_reached_is_told_on_standard_error() {
         // It must not wait for standard input either.
         let mut child = haul.command(&args).stdin(Stdio::piped()).spawn().unwrap();
         let _stdin = child.stdin.take();
-        let ran = Ran::of(within(LIMIT, child.wait_with_output()).await.unwrap());
+        let ran = HaulOutput::of(within(LIMIT, child.wait_with_output()).await.unwrap());
         ran.assert_code(5).assert_says(says);
         assert_eq!(ran.stdout, "");
     }
@@ -131,7 +131,7 @@ async fn a_proxy_that_takes_connections_and_is_none_is_told_from_one_that_is_dow
             let _ = stream.write_all(said.as_bytes()).await;
         }
     });
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     for (proxy, says) in places.iter().zip([
         "hint: the proxy takes connections and does not answer: ",
         "hint: is that an HTTP proxy, and its port right? ",
@@ -150,7 +150,7 @@ async fn a_proxy_that_takes_connections_and_is_none_is_told_from_one_that_is_dow
 async fn a_disk_that_is_full_is_told_of() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let target = listener.local_addr().unwrap().to_string();
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let full = std::fs::File::options().write(true).open("/dev/full");
     let args = ["tunnel", "-p", "", "--stdio", &target];
     let mut command = haul.command(&args);
@@ -159,7 +159,7 @@ async fn a_disk_that_is_full_is_told_of() {
     let (mut far, _) = within(LIMIT, listener.accept()).await.unwrap();
     far.write_all(b"banner").await.unwrap();
     drop(far);
-    let ran = Ran::of(within(LIMIT, child.wait_with_output()).await.unwrap());
+    let ran = HaulOutput::of(within(LIMIT, child.wait_with_output()).await.unwrap());
     ran.assert_code(4)
         .assert_says("cannot write to standard output")
         .assert_says("hint: ");
@@ -170,7 +170,7 @@ async fn a_disk_that_is_full_is_told_of() {
 async fn a_reader_that_left_ends_it_without_a_word() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let target = listener.local_addr().unwrap().to_string();
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let args = ["tunnel", "-p", "", "--stdio", &target];
     let mut child = haul.command(&args).stdin(Stdio::piped()).spawn().unwrap();
     // Kept: what would be sent has not ended.
@@ -186,7 +186,7 @@ async fn a_reader_that_left_ends_it_without_a_word() {
         while far.write_all(&[7; 4096]).await.is_ok() {}
     })
     .await;
-    let ran = Ran::of(within(LIMIT, child.wait_with_output()).await.unwrap());
+    let ran = HaulOutput::of(within(LIMIT, child.wait_with_output()).await.unwrap());
     assert_eq!(ran.assert_code(141).stderr, "");
 }
 
@@ -196,7 +196,7 @@ async fn a_reader_that_left_ends_it_without_a_word() {
 async fn at_a_terminal_the_end_of_the_target_is_the_end() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let target = listener.local_addr().unwrap().to_string();
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let line = format!(
         "{} tunnel -p '' --stdio {target}",
         env!("CARGO_BIN_EXE_haul")
@@ -209,14 +209,14 @@ async fn at_a_terminal_the_end_of_the_target_is_the_end() {
     far.write_all(b"banner").await.unwrap();
     drop(far);
     let output = within(LIMIT, child.wait_with_output()).await.unwrap();
-    let ran = Ran::of(output);
+    let ran = HaulOutput::of(output);
     assert!(ran.assert_code(0).stdout.contains("banner"), "{ran:#?}");
 }
 
 /// A stream that cannot be used is neither one that has ended nor one that has taken all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn streams_that_are_open_the_wrong_way_round_are_refused() {
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     haul.write("f", "");
     let open = |writes: bool| {
         let mut options = std::fs::File::options();
@@ -233,7 +233,7 @@ async fn streams_that_are_open_the_wrong_way_round_are_refused() {
         let mut command = haul.command(&["tunnel", "-p", "", "--stdio", "127.0.0.1:1"]);
         let command = command.stdin(open(input)).stdout(open(output));
         let child = command.spawn().unwrap();
-        let ran = Ran::of(within(LIMIT, child.wait_with_output()).await.unwrap());
+        let ran = HaulOutput::of(within(LIMIT, child.wait_with_output()).await.unwrap());
         ran.assert_code(4).assert_says(says);
     }
 }

@@ -1,16 +1,20 @@
 //! What is said where TLS with a proxy cannot be made: words for people, and the flag that helps.
 
-use haul_lab::{Authority, HttpProxy, Issued};
+use haul_lab::{CertificateAuthority, HttpProxy, IssuedCertificate};
 
-use super::{Haul, Ran};
+use super::{HaulDirectory, HaulOutput};
 
 /// `--stdio` by a proxy with this certificate.
-async fn by(issued: &Issued, clients: Option<&Authority>, flags: &[&str]) -> Ran {
+async fn by(
+    issued: &IssuedCertificate,
+    clients: Option<&CertificateAuthority>,
+    flags: &[&str],
+) -> HaulOutput {
     let proxy = HttpProxy::builder()
         .tls(issued.server(clients))
         .start()
         .await;
-    let haul = Haul::new();
+    let haul = HaulDirectory::new();
     let front = ["tunnel", "-p", &proxy.url()];
     let ran = haul
         .run(&[&front, flags, &["--stdio", "echo.test:7"]].concat())
@@ -31,12 +35,12 @@ async fn by(issued: &Issued, clients: Option<&Authority>, flags: &[&str]) -> Ran
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_trouble_is_told_in_words_and_with_the_flag_that_helps() {
-    let authority = Authority::new();
-    let haul = Haul::new();
+    let authority = CertificateAuthority::new();
+    let haul = HaulDirectory::new();
     let ca = haul.write("ca.pem", authority.pem());
     let trusting = ["--proxy-cacert", &ca[..]];
     by(
-        &Authority::self_made(&["127.0.0.1"], false),
+        &CertificateAuthority::self_made(&["127.0.0.1"], false),
         None,
         &trusting,
     )

@@ -1,10 +1,10 @@
 //! wget, Python, and `haul get`.
 
-use super::{LARGE, SMALL, Serve};
+use super::{LARGE, SMALL, ServedFolder};
 
 #[test]
 fn wget_goes_on_and_asks_again_and_takes_all() {
-    let serve = Serve::start(&[]);
+    let serve = ServedFolder::start(&[]);
     std::fs::write(serve.here("large"), &super::file(LARGE)[..999_999]).unwrap();
     serve.run("wget", &["-nv", "-c", &serve.url("large")]);
     serve.assert_got("large", LARGE);
@@ -56,7 +56,7 @@ print("done")
 
 #[test]
 fn python_keeps_its_connection() {
-    let serve = Serve::start(&[]);
+    let serve = ServedFolder::start(&[]);
     let port = serve.served.address.port().to_string();
     assert_eq!(
         serve.run("python3", &["-c", PYTHON, &port]).stdout,
@@ -66,7 +66,7 @@ fn python_keeps_its_connection() {
 
 #[test]
 fn haul_gets_what_haul_serves() {
-    let serve = Serve::start(&[]);
+    let serve = ServedFolder::start(&[]);
     let sum = "openssl dgst -sha256 -binary large | base64";
     let sum = format!("sha-256=:{}:", serve.run("sh", &["-c", sum]).stdout.trim());
     let (digest, url) = (format!("Content-Digest: {sum}"), serve.url("digested"));

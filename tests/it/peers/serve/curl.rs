@@ -1,13 +1,13 @@
 //! curl: up, down, in part, over each version of HTTP, with conditions.
 
-use haul_lab::Authority;
+use haul_lab::CertificateAuthority;
 
-use super::{LARGE, SMALL, Serve};
+use super::{LARGE, SMALL, ServedFolder};
 
 /// Prints the status after the body.
 const STATUS: [&str; 4] = ["-o", "out", "-w", "%{http_code} %{http_version}"];
 
-impl Serve {
+impl ServedFolder {
     /// What a request came to; its body is in the file `out`.
     #[track_caller]
     fn status(&self, args: &[&str]) -> String {
@@ -17,7 +17,7 @@ impl Serve {
 
 #[test]
 fn up_and_down_and_away() {
-    let serve = Serve::start(&[]);
+    let serve = ServedFolder::start(&[]);
     let put = serve.url("deep/er/large");
     // Of this length curl asks first whether it may (Expect), and is told to go on.
     assert_eq!(serve.status(&["-T", "large", &put]), "201 1.1");
@@ -52,7 +52,7 @@ fn up_and_down_and_away() {
 
 #[test]
 fn of_unknown_length_and_from_a_pipe() {
-    let serve = Serve::start(&[]);
+    let serve = ServedFolder::start(&[]);
     let line = format!(
         "cat large | curl -sS -w '%{{http_code}}' -T - {}",
         serve.url("piped")
@@ -63,7 +63,7 @@ fn of_unknown_length_and_from_a_pipe() {
 
 #[test]
 fn d5_what_is_refused_is_not_sent() {
-    let serve = Serve::start(&["--max-body", "1M"]);
+    let serve = ServedFolder::start(&["--max-body", "1M"]);
     let refused = |args: &[&str], status: &str| {
         let said = serve.run(
             "curl",
@@ -77,7 +77,7 @@ fn d5_what_is_refused_is_not_sent() {
     };
     refused(&[&serve.url("new")], "413");
     refused(&["-C", "5", &serve.url("new")], "400");
-    let serve = Serve::start(&[]);
+    let serve = ServedFolder::start(&[]);
     let refused = |args: &[&str], status: &str| {
         let said = serve.run(
             "curl",
@@ -94,7 +94,7 @@ fn d5_what_is_refused_is_not_sent() {
 
 #[test]
 fn parts() {
-    let serve = Serve::start(&[]);
+    let serve = ServedFolder::start(&[]);
     let whole = super::file(LARGE);
     std::fs::write(serve.here("part"), &whole[..1_000_003]).unwrap();
     serve.curl(&["-C", "-", "-o", "part", &serve.url("large")]);
@@ -117,7 +117,7 @@ fn parts() {
 
 #[test]
 fn conditions() {
-    let serve = Serve::start(&[]);
+    let serve = ServedFolder::start(&[]);
     let url = serve.url("text.txt");
     assert_eq!(serve.status(&["--etag-save", "tag", &url]), "200 1.1");
     assert_eq!(serve.status(&["--etag-compare", "tag", &url]), "304 1.1");
@@ -133,17 +133,17 @@ fn conditions() {
 
 #[test]
 fn http2_by_prior_knowledge_and_over_tls() {
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let files = authority.issue(&["127.0.0.1"]).files().unwrap();
     let (certificate, key) = (
         files.certificate.to_str().unwrap(),
         files.key.to_str().unwrap(),
     );
-    let serve = Serve::start(&["--cert", certificate, "--key", key]);
+    let serve = ServedFolder::start(&["--cert", certificate, "--key", key]);
     std::fs::write(serve.here("ca.pem"), authority.pem()).unwrap();
     let secure = serve.url("large").replace("http:", "https:");
-    let plain = Serve::start(&[]);
-    let both = |serve: &Serve, flags: &[&str], url: &str, version: &str| {
+    let plain = ServedFolder::start(&[]);
+    let both = |serve: &ServedFolder, flags: &[&str], url: &str, version: &str| {
         assert_eq!(
             serve.status(&[flags, &[url]].concat()),
             format!("200 {version}")
@@ -180,7 +180,7 @@ fn http2_by_prior_knowledge_and_over_tls() {
 
 #[test]
 fn many_at_once() {
-    let serve = Serve::start(&[]);
+    let serve = ServedFolder::start(&[]);
     let urls = serve.url("large?[1-12]");
     serve.curl(&[
         "-Z",
@@ -199,7 +199,7 @@ fn many_at_once() {
 
 #[test]
 fn the_form_of_the_page() {
-    let serve = Serve::start(&[]);
+    let serve = ServedFolder::start(&[]);
     let form = [
         "-F",
         "file=@large",

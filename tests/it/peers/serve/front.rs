@@ -2,18 +2,18 @@
 
 use tempfile::TempDir;
 
-use super::{LARGE, SMALL, Serve};
-use crate::peers::program::{Program, free_ports, start};
+use super::{LARGE, SMALL, ServedFolder};
+use crate::peers::program::{ServerProcess, free_ports, start};
 
 /// A running nginx that passes everything on.
-struct Front {
+struct NginxProxy {
     dir: TempDir,
     port: u16,
-    _program: Program,
+    _program: ServerProcess,
 }
 
-impl Front {
-    async fn of(serve: &Serve) -> Self {
+impl NginxProxy {
+    async fn of(serve: &ServedFolder) -> Self {
         let (dir, [port]) = (tempfile::tempdir().unwrap(), free_ports());
         let root = dir.path().to_str().unwrap().to_owned();
         let text = format!(
@@ -51,8 +51,8 @@ impl Front {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nginx_passes_everything_on() {
-    let serve = Serve::start(&[]);
-    let front = Front::of(&serve).await;
+    let serve = ServedFolder::start(&[]);
+    let front = NginxProxy::of(&serve).await;
     let status = |args: &[&str]| serve.curl(&[&["-o", "out", "-w", "%{http_code}"], args].concat());
     assert_eq!(status(&["-T", "large", &front.url("put")]), "201");
     serve.assert_put("put", LARGE);

@@ -3,10 +3,10 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
-use super::{LARGE, SMALL, Serve};
+use super::{LARGE, SMALL, ServedFolder};
 use crate::cli::harness::LIMIT;
 
-impl Serve {
+impl ServedFolder {
     /// Runs `ab`, which must find nothing wrong.
     #[track_caller]
     fn ab(&self, count: &str, args: &[&str], path: &str) {
@@ -52,7 +52,7 @@ impl Serve {
 
 #[test]
 fn ab_with_and_without_keep_alive() {
-    let serve = Serve::start(&[]);
+    let serve = ServedFolder::start(&[]);
     serve.ab("1000", &[], "small");
     serve.ab("3000", &["-k"], "small");
     serve.ab("20", &["-k"], "large");
@@ -73,7 +73,7 @@ fn ab_with_and_without_keep_alive() {
 
 #[test]
 fn h2load_over_each_version() {
-    let serve = Serve::start(&[]);
+    let serve = ServedFolder::start(&[]);
     serve.h2load("3000", &["-m", "16"], "small");
     serve.h2load("24", &["-m", "3"], "large");
     serve.h2load(
@@ -94,7 +94,7 @@ fn h2load_over_each_version() {
 
 #[test]
 fn nghttp_with_windows_of_its_own_and_trailers() {
-    let serve = Serve::start(&[]);
+    let serve = ServedFolder::start(&[]);
     // From less than a frame to more than the file.
     for bits in ["10", "16", "30"] {
         let line = format!("nghttp -w {bits} -W {bits} {} > got", serve.url("large"));
@@ -130,7 +130,7 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
 #[test]
 fn http2_whose_first_bytes_come_in_two_packets() {
-    let serve = Serve::start(&[]);
+    let serve = ServedFolder::start(&[]);
     let begun: Vec<_> = (1..PREFACE.len())
         .map(|at| {
             let mut stream = TcpStream::connect(serve.served.address).unwrap();

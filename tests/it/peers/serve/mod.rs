@@ -12,10 +12,10 @@ mod slow;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use haul_lab::Content;
+use haul_lab::ResourceContent;
 use tempfile::TempDir;
 
-use crate::cli::served::Served;
+use crate::cli::served::SoakServer;
 
 /// Bytes of the large file: more than any buffer, and no multiple of anything.
 const LARGE: u64 = (12 << 20) + 345;
@@ -24,8 +24,8 @@ const LARGE: u64 = (12 << 20) + 345;
 const SMALL: u64 = 3000;
 
 /// A server with some files, and a folder for a client to work in.
-struct Serve {
-    served: Served,
+struct ServedFolder {
+    served: SoakServer,
     /// What is served. Removed after the server is gone.
     folder: TempDir,
     /// The client's.
@@ -34,12 +34,12 @@ struct Serve {
 
 /// What a client came to.
 #[derive(Debug)]
-struct Said {
+struct ClientOutput {
     stdout: String,
     stderr: String,
 }
 
-impl Serve {
+impl ServedFolder {
     fn start(args: &[&str]) -> Self {
         let (folder, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let write =
@@ -51,7 +51,7 @@ impl Serve {
         std::fs::write(here.path().join("small"), file(SMALL)).unwrap();
         let args = [&["--writable", "--durability", "none"], args].concat();
         Self {
-            served: Served::start(folder.path(), &args),
+            served: SoakServer::start(folder.path(), &args),
             folder,
             here,
         }
@@ -68,14 +68,14 @@ impl Serve {
 
     /// Runs a client in its folder, which must say that all went well.
     #[track_caller]
-    fn run(&self, program: &str, args: &[&str]) -> Said {
+    fn run(&self, program: &str, args: &[&str]) -> ClientOutput {
         let said = self.ran(program, args);
         assert!(said.0, "{program} {args:?}: {:#?}", said.1);
         said.1
     }
 
     /// Runs one that may say otherwise.
-    fn ran(&self, program: &str, args: &[&str]) -> (bool, Said) {
+    fn ran(&self, program: &str, args: &[&str]) -> (bool, ClientOutput) {
         let output = Command::new("timeout")
             .args(["60", program])
             .args(args)
@@ -84,7 +84,7 @@ impl Serve {
             .output()
             .unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let said = Said {
+        let said = ClientOutput {
             stdout: text(&output.stdout),
             stderr: text(&output.stderr),
         };
@@ -118,7 +118,7 @@ impl Serve {
 
 /// The bytes of a file.
 fn file(length: u64) -> Vec<u8> {
-    Content::random(11, length).to_vec()
+    ResourceContent::random(11, length).to_vec()
 }
 
 #[track_caller]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::Serve;
+use super::ServedFolder;
 use crate::cli::served::eventually;
 
 /// Who is served meanwhile waits no longer, on a machine that runs other tests.
@@ -17,10 +17,10 @@ const AT_ONCE: Duration = Duration::from_secs(5);
 const MEMORY: u64 = 100 << 20;
 
 /// Attacks, and says what it thinks of the server, when it has ended or must.
-struct Attack(Child);
+struct SlowAttack(Child);
 
-impl Attack {
-    fn on(serve: &Serve, path: &str, mode: &[&str]) -> Self {
+impl SlowAttack {
+    fn on(serve: &ServedFolder, path: &str, mode: &[&str]) -> Self {
         let child = Command::new("slowhttptest")
             .args(["-c", "100", "-r", "200", "-l", "100", "-p", "5"])
             .args(mode)
@@ -33,14 +33,14 @@ impl Attack {
     }
 }
 
-impl Drop for Attack {
+impl Drop for SlowAttack {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-fn sockets(serve: &Serve) -> usize {
+fn sockets(serve: &ServedFolder) -> usize {
     let leads = serve.served.descriptors();
     leads
         .iter()
@@ -50,7 +50,7 @@ fn sockets(serve: &Serve) -> usize {
 
 /// One attack: its connections come, and go, and others do not notice.
 fn d9(path: &str, mode: &[&str]) {
-    let serve = Serve::start(&[
+    let serve = ServedFolder::start(&[
         "--header-timeout",
         "1s",
         "--body-timeout",
@@ -59,7 +59,7 @@ fn d9(path: &str, mode: &[&str]) {
         "5s",
     ]);
     let idle = sockets(&serve);
-    let attack = Attack::on(&serve, path, mode);
+    let attack = SlowAttack::on(&serve, path, mode);
     let others = || {
         let begun = Instant::now();
         assert_eq!(serve.curl(&[&serve.url("text.txt")]), "hello\n");
@@ -99,9 +99,9 @@ fn d9_readers() {
 
 #[test]
 fn d7_ranges() {
-    let serve = Serve::start(&[]);
+    let serve = ServedFolder::start(&[]);
     for method in ["HEAD", "GET"] {
-        let mut attack = Attack::on(&serve, "large", &["-R", "-t", method, "-l", "5"]);
+        let mut attack = SlowAttack::on(&serve, "large", &["-R", "-t", method, "-l", "5"]);
         while attack.0.try_wait().unwrap().is_none() {
             assert_eq!(serve.curl(&[&serve.url("text.txt")]), "hello\n");
         }

@@ -1,13 +1,13 @@
 //! `ab` as a browser that wants everything at once.
 
-use haul_lab::Content;
+use haul_lab::ResourceContent;
 
-use super::{Here, Tunnel};
+use super::{RunningTunnel, WorkDirectory};
 use crate::peers::nginx::Nginx;
-use crate::peers::shelf::Shelf;
-use crate::peers::squid::{Login, Squid};
+use crate::peers::shelf::FileOrigin;
+use crate::peers::squid::{Squid, SquidAuth};
 
-impl Here {
+impl WorkDirectory {
     /// Requests of which none may fail.
     #[track_caller]
     fn burst(&self, flags: &[&str], count: &str, url: &str) {
@@ -24,14 +24,14 @@ impl Here {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn none_of_many_fails() {
-    let (nginx, here) = (Nginx::start().await, Here::new());
-    nginx.serve("f", &Content::random(1, 3000));
+    let (nginx, here) = (Nginx::start().await, WorkDirectory::new());
+    nginx.serve("f", &ResourceContent::random(1, 3000));
     let (squid, spec) = (
-        Squid::start(Login::None).await,
+        Squid::start(SquidAuth::None).await,
         format!("0:127.0.0.1:{}", nginx.ports()[0]),
     );
     for flags in [&[][..], &["--warm", "16"]] {
-        let tunnel = Tunnel::start(&[&["-p", &squid.url("")], flags].concat(), &[&spec]);
+        let tunnel = RunningTunnel::start(&[&["-p", &squid.url("")], flags].concat(), &[&spec]);
         let url = format!("http://{}/f", tunnel.address(0));
         here.burst(&[], "2000", &url);
         here.burst(&["-k"], "2000", &url);
@@ -40,10 +40,10 @@ async fn none_of_many_fails() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn none_of_many_fails_by_a_listener_that_is_a_proxy() {
-    let (nginx, here) = (Nginx::start().await, Here::new());
-    nginx.serve("f", &Content::random(1, 3000));
-    let (squid, url) = (Squid::start(Login::Basic).await, nginx.url("f"));
-    let tunnel = Tunnel::start(&["-p", &squid.url("me:secret")], &["--http=0"]);
+    let (nginx, here) = (Nginx::start().await, WorkDirectory::new());
+    nginx.serve("f", &ResourceContent::random(1, 3000));
+    let (squid, url) = (Squid::start(SquidAuth::Basic).await, nginx.url("f"));
+    let tunnel = RunningTunnel::start(&["-p", &squid.url("me:secret")], &["--http=0"]);
     let http = tunnel.address(0).to_string();
     here.burst(&["-X", &http], "1000", &url);
     here.burst(&["-k", "-X", &http], "1000", &url);
@@ -51,19 +51,19 @@ async fn none_of_many_fails_by_a_listener_that_is_a_proxy() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e4_a_nonce_that_was_used_up_is_replaced() {
-    let (nginx, here) = (Nginx::start().await, Here::new());
-    nginx.serve("f", &Content::random(1, 3000));
+    let (nginx, here) = (Nginx::start().await, WorkDirectory::new());
+    nginx.serve("f", &ResourceContent::random(1, 3000));
     let spec = format!("0:127.0.0.1:{}", nginx.ports()[0]);
     // squid takes a nonce 50 times.
-    let squid = Squid::start(Login::Digest).await;
-    let tunnel = Tunnel::start(&["-p", &squid.url("me:secret")], &[&spec]);
+    let squid = Squid::start(SquidAuth::Digest).await;
+    let tunnel = RunningTunnel::start(&["-p", &squid.url("me:secret")], &[&spec]);
     let url = format!("http://{}/f", tunnel.address(0));
     here.burst(&[], "1500", &url);
-    let tunnel = Tunnel::start(&["-p", &squid.url("me:secret")], &["--http=0"]);
+    let tunnel = RunningTunnel::start(&["-p", &squid.url("me:secret")], &["--http=0"]);
     let http = tunnel.address(0).to_string();
     here.burst(&["-X", &http], "500", &nginx.url("f"));
     // A body can be sent once only.
-    let shelf = Shelf::start(&["--writable", "--durability", "none"], |_| ()).await;
+    let shelf = FileOrigin::start(&["--writable", "--durability", "none"], |_| ()).await;
     std::fs::write(here.path("body"), "x".repeat(5000)).unwrap();
     here.burst(&["-X", &http, "-u", "body"], "500", &shelf.url("put"));
 }

@@ -1,12 +1,12 @@
 //! git over https: a repository that nginx serves, cloned by both roads.
 
-use haul_lab::Content;
+use haul_lab::ResourceContent;
 
-use super::{Here, Tunnel};
+use super::{RunningTunnel, WorkDirectory};
 use crate::peers::nginx::Nginx;
-use crate::peers::squid::{Login, Squid};
+use crate::peers::squid::{Squid, SquidAuth};
 
-impl Here {
+impl WorkDirectory {
     #[track_caller]
     fn git(&self, args: &[&str]) -> String {
         let who = [
@@ -24,7 +24,11 @@ impl Here {
     #[track_caller]
     fn publish(&self, bare: &str) -> String {
         self.git(&["init", "-q", "own"]);
-        std::fs::write(self.path("own/f"), Content::random(4, 2 << 20).to_vec()).unwrap();
+        std::fs::write(
+            self.path("own/f"),
+            ResourceContent::random(4, 2 << 20).to_vec(),
+        )
+        .unwrap();
         for text in ["first", "second"] {
             std::fs::write(self.path("own/text"), text).unwrap();
             self.git(&["-C", "own", "add", "."]);
@@ -38,11 +42,11 @@ impl Here {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_repository_is_cloned_by_proxy_and_by_port() {
-    let (nginx, here) = (Nginx::start().await, Here::new());
+    let (nginx, here) = (Nginx::start().await, WorkDirectory::new());
     let commit = here.publish(nginx.folder().join("own.git").to_str().unwrap());
-    let (squid, [_, tls]) = (Squid::start(Login::Basic).await, nginx.ports());
+    let (squid, [_, tls]) = (Squid::start(SquidAuth::Basic).await, nginx.ports());
     let spec = format!("0:127.0.0.1:{tls}");
-    let tunnel = Tunnel::start(&["-p", &squid.url("me:secret")], &[&spec, "--http=0"]);
+    let tunnel = RunningTunnel::start(&["-p", &squid.url("me:secret")], &[&spec, "--http=0"]);
     let http = format!("http://{}", tunnel.address(1));
     let (variable, proxy) = (format!("https_proxy={http}"), format!("http.proxy={http}"));
     let (ca, there) = (
@@ -65,7 +69,7 @@ async fn a_repository_is_cloned_by_proxy_and_by_port() {
         here.run("env", &[&line[..], &[name]].concat());
         assert_eq!(here.git(&["-C", name, "rev-parse", "HEAD"]), commit);
         here.git(&["-C", name, "fsck", "--strict"]);
-        here.assert_file(&format!("{name}/f"), &Content::random(4, 2 << 20));
+        here.assert_file(&format!("{name}/f"), &ResourceContent::random(4, 2 << 20));
         let line = tunnel.says(&format!(" > 127.0.0.1:{tls} via "));
         assert!(line.contains(": closed, "), "{line}");
     }

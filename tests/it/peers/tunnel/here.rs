@@ -3,23 +3,23 @@
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-use haul_lab::Content;
+use haul_lab::ResourceContent;
 use tempfile::TempDir;
 
 /// A folder to run programs in.
-pub(super) struct Here {
+pub(super) struct WorkDirectory {
     dir: TempDir,
 }
 
 /// What a program came to.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct ProgramOutput {
     pub(super) is_well: bool,
     pub(super) stdout: String,
     pub(super) stderr: String,
 }
 
-impl Here {
+impl WorkDirectory {
     pub(super) fn new() -> Self {
         Self {
             dir: tempfile::tempdir().unwrap(),
@@ -37,7 +37,7 @@ impl Here {
 
     /// Runs a program that must say that all went well.
     #[track_caller]
-    pub(super) fn run(&self, program: &str, args: &[&str]) -> Said {
+    pub(super) fn run(&self, program: &str, args: &[&str]) -> ProgramOutput {
         let said = self.ran(program, args);
         assert!(said.is_well, "{program} {args:?}: {said:#?}");
         said
@@ -45,7 +45,7 @@ impl Here {
 
     /// Runs one that may say otherwise.
     #[track_caller]
-    pub(super) fn ran(&self, program: &str, args: &[&str]) -> Said {
+    pub(super) fn ran(&self, program: &str, args: &[&str]) -> ProgramOutput {
         let output = Command::new("timeout")
             .args(["60", program])
             .args(args)
@@ -61,7 +61,7 @@ impl Here {
             Some(127),
             "{program} is missing: scripts/test installs it"
         );
-        Said::of(output)
+        ProgramOutput::of(output)
     }
 
     /// `curl` with its errors shown, its standard output returned.
@@ -73,13 +73,13 @@ impl Here {
 
     /// Fetches a URL by `curl`, which must be this.
     #[track_caller]
-    pub(super) fn curl_gets(&self, url: &str, args: &[&str], content: &Content) {
+    pub(super) fn curl_gets(&self, url: &str, args: &[&str], content: &ResourceContent) {
         self.curl(&[args, &["-o", "got", url]].concat());
         self.assert_file("got", content);
     }
 
     #[track_caller]
-    pub(super) fn assert_file(&self, name: &str, content: &Content) {
+    pub(super) fn assert_file(&self, name: &str, content: &ResourceContent) {
         let found = std::fs::read(self.path(name)).unwrap();
         assert!(
             found == content.to_vec(),
@@ -89,7 +89,7 @@ impl Here {
     }
 }
 
-impl Said {
+impl ProgramOutput {
     fn of(output: Output) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Self {

@@ -1,18 +1,18 @@
 //! Mail: Python's client of IMAP and a private dovecot, with TLS by the client or by the tunnel.
 
-use haul_lab::Authority;
+use haul_lab::CertificateAuthority;
 use tempfile::TempDir;
 
-use super::{Here, Tunnel};
-use crate::peers::program::{NOBODY, Program, free_ports, start_as_nobody};
-use crate::peers::squid::{Login, Squid};
+use super::{RunningTunnel, WorkDirectory};
+use crate::peers::program::{NOBODY, ServerProcess, free_ports, start_as_nobody};
+use crate::peers::squid::{Squid, SquidAuth};
 
 /// A running dovecot. Whoever knows the word `secret` has an inbox.
 struct Dovecot {
     dir: TempDir,
     /// Without TLS at first, and with.
     ports: [u16; 2],
-    _program: Program,
+    _program: ServerProcess,
 }
 
 impl Dovecot {
@@ -21,7 +21,7 @@ impl Dovecot {
         let (dir, ports) = (tempfile::tempdir().unwrap(), free_ports());
         // It may be run by somebody else.
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
-        let authority = Authority::new();
+        let authority = CertificateAuthority::new();
         let issued = authority.issue(&["127.0.0.1"]);
         let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
         write("ca.pem", &authority.pem());
@@ -50,7 +50,13 @@ fn configuration(root: &str, [plain, tls]: [u16; 2]) -> String {
         (NOBODY.0.to_owned(), NOBODY.1.to_owned())
     } else {
         // It takes names alone.
-        let own = |flag| Here::new().run("id", &[flag]).stdout.trim().to_owned();
+        let own = |flag| {
+            WorkDirectory::new()
+                .run("id", &[flag])
+                .stdout
+                .trim()
+                .to_owned()
+        };
         (own("-un"), own("-gn"))
     };
     format!(
@@ -92,11 +98,11 @@ print("done")
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn letters_go_there_and_come_back() {
-    let (dovecot, squid) = (Dovecot::start().await, Squid::start(Login::Basic).await);
-    let (here, ca, proxy) = (Here::new(), dovecot.ca(), squid.url("me:secret"));
+    let (dovecot, squid) = (Dovecot::start().await, Squid::start(SquidAuth::Basic).await);
+    let (here, ca, proxy) = (WorkDirectory::new(), dovecot.ca(), squid.url("me:secret"));
     let [plain, tls] = dovecot.ports.map(|port| format!("0:127.0.0.1:{port}"));
-    let tunnel = Tunnel::start(&["-p", &proxy], &[&plain, &tls]);
-    let by_tunnel = Tunnel::start(&["-p", &proxy, "--target-tls", "--cacert", &ca], &[&tls]);
+    let tunnel = RunningTunnel::start(&["-p", &proxy], &[&plain, &tls]);
+    let by_tunnel = RunningTunnel::start(&["-p", &proxy, "--target-tls", "--cacert", &ca], &[&tls]);
     for (how, tunnel, place) in [
         ("starttls", &tunnel, 0),
         ("tls", &tunnel, 1),
@@ -112,9 +118,9 @@ async fn letters_go_there_and_come_back() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_certificate_that_nobody_vouches_for_is_not_taken() {
-    let (dovecot, squid) = (Dovecot::start().await, Squid::start(Login::None).await);
+    let (dovecot, squid) = (Dovecot::start().await, Squid::start(SquidAuth::None).await);
     let spec = format!("0:127.0.0.1:{}", dovecot.ports[1]);
-    let tunnel = Tunnel::start(&["-p", &squid.url(""), "--target-tls"], &[&spec]);
+    let tunnel = RunningTunnel::start(&["-p", &squid.url(""), "--target-tls"], &[&spec]);
     let line = tunnel.refuses(0);
     assert!(line.contains("certificate"), "{line}");
 }

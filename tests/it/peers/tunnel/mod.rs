@@ -16,5 +16,5 @@ mod ssh;
 mod tinyproxy;
 mod ways;
 
-use here::Here;
-use running::Tunnel;
+use here::WorkDirectory;
+use running::RunningTunnel;

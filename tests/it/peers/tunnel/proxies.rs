@@ -1,20 +1,21 @@
 //! Listeners that are proxies themselves, with curl as their client.
 
-use haul_lab::Content;
+use haul_lab::ResourceContent;
 
-use super::{Here, Tunnel};
+use super::{RunningTunnel, WorkDirectory};
 use crate::peers::nginx::Nginx;
-use crate::peers::shelf::Shelf;
-use crate::peers::squid::{FORBIDDEN, Login, Squid};
+use crate::peers::shelf::FileOrigin;
+use crate::peers::squid::{FORBIDDEN, Squid, SquidAuth};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn curl_goes_anywhere_by_socks_and_http() {
-    let (nginx, content) = (Nginx::start().await, Content::random(1, 3 << 20));
+    let (nginx, content) = (Nginx::start().await, ResourceContent::random(1, 3 << 20));
     nginx.serve("f", &content);
-    let (here, ca, [plain, tls]) = (Here::new(), nginx.ca(), nginx.ports());
-    for login in [Login::Basic, Login::Digest] {
+    let (here, ca, [plain, tls]) = (WorkDirectory::new(), nginx.ca(), nginx.ports());
+    for login in [SquidAuth::Basic, SquidAuth::Digest] {
         let squid = Squid::start(login).await;
-        let tunnel = Tunnel::start(&["-p", &squid.url("me:secret")], &["--socks=0", "--http=0"]);
+        let tunnel =
+            RunningTunnel::start(&["-p", &squid.url("me:secret")], &["--socks=0", "--http=0"]);
         let (socks, http) = (
             tunnel.address(0).to_string(),
             format!("http://{}", tunnel.address(1)),
@@ -38,12 +39,15 @@ async fn curl_goes_anywhere_by_socks_and_http() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_body_goes_with_its_request_to_a_proxy_that_wants_a_login() {
-    let (here, content) = (Here::new(), Content::random(3, (6 << 20) + 7));
+    let (here, content) = (
+        WorkDirectory::new(),
+        ResourceContent::random(3, (6 << 20) + 7),
+    );
     std::fs::write(here.path("own"), content.to_vec()).unwrap();
-    let shelf = Shelf::start(&["--writable", "--durability", "none"], |_| ()).await;
-    for login in [Login::Basic, Login::Digest] {
+    let shelf = FileOrigin::start(&["--writable", "--durability", "none"], |_| ()).await;
+    for login in [SquidAuth::Basic, SquidAuth::Digest] {
         let squid = Squid::start(login).await;
-        let tunnel = Tunnel::start(&["-p", &squid.url("me:secret")], &["--http=0"]);
+        let tunnel = RunningTunnel::start(&["-p", &squid.url("me:secret")], &["--http=0"]);
         let http = format!("http://{}", tunnel.address(0));
         let by = ["-x", &http, "-o", "answer", "-w", "%{http_code}"];
         let form = ["-F", "file=@own", &shelf.url("form/")];
@@ -62,10 +66,10 @@ async fn a_body_goes_with_its_request_to_a_proxy_that_wants_a_login() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e4_a_wrong_password_is_not_shown_again_and_again() {
-    let (nginx, here) = (Nginx::start().await, Here::new());
-    for login in [Login::Basic, Login::Digest] {
+    let (nginx, here) = (Nginx::start().await, WorkDirectory::new());
+    for login in [SquidAuth::Basic, SquidAuth::Digest] {
         let squid = Squid::start(login).await;
-        let tunnel = Tunnel::start(&["-p", &squid.url("me:wrongword")], &["--http=0"]);
+        let tunnel = RunningTunnel::start(&["-p", &squid.url("me:wrongword")], &["--http=0"]);
         let http = format!("http://{}", tunnel.address(0));
         let status = |args: &[&str]| {
             let by = ["-sS", "-x", &http, "-o", "got", "-w", "%{http_code}"];
@@ -85,10 +89,10 @@ async fn e4_a_wrong_password_is_not_shown_again_and_again() {
 async fn e5_a_client_of_a_proxy_is_told_why_not() {
     let (nginx, squid, here) = (
         Nginx::start().await,
-        Squid::start(Login::None).await,
-        Here::new(),
+        Squid::start(SquidAuth::None).await,
+        WorkDirectory::new(),
     );
-    let tunnel = Tunnel::start(&["-p", &squid.url("")], &["--socks=0", "--http=0"]);
+    let tunnel = RunningTunnel::start(&["-p", &squid.url("")], &["--socks=0", "--http=0"]);
     let (socks, http) = (
         tunnel.address(0).to_string(),
         format!("http://{}", tunnel.address(1)),

@@ -5,20 +5,20 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use haul_lab::Content;
+use haul_lab::ResourceContent;
 use tempfile::TempDir;
 
-use super::{Here, Tunnel};
+use super::{RunningTunnel, WorkDirectory};
 use crate::cli::harness::LIMIT;
 use crate::cli::served::eventually;
-use crate::peers::program::{Program, free_ports, start};
-use crate::peers::squid::{Login, Squid};
+use crate::peers::program::{ServerProcess, free_ports, start};
+use crate::peers::squid::{Squid, SquidAuth};
 
 /// A running server that keeps nothing.
 struct Redis {
     _dir: TempDir,
     port: u16,
-    _program: Program,
+    _program: ServerProcess,
 }
 
 impl Redis {
@@ -48,17 +48,17 @@ impl Redis {
     }
 
     /// A client with nothing between.
-    fn straight(&self) -> Client<TcpStream> {
-        Client::over(TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).unwrap())
+    fn straight(&self) -> RedisClient<TcpStream> {
+        RedisClient::over(TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).unwrap())
     }
 }
 
 /// A client, in as much of the protocol as is needed here.
-struct Client<S>(BufReader<S>);
+struct RedisClient<S>(BufReader<S>);
 
 /// An answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Reply {
+enum RedisReply {
     /// A word or a number, with its sign before it.
     Line(String),
     /// Bytes; none of what is not there.
@@ -67,7 +67,7 @@ enum Reply {
     List(Vec<Self>),
 }
 
-impl<S: Read + Write> Client<S> {
+impl<S: Read + Write> RedisClient<S> {
     fn over(stream: S) -> Self {
         Self(BufReader::new(stream))
     }
@@ -82,47 +82,47 @@ impl<S: Read + Write> Client<S> {
         self.0.get_mut().write_all(&line).unwrap();
     }
 
-    fn hear(&mut self) -> Reply {
+    fn hear(&mut self) -> RedisReply {
         let mut line = String::new();
         self.0.read_line(&mut line).unwrap();
         let line = line.strip_suffix("\r\n").expect("the end of a line");
         let count = || line[1..].parse::<i64>().unwrap();
         match line.chars().next() {
-            Some('$') => Reply::Bytes(usize::try_from(count()).ok().map(|length| {
+            Some('$') => RedisReply::Bytes(usize::try_from(count()).ok().map(|length| {
                 let mut bytes = vec![0; length + 2];
                 self.0.read_exact(&mut bytes).unwrap();
                 bytes.truncate(length);
                 bytes
             })),
-            Some('*') => Reply::List((0..count()).map(|_| self.hear()).collect()),
-            _ => Reply::Line(line.to_owned()),
+            Some('*') => RedisReply::List((0..count()).map(|_| self.hear()).collect()),
+            _ => RedisReply::Line(line.to_owned()),
         }
     }
 
-    fn ask(&mut self, words: &[&[u8]]) -> Reply {
+    fn ask(&mut self, words: &[&[u8]]) -> RedisReply {
         self.send(words);
         self.hear()
     }
 
     /// Sets much and gets it back; asks for the same a thousand times before it hears.
     fn talk(&mut self, key: &[u8]) {
-        let large = Content::random(9, (5 << 20) + 3).to_vec();
+        let large = ResourceContent::random(9, (5 << 20) + 3).to_vec();
         assert_eq!(self.ask(&[b"SET", key, &large]), word("+OK"));
-        assert!(self.ask(&[b"GET", key]) == Reply::Bytes(Some(large)));
+        assert!(self.ask(&[b"GET", key]) == RedisReply::Bytes(Some(large)));
         for _ in 0..1000 {
             self.send(&[b"INCR", b"count"]);
             self.send(&[b"GETRANGE", key, b"7", b"1000"]);
         }
-        let Reply::Line(first) = self.hear() else {
+        let RedisReply::Line(first) = self.hear() else {
             panic!("no number")
         };
         let first: i64 = first.strip_prefix(':').unwrap().parse().unwrap();
-        let part = Content::random(9, 1001).to_vec()[7..].to_vec();
+        let part = ResourceContent::random(9, 1001).to_vec()[7..].to_vec();
         for more in 0..1000 {
             if more > 0 {
                 assert_eq!(self.hear(), word(&format!(":{}", first + more)));
             }
-            assert!(self.hear() == Reply::Bytes(Some(part.clone())));
+            assert!(self.hear() == RedisReply::Bytes(Some(part.clone())));
         }
     }
 
@@ -134,30 +134,30 @@ impl<S: Read + Write> Client<S> {
     }
 }
 
-fn word(text: &str) -> Reply {
-    Reply::Line(text.to_owned())
+fn word(text: &str) -> RedisReply {
+    RedisReply::Line(text.to_owned())
 }
 
-fn dial(tunnel: &Tunnel, place: usize) -> Client<TcpStream> {
+fn dial(tunnel: &RunningTunnel, place: usize) -> RedisClient<TcpStream> {
     let stream = TcpStream::connect(tunnel.address(place)).unwrap();
     stream.set_read_timeout(Some(LIMIT)).unwrap();
-    Client::over(stream)
+    RedisClient::over(stream)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_by_port_and_by_socket_file() {
     let (redis, squid, here) = (
         Redis::start().await,
-        Squid::start(Login::Basic).await,
-        Here::new(),
+        Squid::start(SquidAuth::Basic).await,
+        WorkDirectory::new(),
     );
     let file = here.text("redis.sock");
     let by_file = format!("unix:{file}:127.0.0.1:{}", redis.port);
-    let tunnel = Tunnel::start(&["-p", &squid.url("me:secret")], &[&redis.spec(), &by_file]);
+    let tunnel = RunningTunnel::start(&["-p", &squid.url("me:secret")], &[&redis.spec(), &by_file]);
     dial(&tunnel, 0).talk(b"port");
     let stream = UnixStream::connect(&file).unwrap();
     stream.set_read_timeout(Some(LIMIT)).unwrap();
-    Client::over(stream).talk(b"file");
+    RedisClient::over(stream).talk(b"file");
     for road in [["-p", &tunnel.port(0)], ["-s", &file]] {
         let said = here.run(
             "redis-cli",
@@ -169,17 +169,17 @@ async fn a_session_by_port_and_by_socket_file() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn news_come_unasked_and_a_kill_is_passed_on() {
-    let (redis, squid) = (Redis::start().await, Squid::start(Login::None).await);
-    let tunnel = Tunnel::start(&["-p", &squid.url("")], &[&redis.spec()]);
+    let (redis, squid) = (Redis::start().await, Squid::start(SquidAuth::None).await);
+    let tunnel = RunningTunnel::start(&["-p", &squid.url("")], &[&redis.spec()]);
     let (mut listener, mut straight) = (dial(&tunnel, 0), redis.straight());
     let one = word(":1");
-    let bytes = |text: &str| Reply::Bytes(Some(text.into()));
-    let subscribed = Reply::List(vec![bytes("subscribe"), bytes("news"), one.clone()]);
+    let bytes = |text: &str| RedisReply::Bytes(Some(text.into()));
+    let subscribed = RedisReply::List(vec![bytes("subscribe"), bytes("news"), one.clone()]);
     assert_eq!(listener.ask(&[b"SUBSCRIBE", b"news"]), subscribed);
     for n in 0..100 {
         let text = format!("news {n}");
         assert_eq!(straight.ask(&[b"PUBLISH", b"news", text.as_bytes()]), one);
-        let pushed = Reply::List(vec![bytes("message"), bytes("news"), bytes(&text)]);
+        let pushed = RedisReply::List(vec![bytes("message"), bytes("news"), bytes(&text)]);
         assert_eq!(listener.hear(), pushed);
     }
     assert_eq!(straight.ask(&[b"CLIENT", b"KILL", b"TYPE", b"pubsub"]), one);
@@ -190,8 +190,8 @@ async fn news_come_unasked_and_a_kill_is_passed_on() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e8_a_client_that_is_gone_is_gone_at_the_server() {
-    let (redis, squid) = (Redis::start().await, Squid::start(Login::None).await);
-    let tunnel = Tunnel::start(&["-p", &squid.url("")], &[&redis.spec()]);
+    let (redis, squid) = (Redis::start().await, Squid::start(SquidAuth::None).await);
+    let tunnel = RunningTunnel::start(&["-p", &squid.url("")], &[&redis.spec()]);
     let (mut blocked, mut straight) = (dial(&tunnel, 0), redis.straight());
     assert_eq!(
         blocked.ask(&[b"CLIENT", b"SETNAME", b"leaves"]),
@@ -200,7 +200,7 @@ async fn e8_a_client_that_is_gone_is_gone_at_the_server() {
     // Nothing will ever come, so only the reset can tell.
     blocked.send(&[b"BLPOP", b"never", b"0"]);
     let mut is_there = || match straight.ask(&[b"CLIENT", b"LIST"]) {
-        Reply::Bytes(Some(list)) => String::from_utf8(list).unwrap().contains("name=leaves"),
+        RedisReply::Bytes(Some(list)) => String::from_utf8(list).unwrap().contains("name=leaves"),
         other => panic!("{other:?}"),
     };
     assert!(is_there());

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::cli::harness::LIMIT;
 
 /// A running tunnel; dropped, it is killed.
-pub(super) struct Tunnel {
+pub(super) struct RunningTunnel {
     child: Child,
     /// Where it listens, in the order of its banner; none of what is no port.
     addresses: Vec<Option<SocketAddr>>,
@@ -20,7 +20,7 @@ pub(super) struct Tunnel {
     _home: TempDir,
 }
 
-impl Tunnel {
+impl RunningTunnel {
     /// Starts one and waits until it listens everywhere. A listener is one argument: `0:HOST:PORT`, `unix:...`, and after
     /// those, as the banner has them, `--socks=0` and then `--http=0`.
     #[track_caller]
@@ -101,7 +101,7 @@ impl Tunnel {
     }
 }
 
-impl Drop for Tunnel {
+impl Drop for RunningTunnel {
     fn drop(&mut self) {
         let had_ended = self.child.try_wait().unwrap();
         let _ = self.child.kill();

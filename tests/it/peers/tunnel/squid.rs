@@ -1,26 +1,26 @@
 //! squid between curl and nginx: its logins, and what it refuses.
 
-use haul_lab::Content;
+use haul_lab::ResourceContent;
 
-use super::{Here, Tunnel};
+use super::{RunningTunnel, WorkDirectory};
 use crate::peers::nginx::Nginx;
 use crate::peers::program::free_ports;
-use crate::peers::squid::{FORBIDDEN, Login, Squid};
+use crate::peers::squid::{FORBIDDEN, Squid, SquidAuth};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e4_every_login_opens_the_way() {
-    let (nginx, content) = (Nginx::start().await, Content::random(1, 5 << 20));
+    let (nginx, content) = (Nginx::start().await, ResourceContent::random(1, 5 << 20));
     nginx.serve("f", &content);
-    let (here, ca) = (Here::new(), nginx.ca());
+    let (here, ca) = (WorkDirectory::new(), nginx.ca());
     let specs = nginx.ports().map(|port| format!("0:127.0.0.1:{port}"));
-    for login in [Login::None, Login::Basic, Login::Digest] {
+    for login in [SquidAuth::None, SquidAuth::Basic, SquidAuth::Digest] {
         let squid = Squid::start(login).await;
-        let proxy = squid.url(if login == Login::None {
+        let proxy = squid.url(if login == SquidAuth::None {
             ""
         } else {
             "me:secret"
         });
-        let tunnel = Tunnel::start(&["-p", &proxy], &[&specs[0], &specs[1]]);
+        let tunnel = RunningTunnel::start(&["-p", &proxy], &[&specs[0], &specs[1]]);
         let via = format!("via {}: closed", squid.url("").replace("http://", ""));
         // Twice: of what Digest has learned the second begins with.
         for _ in 0..2 {
@@ -37,10 +37,10 @@ async fn e4_every_login_opens_the_way() {
 async fn e4_a_login_that_is_none_is_told_and_not_shown() {
     let nginx = Nginx::start().await;
     let spec = format!("0:127.0.0.1:{}", nginx.ports()[0]);
-    for login in [Login::Basic, Login::Digest] {
+    for login in [SquidAuth::Basic, SquidAuth::Digest] {
         let squid = Squid::start(login).await;
         for user in ["", "me:wrongword"] {
-            let tunnel = Tunnel::start(&["-p", &squid.url(user)], &[&spec]);
+            let tunnel = RunningTunnel::start(&["-p", &squid.url(user)], &[&spec]);
             // Nobody is locked out by it, and the next is told the same.
             for _ in 0..2 {
                 let line = tunnel.refuses(0);
@@ -58,13 +58,13 @@ async fn e4_a_login_that_is_none_is_told_and_not_shown() {
 async fn e5_what_squid_refuses_is_told_and_the_next_one_tries_again() {
     let (nginx, squid, here) = (
         Nginx::start().await,
-        Squid::start(Login::None).await,
-        Here::new(),
+        Squid::start(SquidAuth::None).await,
+        WorkDirectory::new(),
     );
-    let content = Content::random(1, 1000);
+    let content = ResourceContent::random(1, 1000);
     nginx.serve("f", &content);
     let ([port, _], [dead]) = (nginx.ports(), free_ports());
-    let tunnel = Tunnel::start(
+    let tunnel = RunningTunnel::start(
         &["-p", &squid.url("")],
         &[
             &format!("0:{FORBIDDEN}:{port}"),
@@ -84,12 +84,12 @@ async fn e5_what_squid_refuses_is_told_and_the_next_one_tries_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e13_over_tls_its_certificate_is_looked_at() {
-    let (nginx, content) = (Nginx::start().await, Content::random(1, 5 << 20));
+    let (nginx, content) = (Nginx::start().await, ResourceContent::random(1, 5 << 20));
     nginx.serve("f", &content);
-    let (squid, here) = (Squid::start(Login::Digest).await, Here::new());
+    let (squid, here) = (Squid::start(SquidAuth::Digest).await, WorkDirectory::new());
     let specs = nginx.ports().map(|port| format!("0:127.0.0.1:{port}"));
     let (proxy, ca, nginx_ca) = (squid.tls_url("me:secret"), squid.ca(), nginx.ca());
-    let known = Tunnel::start(
+    let known = RunningTunnel::start(
         &["-p", &proxy, "--proxy-cacert", &ca],
         &[&specs[0], &specs[1]],
     );
@@ -98,7 +98,7 @@ async fn e13_over_tls_its_certificate_is_looked_at() {
     let url = format!("https://{}/f", known.address(1));
     here.curl_gets(&url, &["--cacert", nginx_ca.to_str().unwrap()], &content);
     known.says(": closed, ");
-    let stranger = Tunnel::start(&["-p", &proxy], &[&specs[0]]);
+    let stranger = RunningTunnel::start(&["-p", &proxy], &[&specs[0]]);
     let line = stranger.refuses(0);
     assert!(line.contains("certificate"), "{line}");
 }

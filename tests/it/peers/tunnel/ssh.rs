@@ -1,10 +1,10 @@
 //! ssh to a private sshd: by `ProxyCommand` as people have it in their configuration, and by a port.
 
-use haul_lab::Content;
+use haul_lab::ResourceContent;
 
-use super::{Here, Tunnel};
-use crate::peers::program::{Program, free_ports, start};
-use crate::peers::squid::{Login, Squid};
+use super::{RunningTunnel, WorkDirectory};
+use crate::peers::program::{ServerProcess, free_ports, start};
+use crate::peers::squid::{Squid, SquidAuth};
 
 /// Bytes sent through `cat` and back: more than any buffer on the way.
 const LARGE: u64 = (12 << 20) + 345;
@@ -13,13 +13,13 @@ const LARGE: u64 = (12 << 20) + 345;
 struct Sshd {
     port: u16,
     /// Its keys, its configuration, and where clients run.
-    here: Here,
-    _program: Program,
+    here: WorkDirectory,
+    _program: ServerProcess,
 }
 
 impl Sshd {
     async fn start() -> Self {
-        let (here, [port]) = (Here::new(), free_ports());
+        let (here, [port]) = (WorkDirectory::new(), free_ports());
         for name in ["host", "own"] {
             here.run("ssh-keygen", &["-q", "-t", "ed25519", "-N", "", "-f", name]);
         }
@@ -68,7 +68,7 @@ impl Sshd {
             &format!("$SSH {destination} 'echo well; exit 3' || echo $?"),
         );
         assert_eq!(said, "well\n3\n");
-        let content = Content::random(7, LARGE);
+        let content = ResourceContent::random(7, LARGE);
         std::fs::write(self.here.path("up"), content.to_vec()).unwrap();
         self.shell(options, &format!("$SSH {destination} cat <up >down"));
         self.here.assert_file("down", &content);
@@ -78,9 +78,9 @@ impl Sshd {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e2_by_proxy_command() {
     let sshd = Sshd::start().await;
-    for login in [Login::None, Login::Digest] {
+    for login in [SquidAuth::None, SquidAuth::Digest] {
         let squid = Squid::start(login).await;
-        let user = if login == Login::None {
+        let user = if login == SquidAuth::None {
             ""
         } else {
             "me:secret"
@@ -97,10 +97,10 @@ async fn e2_by_proxy_command() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e2_by_port() {
-    let (sshd, squid) = (Sshd::start().await, Squid::start(Login::Basic).await);
+    let (sshd, squid) = (Sshd::start().await, Squid::start(SquidAuth::Basic).await);
     let spec = format!("0:127.0.0.1:{}", sshd.port);
     for flags in [&[][..], &["--warm", "2"]] {
-        let tunnel = Tunnel::start(
+        let tunnel = RunningTunnel::start(
             &[&["-p", &squid.url("me:secret")], flags].concat(),
             &[&spec],
         );
@@ -115,7 +115,7 @@ async fn e2_by_port() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e5_ssh_ends_with_what_the_proxy_said() {
-    let (sshd, squid) = (Sshd::start().await, Squid::start(Login::Basic).await);
+    let (sshd, squid) = (Sshd::start().await, Squid::start(SquidAuth::Basic).await);
     let haul = env!("CARGO_BIN_EXE_haul");
     let command = format!(
         "-o ProxyCommand='{haul} tunnel -p {} --stdio %h:%p'",

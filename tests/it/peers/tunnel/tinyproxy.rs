@@ -1,18 +1,18 @@
 //! A private tinyproxy, which answers in HTTP/1.0 and hangs up after a 407; and curl through it.
 
-use haul_lab::Content;
+use haul_lab::ResourceContent;
 use tempfile::TempDir;
 
-use super::{Here, Tunnel};
+use super::{RunningTunnel, WorkDirectory};
 use crate::peers::nginx::Nginx;
-use crate::peers::program::{Program, free_ports, start};
+use crate::peers::program::{ServerProcess, free_ports, start};
 
 /// A running tinyproxy.
 pub(super) struct Tinyproxy {
     /// Where its configuration is, and its log.
     dir: TempDir,
     port: u16,
-    _program: Program,
+    _program: ServerProcess,
 }
 
 impl Tinyproxy {
@@ -56,13 +56,13 @@ impl Tinyproxy {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e1_with_a_login_and_without() {
-    let (nginx, content) = (Nginx::start().await, Content::random(1, 5 << 20));
+    let (nginx, content) = (Nginx::start().await, ResourceContent::random(1, 5 << 20));
     nginx.serve("f", &content);
-    let (here, ca) = (Here::new(), nginx.ca());
+    let (here, ca) = (WorkDirectory::new(), nginx.ca());
     let specs = nginx.ports().map(|port| format!("0:127.0.0.1:{port}"));
     for login in ["", "me:secret"] {
         let tinyproxy = Tinyproxy::start(!login.is_empty()).await;
-        let tunnel = Tunnel::start(&["-p", &tinyproxy.url(login)], &[&specs[0], &specs[1]]);
+        let tunnel = RunningTunnel::start(&["-p", &tinyproxy.url(login)], &[&specs[0], &specs[1]]);
         here.curl_gets(&format!("http://{}/f", tunnel.address(0)), &[], &content);
         let url = format!("https://{}/f", tunnel.address(1));
         here.curl_gets(&url, &["--cacert", ca.to_str().unwrap()], &content);
@@ -82,7 +82,7 @@ async fn e5_what_it_refuses_is_told() {
     let (locked, [dead]) = (Tinyproxy::start(true).await, free_ports());
     let spec = format!("0:127.0.0.1:{dead}");
     let refused = |login: &str, status: &str| {
-        let line = Tunnel::start(&["-p", &locked.url(login)], &[&spec]).refuses(0);
+        let line = RunningTunnel::start(&["-p", &locked.url(login)], &[&spec]).refuses(0);
         assert!(
             line.contains(status) && !line.contains("wrongword"),
             "{line}"

@@ -1,24 +1,24 @@
 //! Proxies in a row, one in place of another, and none at all.
 
-use haul_lab::Content;
+use haul_lab::ResourceContent;
 
 use super::tinyproxy::Tinyproxy;
-use super::{Here, Tunnel};
+use super::{RunningTunnel, WorkDirectory};
 use crate::peers::nginx::Nginx;
 use crate::peers::program::free_ports;
-use crate::peers::squid::{Login, Squid};
+use crate::peers::squid::{Squid, SquidAuth};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn squid_leads_to_tinyproxy_and_that_to_the_target() {
-    let (nginx, content) = (Nginx::start().await, Content::random(1, 3 << 20));
+    let (nginx, content) = (Nginx::start().await, ResourceContent::random(1, 3 << 20));
     nginx.serve("f", &content);
     let (squid, tinyproxy) = (
-        Squid::start(Login::Digest).await,
+        Squid::start(SquidAuth::Digest).await,
         Tinyproxy::start(true).await,
     );
-    let (here, ca, [plain, tls]) = (Here::new(), nginx.ca(), nginx.ports());
+    let (here, ca, [plain, tls]) = (WorkDirectory::new(), nginx.ca(), nginx.ports());
     let (first, second) = (squid.url("me:secret"), tinyproxy.url("me:secret"));
-    let tunnel = Tunnel::start(
+    let tunnel = RunningTunnel::start(
         &["-p", &first, "-p", &second],
         &[
             &format!("0:127.0.0.1:{plain}"),
@@ -45,12 +45,16 @@ async fn squid_leads_to_tinyproxy_and_that_to_the_target() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_that_is_away_is_passed_by() {
-    let (nginx, content) = (Nginx::start().await, Content::random(1, 100_000));
+    let (nginx, content) = (Nginx::start().await, ResourceContent::random(1, 100_000));
     nginx.serve("f", &content);
-    let (squid, here, [dead]) = (Squid::start(Login::Basic).await, Here::new(), free_ports());
+    let (squid, here, [dead]) = (
+        Squid::start(SquidAuth::Basic).await,
+        WorkDirectory::new(),
+        free_ports(),
+    );
     let either = format!("127.0.0.1:{dead},{}", squid.url("me:secret"));
     let spec = format!("0:127.0.0.1:{}", nginx.ports()[0]);
-    let tunnel = Tunnel::start(&["-p", &either], &[&spec]);
+    let tunnel = RunningTunnel::start(&["-p", &either], &[&spec]);
     let via = format!("via {}: closed", squid.url("").replace("http://", ""));
     for _ in 0..3 {
         here.curl_gets(&format!("http://{}/f", tunnel.address(0)), &[], &content);
@@ -60,13 +64,13 @@ async fn one_that_is_away_is_passed_by() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e6_without_its_proxy_a_laptop_goes_straight_if_it_may() {
-    let (nginx, content) = (Nginx::start().await, Content::random(1, 100_000));
+    let (nginx, content) = (Nginx::start().await, ResourceContent::random(1, 100_000));
     nginx.serve("f", &content);
-    let (squid, here) = (Squid::start(Login::None).await, Here::new());
+    let (squid, here) = (Squid::start(SquidAuth::None).await, WorkDirectory::new());
     let (proxy, spec) = (squid.url(""), format!("0:127.0.0.1:{}", nginx.ports()[0]));
-    let may = Tunnel::start(&["-p", &proxy, "--direct-fallback"], &[&spec]);
-    let must = Tunnel::start(&["-p", &proxy], &[&spec]);
-    let get = |tunnel: &Tunnel| {
+    let may = RunningTunnel::start(&["-p", &proxy, "--direct-fallback"], &[&spec]);
+    let must = RunningTunnel::start(&["-p", &proxy], &[&spec]);
+    let get = |tunnel: &RunningTunnel| {
         here.curl_gets(&format!("http://{}/f", tunnel.address(0)), &[], &content);
     };
     let via = format!("via {}: closed", proxy.replace("http://", ""));

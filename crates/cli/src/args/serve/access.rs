@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use haul_serve::access::{Origins, Scope};
+use haul_serve::access::{AccessScope, AllowedOrigins};
 
 use crate::args::values::{SecretText, host_name};
 
@@ -34,7 +34,7 @@ pub(crate) struct AccessArgs {
     pub(crate) token_file: Vec<PathBuf>,
     /// What everybody may do without logging in. Repeatable.
     #[arg(long, value_name = "ro|rw[:/PREFIX]")]
-    pub(crate) anonymous: Vec<Scope>,
+    pub(crate) anonymous: Vec<AccessScope>,
     /// Let in who has a URL that `haul sign` signed with this key.
     #[arg(long, value_name = "FILE")]
     pub(crate) sign_key: Option<PathBuf>,
@@ -66,7 +66,7 @@ pub(crate) struct TlsArgs {
 pub(crate) struct CorsArgs {
     /// Let scripts of these pages read: https://host, several with commas, or `*`.
     #[arg(long = "cors", value_name = "ORIGINS")]
-    pub(crate) origins: Option<Origins>,
+    pub(crate) origins: Option<AllowedOrigins>,
     /// Let them write, too.
     #[arg(long)]
     pub(crate) cors_write: bool,

@@ -1,11 +1,11 @@
 //! `haul tunnel`: what a running tunnel tells and does.
 
 use clap::Args;
-use haul_service::listen::Address;
+use haul_service::listen::ListenAddress;
 use haul_service::observe::LogTarget;
-use haul_tunnel::LogFormat;
+use haul_tunnel::TunnelLogFormat;
 
-use crate::args::values::{MaybeTime, choice, listen, many, threads};
+use crate::args::values::{OptionalTimeArg, choice, listen, many, threads};
 
 /// What it tells, how it ends, how it works.
 #[derive(Debug, Clone, Args)]
@@ -18,19 +18,19 @@ pub(crate) struct TunnelRunningArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<LogTarget>,
     /// What its lines look like [default: text].
-    #[arg(long, value_name = "FORMAT", value_parser = choice::<LogFormat, 2>([
+    #[arg(long, value_name = "FORMAT", value_parser = choice::<TunnelLogFormat, 2>([
         ("text", "A line for people"),
         ("json", "An object a line"),
     ]))]
-    pub(crate) log_format: Option<LogFormat>,
+    pub(crate) log_format: Option<TunnelLogFormat>,
     /// Answer /healthz, /metrics (Prometheus) and /tunnels on an address of their own.
     ///
     /// There are no logins on it: HOST:PORT or PORT that strangers do not reach.
     #[arg(long, value_name = "ADDRESS", value_parser = listen)]
-    pub(crate) admin: Option<Address>,
+    pub(crate) admin: Option<ListenAddress>,
     /// At the end, give connections this long [default: 0].
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
-    pub(crate) grace: Option<MaybeTime>,
+    pub(crate) grace: Option<OptionalTimeArg>,
     /// Threads that relay [default: 1].
     #[arg(long, value_name = "N", value_parser = threads, allow_negative_numbers = true)]
     pub(crate) threads: Option<usize>,

@@ -9,14 +9,14 @@ use super::ValueError;
 
 /// `-u`: a user, with or without the password.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct User {
+pub(crate) struct UserArg {
     /// The name.
     pub(crate) name: String,
     /// `None`: it is asked for.
     pub(crate) password: Option<Secret>,
 }
 
-impl FromStr for User {
+impl FromStr for UserArg {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
@@ -36,14 +36,14 @@ impl FromStr for User {
 
 /// `--bearer`: a token, or the file that holds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Bearer {
+pub(crate) enum BearerArg {
     /// The token itself.
     Token(Secret),
     /// A file whose text is the token, so that no list of processes shows it.
     File(PathBuf),
 }
 
-impl FromStr for Bearer {
+impl FromStr for BearerArg {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn users_with_and_without_passwords() {
-        let user: User = "me:pa:ss".parse().unwrap();
+        let user: UserArg = "me:pa:ss".parse().unwrap();
         assert_eq!(
             (
                 user.name.as_str(),
@@ -83,26 +83,29 @@ mod tests {
         assert!(!format!("{user:?}").contains("pa:ss"));
         assert_eq!(
             "me".parse(),
-            Ok(User {
+            Ok(UserArg {
                 name: "me".into(),
                 password: None
             })
         );
         assert_eq!(
-            "me:".parse::<User>().unwrap().password,
+            "me:".parse::<UserArg>().unwrap().password,
             Some(Secret::new(String::new()))
         );
-        assert!(":p".parse::<User>().is_err() && "".parse::<User>().is_err());
+        assert!(":p".parse::<UserArg>().is_err() && "".parse::<UserArg>().is_err());
     }
 
     #[test]
     fn tokens_and_their_files() {
-        assert_eq!("@/run/token".parse(), Ok(Bearer::File("/run/token".into())));
-        let token: Bearer = " abc ".parse().unwrap();
-        assert_eq!(token, Bearer::Token(Secret::new("abc".into())));
+        assert_eq!(
+            "@/run/token".parse(),
+            Ok(BearerArg::File("/run/token".into()))
+        );
+        let token: BearerArg = " abc ".parse().unwrap();
+        assert_eq!(token, BearerArg::Token(Secret::new("abc".into())));
         assert!(!format!("{token:?}").contains("abc"));
         for wrong in ["", "@", "two words", "line\nbreak"] {
-            assert!(wrong.parse::<Bearer>().is_err(), "{wrong:?}");
+            assert!(wrong.parse::<BearerArg>().is_err(), "{wrong:?}");
         }
     }
 }

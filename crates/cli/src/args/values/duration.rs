@@ -6,9 +6,9 @@ use super::{ValueError, quoted, split_number};
 
 /// A time, from a millisecond to a year. A number without a unit counts seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Duration(pub(crate) std::time::Duration);
+pub(crate) struct DurationArg(pub(crate) std::time::Duration);
 
-impl FromStr for Duration {
+impl FromStr for DurationArg {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
@@ -54,7 +54,11 @@ mod tests {
 
     #[test]
     fn times_as_users_write_them() {
-        let time = |text: &str| text.parse::<Duration>().map(|time| time.0.as_millis()).ok();
+        let time = |text: &str| {
+            text.parse::<DurationArg>()
+                .map(|time| time.0.as_millis())
+                .ok()
+        };
         assert_eq!(time("30"), Some(30_000));
         assert_eq!(time("1m30s"), Some(90_000));
         assert_eq!(time("1m 30s"), Some(90_000));

@@ -9,21 +9,21 @@ use super::ValueError;
 
 /// A header field.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Field {
+pub(crate) struct HeaderArg {
     /// Its name.
     pub(crate) name: HeaderName,
     /// What it says; `None` takes the field away.
     pub(crate) value: Option<HeaderValue>,
 }
 
-impl fmt::Debug for Field {
+impl fmt::Debug for HeaderArg {
     /// Values may be secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Field({})", self.name)
     }
 }
 
-impl FromStr for Field {
+impl FromStr for HeaderArg {
     type Err = ValueError;
 
     /// The errors repeat the name at most: the value may be a secret.
@@ -60,12 +60,12 @@ mod tests {
 
     #[test]
     fn fields_and_their_removal() {
-        let field: Field = "X-A:  b: c ".parse().unwrap();
+        let field: HeaderArg = "X-A:  b: c ".parse().unwrap();
         assert_eq!(
             (field.name.as_str(), field.value.unwrap().to_str().unwrap()),
             ("x-a", "b: c")
         );
-        assert_eq!("Accept:".parse::<Field>().unwrap().value, None);
+        assert_eq!("Accept:".parse::<HeaderArg>().unwrap().value, None);
         for wrong in [
             "no colon",
             "a b: c",
@@ -75,7 +75,7 @@ mod tests {
             "Range: bytes=0-1",
             "content-length: 5",
         ] {
-            assert!(wrong.parse::<Field>().is_err(), "{wrong:?}");
+            assert!(wrong.parse::<HeaderArg>().is_err(), "{wrong:?}");
         }
     }
 
@@ -87,7 +87,7 @@ mod tests {
             "X: s3cret\r\n",
             "Range: s3cret",
         ] {
-            let shown = format!("{:?}", text.parse::<Field>());
+            let shown = format!("{:?}", text.parse::<HeaderArg>());
             assert!(!shown.contains("s3cret"), "{shown}");
         }
     }

@@ -1,15 +1,15 @@
 //! Addresses to listen on.
 
-use haul_service::listen::{Address, AddressError};
+use haul_service::listen::{ListenAddress, ListenAddressError};
 
 use super::ValueError;
 
 /// An address. What is wrong with it is told in the library's words, unless they would repeat what may be a login.
-pub(crate) fn listen(text: &str) -> Result<Address, ValueError> {
-    text.parse().map_err(|error: AddressError| {
+pub(crate) fn listen(text: &str) -> Result<ListenAddress, ValueError> {
+    text.parse().map_err(|error: ListenAddressError| {
         let told = match &error {
             _ if text.contains('@') => ValueError::new("this is no address to listen on"),
-            AddressError::Brackets(_) => {
+            ListenAddressError::Brackets(_) => {
                 ValueError::new("this has several colons, and no brackets around an IPv6 address")
             }
             _ => ValueError::new(error.to_string()),

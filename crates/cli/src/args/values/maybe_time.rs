@@ -2,29 +2,29 @@
 
 use std::str::FromStr;
 
-use super::{Duration, ValueError, quoted};
+use super::{DurationArg, ValueError, quoted};
 
 /// Seconds of silence after which systems can be told to probe a peer (tcp(7)).
 const KEEPALIVE: std::ops::RangeInclusive<f64> = 1.0..=32_767.0;
 
 /// A time; none is written as 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct MaybeTime(pub(crate) Option<std::time::Duration>);
+pub(crate) struct OptionalTimeArg(pub(crate) Option<std::time::Duration>);
 
-impl FromStr for MaybeTime {
+impl FromStr for OptionalTimeArg {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
         match text.trim() {
             "0" | "0s" => Ok(Self(None)),
-            _ => text.parse().map(|time: Duration| Self(Some(time.0))),
+            _ => text.parse().map(|time: DurationArg| Self(Some(time.0))),
         }
     }
 }
 
 /// How long a peer may be silent before it is probed.
-pub(crate) fn keepalive(text: &str) -> Result<MaybeTime, ValueError> {
-    let time: MaybeTime = text.parse()?;
+pub(crate) fn keepalive(text: &str) -> Result<OptionalTimeArg, ValueError> {
+    let time: OptionalTimeArg = text.parse()?;
     let can_be = |time: std::time::Duration| KEEPALIVE.contains(&time.as_secs_f64());
     if time.0.is_none_or(can_be) {
         return Ok(time);
@@ -39,17 +39,21 @@ mod tests {
 
     #[test]
     fn nothing_is_a_time_too() {
-        let some = |seconds| Ok(MaybeTime(Some(std::time::Duration::from_secs(seconds))));
-        assert_eq!("0".parse(), Ok(MaybeTime(None)));
-        assert_eq!("0s".parse(), Ok(MaybeTime(None)));
+        let some = |seconds| {
+            Ok(OptionalTimeArg(Some(std::time::Duration::from_secs(
+                seconds,
+            ))))
+        };
+        assert_eq!("0".parse(), Ok(OptionalTimeArg(None)));
+        assert_eq!("0s".parse(), Ok(OptionalTimeArg(None)));
         assert_eq!("90".parse(), some(90));
         assert_eq!("1m".parse(), some(60));
-        assert_eq!(keepalive("0"), Ok(MaybeTime(None)));
+        assert_eq!(keepalive("0"), Ok(OptionalTimeArg(None)));
         assert_eq!(keepalive("1s"), some(1));
         assert_eq!(keepalive("32767"), some(32_767));
         for wrong in ["999ms", "32768", "10h", "x"] {
             assert!(keepalive(wrong).is_err(), "{wrong}");
         }
-        assert!("0x".parse::<MaybeTime>().is_err() && "".parse::<MaybeTime>().is_err());
+        assert!("0x".parse::<OptionalTimeArg>().is_err() && "".parse::<OptionalTimeArg>().is_err());
     }
 }

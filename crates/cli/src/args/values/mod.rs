@@ -21,18 +21,18 @@ mod url;
 use http::HeaderValue;
 
 pub(crate) use choice::choice;
-pub(crate) use credentials::{Bearer, User, token};
-pub(crate) use duration::Duration;
-pub(crate) use header::Field;
+pub(crate) use credentials::{BearerArg, UserArg, token};
+pub(crate) use duration::DurationArg;
+pub(crate) use header::HeaderArg;
 pub(crate) use host::host_name;
 pub(crate) use listen::listen;
-pub(crate) use maybe_time::{MaybeTime, keepalive};
+pub(crate) use maybe_time::{OptionalTimeArg, keepalive};
 pub(crate) use no_proxy::no_proxy;
 pub(crate) use proxy::ProxyUrl;
-pub(crate) use resolve::Resolve;
+pub(crate) use resolve::ResolveArg;
 pub(crate) use secret::SecretText;
-pub(crate) use size::Size;
-pub(crate) use text::UrlText;
+pub(crate) use size::SizeArg;
+pub(crate) use text::UrlArg;
 pub(crate) use url::HttpUrl;
 
 /// A value that cannot be used.

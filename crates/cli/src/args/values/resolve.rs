@@ -7,7 +7,7 @@ use super::{ValueError, quoted};
 
 /// The addresses of a host, for one port.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Resolve {
+pub(crate) struct ResolveArg {
     /// The name as it stands in URLs.
     pub(crate) host: String,
     /// The port that it holds for.
@@ -16,7 +16,7 @@ pub(crate) struct Resolve {
     pub(crate) addresses: Vec<IpAddr>,
 }
 
-impl FromStr for Resolve {
+impl FromStr for ResolveArg {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn addresses_told_by_hand() {
-        let resolve: Resolve = "h.test:443:127.0.0.1,[::1],::2".parse().unwrap();
+        let resolve: ResolveArg = "h.test:443:127.0.0.1,[::1],::2".parse().unwrap();
         assert_eq!(
             (resolve.host.as_str(), resolve.port, resolve.addresses.len()),
             ("h.test", 443, 3)
@@ -69,7 +69,7 @@ mod tests {
             ":443:::1",
             "h:443:[::1",
         ] {
-            assert!(wrong.parse::<Resolve>().is_err(), "{wrong}");
+            assert!(wrong.parse::<ResolveArg>().is_err(), "{wrong}");
         }
     }
 }

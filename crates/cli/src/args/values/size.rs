@@ -6,9 +6,9 @@ use super::{ValueError, quoted, split_number};
 
 /// A number of bytes, at least one. Units are powers of 1024, whichever way they are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Size(pub(crate) u64);
+pub(crate) struct SizeArg(pub(crate) u64);
 
-impl FromStr for Size {
+impl FromStr for SizeArg {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     fn size(text: &str) -> Option<u64> {
-        text.parse::<Size>().map(|size| size.0).ok()
+        text.parse::<SizeArg>().map(|size| size.0).ok()
     }
 
     #[test]
@@ -79,7 +79,7 @@ mod tests {
         ] {
             assert_eq!(size(wrong), None, "{wrong:?}");
         }
-        let error = "5x".parse::<Size>().unwrap_err();
+        let error = "5x".parse::<SizeArg>().unwrap_err();
         assert_eq!(
             (error.to_string().as_str(), error.advice()),
             (

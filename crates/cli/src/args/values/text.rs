@@ -7,14 +7,14 @@ use super::{HttpUrl, ValueError};
 
 /// A URL, or a text that may stand for many.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) enum UrlText {
+pub(crate) enum UrlArg {
     /// A URL.
     Url(HttpUrl),
     /// What has brackets or braces in it.
     Glob(String),
 }
 
-impl fmt::Debug for UrlText {
+impl fmt::Debug for UrlArg {
     /// It may hold a password, or a signature.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -24,7 +24,7 @@ impl fmt::Debug for UrlText {
     }
 }
 
-impl FromStr for UrlText {
+impl FromStr for UrlArg {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {

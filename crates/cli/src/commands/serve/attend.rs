@@ -8,17 +8,17 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_serve::Server;
-use haul_service::listen::Notify;
+use haul_serve::FileServer;
+use haul_service::listen::ServiceManagerNotifier;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use super::reload::{Looked, Reload, tell};
-use crate::commands::service::ebb::Ebb;
+use super::reload::{CertificateCheck, CertificateReloader, tell};
+use crate::commands::service::ebb::HeapTrimmer;
 use crate::commands::service::manager::told;
 use crate::heap;
 use crate::message::note;
-use crate::signals::{ServerSignals, Wanted};
+use crate::signals::{ServerSignal, ServerSignals};
 
 /// How often files that nobody asks for any more are closed.
 const SWEEP: Duration = Duration::from_secs(5);
@@ -31,43 +31,43 @@ const CALM: Duration = Duration::from_millis(500);
 
 /// What is looked after.
 #[derive(Debug)]
-pub(super) struct Attendant<'a> {
+pub(super) struct ServeSupervisor<'a> {
     /// Has files to close, and connections that come to rest.
-    pub(super) server: Arc<Server>,
+    pub(super) server: Arc<FileServer>,
     /// What may change.
-    pub(super) reload: Reload,
+    pub(super) reload: CertificateReloader,
     /// Who started us may want to know.
-    pub(super) notify: &'a Notify,
+    pub(super) notify: &'a ServiceManagerNotifier,
     /// Errors only.
     pub(super) is_quiet: bool,
     /// What is done on other threads.
-    chores: JoinSet<Chore>,
+    chores: JoinSet<ServeChore>,
     /// Whether the certificates are being looked at: a disk that hangs gets one look and not one more each time.
     is_looking: bool,
     /// Whether files are being closed.
     is_sweeping: bool,
     /// When connections have left memory behind.
-    ebb: Ebb,
+    ebb: HeapTrimmer,
 }
 
 /// A chore that is done.
 #[derive(Debug)]
-enum Chore {
+enum ServeChore {
     /// Files were closed.
     Swept,
     /// Memory was given back.
     GivenBack,
     /// Certificates were looked at.
-    Looked(Looked),
+    Looked(CertificateCheck),
     /// Everything was read again, as a signal wanted.
-    Again(Looked),
+    Again(CertificateCheck),
 }
 
 /// What happened.
 #[derive(Debug)]
-enum Happening {
+enum ServeEvent {
     /// A signal.
-    Asked(Wanted),
+    Asked(ServerSignal),
     /// It is time to close files.
     Sweep,
     /// It is time to look how calm it is.
@@ -75,15 +75,15 @@ enum Happening {
     /// It is time to look at certificates.
     Look,
     /// A chore is done, or panicked.
-    Done(Result<Chore, JoinError>),
+    Done(Result<ServeChore, JoinError>),
 }
 
-impl<'a> Attendant<'a> {
+impl<'a> ServeSupervisor<'a> {
     /// Of a server that runs.
     pub(super) fn new(
-        server: Arc<Server>,
-        reload: Reload,
-        notify: &'a Notify,
+        server: Arc<FileServer>,
+        reload: CertificateReloader,
+        notify: &'a ServiceManagerNotifier,
         is_quiet: bool,
     ) -> Self {
         Self {
@@ -94,7 +94,7 @@ impl<'a> Attendant<'a> {
             chores: JoinSet::new(),
             is_looking: false,
             is_sweeping: false,
-            ebb: Ebb::default(),
+            ebb: HeapTrimmer::default(),
         }
     }
 
@@ -104,11 +104,11 @@ impl<'a> Attendant<'a> {
         let has_certificates = self.reload.certificates.is_some();
         loop {
             let happening = tokio::select! {
-                wanted = signals.next() => Happening::Asked(wanted),
-                _ = sweep.tick() => Happening::Sweep,
-                _ = calm.tick() => Happening::Calm,
-                _ = look.tick(), if has_certificates => Happening::Look,
-                Some(done) = self.chores.join_next() => Happening::Done(done),
+                wanted = signals.next() => ServeEvent::Asked(wanted),
+                _ = sweep.tick() => ServeEvent::Sweep,
+                _ = calm.tick() => ServeEvent::Calm,
+                _ = look.tick(), if has_certificates => ServeEvent::Look,
+                Some(done) = self.chores.join_next() => ServeEvent::Done(done),
             };
             if self.on(happening).is_break() {
                 // What a chore still does harms nobody.
@@ -117,52 +117,52 @@ impl<'a> Attendant<'a> {
         }
     }
 
-    fn on(&mut self, happening: Happening) -> ControlFlow<()> {
+    fn on(&mut self, happening: ServeEvent) -> ControlFlow<()> {
         match happening {
-            Happening::Asked(Wanted::End) => return ControlFlow::Break(()),
-            Happening::Asked(Wanted::Reload) => {
+            ServeEvent::Asked(ServerSignal::End) => return ControlFlow::Break(()),
+            ServeEvent::Asked(ServerSignal::Reload) => {
                 told(self.notify.reloading());
                 let reload = self.reload.clone();
                 self.chores
-                    .spawn_blocking(move || Chore::Again(reload.again()));
+                    .spawn_blocking(move || ServeChore::Again(reload.again()));
             }
-            Happening::Sweep if !self.is_sweeping => {
+            ServeEvent::Sweep if !self.is_sweeping => {
                 self.is_sweeping = true;
                 let store = Arc::clone(self.server.store());
                 self.chores.spawn_blocking(move || {
                     store.sweep();
-                    Chore::Swept
+                    ServeChore::Swept
                 });
             }
-            Happening::Calm if self.ebb.is_time(self.server.rests()) => {
+            ServeEvent::Calm if self.ebb.is_time(self.server.rests()) => {
                 self.chores.spawn_blocking(|| {
                     heap::give_back();
-                    Chore::GivenBack
+                    ServeChore::GivenBack
                 });
             }
-            Happening::Look if !self.is_looking => {
+            ServeEvent::Look if !self.is_looking => {
                 self.is_looking = true;
                 let reload = self.reload.clone();
                 self.chores
-                    .spawn_blocking(move || Chore::Looked(reload.look()));
+                    .spawn_blocking(move || ServeChore::Looked(reload.look()));
             }
-            Happening::Sweep | Happening::Calm | Happening::Look => {}
-            Happening::Done(Ok(chore)) => self.done(&chore),
+            ServeEvent::Sweep | ServeEvent::Calm | ServeEvent::Look => {}
+            ServeEvent::Done(Ok(chore)) => self.done(&chore),
             // Chores are never aborted here, so it panicked: the bug is passed on.
-            Happening::Done(Err(error)) => std::panic::resume_unwind(error.into_panic()),
+            ServeEvent::Done(Err(error)) => std::panic::resume_unwind(error.into_panic()),
         }
         ControlFlow::Continue(())
     }
 
-    fn done(&mut self, chore: &Chore) {
+    fn done(&mut self, chore: &ServeChore) {
         match chore {
-            Chore::Swept => self.is_sweeping = false,
-            Chore::GivenBack => {}
-            Chore::Looked(looked) => {
+            ServeChore::Swept => self.is_sweeping = false,
+            ServeChore::GivenBack => {}
+            ServeChore::Looked(looked) => {
                 self.is_looking = false;
                 tell(looked, self.is_quiet);
             }
-            Chore::Again(looked) => {
+            ServeChore::Again(looked) => {
                 tell(looked, self.is_quiet);
                 told(self.notify.ready());
                 // Of what failed it was told why.

@@ -3,38 +3,38 @@
 use std::path::Path;
 use std::time::SystemTime;
 
-use haul_serve::store::Store;
-use haul_serve::tls::{OutOfDate, Tls};
-use haul_service::listen::Local;
+use haul_serve::store::FileStore;
+use haul_serve::tls::{CertificateNotValid, ServerTls};
+use haul_service::listen::BoundAddress;
 
-use super::doors::Doors;
+use super::doors::ServeListeners;
 use crate::commands::service::places::{is_public, urls};
 use crate::message::{harmless, note, warning_text};
-use crate::settings::{ServeSettings, Who};
+use crate::settings::{AccessSummary, ServeSettings};
 
 /// What was found out while the server began.
 #[derive(Debug)]
-pub(super) struct Banner {
+pub(super) struct ServeBanner {
     /// Where it listens.
-    pub(super) locals: Vec<Local>,
+    pub(super) locals: Vec<BoundAddress>,
     /// Whether all of it is encrypted.
     pub(super) is_secure: bool,
     /// Of a certificate that nobody knows.
     pub(super) fingerprint: Option<String>,
     /// Where /healthz and /metrics are.
-    pub(super) admin: Vec<Local>,
+    pub(super) admin: Vec<BoundAddress>,
     /// Unfinished uploads that were removed.
     pub(super) cleaned: usize,
     /// Sockets that were handed over in vain.
     pub(super) left: Vec<String>,
     /// Certificates whose time is not now.
-    pub(super) out_of_date: Vec<OutOfDate>,
+    pub(super) out_of_date: Vec<CertificateNotValid>,
 }
 
-impl Banner {
+impl ServeBanner {
     /// Of doors that were opened to a store.
-    pub(super) fn of(doors: &Doors, store: &Store, admin: Vec<Local>) -> Self {
-        let own = |tls: &&Tls| tls.own.is_some();
+    pub(super) fn of(doors: &ServeListeners, store: &FileStore, admin: Vec<BoundAddress>) -> Self {
+        let own = |tls: &&ServerTls| tls.own.is_some();
         let files = doors.tls.as_ref().map(|tls| &tls.certificates);
         let fingerprints = doors.tls.as_ref().filter(own);
         let fingerprints = fingerprints.map(|tls| tls.certificates.fingerprints());
@@ -94,7 +94,7 @@ impl Banner {
     }
 
     /// What strangers on the network could do or see.
-    fn warnings(&self, who: &Who, is_writable: bool) -> Vec<String> {
+    fn warnings(&self, who: &AccessSummary, is_writable: bool) -> Vec<String> {
         let mut warnings = Vec::new();
         let public: Vec<String> = self
             .locals
@@ -129,7 +129,7 @@ impl Banner {
     }
 }
 
-fn all_urls(locals: &[Local], is_secure: bool) -> impl Iterator<Item = String> {
+fn all_urls(locals: &[BoundAddress], is_secure: bool) -> impl Iterator<Item = String> {
     locals.iter().flat_map(move |local| urls(local, is_secure))
 }
 

@@ -4,31 +4,31 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use haul_serve::Server;
-use haul_serve::accept::Crew;
-use haul_serve::tls::{Pair, Tls, TlsError, own_names};
-use haul_service::Hosts;
-use haul_service::listen::{BindOptions, Bound, Handed, Local, bind};
+use haul_serve::FileServer;
+use haul_serve::accept::WorkerThreads;
+use haul_serve::tls::{CertificateError, CertificatePair, ServerTls, own_names};
+use haul_service::ServerNames;
+use haul_service::listen::{BindOptions, BoundAddress, BoundListener, InheritedSockets, bind};
 
 use crate::commands::service::places::{SocketFiles, is_public, locals};
 use crate::commands::service::taken::{is_own, twice};
-use crate::commands::service::trouble::Trouble;
+use crate::commands::service::trouble::CommandError;
 use crate::settings::{ServeSettings, TlsSettings};
 
 /// Everything that is listened on.
 #[derive(Debug)]
-pub(super) struct Doors {
+pub(super) struct ServeListeners {
     /// The sockets.
-    bound: Vec<Bound>,
+    bound: Vec<BoundListener>,
     /// How connections are secured.
-    pub(super) tls: Option<Tls>,
+    pub(super) tls: Option<ServerTls>,
     /// Sockets that were handed over and that no address is.
     pub(super) left: Vec<String>,
 }
 
-impl Doors {
+impl ServeListeners {
     /// Listens, and gets the certificates ready.
-    pub(super) fn open(settings: &ServeSettings) -> Result<Self, Trouble> {
+    pub(super) fn open(settings: &ServeSettings) -> Result<Self, CommandError> {
         let options = BindOptions {
             sockets: NonZeroUsize::new(settings.crew.sockets()).unwrap_or(NonZeroUsize::MIN),
             ..BindOptions::default()
@@ -38,7 +38,7 @@ impl Doors {
             TlsSettings::Files(pairs) => Some(from_files(pairs)?),
             TlsSettings::Off | TlsSettings::SelfSigned => None,
         };
-        let mut handed = Handed::take()?;
+        let mut handed = InheritedSockets::take()?;
         let mut bound = Vec::new();
         for address in &settings.listen {
             let more = bind(address, &options, &mut handed);
@@ -58,18 +58,18 @@ impl Doors {
             left: handed.names(),
         };
         if settings.tls == TlsSettings::SelfSigned {
-            doors.tls = Some(Tls::self_signed(own_names(&doors.locals()))?);
+            doors.tls = Some(ServerTls::self_signed(own_names(&doors.locals()))?);
         }
         Ok(doors)
     }
 
     /// Where they are.
-    pub(super) fn locals(&self) -> Vec<Local> {
+    pub(super) fn locals(&self) -> Vec<BoundAddress> {
         locals(&self.bound)
     }
 
-    /// The names that it goes by, if nothing but the name keeps a stranger's page out: see [`Hosts`].
-    pub(super) fn hosts(&self, settings: &ServeSettings) -> Option<Hosts> {
+    /// The names that it goes by, if nothing but the name keeps a stranger's page out: see [`ServerNames`].
+    pub(super) fn hosts(&self, settings: &ServeSettings) -> Option<ServerNames> {
         let is_private = !self.bound.iter().any(|bound| is_public(&bound.local));
         let is_trusting = self.tls.is_none() && settings.server.access.lets_strangers_in();
         let allowed = settings
@@ -82,15 +82,17 @@ impl Doors {
             .iter()
             .map(|name| name.split('.').next().unwrap_or(name));
         let local: Vec<String> = local.map(|name| format!("{name}.local")).collect();
-        Some(Hosts::new(allowed.into_iter().chain(own).chain(local)))
+        Some(ServerNames::new(
+            allowed.into_iter().chain(own).chain(local),
+        ))
     }
 
     /// Lets a crew in.
     pub(super) fn staff(
         self,
-        server: &Arc<Server>,
+        server: &Arc<FileServer>,
         settings: &ServeSettings,
-    ) -> Result<(Crew, SocketFiles), Trouble> {
+    ) -> Result<(WorkerThreads, SocketFiles), CommandError> {
         let mut files = Vec::new();
         let mut sockets = Vec::new();
         for bound in self.bound {
@@ -98,15 +100,15 @@ impl Doors {
             sockets.push((bound.listeners, config));
             files.push(bound.file);
         }
-        let crew =
-            Crew::start(sockets, server, &settings.crew).map_err(|error| no_threads(&error))?;
+        let crew = WorkerThreads::start(sockets, server, &settings.crew)
+            .map_err(|error| no_threads(&error))?;
         Ok((crew, files))
     }
 }
 
 /// What a thread needs that the system did not give.
-fn no_threads(error: &io::Error) -> Trouble {
-    let told = Trouble::local(format!("cannot start threads: {error}"));
+fn no_threads(error: &io::Error) -> CommandError {
+    let told = CommandError::local(format!("cannot start threads: {error}"));
     match error.raw_os_error() {
         Some(libc::EMFILE) => {
             told.hint("ulimit -n N allows more open files, --threads N needs fewer")
@@ -116,18 +118,18 @@ fn no_threads(error: &io::Error) -> Trouble {
 }
 
 /// Certificates from files. That a key is missing where none was named has a simpler cause than the library can know.
-fn from_files(pairs: &[Pair]) -> Result<Tls, Trouble> {
-    Tls::from_files(pairs.to_vec()).map_err(|error| {
+fn from_files(pairs: &[CertificatePair]) -> Result<ServerTls, CommandError> {
+    ServerTls::from_files(pairs.to_vec()).map_err(|error| {
         let is_unnamed = |path| {
             let mut both = pairs.iter().filter(|pair| pair.key == pair.certificate);
             both.any(|pair| &pair.key == path)
         };
         match &error {
-            TlsError::NoKey {
+            CertificateError::NoKey {
                 path,
                 has_certificate: true,
             } if is_unnamed(path) => {
-                Trouble::from(error).hint("--key FILE names the file that its key is in")
+                CommandError::from(error).hint("--key FILE names the file that its key is in")
             }
             _ => error.into(),
         }

@@ -3,23 +3,23 @@
 use std::io;
 use std::time::Duration;
 
-use haul_serve::accept::{Crew, Ending};
+use haul_serve::accept::{ShutdownOutcome, WorkerThreads};
 use tokio::task::JoinSet;
 
-use crate::exit::Exit;
+use crate::exit::ExitReason;
 use crate::message::{self, note};
-use crate::signals::{ServerSignals, Wanted, abort};
+use crate::signals::{ServerSignal, ServerSignals, abort};
 
 /// For threads to let go of what they have after a second signal.
 const LAST: Duration = Duration::from_secs(2);
 
 /// Ends a crew: waits for requests at most `grace`. Says how the program ends.
 pub(super) async fn end(
-    crew: Crew,
+    crew: WorkerThreads,
     grace: Duration,
     signals: &mut ServerSignals,
     is_quiet: bool,
-) -> Exit {
+) -> ExitReason {
     if !is_quiet {
         note(&format!(
             "haul: stopping; requests that are under way have {} to end; once more to stop at once",
@@ -31,11 +31,11 @@ pub(super) async fn end(
     ending.spawn_blocking(move || crew.end(grace));
     loop {
         tokio::select! {
-            ended = ending.join_next() => return ended.map_or(Exit::Done, |ended| match ended {
+            ended = ending.join_next() => return ended.map_or(ExitReason::Done, |ended| match ended {
                 Ok(ended) => told(ended, grace),
                 Err(error) => std::panic::resume_unwind(error.into_panic()),
             }),
-            wanted = signals.next() => if wanted == Wanted::End { break },
+            wanted = signals.next() => if wanted == ServerSignal::End { break },
         }
     }
     if !is_quiet {
@@ -44,20 +44,20 @@ pub(super) async fn end(
     aborter.cancel();
     // Uploads are dropped and their temporaries removed; what hangs in a disk is not waited for.
     match tokio::time::timeout(LAST, ending.join_next()).await {
-        Ok(_) => Exit::Interrupted,
+        Ok(_) => ExitReason::Interrupted,
         Err(_) => abort(),
     }
 }
 
-fn told(ended: io::Result<Ending>, grace: Duration) -> Exit {
+fn told(ended: io::Result<ShutdownOutcome>, grace: Duration) -> ExitReason {
     let ending = match ended {
         Ok(ending) => ending,
         Err(error) => {
             message::error(&format!("a thread could not serve: {error}"), None);
-            return Exit::LocalIo;
+            return ExitReason::LocalIo;
         }
     };
-    if ending == Ending::CutOff {
+    if ending == ShutdownOutcome::CutOff {
         message::error(
             &format!(
                 "requests were cut off that took longer than {}",
@@ -66,7 +66,7 @@ fn told(ended: io::Result<Ending>, grace: Duration) -> Exit {
             Some("--grace TIME gives them longer"),
         );
     }
-    Exit::of_ending(ending)
+    ExitReason::of_ending(ending)
 }
 
 /// `10 s`, `1.5 s`.

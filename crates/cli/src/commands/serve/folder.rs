@@ -7,27 +7,30 @@ use std::path::Path;
 use std::sync::Arc;
 
 use haul_serve::RESERVED;
-use haul_serve::store::{Root, Store, StoreError, StoreOptions};
+use haul_serve::store::{FileStore, FileStoreOptions, StoreError, StoreRoot};
 
-use crate::commands::service::trouble::Trouble;
+use crate::commands::service::trouble::CommandError;
 use crate::message;
 
 /// Opens a folder as a store. Blocks: with a quota, for a look at every file.
-pub(super) fn open(folder: &Path, options: &StoreOptions) -> Result<Arc<Store>, Trouble> {
-    match Store::open(folder, options.clone()) {
+pub(super) fn open(
+    folder: &Path,
+    options: &FileStoreOptions,
+) -> Result<Arc<FileStore>, CommandError> {
+    match FileStore::open(folder, options.clone()) {
         Ok(store) => Ok(Arc::new(store)),
         // Whose fault it is: the folder's, or that of the room in it.
-        Err(error) => match Root::open(folder) {
+        Err(error) => match StoreRoot::open(folder) {
             Err(error) => Err(no_folder(folder, error)),
             Ok(_) => Err(no_room(folder, error)),
         },
     }
 }
 
-fn no_folder(folder: &Path, error: StoreError) -> Trouble {
+fn no_folder(folder: &Path, error: StoreError) -> CommandError {
     let shown = folder.display();
     match error {
-        StoreError::NotFound => Trouble::local(format!("there is no folder {shown}")).hint(
+        StoreError::NotFound => CommandError::local(format!("there is no folder {shown}")).hint(
             if folder.to_string_lossy().contains("://") {
                 "haul serve DIR serves a folder of this machine; haul get URL downloads".to_owned()
             } else {
@@ -37,35 +40,35 @@ fn no_folder(folder: &Path, error: StoreError) -> Trouble {
         StoreError::Conflict | StoreError::IsFolder | StoreError::Special => {
             let above = folder.ancestors().find(|above| above.is_dir());
             let above = above.unwrap_or_else(|| Path::new("."));
-            Trouble::local(format!("{shown} is not a folder")).hint(format!(
+            CommandError::local(format!("{shown} is not a folder")).hint(format!(
                 "to serve the folder that it is in: haul serve {}",
                 above.display()
             ))
         }
-        StoreError::Denied => Trouble::local(format!("no permission to read {shown}"))
+        StoreError::Denied => CommandError::local(format!("no permission to read {shown}"))
             .hint("choose another folder, or run haul as somebody who may"),
-        error => Trouble::local(format!("cannot serve {shown}: {}", message::chain(&error))),
+        error => CommandError::local(format!("cannot serve {shown}: {}", message::chain(&error))),
     }
 }
 
-fn no_room(folder: &Path, error: StoreError) -> Trouble {
+fn no_room(folder: &Path, error: StoreError) -> CommandError {
     let (shown, room) = (folder.display(), folder.join(RESERVED));
     let is_folder = room.symlink_metadata().is_ok_and(|meta| meta.is_dir());
     let room = room.display();
     match error {
         // The room is well; the one file in it that is opened is a link, or a folder.
         StoreError::Conflict | StoreError::NotFound | StoreError::IsFolder if is_folder => {
-            Trouble::local(format!("{room}/lock is not a file"))
+            CommandError::local(format!("{room}/lock is not a file"))
                 .hint("haul makes it, to know of other servers of the same folder: remove what is there")
         }
-        StoreError::Denied => Trouble::local(format!("no permission to write in {shown}")).hint(
+        StoreError::Denied => CommandError::local(format!("no permission to write in {shown}")).hint(
             format!("uploads are in {room} until they are whole; without -w/--writable nothing is written"),
         ),
         StoreError::Conflict | StoreError::NotFound => {
-            Trouble::local(format!("{room} is not a folder"))
+            CommandError::local(format!("{room} is not a folder"))
                 .hint("haul keeps uploads there until they are whole: move it away")
         }
-        StoreError::NoSpace => Trouble::local(format!("no space is left in {shown}")),
-        error => Trouble::local(format!("cannot write in {shown}: {}", message::chain(&error))),
+        StoreError::NoSpace => CommandError::local(format!("no space is left in {shown}")),
+        error => CommandError::local(format!("cannot write in {shown}: {}", message::chain(&error))),
     }
 }

@@ -1,37 +1,38 @@
 //! What may change under a running server: certificates, and the file of the access log.
 //!
-//! Both look at a disk, so [`Reload::look`] and [`Reload::again`] are for threads that may wait for one. What came of it is told
+//! Both look at a disk, so [`CertificateReloader::look`] and [`CertificateReloader::again`] are for threads that may wait for one. What came of it is told
 //! by the one loop that tells everything.
 
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use haul_serve::tls::{Certificates, OutOfDate, Reloaded, TlsError};
-use haul_service::observe::Log;
+use haul_serve::tls::{CertificateError, CertificateNotValid, CertificateReload, CertificateStore};
+use haul_service::observe::LineLog;
 
 use crate::message::{self, note, warning_text};
 
 /// What may change.
 #[derive(Debug, Clone)]
-pub(super) struct Reload {
+pub(super) struct CertificateReloader {
     /// What clients are shown, where it comes from files.
-    pub(super) certificates: Option<Arc<Certificates>>,
+    pub(super) certificates: Option<Arc<CertificateStore>>,
     /// Where requests are told.
-    pub(super) log: Option<Arc<Log>>,
+    pub(super) log: Option<Arc<LineLog>>,
 }
 
 /// What came of a look at the certificates, and those whose time is not now.
-pub(super) type Looked = Option<Result<(Reloaded, Vec<OutOfDate>), TlsError>>;
+pub(super) type CertificateCheck =
+    Option<Result<(CertificateReload, Vec<CertificateNotValid>), CertificateError>>;
 
-impl Reload {
+impl CertificateReloader {
     /// Reads certificates again if their files have changed. Blocks.
-    pub(super) fn look(&self) -> Looked {
+    pub(super) fn look(&self) -> CertificateCheck {
         let certificates = self.certificates.as_ref()?;
         certificates.has_changed().then(|| reload(certificates))
     }
 
     /// Reads certificates again and has a new log begun, changed or not. Blocks.
-    pub(super) fn again(&self) -> Looked {
+    pub(super) fn again(&self) -> CertificateCheck {
         if let Some(log) = &self.log {
             log.reopen();
         }
@@ -39,17 +40,19 @@ impl Reload {
     }
 }
 
-fn reload(certificates: &Certificates) -> Result<(Reloaded, Vec<OutOfDate>), TlsError> {
+fn reload(
+    certificates: &CertificateStore,
+) -> Result<(CertificateReload, Vec<CertificateNotValid>), CertificateError> {
     let reloaded = certificates.reload()?;
     Ok((reloaded, certificates.out_of_date(SystemTime::now())))
 }
 
 /// Tells what came of it.
-pub(super) fn tell(looked: &Looked, is_quiet: bool) {
+pub(super) fn tell(looked: &CertificateCheck, is_quiet: bool) {
     match looked {
         None => {}
         Some(Ok((reloaded, out_of_date))) => {
-            if *reloaded == Reloaded::Replaced && !is_quiet {
+            if *reloaded == CertificateReload::Replaced && !is_quiet {
                 note("haul: new connections are met with the new certificate");
             }
             for one in out_of_date {

@@ -8,14 +8,14 @@ const MANY: u64 = 500;
 
 /// Watches how often connections came to rest.
 #[derive(Debug, Default)]
-pub(crate) struct Ebb {
+pub(crate) struct HeapTrimmer {
     /// At the last look.
     seen: u64,
     /// When memory was last given back.
     given: u64,
 }
 
-impl Ebb {
+impl HeapTrimmer {
     /// Looks again, every half second or so. Whether it is time: many have come to rest, and hardly any since the last look.
     pub(crate) fn is_time(&mut self, rests: u64) -> bool {
         let is_calm = rests - self.seen < MANY;
@@ -34,7 +34,7 @@ mod tests {
 
     #[test]
     fn memory_is_given_back_after_a_wave_once() {
-        let mut ebb = Ebb::default();
+        let mut ebb = HeapTrimmer::default();
         let looks = [0, 10, 5_000, 10_000, 10_020, 10_020, 10_400, 10_600, 10_600];
         let given: Vec<u64> = looks
             .into_iter()

@@ -3,25 +3,27 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use haul_service::listen::{Address, BindOptions, Bound, Handed, Listener, Local, bind};
-use haul_service::observe::{Admin, AdminListener, Process, serve_admin};
+use haul_service::listen::{
+    BindOptions, BoundAddress, BoundListener, InheritedSockets, ListenAddress, Listener, bind,
+};
+use haul_service::observe::{AdminEndpoint, AdminListener, ProcessMetrics, serve_admin};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::places::{SocketFiles, locals};
 use super::taken::{is_own, twice};
-use super::trouble::Trouble;
+use super::trouble::CommandError;
 
 /// Where it is asked; nowhere, if nobody wants it.
 #[derive(Debug, Default)]
-pub(crate) struct Endpoint {
+pub(crate) struct AdminAddresses {
     /// One for each address that a name has.
-    bound: Vec<Bound>,
+    bound: Vec<BoundListener>,
 }
 
 /// One that answers.
 #[derive(Debug)]
-pub(crate) struct Answering {
+pub(crate) struct AdminTask {
     /// One for each socket.
     tasks: JoinSet<()>,
     /// Ends them.
@@ -30,17 +32,21 @@ pub(crate) struct Answering {
     _files: SocketFiles,
 }
 
-impl Endpoint {
+impl AdminAddresses {
     /// Listens, beside the server's own addresses.
     /// `listener` is what these are called on the command line.
     pub(crate) fn open(
-        address: Option<&Address>,
-        (listener, others): (&str, &[Local]),
-    ) -> Result<Self, Trouble> {
+        address: Option<&ListenAddress>,
+        (listener, others): (&str, &[BoundAddress]),
+    ) -> Result<Self, CommandError> {
         let Some(address) = address else {
             return Ok(Self::default());
         };
-        let bound = bind(address, &BindOptions::default(), &mut Handed::none());
+        let bound = bind(
+            address,
+            &BindOptions::default(),
+            &mut InheritedSockets::none(),
+        );
         let bound = bound.map_err(|error| match is_own(&error, others) {
             true => twice(("--admin", address), listener, "it has one of its own"),
             false => error.into(),
@@ -49,12 +55,12 @@ impl Endpoint {
     }
 
     /// Where that came to be.
-    pub(crate) fn locals(&self) -> Vec<Local> {
+    pub(crate) fn locals(&self) -> Vec<BoundAddress> {
         locals(&self.bound)
     }
 
     /// Begins to answer, on the runtime that it is called on.
-    pub(crate) fn serve(self, admin: Admin) -> Result<Answering, Trouble> {
+    pub(crate) fn serve(self, admin: AdminEndpoint) -> Result<AdminTask, CommandError> {
         let admin = Arc::new(admin);
         let (stop, mut tasks, mut files) = (CancellationToken::new(), JoinSet::new(), Vec::new());
         for bound in self.bound {
@@ -69,12 +75,12 @@ impl Endpoint {
                     }
                 };
                 let listener = listener.map_err(|error| {
-                    Trouble::local(format!("--admin cannot be served: {error}"))
+                    CommandError::local(format!("--admin cannot be served: {error}"))
                 })?;
                 tasks.spawn(serve_admin(listener, Arc::clone(&admin), stop.clone()));
             }
         }
-        Ok(Answering {
+        Ok(AdminTask {
             tasks,
             stop,
             _files: files,
@@ -83,11 +89,11 @@ impl Endpoint {
 }
 
 /// This process, for the numbers that it tells: it begins now.
-pub(crate) fn process() -> Process {
-    Process::new(SystemTime::now(), env!("CARGO_PKG_VERSION"))
+pub(crate) fn process() -> ProcessMetrics {
+    ProcessMetrics::new(SystemTime::now(), env!("CARGO_PKG_VERSION"))
 }
 
-impl Answering {
+impl AdminTask {
     /// Answers what was asked already, and ends.
     pub(crate) async fn end(mut self) {
         self.stop.cancel();

@@ -4,10 +4,10 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_service::observe::{Log, LogNews, LogOptions, LogTarget};
+use haul_service::observe::{LineLog, LogNotice, LogOptions, LogTarget};
 
 use super::telling::tell;
-use super::trouble::Trouble;
+use super::trouble::CommandError;
 use crate::message::{self, harmless, note, warning_text};
 use crate::output;
 
@@ -19,11 +19,11 @@ pub(crate) fn open(
     name: &'static str,
     options: &LogOptions,
     is_quiet: bool,
-) -> Result<Arc<Log>, Trouble> {
+) -> Result<Arc<LineLog>, CommandError> {
     if options.target == LogTarget::Stdout {
         output::stdout_is_open().map_err(|error| {
             let (text, hint) = output::explain(&error);
-            Trouble::local(text).hint(hint)
+            CommandError::local(text).hint(hint)
         })?;
     }
     let which = match &options.target {
@@ -31,20 +31,20 @@ pub(crate) fn open(
         LogTarget::Stderr => format!("{name} on standard error"),
         LogTarget::File(path) => format!("{name} {}", harmless(&path.display().to_string())),
     };
-    let log = Log::open(name, options, move |news| {
+    let log = LineLog::open(name, options, move |news| {
         if !is_quiet || is_wrong(&news) {
             note(&told(&which, &news));
         }
     });
     let log = log.map_err(|error| {
-        Trouble::local(message::chain(&error))
+        CommandError::local(message::chain(&error))
             .hint("name a file that you may write to, in a folder that is there")
     })?;
     Ok(Arc::new(log))
 }
 
 /// Has it written to its end.
-pub(crate) async fn close(log: &Log) {
+pub(crate) async fn close(log: &LineLog) {
     let is_written = log.close(LAST).await;
     if let Some(missing) = missing(is_written, log.dropped()) {
         let name = log.name();
@@ -55,17 +55,17 @@ pub(crate) async fn close(log: &Log) {
 }
 
 /// Whether lines are lost, or go where they should not.
-fn is_wrong(news: &LogNews) -> bool {
+fn is_wrong(news: &LogNotice) -> bool {
     match news {
-        LogNews::Failing(_) | LogNews::NotReopened(_) => true,
-        LogNews::Mended { .. } => false,
+        LogNotice::Failing(_) | LogNotice::NotReopened(_) => true,
+        LogNotice::Mended { .. } => false,
     }
 }
 
 /// What is said of a log while it goes on.
-fn told(which: &str, news: &LogNews) -> String {
+fn told(which: &str, news: &LogNotice) -> String {
     match news {
-        LogNews::Failing(error) => {
+        LogNotice::Failing(error) => {
             let until = match error.kind() {
                 io::ErrorKind::BrokenPipe => "from here on",
                 _ => "until that works again",
@@ -74,11 +74,11 @@ fn told(which: &str, news: &LogNews) -> String {
                 "cannot write the {which}: {error}: {until} its lines are dropped and counted, and all else goes on"
             ))
         }
-        LogNews::Mended { dropped } => format!(
+        LogNotice::Mended { dropped } => format!(
             "haul: the {which} is written again: {} dropped",
             lines(*dropped)
         ),
-        LogNews::NotReopened(error) => warning_text(&format!(
+        LogNotice::NotReopened(error) => warning_text(&format!(
             "cannot open the {which} again: {error}: lines go on into the old file; SIGHUP tries once more"
         )),
     }
@@ -115,17 +115,17 @@ mod tests {
         let plain =
             |news| anstream::adapter::strip_str(&told("access log a.log", &news)).to_string();
         assert_eq!(
-            plain(LogNews::Failing(io::ErrorKind::StorageFull.into())),
+            plain(LogNotice::Failing(io::ErrorKind::StorageFull.into())),
             "haul: warning: cannot write the access log a.log: no storage space: until that works again its lines are dropped and counted, and all else goes on"
         );
-        let left = plain(LogNews::Failing(io::ErrorKind::BrokenPipe.into()));
+        let left = plain(LogNotice::Failing(io::ErrorKind::BrokenPipe.into()));
         assert!(left.contains(": from here on its lines are "), "{left}");
         assert_eq!(
-            plain(LogNews::Mended { dropped: 1 }),
+            plain(LogNotice::Mended { dropped: 1 }),
             "haul: the access log a.log is written again: 1 line was dropped"
         );
         assert_eq!(
-            plain(LogNews::NotReopened(io::ErrorKind::NotFound.into())),
+            plain(LogNotice::NotReopened(io::ErrorKind::NotFound.into())),
             "haul: warning: cannot open the access log a.log again: entity not found: lines go on into the old file; SIGHUP tries once more"
         );
     }

@@ -2,16 +2,16 @@
 
 use std::io;
 
-use haul_service::listen::Notify;
+use haul_service::listen::ServiceManagerNotifier;
 
 use crate::message::{note, warning_text};
 
 /// Who started us, where that wants to be told.
-pub(crate) fn notify() -> Notify {
+pub(crate) fn notify() -> ServiceManagerNotifier {
     let place = std::env::var_os("NOTIFY_SOCKET");
-    Notify::to(place.as_deref()).unwrap_or_else(|error| {
+    ServiceManagerNotifier::to(place.as_deref()).unwrap_or_else(|error| {
         told(Err(error));
-        Notify::nobody()
+        ServiceManagerNotifier::nobody()
     })
 }
 

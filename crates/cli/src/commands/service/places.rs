@@ -3,27 +3,27 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use haul_serve::tls::own_names;
-use haul_service::listen::{Bound, Local, SocketFile};
+use haul_service::listen::{BoundAddress, BoundListener, SocketFile};
 
 /// Files of sockets that others find us by. They go when this is dropped.
 pub(crate) type SocketFiles = Vec<Option<SocketFile>>;
 
 /// Where these are.
-pub(crate) fn locals(bound: &[Bound]) -> Vec<Local> {
+pub(crate) fn locals(bound: &[BoundListener]) -> Vec<BoundAddress> {
     bound.iter().map(|bound| bound.local.clone()).collect()
 }
 
 /// Whether others than this machine get there. Who may connect to a socket file its permissions say.
-pub(crate) fn is_public(local: &Local) -> bool {
+pub(crate) fn is_public(local: &BoundAddress) -> bool {
     match local {
-        Local::Tcp(address) => !address.ip().to_canonical().is_loopback(),
-        Local::Unix(_) => false,
+        BoundAddress::Tcp(address) => !address.ip().to_canonical().is_loopback(),
+        BoundAddress::Unix(_) => false,
     }
 }
 
 /// What to type into a browser, or else where it is.
-pub(crate) fn urls(local: &Local, is_secure: bool) -> Vec<String> {
-    let Local::Tcp(address) = local else {
+pub(crate) fn urls(local: &BoundAddress, is_secure: bool) -> Vec<String> {
+    let BoundAddress::Tcp(address) = local else {
         return vec![local.to_string()];
     };
     let scheme = if is_secure { "https" } else { "http" };
@@ -47,15 +47,15 @@ pub(crate) fn urls(local: &Local, is_secure: bool) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn tcp(address: &str) -> Local {
-        Local::Tcp(address.parse().unwrap())
+    fn tcp(address: &str) -> BoundAddress {
+        BoundAddress::Tcp(address.parse().unwrap())
     }
 
     #[test]
     fn urls_work_in_a_browser() {
         assert_eq!(urls(&tcp("127.0.0.1:80"), false), ["http://127.0.0.1:80/"]);
         assert_eq!(urls(&tcp("[::1]:8443"), true), ["https://[::1]:8443/"]);
-        let unix = Local::Unix(Some("/run/a.sock".into()));
+        let unix = BoundAddress::Unix(Some("/run/a.sock".into()));
         assert_eq!(urls(&unix, true), ["unix:/run/a.sock"]);
         for every in ["0.0.0.0:80", "[::]:80"] {
             let urls = urls(&tcp(every), false);
@@ -81,6 +81,6 @@ mod tests {
         ] {
             assert_eq!(is_public(&tcp(local)), is, "{local}");
         }
-        assert!(!is_public(&Local::Unix(None)));
+        assert!(!is_public(&BoundAddress::Unix(None)));
     }
 }

@@ -3,16 +3,16 @@
 use std::net::IpAddr;
 use std::path::Path;
 
-use haul_service::listen::{Address, Host, ListenError, Local};
+use haul_service::listen::{BoundAddress, ListenAddress, ListenError, ListenHost};
 
-use super::trouble::Trouble;
+use super::trouble::CommandError;
 
 /// Whether the server that has taken an address is this one, which listens at `locals`.
-pub(crate) fn is_own(error: &ListenError, locals: &[Local]) -> bool {
-    let is_among = |address: &Address| locals.iter().any(|local| meets(address, local));
+pub(crate) fn is_own(error: &ListenError, locals: &[BoundAddress]) -> bool {
+    let is_among = |address: &ListenAddress| locals.iter().any(|local| meets(address, local));
     match error {
         ListenError::Taken { address } => is_among(address),
-        ListenError::Running { path } => is_among(&Address::Unix {
+        ListenError::Running { path } => is_among(&ListenAddress::Unix {
             path: path.clone(),
             mode: None,
         }),
@@ -21,23 +21,23 @@ pub(crate) fn is_own(error: &ListenError, locals: &[Local]) -> bool {
 }
 
 /// Whether an address cannot be listened on while there is a listener at `local`, for both take what comes to one of them.
-pub(crate) fn meets(address: &Address, local: &Local) -> bool {
+pub(crate) fn meets(address: &ListenAddress, local: &BoundAddress) -> bool {
     let covers = |one: IpAddr, other: IpAddr| {
         one == other || one.is_unspecified() && (one.is_ipv6() || other.is_ipv4())
     };
     match (address, local) {
-        (Address::Tcp { host, port }, Local::Tcp(local)) => {
+        (ListenAddress::Tcp { host, port }, BoundAddress::Tcp(local)) => {
             let ip = local.ip().to_canonical();
             let meets = match host {
-                Host::Ip(host) => {
+                ListenHost::Ip(host) => {
                     let host = host.to_canonical();
                     covers(host, ip) || covers(ip, host)
                 }
-                Host::Every | Host::Name(_) => true,
+                ListenHost::Every | ListenHost::Name(_) => true,
             };
             *port == local.port() && meets
         }
-        (Address::Unix { path, .. }, Local::Unix(Some(local))) => is_one(path, local),
+        (ListenAddress::Unix { path, .. }, BoundAddress::Unix(Some(local))) => is_one(path, local),
         _ => false,
     }
 }
@@ -49,12 +49,16 @@ fn is_one(path: &Path, other: &Path) -> bool {
 }
 
 /// An address that the command has given away already, by what stood `before`. `why` a port may be without being the same.
-pub(crate) fn twice((flag, address): (&str, &Address), before: &str, why: &str) -> Trouble {
+pub(crate) fn twice(
+    (flag, address): (&str, &ListenAddress),
+    before: &str,
+    why: &str,
+) -> CommandError {
     let given = format!("{flag} {address}");
     let given = given.trim_start();
     let told = format!("{given} is taken by an earlier {before} of this command");
-    Trouble::usage(told).hint(match address {
-        Address::Unix { .. } => "leave one of them out, or name another path".to_owned(),
+    CommandError::usage(told).hint(match address {
+        ListenAddress::Unix { .. } => "leave one of them out, or name another path".to_owned(),
         _ => format!("leave one of them out, or take another port: {why}"),
     })
 }
@@ -65,7 +69,7 @@ mod tests {
 
     #[test]
     fn every_interface_meets_each_of_them_and_one_meets_itself() {
-        let local = |text: &str| Local::Tcp(text.parse().unwrap());
+        let local = |text: &str| BoundAddress::Tcp(text.parse().unwrap());
         for (address, at, is) in [
             ("9993", "127.0.0.1:9993", true),
             ("9993", "127.0.0.1:9994", false),
@@ -79,18 +83,18 @@ mod tests {
             ("0", "127.0.0.1:9993", false),
             ("unix:/a.sock", "127.0.0.1:9993", false),
         ] {
-            let address: Address = address.parse().unwrap();
+            let address: ListenAddress = address.parse().unwrap();
             assert_eq!(meets(&address, &local(at)), is, "{address} {at}");
         }
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.sock");
         std::fs::write(&path, "").unwrap();
-        let address = |mode| Address::Unix {
+        let address = |mode| ListenAddress::Unix {
             path: path.clone(),
             mode,
         };
-        let at = Local::Unix(Some(path.clone()));
+        let at = BoundAddress::Unix(Some(path.clone()));
         assert!(meets(&address(Some(0o600)), &at) && meets(&address(None), &at));
-        assert!(!meets(&address(None), &Local::Unix(None)));
+        assert!(!meets(&address(None), &BoundAddress::Unix(None)));
     }
 }

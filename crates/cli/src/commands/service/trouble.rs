@@ -1,37 +1,37 @@
 //! Why a server did not begin: what happened, what to do, and with which code it ends.
 
-use haul_serve::tls::TlsError;
-use haul_service::listen::{HandedError, ListenError};
+use haul_serve::tls::CertificateError;
+use haul_service::listen::{InheritedSocketsError, ListenError};
 
-use crate::exit::Exit;
-use crate::message::{self, Form};
-use crate::settings::{By, SettingError};
+use crate::exit::ExitReason;
+use crate::message::{self, JsonOutputs};
+use crate::settings::{OptionSource, SettingError};
 
 /// What there is to tell.
 #[derive(Debug)]
-pub(crate) struct Trouble {
+pub(crate) struct CommandError {
     /// What happened.
     text: String,
     /// What to do about it.
     hint: Option<String>,
     /// How the program ends.
-    exit: Exit,
+    exit: ExitReason,
 }
 
-impl Trouble {
+impl CommandError {
     /// On this machine: a disk, a limit, a permission.
     pub(crate) fn local(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
             hint: None,
-            exit: Exit::LocalIo,
+            exit: ExitReason::LocalIo,
         }
     }
 
     /// On the command line.
     pub(crate) fn usage(text: impl Into<String>) -> Self {
         Self {
-            exit: Exit::Usage,
+            exit: ExitReason::Usage,
             ..Self::local(text)
         }
     }
@@ -39,7 +39,7 @@ impl Trouble {
     /// Of the network, or of whoever is asked over it.
     pub(crate) fn network(text: impl Into<String>) -> Self {
         Self {
-            exit: Exit::Network,
+            exit: ExitReason::Network,
             ..Self::local(text)
         }
     }
@@ -47,7 +47,7 @@ impl Trouble {
     /// What was looked for is not there.
     pub(crate) fn failed(text: impl Into<String>) -> Self {
         Self {
-            exit: Exit::SomeFailed,
+            exit: ExitReason::SomeFailed,
             ..Self::local(text)
         }
     }
@@ -61,10 +61,10 @@ impl Trouble {
     }
 
     /// Of what the key of a file says: with its place. Of a flag as it is.
-    pub(crate) fn of(self, by: &By) -> Self {
+    pub(crate) fn of(self, by: &OptionSource) -> Self {
         match by {
-            By::Flag(_) => self,
-            By::Key { .. } => Self {
+            OptionSource::Flag(_) => self,
+            OptionSource::Key { .. } => Self {
                 text: format!("{by}: {}", self.text),
                 ..self
             },
@@ -77,12 +77,12 @@ impl Trouble {
     }
 
     /// Prints it.
-    pub(crate) fn tell(&self) -> Exit {
-        Form::default().fail(self.exit, &self.text, self.hint.as_deref())
+    pub(crate) fn tell(&self) -> ExitReason {
+        JsonOutputs::default().fail(self.exit, &self.text, self.hint.as_deref())
     }
 }
 
-impl From<SettingError> for Trouble {
+impl From<SettingError> for CommandError {
     fn from(error: SettingError) -> Self {
         Self {
             text: message::chain(&error),
@@ -92,28 +92,28 @@ impl From<SettingError> for Trouble {
     }
 }
 
-impl From<ListenError> for Trouble {
+impl From<ListenError> for CommandError {
     fn from(error: ListenError) -> Self {
         Self {
             text: message::chain(&error),
             hint: error.hint(),
-            exit: Exit::of_listen(&error),
+            exit: ExitReason::of_listen(&error),
         }
     }
 }
 
-impl From<HandedError> for Trouble {
-    fn from(error: HandedError) -> Self {
+impl From<InheritedSocketsError> for CommandError {
+    fn from(error: InheritedSocketsError) -> Self {
         ListenError::from(error).into()
     }
 }
 
-impl From<TlsError> for Trouble {
-    fn from(error: TlsError) -> Self {
+impl From<CertificateError> for CommandError {
+    fn from(error: CertificateError) -> Self {
         Self {
             text: message::chain(&error),
             hint: error.hint(),
-            exit: Exit::Usage,
+            exit: ExitReason::Usage,
         }
     }
 }

@@ -7,26 +7,26 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use haul_service::listen::Address;
-use haul_service::observe::Admin;
+use haul_service::listen::ListenAddress;
+use haul_service::observe::AdminEndpoint;
 
-use crate::commands::service::endpoint::{Answering, Endpoint};
+use crate::commands::service::endpoint::{AdminAddresses, AdminTask};
 
 /// What names of such sockets begin and end with; between them is the number of the process.
 const NAME: (&str, &str) = ("tunnel-", ".sock");
 
 /// Begins to answer, on the runtime that it is called on. Where there is a place for that and it cannot be had, why.
-pub(super) fn open(admin: Admin) -> Result<Option<Answering>, String> {
+pub(super) fn open(admin: AdminEndpoint) -> Result<Option<AdminTask>, String> {
     let Some(folder) = folder() else {
         return Ok(None);
     };
     make(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let name = format!("{}{}{}", NAME.0, std::process::id(), NAME.1);
-    let address = Address::Unix {
+    let address = ListenAddress::Unix {
         path: folder.join(name),
         mode: Some(0o600),
     };
-    let opened = Endpoint::open(Some(&address), ("SPEC", &[]));
+    let opened = AdminAddresses::open(Some(&address), ("SPEC", &[]));
     let opened = opened.and_then(|endpoint| endpoint.serve(admin));
     opened
         .map(Some)

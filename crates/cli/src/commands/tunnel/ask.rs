@@ -5,8 +5,8 @@ use std::net::{TcpStream, ToSocketAddrs as _};
 use std::path::Path;
 use std::time::Duration;
 
-use haul_service::listen::{Address, Host};
-use haul_tunnel::Status;
+use haul_service::listen::{ListenAddress, ListenHost};
+use haul_tunnel::TunnelStatus;
 use socket2::{Domain, SockAddr, Socket, Type};
 use tokio::time::Instant;
 
@@ -18,7 +18,7 @@ const MOST: u64 = 64 << 20;
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum AskError {
+pub(super) enum StatusQueryError {
     /// Nobody is there, or no longer.
     #[error("cannot be asked")]
     Io(#[source] io::Error),
@@ -30,7 +30,7 @@ pub(super) enum AskError {
     Stranger,
 }
 
-impl From<io::Error> for AskError {
+impl From<io::Error> for StatusQueryError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             // The one is what connecting says, the other what reading does.
@@ -42,22 +42,22 @@ impl From<io::Error> for AskError {
 
 /// What came of asking at a socket file.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct StatusQueryOutcome {
     /// Who listens there, if it is known: that is so once there is a connection, whatever comes of the question.
     pub(super) process: Option<u32>,
     /// What it says.
-    pub(super) answer: Result<Status, AskError>,
+    pub(super) answer: Result<TunnelStatus, StatusQueryError>,
 }
 
 /// Asks at a socket file, and waits no longer than this.
-pub(super) fn at_socket(path: &Path, limit: Duration) -> Asked {
+pub(super) fn at_socket(path: &Path, limit: Duration) -> StatusQueryOutcome {
     let until = Instant::now() + limit;
     match connected(path, until) {
-        Ok(socket) => Asked {
+        Ok(socket) => StatusQueryOutcome {
             process: listening(&socket),
-            answer: asked(Timed { socket, until }),
+            answer: asked(DeadlineStream { socket, until }),
         },
-        Err(error) => Asked {
+        Err(error) => StatusQueryOutcome {
             process: None,
             answer: Err(error.into()),
         },
@@ -65,16 +65,19 @@ pub(super) fn at_socket(path: &Path, limit: Duration) -> Asked {
 }
 
 /// Asks at an address, as `--admin` has it.
-pub(super) fn at(address: &Address, limit: Duration) -> Result<Status, AskError> {
+pub(super) fn at(
+    address: &ListenAddress,
+    limit: Duration,
+) -> Result<TunnelStatus, StatusQueryError> {
     let (host, port) = match address {
-        Address::Unix { path, .. } => return at_socket(path, limit).answer,
-        Address::Systemd { .. } => return Err(AskError::Stranger),
-        Address::Tcp { host, port } => (host, *port),
+        ListenAddress::Unix { path, .. } => return at_socket(path, limit).answer,
+        ListenAddress::Systemd { .. } => return Err(StatusQueryError::Stranger),
+        ListenAddress::Tcp { host, port } => (host, *port),
     };
     let host = match host {
-        Host::Every => "127.0.0.1".to_owned(),
-        Host::Ip(ip) => ip.to_string(),
-        Host::Name(name) => name.clone(),
+        ListenHost::Every => "127.0.0.1".to_owned(),
+        ListenHost::Ip(ip) => ip.to_string(),
+        ListenHost::Name(name) => name.clone(),
     };
     let addresses = (host.as_str(), port).to_socket_addrs()?;
     let until = Instant::now() + limit;
@@ -83,7 +86,7 @@ pub(super) fn at(address: &Address, limit: Duration) -> Result<Status, AskError>
         match TcpStream::connect_timeout(&address, left(until)?) {
             Ok(stream) => {
                 let socket = stream.into();
-                return asked(Timed { socket, until });
+                return asked(DeadlineStream { socket, until });
             }
             Err(error) => last = error,
         }
@@ -92,19 +95,19 @@ pub(super) fn at(address: &Address, limit: Duration) -> Result<Status, AskError>
 }
 
 /// A connection on which nobody waits beyond one time, however often something comes.
-struct Timed {
+struct DeadlineStream {
     socket: Socket,
     until: Instant,
 }
 
-impl Read for Timed {
+impl Read for DeadlineStream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.socket.set_read_timeout(Some(left(self.until)?))?;
         self.socket.read(buffer)
     }
 }
 
-impl Write for Timed {
+impl Write for DeadlineStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.socket.set_write_timeout(Some(left(self.until)?))?;
         self.socket.write(bytes)
@@ -144,16 +147,16 @@ fn listening(_: &Socket) -> Option<u32> {
     None
 }
 
-fn asked(mut stream: impl Read + Write) -> Result<Status, AskError> {
+fn asked(mut stream: impl Read + Write) -> Result<TunnelStatus, StatusQueryError> {
     // A name that the endpoint takes for its own machine's.
     stream.write_all(b"GET /tunnels HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
     let mut answer = Vec::new();
     stream.take(MOST).read_to_end(&mut answer)?;
-    status(&answer).ok_or(AskError::Stranger)
+    status(&answer).ok_or(StatusQueryError::Stranger)
 }
 
 /// What is in an answer whose connection has ended. The endpoint sends no chunks.
-fn status(answer: &[u8]) -> Option<Status> {
+fn status(answer: &[u8]) -> Option<TunnelStatus> {
     let end = b"\r\n\r\n";
     let head = answer.windows(end.len()).position(|four| four == end)?;
     let first = answer.split(|byte| *byte == b'\r').next()?;
@@ -183,7 +186,10 @@ mod tests {
             }
         });
         let asked = at_socket(&path, SHORT);
-        assert!(matches!(asked.answer, Err(AskError::Silent)), "{asked:?}");
+        assert!(
+            matches!(asked.answer, Err(StatusQueryError::Silent)),
+            "{asked:?}"
+        );
         if cfg!(target_os = "linux") {
             assert_eq!(asked.process, Some(std::process::id()));
         }
@@ -210,13 +216,16 @@ mod tests {
             }
         }
         let asked = at_socket(&path, SHORT);
-        assert!(matches!(asked.answer, Err(AskError::Silent)), "{asked:?}");
+        assert!(
+            matches!(asked.answer, Err(StatusQueryError::Silent)),
+            "{asked:?}"
+        );
         assert_eq!(asked.process, None);
     }
 
     #[test]
     fn one_that_says_nothing_is_told_from_one_that_is_gone() {
-        let told = |kind: io::ErrorKind| AskError::from(io::Error::from(kind)).to_string();
+        let told = |kind: io::ErrorKind| StatusQueryError::from(io::Error::from(kind)).to_string();
         for kind in [io::ErrorKind::WouldBlock, io::ErrorKind::TimedOut] {
             assert_eq!(told(kind), "does not answer within 5 s");
         }

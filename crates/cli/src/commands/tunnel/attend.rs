@@ -7,55 +7,55 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_service::listen::Notify;
-use haul_service::observe::Log;
-use haul_tunnel::Engine;
+use haul_service::listen::ServiceManagerNotifier;
+use haul_service::observe::LineLog;
+use haul_tunnel::TunnelEngine;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::banner::strangers;
-use super::doors::{Changed, Doors, NotFollowed};
+use super::doors::{ReloadError, ReloadOutcome, TunnelListenerSet};
 use crate::args::TunnelArgs;
-use crate::commands::service::ebb::Ebb;
+use crate::commands::service::ebb::HeapTrimmer;
 use crate::commands::service::manager::told;
-use crate::commands::service::trouble::Trouble;
+use crate::commands::service::trouble::CommandError;
 use crate::heap;
 use crate::message::{harmless, note, warning_text};
-use crate::settings::{Passwords, RunningSettings, SettingError, TunnelSettings};
-use crate::signals::{ServerSignals, Wanted};
+use crate::settings::{ProcessSettings, PromptedPasswords, SettingError, TunnelSettings};
+use crate::signals::{ServerSignal, ServerSignals};
 
 /// How often it is looked whether memory may be given back.
 const CALM: Duration = Duration::from_millis(500);
 
 /// Settings that were read again.
-type Again = Result<TunnelSettings, SettingError>;
+type ReloadedSettings = Result<TunnelSettings, SettingError>;
 
 /// What is looked after.
 #[derive(Debug)]
-pub(super) struct Attendant<'a> {
+pub(super) struct TunnelSupervisor<'a> {
     /// Where is listened.
-    doors: Doors,
+    doors: TunnelListenerSet,
     /// What is resolved again, with the passwords that are known.
     args: Arc<TunnelArgs>,
-    passwords: Arc<Passwords>,
+    passwords: Arc<PromptedPasswords>,
     /// Begun anew with each reading.
-    log: Option<Arc<Log>>,
+    log: Option<Arc<LineLog>>,
     /// Who started us may want to know.
-    notify: &'a Notify,
+    notify: &'a ServiceManagerNotifier,
     /// What is done on other threads.
-    chores: JoinSet<Chore>,
+    chores: JoinSet<TunnelChore>,
     /// Whether settings are being read or what came of that is being told, and whether they are to be read once more after that.
     is_reading: bool,
     is_wanted: bool,
     /// When connections have left memory behind.
-    tide: Tide,
+    tide: ConnectionTurnover,
 }
 
 /// A chore that is done.
 #[derive(Debug)]
-enum Chore {
+enum TunnelChore {
     /// Settings were read.
-    Read(Box<Again>),
+    Read(Box<ReloadedSettings>),
     /// What came of them was told.
     Told,
     /// Memory was given back.
@@ -63,33 +63,33 @@ enum Chore {
 }
 
 /// What happened.
-enum Happening {
+enum TunnelEvent {
     /// A signal.
-    Asked(Wanted),
+    Asked(ServerSignal),
     /// It is time to look how calm it is.
     Calm,
     /// A chore is done, or panicked.
-    Done(Result<Chore, JoinError>),
+    Done(Result<TunnelChore, JoinError>),
 }
 
 /// How connections come and go. Either leaves memory behind: what making one has needed, and what it had.
 #[derive(Debug)]
-struct Tide {
-    engine: Engine,
+struct ConnectionTurnover {
+    engine: TunnelEngine,
     /// How many there were at the last look.
     there_were: usize,
     /// How many have come or gone between looks.
     turns: u64,
-    ebb: Ebb,
+    ebb: HeapTrimmer,
 }
 
-impl<'a> Attendant<'a> {
+impl<'a> TunnelSupervisor<'a> {
     /// Of a tunnel that runs.
     pub(super) fn new(
-        (doors, engine): (Doors, Engine),
-        (args, passwords): (&TunnelArgs, Arc<Passwords>),
-        log: Option<Arc<Log>>,
-        notify: &'a Notify,
+        (doors, engine): (TunnelListenerSet, TunnelEngine),
+        (args, passwords): (&TunnelArgs, Arc<PromptedPasswords>),
+        log: Option<Arc<LineLog>>,
+        notify: &'a ServiceManagerNotifier,
     ) -> Self {
         Self {
             doors,
@@ -100,11 +100,11 @@ impl<'a> Attendant<'a> {
             chores: JoinSet::new(),
             is_reading: false,
             is_wanted: false,
-            tide: Tide {
+            tide: ConnectionTurnover {
                 engine,
                 there_were: 0,
                 turns: 0,
-                ebb: Ebb::default(),
+                ebb: HeapTrimmer::default(),
             },
         }
     }
@@ -112,16 +112,16 @@ impl<'a> Attendant<'a> {
     /// Attends until it is asked to end. The doors are given back: what goes with them is there until connections have ended.
     pub(super) async fn attend(
         mut self,
-        running: &RunningSettings,
+        running: &ProcessSettings,
         signals: &mut ServerSignals,
-    ) -> Doors {
+    ) -> TunnelListenerSet {
         let mut calm = interval(CALM);
         calm.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let happening = tokio::select! {
-                wanted = signals.next() => Happening::Asked(wanted),
-                _ = calm.tick() => Happening::Calm,
-                Some(done) = self.chores.join_next() => Happening::Done(done),
+                wanted = signals.next() => TunnelEvent::Asked(wanted),
+                _ = calm.tick() => TunnelEvent::Calm,
+                Some(done) = self.chores.join_next() => TunnelEvent::Done(done),
             };
             if self.on(happening, running).await.is_break() {
                 // What a chore still does harms nobody.
@@ -131,28 +131,28 @@ impl<'a> Attendant<'a> {
         }
     }
 
-    async fn on(&mut self, happening: Happening, running: &RunningSettings) -> ControlFlow<()> {
+    async fn on(&mut self, happening: TunnelEvent, running: &ProcessSettings) -> ControlFlow<()> {
         match happening {
-            Happening::Asked(Wanted::End) => return ControlFlow::Break(()),
+            TunnelEvent::Asked(ServerSignal::End) => return ControlFlow::Break(()),
             // What was read may be older than the signal.
-            Happening::Asked(Wanted::Reload) if self.is_reading => self.is_wanted = true,
-            Happening::Asked(Wanted::Reload) => self.read(),
-            Happening::Calm if self.tide.has_gone() => {
+            TunnelEvent::Asked(ServerSignal::Reload) if self.is_reading => self.is_wanted = true,
+            TunnelEvent::Asked(ServerSignal::Reload) => self.read(),
+            TunnelEvent::Calm if self.tide.has_gone() => {
                 self.chores.spawn_blocking(|| {
                     heap::give_back();
-                    Chore::GivenBack
+                    TunnelChore::GivenBack
                 });
             }
-            Happening::Calm | Happening::Done(Ok(Chore::GivenBack)) => {}
-            Happening::Done(Ok(Chore::Read(again))) => self.again(*again, running).await,
-            Happening::Done(Ok(Chore::Told)) => {
+            TunnelEvent::Calm | TunnelEvent::Done(Ok(TunnelChore::GivenBack)) => {}
+            TunnelEvent::Done(Ok(TunnelChore::Read(again))) => self.again(*again, running).await,
+            TunnelEvent::Done(Ok(TunnelChore::Told)) => {
                 self.is_reading = false;
                 if std::mem::take(&mut self.is_wanted) {
                     self.read();
                 }
             }
             // Chores are never aborted here, so it panicked: the bug is passed on.
-            Happening::Done(Err(error)) => std::panic::resume_unwind(error.into_panic()),
+            TunnelEvent::Done(Err(error)) => std::panic::resume_unwind(error.into_panic()),
         }
         ControlFlow::Continue(())
     }
@@ -166,12 +166,12 @@ impl<'a> Attendant<'a> {
         self.is_reading = true;
         let (args, passwords) = (Arc::clone(&self.args), Arc::clone(&self.passwords));
         self.chores.spawn_blocking(move || {
-            Chore::Read(Box::new(TunnelSettings::resolve(&args, &passwords)))
+            TunnelChore::Read(Box::new(TunnelSettings::resolve(&args, &passwords)))
         });
     }
 
     /// Does what new settings say, or says why not. Nobody may read that: it is told on a thread that may wait, and in turn.
-    async fn again(&mut self, again: Again, running: &RunningSettings) {
+    async fn again(&mut self, again: ReloadedSettings, running: &ProcessSettings) {
         match self.follow(again).await {
             Ok((settings, changed)) => {
                 let lines = match running.quiet {
@@ -188,16 +188,16 @@ impl<'a> Attendant<'a> {
     fn tell(&mut self, tell: impl FnOnce() + Send + 'static) {
         self.chores.spawn_blocking(move || {
             tell();
-            Chore::Told
+            TunnelChore::Told
         });
     }
 
     /// What came of new settings, in lines.
     fn news(
         &self,
-        changed: &Changed,
+        changed: &ReloadOutcome,
         settings: &TunnelSettings,
-        running: &RunningSettings,
+        running: &ProcessSettings,
     ) -> Vec<String> {
         let opened = changed.opened.iter();
         let opened = opened.map(|line| format!("haul: listening on {}", harmless(line)));
@@ -209,13 +209,16 @@ impl<'a> Attendant<'a> {
         opened.chain(closed).chain(warnings).chain(last).collect()
     }
 
-    async fn follow(&mut self, again: Again) -> Result<(TunnelSettings, Changed), NotFollowed> {
-        let settings = again.map_err(Trouble::from)?;
+    async fn follow(
+        &mut self,
+        again: ReloadedSettings,
+    ) -> Result<(TunnelSettings, ReloadOutcome), ReloadError> {
+        let settings = again.map_err(CommandError::from)?;
         let changed = self.doors.follow(&settings.tunnels).await?;
         Ok((settings, changed))
     }
 
-    fn warnings(&self, settings: &TunnelSettings, running: &RunningSettings) -> Vec<String> {
+    fn warnings(&self, settings: &TunnelSettings, running: &ProcessSettings) -> Vec<String> {
         let mut warnings = settings.warnings.clone();
         warnings.extend(settings.room(running));
         warnings.extend(self.doors.all().iter().flat_map(strangers));
@@ -225,7 +228,7 @@ impl<'a> Attendant<'a> {
 }
 
 /// Says why new settings were not followed, and what that has cost.
-fn not_followed(NotFollowed { why, lost }: NotFollowed) {
+fn not_followed(ReloadError { why, lost }: ReloadError) {
     let but = if lost.is_empty() { "" } else { " else" };
     note(&warning_text(&format!(
         "nothing{but} is changed, for the new settings cannot be used"
@@ -239,7 +242,7 @@ fn not_followed(NotFollowed { why, lost }: NotFollowed) {
 }
 
 /// What is of the process, and is not what the settings say by now.
-fn as_they_were(wanted: &RunningSettings, running: &RunningSettings) -> Option<String> {
+fn as_they_were(wanted: &ProcessSettings, running: &ProcessSettings) -> Option<String> {
     let differ = [
         (
             "max-connections",
@@ -266,7 +269,7 @@ fn as_they_were(wanted: &RunningSettings, running: &RunningSettings) -> Option<S
     ))
 }
 
-impl Tide {
+impl ConnectionTurnover {
     /// Whether many came or went, and hardly any do now.
     fn has_gone(&mut self) -> bool {
         let there_are = self.engine.connections();

@@ -1,24 +1,24 @@
 //! What is told at the start: where is listened, where that leads, and what is likely not meant.
 
-use haul_service::listen::Local;
+use haul_service::listen::BoundAddress;
 
-use super::doors::{Doors, Opened};
+use super::doors::{OpenTunnelListener, TunnelListenerSet};
 use crate::commands::service::places::{is_public, urls};
 use crate::message::{harmless, note, warning_text};
 use crate::settings::TunnelSettings;
 
 /// What was found out while it began.
 #[derive(Debug)]
-pub(super) struct Banner {
+pub(super) struct TunnelBanner {
     lines: Vec<String>,
     warnings: Vec<String>,
 }
 
-impl Banner {
+impl TunnelBanner {
     /// Of doors that are open.
-    pub(super) fn of(doors: &Doors, admin: Vec<Local>) -> Self {
+    pub(super) fn of(doors: &TunnelListenerSet, admin: Vec<BoundAddress>) -> Self {
         let all = doors.all();
-        let listening = all.iter().flat_map(Opened::lines);
+        let listening = all.iter().flat_map(OpenTunnelListener::lines);
         let mut lines: Vec<String> = listening
             .map(|line| format!("listening on {line}"))
             .collect();
@@ -57,7 +57,7 @@ impl Banner {
 }
 
 /// What strangers on the network can do: there are no logins on listeners.
-pub(super) fn strangers(opened: &Opened) -> Vec<String> {
+pub(super) fn strangers(opened: &OpenTunnelListener) -> Vec<String> {
     let public = opened.locals.iter().filter(|local| is_public(local));
     let told = public.map(|local| match opened.shown.is_proxy {
         true => format!(

@@ -1,11 +1,11 @@
 //! What becomes of listeners when settings are read again, and in which order: decisions about addresses, and nothing is opened or closed
 //! here.
 
-use haul_service::listen::{Address, Local};
+use haul_service::listen::{BoundAddress, ListenAddress};
 
 /// What is to be done. Numbers are places in the lists that were compared.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Change {
+pub(super) struct ListenerChanges {
     /// Those that are wanted still: the number that one has, and the one it gets.
     pub(super) stay: Vec<(usize, usize)>,
     /// Those that are to be opened.
@@ -16,14 +16,14 @@ pub(super) struct Change {
 
 /// In which order it is done where some are in the way of others.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Order {
+pub(super) struct ListenerChangeOrder {
     /// Those that are closed before these are opened that wait for it.
     pub(super) first: Vec<usize>,
     /// Of each that is to be opened whether it waits. What does not is opened before anything is closed, so that its mistakes close nothing.
     pub(super) waits: Vec<bool>,
 }
 
-impl Change {
+impl ListenerChanges {
     /// From what there is to what is wanted. Each that there is becomes one of those wanted at the same address, in their order, if there
     /// are any: port 0 may well be wanted several times.
     pub(super) fn between<T: PartialEq>(are: &[T], wanted: &[T]) -> Self {
@@ -50,19 +50,19 @@ impl Change {
         &self,
         is_met: impl Fn(usize, usize) -> bool,
         is_last: impl Fn(usize) -> bool,
-    ) -> Order {
+    ) -> ListenerChangeOrder {
         let is_in_the_way = |old: &usize| self.open.iter().any(|new| is_met(*old, *new));
         let first: Vec<usize> = self.close.iter().copied().filter(is_in_the_way).collect();
         let waits = |new: &usize| is_last(*new) || first.iter().any(|old| is_met(*old, *new));
         let waits = self.open.iter().map(waits).collect();
-        Order { first, waits }
+        ListenerChangeOrder { first, waits }
     }
 }
 
 /// The address with the port that was found for it.
-pub(super) fn same_port(listen: &Address, locals: &[Local]) -> Address {
+pub(super) fn same_port(listen: &ListenAddress, locals: &[BoundAddress]) -> ListenAddress {
     match (listen, locals.first()) {
-        (Address::Tcp { host, .. }, Some(Local::Tcp(local))) => Address::Tcp {
+        (ListenAddress::Tcp { host, .. }, Some(BoundAddress::Tcp(local))) => ListenAddress::Tcp {
             host: host.clone(),
             port: local.port(),
         },
@@ -76,7 +76,7 @@ mod tests {
 
     fn change(are: &str, wanted: &str) -> (Vec<(usize, usize)>, Vec<usize>, Vec<usize>) {
         let letters = |text: &str| text.chars().collect::<Vec<_>>();
-        let change = Change::between(&letters(are), &letters(wanted));
+        let change = ListenerChanges::between(&letters(are), &letters(wanted));
         (change.stay, change.open, change.close)
     }
 
@@ -101,7 +101,7 @@ mod tests {
         let (are, wanted) = (letters(are), letters(wanted));
         let is_met = |old: usize, new: usize| are[old].eq_ignore_ascii_case(&wanted[new]);
         let is_last = |new: usize| wanted[new] == last;
-        let order = Change::between(&are, &wanted).order(is_met, is_last);
+        let order = ListenerChanges::between(&are, &wanted).order(is_met, is_last);
         (order.first, order.waits)
     }
 
@@ -117,12 +117,12 @@ mod tests {
     #[test]
     fn the_port_that_was_found_is_asked_for_again() {
         let same = |listen: &str, local: &str| {
-            let local = Local::Tcp(local.parse().unwrap());
+            let local = BoundAddress::Tcp(local.parse().unwrap());
             same_port(&listen.parse().unwrap(), &[local]).to_string()
         };
         assert_eq!(same("127.0.0.2:0", "127.0.0.2:9993"), "127.0.0.2:9993");
         assert_eq!(same("127.0.0.1:7", "127.0.0.1:7"), "127.0.0.1:7");
-        let file: Address = "unix:/a.sock".parse().unwrap();
-        assert_eq!(same_port(&file, &[Local::Unix(None)]), file);
+        let file: ListenAddress = "unix:/a.sock".parse().unwrap();
+        assert_eq!(same_port(&file, &[BoundAddress::Unix(None)]), file);
     }
 }

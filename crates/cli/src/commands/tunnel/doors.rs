@@ -6,46 +6,47 @@ mod following;
 use std::sync::Arc;
 
 use haul_service::listen::{
-    Address, BindOptions, Bound, Handed, ListenError, Listener, Local, SocketFile, bind,
+    BindOptions, BoundAddress, BoundListener, InheritedSockets, ListenAddress, ListenError,
+    Listener, SocketFile, bind,
 };
-use haul_tunnel::{Door, Engine, Tunnel, Warm};
+use haul_tunnel::{TunnelConfig, TunnelEngine, TunnelListener, WarmPool};
 
 use crate::commands::service::places::locals;
 use crate::commands::service::taken::{is_own, twice};
-use crate::commands::service::trouble::Trouble;
-use crate::settings::Planned;
-pub(super) use following::{Changed, NotFollowed};
+use crate::commands::service::trouble::CommandError;
+use crate::settings::PlannedTunnel;
+pub(super) use following::{ReloadError, ReloadOutcome};
 
 /// Everything that is listened on.
 #[derive(Debug)]
-pub(super) struct Doors {
+pub(super) struct TunnelListenerSet {
     /// Who lets clients in.
-    engine: Engine,
+    engine: TunnelEngine,
     /// Those that are open, in the order of their settings.
-    open: Vec<Opened>,
+    open: Vec<OpenTunnelListener>,
     /// Sockets that were handed over and that no address is yet.
-    handed: Handed,
+    handed: InheritedSockets,
     /// Where the process listens besides: its admin endpoint.
-    besides: Vec<Local>,
+    besides: Vec<BoundAddress>,
 }
 
 /// An address that is listened on.
 #[derive(Debug)]
-pub(super) struct Opened {
+pub(super) struct OpenTunnelListener {
     /// As it was asked for, with where it leads.
-    planned: Planned,
+    planned: PlannedTunnel,
     /// Where that came to be.
-    pub(super) locals: Vec<Local>,
+    pub(super) locals: Vec<BoundAddress>,
     /// What there is to say of it.
-    pub(super) shown: Shown,
-    door: Arc<Door>,
+    pub(super) shown: TunnelDescription,
+    door: Arc<TunnelListener>,
     /// Go with it.
     files: Vec<Option<SocketFile>>,
 }
 
 /// A tunnel in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Shown {
+pub(super) struct TunnelDescription {
     /// Where it leads, after the address: ` -> host:port`, ` -> host:port (TLS)`, ` (SOCKS5)`.
     pub(super) to: String,
     /// `via proxy:3128`, `directly`.
@@ -54,9 +55,9 @@ pub(super) struct Shown {
     pub(super) is_proxy: bool,
 }
 
-impl Doors {
+impl TunnelListenerSet {
     /// None is open yet.
-    pub(super) fn new(engine: Engine, handed: Handed) -> Self {
+    pub(super) fn new(engine: TunnelEngine, handed: InheritedSockets) -> Self {
         Self {
             engine,
             open: Vec::new(),
@@ -66,25 +67,25 @@ impl Doors {
     }
 
     /// The process listens here as well: it is no other server that has taken these.
-    pub(super) fn beside(&mut self, besides: Vec<Local>) {
+    pub(super) fn beside(&mut self, besides: Vec<BoundAddress>) {
         self.besides = besides;
     }
 
     /// Opens them all, or none.
-    pub(super) fn open(&mut self, planned: &[Planned]) -> Result<(), Trouble> {
-        let each: Vec<&Planned> = planned.iter().collect();
+    pub(super) fn open(&mut self, planned: &[PlannedTunnel]) -> Result<(), CommandError> {
+        let each: Vec<&PlannedTunnel> = planned.iter().collect();
         self.are_handed(&each)?;
         self.open = self.begin(&each, &[])?;
         Ok(())
     }
 
     /// Those that are open.
-    pub(super) fn all(&self) -> &[Opened] {
+    pub(super) fn all(&self) -> &[OpenTunnelListener] {
         &self.open
     }
 
     /// Where they are.
-    pub(super) fn locals(&self) -> Vec<Local> {
+    pub(super) fn locals(&self) -> Vec<BoundAddress> {
         let open = self.open.iter().filter(|open| !open.door.is_closed());
         let all = open.flat_map(|open| &open.locals);
         all.cloned().collect()
@@ -96,17 +97,21 @@ impl Doors {
     }
 
     /// Whether the sockets that these want of those handed over are all there. To be asked before any is taken: that cannot be undone.
-    fn are_handed(&self, planned: &[&Planned]) -> Result<(), Trouble> {
+    fn are_handed(&self, planned: &[&PlannedTunnel]) -> Result<(), CommandError> {
         let wanted = planned.iter().map(|planned| &planned.listen);
         missing(wanted, self.handed.names()).map_or(Ok(()), |error| Err(told(error)))
     }
 
     /// Listens on all of these, beside some that are open already, and lets clients in; or on none.
-    fn begin(&mut self, planned: &[&Planned], beside: &[Opened]) -> Result<Vec<Opened>, Trouble> {
+    fn begin(
+        &mut self,
+        planned: &[&PlannedTunnel],
+        beside: &[OpenTunnelListener],
+    ) -> Result<Vec<OpenTunnelListener>, CommandError> {
         let mut taken = self.locals();
         taken.extend(beside.iter().flat_map(|open| open.locals.iter().cloned()));
         let bound = self.bind(planned, taken)?;
-        let mut begun: Vec<Opened> = Vec::new();
+        let mut begun: Vec<OpenTunnelListener> = Vec::new();
         for (planned, bound) in planned.iter().zip(bound) {
             match self.lead(planned, bound) {
                 Ok(opened) => begun.push(opened),
@@ -122,12 +127,12 @@ impl Doors {
     /// Listens on all of these, or on none.
     fn bind(
         &mut self,
-        planned: &[&Planned],
-        mut taken: Vec<Local>,
-    ) -> Result<Vec<Vec<Bound>>, Trouble> {
-        let mut all: Vec<Vec<Bound>> = planned.iter().map(|_| Vec::new()).collect();
+        planned: &[&PlannedTunnel],
+        mut taken: Vec<BoundAddress>,
+    ) -> Result<Vec<Vec<BoundListener>>, CommandError> {
+        let mut all: Vec<Vec<BoundListener>> = planned.iter().map(|_| Vec::new()).collect();
         // Sockets that were handed over come last: what was taken of them is gone if another address cannot be had.
-        let is_handed = |at: &usize| matches!(planned[*at].listen, Address::Systemd { .. });
+        let is_handed = |at: &usize| matches!(planned[*at].listen, ListenAddress::Systemd { .. });
         let mut order: Vec<usize> = (0..planned.len()).collect();
         order.sort_by_key(is_handed);
         for at in order {
@@ -146,7 +151,11 @@ impl Doors {
     }
 
     /// Lets clients in.
-    fn lead(&self, planned: &Planned, bound: Vec<Bound>) -> Result<Opened, Trouble> {
+    fn lead(
+        &self,
+        planned: &PlannedTunnel,
+        bound: Vec<BoundListener>,
+    ) -> Result<OpenTunnelListener, CommandError> {
         let locals = locals(&bound);
         let tunnel = tunnel(planned, &name(&locals));
         let mut listeners: Vec<Listener> = Vec::new();
@@ -155,32 +164,31 @@ impl Doors {
             listeners.extend(bound.listeners);
             files.push(bound.file);
         }
-        let door = self
-            .engine
-            .open(listeners, tunnel)
-            .map_err(|error| Trouble::local(format!("cannot wait for connections: {error}")))?;
-        Ok(Opened {
+        let door = self.engine.open(listeners, tunnel).map_err(|error| {
+            CommandError::local(format!("cannot wait for connections: {error}"))
+        })?;
+        Ok(OpenTunnelListener {
             planned: planned.clone(),
             locals,
-            shown: Shown::of(planned),
+            shown: TunnelDescription::of(planned),
             door,
             files,
         })
     }
 }
 
-impl Opened {
+impl OpenTunnelListener {
     /// `127.0.0.1:9993 -> imap.example.com:993 via proxy:3128`, for each address.
     pub(super) fn lines(&self) -> impl Iterator<Item = String> {
-        let Shown { to, way, .. } = &self.shown;
+        let TunnelDescription { to, way, .. } = &self.shown;
         self.locals
             .iter()
             .map(move |local| format!("{local}{to} {way}"))
     }
 }
 
-impl Shown {
-    fn of(planned: &Planned) -> Self {
+impl TunnelDescription {
+    fn of(planned: &PlannedTunnel) -> Self {
         let target = planned.target();
         let has_tls = planned.way.upstream.has_target_tls();
         Self {
@@ -197,18 +205,18 @@ impl Shown {
 }
 
 /// What logs and tables call a listener.
-fn name(locals: &[Local]) -> String {
+fn name(locals: &[BoundAddress]) -> String {
     let names: Vec<String> = locals.iter().map(ToString::to_string).collect();
     names.join(",")
 }
 
 /// What a listener does with its clients.
-fn tunnel(planned: &Planned, name: &str) -> Tunnel {
+fn tunnel(planned: &PlannedTunnel, name: &str) -> TunnelConfig {
     let upstream = &planned.way.upstream;
     let warm = |options, target: &haul_net::Target| {
-        Arc::new(Warm::new(Arc::clone(upstream), target.clone(), options))
+        Arc::new(WarmPool::new(Arc::clone(upstream), target.clone(), options))
     };
-    Tunnel {
+    TunnelConfig {
         name: name.into(),
         local: planned.local.clone(),
         upstream: Arc::clone(upstream),
@@ -222,11 +230,11 @@ fn tunnel(planned: &Planned, name: &str) -> Tunnel {
 
 /// The first that is wanted of handed sockets and is not among these, or no longer after those before it have taken theirs.
 fn missing<'a>(
-    wanted: impl IntoIterator<Item = &'a Address>,
+    wanted: impl IntoIterator<Item = &'a ListenAddress>,
     mut names: Vec<String>,
 ) -> Option<ListenError> {
     wanted.into_iter().find_map(|address| {
-        let Address::Systemd { name: wanted } = address else {
+        let ListenAddress::Systemd { name: wanted } = address else {
             return None;
         };
         let is_meant = |name: &str| wanted.as_deref().is_none_or(|wanted| wanted == name);
@@ -240,9 +248,9 @@ fn missing<'a>(
 }
 
 /// An address that cannot be listened on.
-fn told(error: ListenError) -> Trouble {
+fn told(error: ListenError) -> CommandError {
     let is_nothing = matches!(&error, ListenError::NotHanded { others, .. } if others.is_empty());
-    let trouble = Trouble::from(error);
+    let trouble = CommandError::from(error);
     match is_nothing {
         true => trouble.hint(
             "it is for services with a .socket unit; to try it: systemd-socket-activate -l 9993 haul tunnel ... systemd:HOST:PORT",
@@ -258,7 +266,8 @@ mod tests {
     #[test]
     fn each_socket_that_was_handed_over_is_there_for_one() {
         let missing = |wanted: &[&str], there: &[&str]| {
-            let wanted: Vec<Address> = wanted.iter().map(|text| text.parse().unwrap()).collect();
+            let wanted: Vec<ListenAddress> =
+                wanted.iter().map(|text| text.parse().unwrap()).collect();
             let names = there.iter().map(ToString::to_string).collect();
             missing(&wanted, names).map(|error| match error {
                 ListenError::NotHanded { address, others } => (address.to_string(), others),

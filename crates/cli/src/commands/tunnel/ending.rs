@@ -5,25 +5,25 @@
 
 use std::time::Duration;
 
-use haul_service::observe::Log;
-use haul_tunnel::Engine;
+use haul_service::observe::LineLog;
+use haul_tunnel::TunnelEngine;
 
 use crate::commands::service::log;
 use crate::commands::service::telling::tell;
-use crate::exit::Exit;
+use crate::exit::ExitReason;
 use crate::message;
-use crate::settings::RunningSettings;
-use crate::signals::{ServerSignals, Wanted};
+use crate::settings::ProcessSettings;
+use crate::signals::{ServerSignal, ServerSignals};
 
 /// For the last lines of the log, and after these for what is told. Nobody may read either, and a second signal leaves less.
 const LAST: Duration = log::LAST.saturating_mul(2);
 
 /// Ends an engine and closes its log, whose last lines come before what is told. Says how the program ends.
 pub(super) async fn end(
-    (engine, log): (&Engine, Option<&Log>),
-    running: &RunningSettings,
+    (engine, log): (&TunnelEngine, Option<&LineLog>),
+    running: &ProcessSettings,
     signals: &mut ServerSignals,
-) -> Exit {
+) -> ExitReason {
     let grace = running.grace;
     let there_are = engine.connections();
     if !running.quiet && !grace.is_zero() && there_are > 0 {
@@ -58,23 +58,27 @@ pub(super) async fn end(
     );
     match last.await {
         Some(_) => exit,
-        None => Exit::Interrupted,
+        None => ExitReason::Interrupted,
     }
 }
 
 /// How the program ends after so many were cut off, and what is told of it.
-fn outcome(cut: usize, is_hurried: bool, running: &RunningSettings) -> (Exit, Option<String>) {
+fn outcome(
+    cut: usize,
+    is_hurried: bool,
+    running: &ProcessSettings,
+) -> (ExitReason, Option<String>) {
     let note = |text: &str| (!running.quiet).then(|| format!("haul: {text}; {}", were(cut)));
     match (is_hurried, cut) {
-        (true, _) => (Exit::Interrupted, note("stopping at once")),
-        (false, 0) => (Exit::Done, None),
-        (false, _) if running.grace.is_zero() => (Exit::Done, note("stopped")),
+        (true, _) => (ExitReason::Interrupted, note("stopping at once")),
+        (false, 0) => (ExitReason::Done, None),
+        (false, _) if running.grace.is_zero() => (ExitReason::Done, note("stopped")),
         (false, cut) => {
             let grace = seconds(running.grace);
             let told = format!("{} that took longer than {grace}", were(cut));
             let hint = "--grace TIME gives them longer";
             (
-                Exit::SomeFailed,
+                ExitReason::SomeFailed,
                 Some(message::error_text(&told, Some(hint))),
             )
         }
@@ -84,13 +88,13 @@ fn outcome(cut: usize, is_hurried: bool, running: &RunningSettings) -> (Exit, Op
 /// What an end comes to, unless a signal asks for it at once. Any other leaves it as it is: it is begun once, and so its time is.
 async fn unless_asked<T>(
     end: impl AsyncFn() -> T,
-    mut next: impl AsyncFnMut() -> Wanted,
+    mut next: impl AsyncFnMut() -> ServerSignal,
 ) -> Option<T> {
     let mut end = std::pin::pin!(end());
     loop {
         tokio::select! {
             ended = &mut end => return Some(ended),
-            wanted = next() => if wanted == Wanted::End { return None },
+            wanted = next() => if wanted == ServerSignal::End { return None },
         }
     }
 }
@@ -128,7 +132,7 @@ mod tests {
     use super::*;
 
     /// What an end comes to that takes so many looks from when it was begun, while signals come; and how often it was begun.
-    fn ended(looks: usize, signals: &[Wanted]) -> (Option<&'static str>, usize) {
+    fn ended(looks: usize, signals: &[ServerSignal]) -> (Option<&'static str>, usize) {
         let begun = Cell::new(0);
         let end = || {
             begun.set(begun.get() + 1);
@@ -155,8 +159,11 @@ mod tests {
 
     #[test]
     fn a_hang_up_gives_no_more_time_and_a_second_signal_takes_it() {
-        assert_eq!(ended(4, &[Wanted::Reload; 3]), (Some("ended"), 1));
-        assert_eq!(ended(4, &[Wanted::Reload, Wanted::End]), (None, 1));
+        assert_eq!(ended(4, &[ServerSignal::Reload; 3]), (Some("ended"), 1));
+        assert_eq!(
+            ended(4, &[ServerSignal::Reload, ServerSignal::End]),
+            (None, 1)
+        );
         assert_eq!(ended(4, &[]), (Some("ended"), 1));
     }
 }

@@ -6,15 +6,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use haul_service::listen::Address;
-use haul_tunnel::Status;
+use haul_service::listen::ListenAddress;
+use haul_tunnel::TunnelStatus;
 
 use super::answering::{folder, sockets};
-use super::ask::{self, AskError, Asked, WAIT};
+use super::ask::{self, StatusQueryError, StatusQueryOutcome, WAIT};
 use super::table;
 use crate::args::StatusArgs;
-use crate::commands::service::trouble::Trouble;
-use crate::exit::Exit;
+use crate::commands::service::trouble::CommandError;
+use crate::exit::ExitReason;
 use crate::message::{self, harmless, note, warning_text};
 use crate::output;
 
@@ -26,9 +26,9 @@ const NEW: Duration = Duration::from_secs(1);
 
 /// What came of asking a user's own tunnels.
 #[derive(Debug, Default)]
-struct Own {
+struct OwnTunnelsStatus {
     /// What they say.
-    told: Vec<Status>,
+    told: Vec<TunnelStatus>,
     /// Whether some are there and did not say it.
     is_part: bool,
     /// One of those that said nothing at all.
@@ -36,11 +36,11 @@ struct Own {
 }
 
 /// Prints it.
-pub(super) fn run(args: &StatusArgs) -> Result<Exit, Trouble> {
+pub(super) fn run(args: &StatusArgs) -> Result<ExitReason, CommandError> {
     let own = match &args.admin {
-        Some(address) => Own {
+        Some(address) => OwnTunnelsStatus {
             told: vec![ask::at(address, WAIT).map_err(|error| unasked(address, &error))?],
-            ..Own::default()
+            ..OwnTunnelsStatus::default()
         },
         None => own(&folder().ok_or_else(no_folder)?)?,
     };
@@ -49,31 +49,33 @@ pub(super) fn run(args: &StatusArgs) -> Result<Exit, Trouble> {
         false => output::text(table::text(&own.told, table::width()).as_bytes()),
     };
     match printed {
-        Ok(()) if own.is_part => Ok(Exit::SomeFailed),
-        Ok(()) => Ok(Exit::Done),
+        Ok(()) if own.is_part => Ok(ExitReason::SomeFailed),
+        Ok(()) => Ok(ExitReason::Done),
         Err(error) => Ok(output::undelivered(&error)),
     }
 }
 
-fn json(status: &Status) -> String {
+fn json(status: &TunnelStatus) -> String {
     // Strings and numbers: there is nothing that JSON cannot say.
     serde_json::to_string(status).unwrap_or_default()
 }
 
 /// The endpoint that was named does not say it.
-fn unasked(address: &Address, error: &AskError) -> Trouble {
+fn unasked(address: &ListenAddress, error: &StatusQueryError) -> CommandError {
     let text = format!("--admin {address}: {}", message::chain(error));
-    Trouble::network(text).hint(match error {
-        AskError::Io(_) => "is a haul tunnel with this --admin running?",
-        AskError::Silent => "it is stopped or hangs, or is no haul tunnel",
-        AskError::Stranger => "give the address that a haul tunnel was started with as its --admin",
+    CommandError::network(text).hint(match error {
+        StatusQueryError::Io(_) => "is a haul tunnel with this --admin running?",
+        StatusQueryError::Silent => "it is stopped or hangs, or is no haul tunnel",
+        StatusQueryError::Stranger => {
+            "give the address that a haul tunnel was started with as its --admin"
+        }
     })
 }
 
 /// It is not known where they are.
-fn no_folder() -> Trouble {
+fn no_folder() -> CommandError {
     let uid = rustix::process::getuid().as_raw();
-    Trouble::failed(
+    CommandError::failed(
         "it is not known which haul tunnels are running: XDG_RUNTIME_DIR, the folder where they are found, is not set to an absolute path",
     )
     .hint(format!(
@@ -82,8 +84,8 @@ fn no_folder() -> Trouble {
 }
 
 /// Asks those that have sockets there, and tells of those that do not answer.
-fn own(folder: &Path) -> Result<Own, Trouble> {
-    let mut own = Own::default();
+fn own(folder: &Path) -> Result<OwnTunnelsStatus, CommandError> {
+    let mut own = OwnTunnelsStatus::default();
     for some in sockets(folder).chunks(AT_A_TIME) {
         let asked = std::thread::scope(|scope| {
             let ask = |(_, path): &'_ (u32, PathBuf)| {
@@ -102,13 +104,13 @@ fn own(folder: &Path) -> Result<Own, Trouble> {
         }
     }
     match (&own.told[..], own.is_part) {
-        ([], false) => Err(Trouble::failed(format!(
+        ([], false) => Err(CommandError::failed(format!(
             "no haul tunnel of yours is running: none answers in {}",
             harmless(&folder.display().to_string())
         ))
         .hint("one of another user, or started without XDG_RUNTIME_DIR, is asked by --admin ADDRESS, if it has an --admin")),
         ([], true) => {
-            let trouble = Trouble::failed("none of your haul tunnels answers");
+            let trouble = CommandError::failed("none of your haul tunnels answers");
             Err(match own.hangs {
                 Some(pid) => trouble.hint(format!(
                     "one that was stopped goes on with `kill -CONT {pid}`; one that hangs is ended with `kill -9 {pid}`"
@@ -120,22 +122,24 @@ fn own(folder: &Path) -> Result<Own, Trouble> {
     }
 }
 
-impl Own {
+impl OwnTunnelsStatus {
     /// Keeps what one says, or tells that it does not. Its file has the number of its process in the name.
-    fn add(&mut self, (named, path): (u32, &Path), asked: Asked) {
+    fn add(&mut self, (named, path): (u32, &Path), asked: StatusQueryOutcome) {
         match asked.answer {
             Ok(status) => self.told.push(status),
             // Whoever listened there has died. What is left is removed; that it cannot be harms nobody.
-            Err(AskError::Io(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            Err(StatusQueryError::Io(error))
+                if error.kind() == io::ErrorKind::ConnectionRefused =>
+            {
                 if !is_new(path) {
                     let _ = std::fs::remove_file(path);
                 }
             }
             // It has ended meanwhile.
-            Err(AskError::Io(error)) if is_gone(&error) => {}
+            Err(StatusQueryError::Io(error)) if is_gone(&error) => {}
             Err(error) => {
                 self.is_part = true;
-                if matches!(error, AskError::Silent) {
+                if matches!(error, StatusQueryError::Silent) {
                     // A name is not enough for a kill: it may be of another machine, or of nobody.
                     let known = asked.process.filter(|process| *process == named);
                     self.hangs = self.hangs.or(known);

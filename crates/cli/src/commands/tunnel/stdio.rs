@@ -12,16 +12,16 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use haul_net::Target;
-use haul_tunnel::relay::{End, Ended, Side};
-use haul_tunnel::{Unreached, join};
+use haul_tunnel::relay::{RelayEnd, RelayOutcome, RelaySide};
+use haul_tunnel::{TargetUnreached, join};
 use rustix::fs::{OFlags, fcntl_getfl};
 use tokio::io::AsyncWrite;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::TunnelArgs;
-use crate::commands::service::trouble::Trouble;
-use crate::exit::Exit;
-use crate::message::{self, Form, harmless, note, warning_text};
+use crate::commands::service::trouble::CommandError;
+use crate::exit::ExitReason;
+use crate::message::{self, JsonOutputs, harmless, note, warning_text};
 use crate::output;
 use crate::settings::StdioSettings;
 
@@ -29,7 +29,7 @@ use crate::settings::StdioSettings;
 const FLUSHED_BY: Duration = Duration::from_secs(5);
 
 /// Joins them until both directions have ended.
-pub(super) fn run(args: &TunnelArgs, target: &Target) -> Result<Exit, Trouble> {
+pub(super) fn run(args: &TunnelArgs, target: &Target) -> Result<ExitReason, CommandError> {
     let settings = StdioSettings::resolve(args, target)?;
     if !args.running.quiet {
         for warning in &settings.warnings {
@@ -38,7 +38,7 @@ pub(super) fn run(args: &TunnelArgs, target: &Target) -> Result<Exit, Trouble> {
     }
     output::stdout_is_open().map_err(|error| {
         let (text, hint) = output::explain(&error);
-        Trouble::local(text).hint(hint)
+        CommandError::local(text).hint(hint)
     })?;
     // Else a stream that cannot be used looks like one that has ended, or to which nothing was said.
     for (stream, useless, name) in [
@@ -56,7 +56,7 @@ pub(super) fn run(args: &TunnelArgs, target: &Target) -> Result<Exit, Trouble> {
         let mode = fcntl_getfl(stream).map(|flags| flags & OFlags::RWMODE);
         if mode == Ok(useless) {
             let hint = "what is said to the target and what it says goes there";
-            return Err(Trouble::local(name).hint(hint));
+            return Err(CommandError::local(name).hint(hint));
         }
     }
     let runtime = super::runtime(1)?;
@@ -66,10 +66,10 @@ pub(super) fn run(args: &TunnelArgs, target: &Target) -> Result<Exit, Trouble> {
     Ok(exit)
 }
 
-async fn joined(settings: &StdioSettings, target: &Target) -> Exit {
+async fn joined(settings: &StdioSettings, target: &Target) -> ExitReason {
     let said_all = CancellationToken::new();
-    let out = Out::new(tokio::io::stdout(), said_all.clone());
-    let client = End::Other(Box::new(tokio::io::join(tokio::io::stdin(), out.clone())));
+    let out = StdioOutput::new(tokio::io::stdout(), said_all.clone());
+    let client = RelayEnd::Other(Box::new(tokio::io::join(tokio::io::stdin(), out.clone())));
     let upstream = &settings.way.upstream;
     let by_terminal = async {
         said_all.cancelled().await;
@@ -80,7 +80,7 @@ async fn joined(settings: &StdioSettings, target: &Target) -> Exit {
     let ended = tokio::select! {
         biased;
         ended = join(client, target, upstream, settings.idle) => ended,
-        () = by_terminal => Ok(Ended::Closed),
+        () = by_terminal => Ok(RelayOutcome::Closed),
     };
     match ended {
         Ok(ended) => match out.written(FLUSHED_BY).await {
@@ -92,62 +92,64 @@ async fn joined(settings: &StdioSettings, target: &Target) -> Exit {
 }
 
 /// How the program ends when standard output could not be written. A reader that has left knows.
-fn undelivered(error: &io::Error) -> Exit {
+fn undelivered(error: &io::Error) -> ExitReason {
     match error.kind() {
-        io::ErrorKind::ConnectionReset => Exit::ReaderGone,
+        io::ErrorKind::ConnectionReset => ExitReason::ReaderGone,
         _ => output::undelivered(error),
     }
 }
 
 /// How the program ends after a relay.
-fn over(ended: &Ended, target: &Target) -> Exit {
+fn over(ended: &RelayOutcome, target: &Target) -> ExitReason {
     match ended {
         // Whoever started us may leave when it likes.
-        Ended::Closed | Ended::Reset(Side::Client) => Exit::Done,
-        Ended::Broken(Side::Client, error) => {
+        RelayOutcome::Closed | RelayOutcome::Reset(RelaySide::Client) => ExitReason::Done,
+        RelayOutcome::Broken(RelaySide::Client, error) => {
             message::error(
                 &harmless(&format!("cannot read standard input: {error}")),
                 Some("what is to go to the target comes from there"),
             );
-            Exit::LocalIo
+            ExitReason::LocalIo
         }
-        Ended::Idle | Ended::Reset(Side::Target) | Ended::Broken(Side::Target, _) => {
+        RelayOutcome::Idle
+        | RelayOutcome::Reset(RelaySide::Target)
+        | RelayOutcome::Broken(RelaySide::Target, _) => {
             message::error(
                 &harmless(&format!("the connection to {target}: {ended}")),
                 None,
             );
-            Exit::Network
+            ExitReason::Network
         }
     }
 }
 
-fn unreached(why: &Unreached, target: &Target) -> Exit {
+fn unreached(why: &TargetUnreached, target: &Target) -> ExitReason {
     let hint = why.errors().last().and_then(message::tunnel_hint);
     let text = format!("cannot reach {target}: {why}");
-    Form::default().fail(Exit::Network, &text, hint)
+    JsonOutputs::default().fail(ExitReason::Network, &text, hint)
 }
 
 /// Standard output, whose end is told to whoever reads it. It outlives the relay: what was taken may not have been written by then.
 #[derive(Debug)]
-struct Out<W> {
+struct StdioOutput<W> {
     /// It, and what went wrong with it.
-    state: Arc<Mutex<State<W>>>,
+    state: Arc<Mutex<StdioState<W>>>,
     /// Cancelled when it was closed.
     ended: CancellationToken,
 }
 
 /// What the relay and the end share.
 #[derive(Debug)]
-struct State<W> {
+struct StdioState<W> {
     /// Where it is written.
     stream: W,
     /// Why it could not be. The relay tells no more than which side broke.
     failed: Option<io::Error>,
 }
 
-impl<W: AsyncWrite + Unpin> Out<W> {
+impl<W: AsyncWrite + Unpin> StdioOutput<W> {
     fn new(stream: W, ended: CancellationToken) -> Self {
-        let state = State {
+        let state = StdioState {
             stream,
             failed: None,
         };
@@ -157,7 +159,7 @@ impl<W: AsyncWrite + Unpin> Out<W> {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State<W>> {
+    fn state(&self) -> MutexGuard<'_, StdioState<W>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -170,7 +172,7 @@ impl<W: AsyncWrite + Unpin> Out<W> {
     }
 }
 
-impl<W: AsyncWrite + Unpin> State<W> {
+impl<W: AsyncWrite + Unpin> StdioState<W> {
     /// Does something with the stream, and keeps the first error.
     fn poll<T>(
         &mut self,
@@ -195,7 +197,7 @@ fn same(error: &io::Error) -> io::Error {
     }
 }
 
-impl<W> Clone for Out<W> {
+impl<W> Clone for StdioOutput<W> {
     fn clone(&self) -> Self {
         Self {
             state: Arc::clone(&self.state),
@@ -204,7 +206,7 @@ impl<W> Clone for Out<W> {
     }
 }
 
-impl<W: AsyncWrite + Unpin> AsyncWrite for Out<W> {
+impl<W: AsyncWrite + Unpin> AsyncWrite for StdioOutput<W> {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -245,8 +247,8 @@ mod tests {
     /// Longer than any test takes.
     const LONG: Duration = Duration::from_secs(60);
 
-    fn out<W: AsyncWrite + Unpin>(stream: W) -> Out<W> {
-        Out::new(stream, CancellationToken::new())
+    fn out<W: AsyncWrite + Unpin>(stream: W) -> StdioOutput<W> {
+        StdioOutput::new(stream, CancellationToken::new())
     }
 
     fn ran(test: impl Future<Output = ()>) {
@@ -292,21 +294,27 @@ mod tests {
             let out = out(here);
             assert!(out.clone().write_all(b"x").await.is_err());
             let error = out.written(LONG).await.unwrap();
-            assert_eq!(undelivered(&error), Exit::ReaderGone);
+            assert_eq!(undelivered(&error), ExitReason::ReaderGone);
         });
         let full = io::Error::from(io::ErrorKind::StorageFull);
-        assert_eq!(undelivered(&full), Exit::LocalIo);
+        assert_eq!(undelivered(&full), ExitReason::LocalIo);
     }
 
     #[test]
     fn only_an_end_is_success() {
         let target = "t.test:1".parse().unwrap();
-        let broken = |side| Ended::Broken(side, "for a reason".to_owned());
-        let of = |ended: &Ended| over(ended, &target);
-        assert_eq!(of(&Ended::Closed), Exit::Done);
-        assert_eq!(of(&Ended::Reset(Side::Client)), Exit::Done);
-        assert_eq!(of(&broken(Side::Client)), Exit::LocalIo);
-        assert_eq!(of(&broken(Side::Target)), Exit::Network);
-        assert_eq!(of(&Ended::Reset(Side::Target)), Exit::Network);
+        let broken = |side| RelayOutcome::Broken(side, "for a reason".to_owned());
+        let of = |ended: &RelayOutcome| over(ended, &target);
+        assert_eq!(of(&RelayOutcome::Closed), ExitReason::Done);
+        assert_eq!(
+            of(&RelayOutcome::Reset(RelaySide::Client)),
+            ExitReason::Done
+        );
+        assert_eq!(of(&broken(RelaySide::Client)), ExitReason::LocalIo);
+        assert_eq!(of(&broken(RelaySide::Target)), ExitReason::Network);
+        assert_eq!(
+            of(&RelayOutcome::Reset(RelaySide::Target)),
+            ExitReason::Network
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haul_tunnel::{LiveConnection, LiveTunnel, Status};
+use haul_tunnel::{ConnectionStatus, ListenerStatus, TunnelStatus};
 
 use crate::message::harmless;
 use crate::progress::{bytes_text, time_text};
@@ -29,7 +29,7 @@ pub(super) fn width() -> Option<usize> {
 }
 
 /// All of it. Rows of the table are cut to so many columns; where listeners lead is told in full.
-pub(super) fn text(all: &[Status], width: Option<usize>) -> String {
+pub(super) fn text(all: &[TunnelStatus], width: Option<usize>) -> String {
     let mut text = String::new();
     for (status, before) in all.iter().zip(0..) {
         if before > 0 {
@@ -50,7 +50,7 @@ pub(super) fn text(all: &[Status], width: Option<usize>) -> String {
 }
 
 /// The connections.
-fn table(status: &Status) -> Vec<String> {
+fn table(status: &TunnelStatus) -> Vec<String> {
     if status.connections.is_empty() {
         return vec!["no connections".to_owned()];
     }
@@ -67,8 +67,8 @@ fn table(status: &Status) -> Vec<String> {
     rows.iter().map(|row| aligned(row, &widths)).collect()
 }
 
-fn tunnel(tunnel: &LiveTunnel) -> String {
-    let LiveTunnel {
+fn tunnel(tunnel: &ListenerStatus) -> String {
+    let ListenerStatus {
         listen,
         to,
         tls,
@@ -81,7 +81,7 @@ fn tunnel(tunnel: &LiveTunnel) -> String {
     }
 }
 
-fn row(connection: &LiveConnection) -> [String; HEADS.len()] {
+fn row(connection: &ConnectionStatus) -> [String; HEADS.len()] {
     let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
     [
         time_text(Duration::from_millis(connection.ms)),
@@ -107,8 +107,8 @@ fn aligned(row: &[String; HEADS.len()], widths: &[usize; HEADS.len()]) -> String
 mod tests {
     use super::*;
 
-    fn status() -> Status {
-        let connection = |client: &str, via: Option<&str>, down, ms| LiveConnection {
+    fn status() -> TunnelStatus {
+        let connection = |client: &str, via: Option<&str>, down, ms| ConnectionStatus {
             id: 1,
             listen: "127.0.0.1:9993".into(),
             client: client.into(),
@@ -118,16 +118,16 @@ mod tests {
             down,
             ms,
         };
-        Status {
+        TunnelStatus {
             pid: 4711,
             tunnels: vec![
-                LiveTunnel {
+                ListenerStatus {
                     listen: "127.0.0.1:9993".into(),
                     to: "imap.example.com:993".into(),
                     tls: true,
                     ready: 4,
                 },
-                LiveTunnel {
+                ListenerStatus {
                     listen: "127.0.0.1:1080".into(),
                     to: "SOCKS5".into(),
                     tls: false,
@@ -167,7 +167,7 @@ mod tests {
             told[0],
             "127.0.0.1:9993 -> imap.example.com:993 (TLS), 4 ready"
         );
-        let quiet = Status {
+        let quiet = TunnelStatus {
             connections: Vec::new(),
             ..status()
         };

@@ -1,4 +1,4 @@
-//! Who may do what: flags, variables and files become one [`Access`], and a line of words for people.
+//! Who may do what: flags, variables and files become one [`AccessControl`], and a line of words for people.
 //!
 //! A variable that is set and says nothing is an error: a secret that was not filled in must not open the store.
 
@@ -11,10 +11,10 @@ use std::str::FromStr;
 
 use haul_net::Secret;
 use haul_serve::access::{
-    Access, AccessOptions, Anonymous, AuthFile, FileError, FileErrorKind, Right, RuleError, Scope,
-    TokenFile,
+    AccessControl, AccessOptions, AccessRight, AccessScope, AnonymousAccess, AuthFile,
+    AuthFileError, AuthFileErrorKind, AuthRuleError, TokenFile,
 };
-use haul_serve::store::StoreOptions;
+use haul_serve::store::FileStoreOptions;
 
 use crate::args::{AccessArgs, SecretText};
 use crate::settings::{SettingError, exposed, signing_key};
@@ -26,7 +26,7 @@ const TOKENS: &str = "HAUL_TOKEN";
 
 /// Who may do what, as far as people want to know.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Who {
+pub(crate) struct AccessSummary {
     /// Users who can log in.
     users: usize,
     /// Tokens.
@@ -34,12 +34,12 @@ pub(crate) struct Who {
     /// Whether signed URLs are let in.
     signed: bool,
     /// What all others may do; `None`: everything.
-    others: Option<Vec<Scope>>,
+    others: Option<Vec<AccessScope>>,
     /// Whether somebody may do something in a part of the store alone; a signed URL is for one.
     pub(crate) has_parts: bool,
 }
 
-impl Who {
+impl AccessSummary {
     /// Whether passwords or tokens are sent.
     pub(crate) fn has_secrets(&self) -> bool {
         self.users + self.tokens > 0
@@ -54,11 +54,11 @@ impl Who {
     /// Whether strangers may write, in a store where somebody may.
     pub(crate) fn lets_strangers_write(&self) -> bool {
         let others = self.others.as_ref();
-        others.is_none_or(|scopes| scopes.iter().any(|scope| scope.right == Right::Write))
+        others.is_none_or(|scopes| scopes.iter().any(|scope| scope.right == AccessRight::Write))
     }
 }
 
-impl fmt::Display for Who {
+impl fmt::Display for AccessSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(others) = &self.others else {
             return f.write_str("to everybody");
@@ -93,17 +93,17 @@ impl fmt::Display for Who {
 /// Gathers who may do what. Also gives what is likely not meant.
 pub(super) fn access(
     args: &AccessArgs,
-    store: &StoreOptions,
+    store: &FileStoreOptions,
     variable: impl Fn(&str) -> Option<OsString>,
-) -> Result<(Access, Who, Vec<String>), SettingError> {
+) -> Result<(AccessControl, AccessSummary, Vec<String>), SettingError> {
     let options = configured(args, variable)?;
     writers_can_write(&options, store)?;
     let secrets = args.auth_file.iter().chain(&args.token_file);
     let secrets = secrets.chain(&args.sign_key);
     let mut warnings: Vec<String> = secrets.filter_map(|path| exposed(path)).collect();
     let mut who = who(&options);
-    let may_write = scopes(&options).any(|scope| scope.right == Right::Write) || who.signed;
-    let access = Access::new(options)
+    let may_write = scopes(&options).any(|scope| scope.right == AccessRight::Write) || who.signed;
+    let access = AccessControl::new(options)
         .map_err(|error| SettingError::new("the logins contradict each other").because(error))?;
     if access.is_open() {
         who.others = None;
@@ -132,8 +132,8 @@ fn configured(
         tokens: rules(("--token", &args.token), (TOKENS, &variable))?,
         token_files: each(&args.token_file, tokens)?,
         anonymous: match &args.anonymous[..] {
-            [] => Anonymous::None,
-            scopes => Anonymous::Some(scopes.to_vec()),
+            [] => AnonymousAccess::None,
+            scopes => AnonymousAccess::Some(scopes.to_vec()),
         },
         signing: key.map(|key| signing_key("--sign-key", key)).transpose()?,
         ..AccessOptions::default()
@@ -148,7 +148,7 @@ fn each<T>(
 }
 
 /// What a flag and a variable say, the flag first.
-fn rules<T: FromStr<Err = RuleError>>(
+fn rules<T: FromStr<Err = AuthRuleError>>(
     (flag, typed): (&str, &[SecretText]),
     (name, variable): (&str, impl Fn(&str) -> Option<OsString>),
 ) -> Result<Vec<T>, SettingError> {
@@ -158,14 +158,14 @@ fn rules<T: FromStr<Err = RuleError>>(
     Ok(rules)
 }
 
-fn rule<T: FromStr<Err = RuleError>>(place: &str, text: &Secret) -> Result<T, SettingError> {
+fn rule<T: FromStr<Err = AuthRuleError>>(place: &str, text: &Secret) -> Result<T, SettingError> {
     let wrong = |error| {
         let hint = match error {
-            RuleError::Login | RuleError::Token | RuleError::Scope(_) => {
+            AuthRuleError::Login | AuthRuleError::Token | AuthRuleError::Scope(_) => {
                 Some("ro may read, rw also write; rw:/in both beneath /in alone")
             }
-            RuleError::Colons(_) => Some("--auth-file FILE names a file of logins"),
-            RuleError::NoPassword => Some("is it from a variable that is not set?"),
+            AuthRuleError::Colons(_) => Some("--auth-file FILE names a file of logins"),
+            AuthRuleError::NoPassword => Some("is it from a variable that is not set?"),
             _ => None,
         };
         let told = SettingError::new(format!("{place} cannot be used")).because(error);
@@ -178,7 +178,7 @@ fn rule<T: FromStr<Err = RuleError>>(place: &str, text: &Secret) -> Result<T, Se
 }
 
 /// The rules in a variable, a line each; `#` begins a comment.
-fn of_variable<T: FromStr<Err = RuleError>>(
+fn of_variable<T: FromStr<Err = AuthRuleError>>(
     name: &str,
     variable: impl Fn(&str) -> Option<OsString>,
 ) -> Result<Vec<T>, SettingError> {
@@ -206,13 +206,13 @@ fn of_variable<T: FromStr<Err = RuleError>>(
 }
 
 /// A file of logins or tokens that cannot be used.
-fn file(flag: &str, error: FileError) -> SettingError {
+fn file(flag: &str, error: AuthFileError) -> SettingError {
     let hint = match &error.kind {
-        FileErrorKind::Hash(_) => {
+        AuthFileErrorKind::Hash(_) => {
             Some("`htpasswd -nB USER` prints a line with a hash; add :ro or :rw to it")
         }
-        FileErrorKind::Parts => Some("`htpasswd -nB USER` prints the first two parts"),
-        FileErrorKind::Io(error) => match error.kind() {
+        AuthFileErrorKind::Parts => Some("`htpasswd -nB USER` prints the first two parts"),
+        AuthFileErrorKind::Io(error) => match error.kind() {
             ErrorKind::IsADirectory => Some("name the file itself, which has a line for each"),
             ErrorKind::NotFound => Some("name a file with a line for each"),
             ErrorKind::PermissionDenied => Some("it must be readable for whom this runs as"),
@@ -228,12 +228,15 @@ fn file(flag: &str, error: FileError) -> SettingError {
 }
 
 /// A right to write where nobody can is a mistake, of the rule or of the server.
-fn writers_can_write(options: &AccessOptions, store: &StoreOptions) -> Result<(), SettingError> {
+fn writers_can_write(
+    options: &AccessOptions,
+    store: &FileStoreOptions,
+) -> Result<(), SettingError> {
     // Files may be shared with a server that can.
     let typed = options.rules.iter().map(|rule| &rule.scope);
     let typed = typed.chain(options.tokens.iter().map(|rule| &rule.scope));
     let mut typed = typed.chain(others(options));
-    if store.writable || !typed.any(|scope| scope.right == Right::Write) {
+    if store.writable || !typed.any(|scope| scope.right == AccessRight::Write) {
         return Ok(());
     }
     Err(
@@ -242,15 +245,15 @@ fn writers_can_write(options: &AccessOptions, store: &StoreOptions) -> Result<()
     )
 }
 
-fn others(options: &AccessOptions) -> &[Scope] {
+fn others(options: &AccessOptions) -> &[AccessScope] {
     match &options.anonymous {
-        Anonymous::None => &[],
-        Anonymous::Some(scopes) => scopes,
+        AnonymousAccess::None => &[],
+        AnonymousAccess::Some(scopes) => scopes,
     }
 }
 
 /// What anybody may do.
-fn scopes(options: &AccessOptions) -> impl Iterator<Item = &Scope> {
+fn scopes(options: &AccessOptions) -> impl Iterator<Item = &AccessScope> {
     let users = options.rules.iter().map(|rule| &rule.scope);
     let files = options.files.iter().flat_map(|file| &file.rules);
     let tokens = options.tokens.iter();
@@ -261,14 +264,14 @@ fn scopes(options: &AccessOptions) -> impl Iterator<Item = &Scope> {
         .chain(others(options))
 }
 
-fn who(options: &AccessOptions) -> Who {
+fn who(options: &AccessOptions) -> AccessSummary {
     let files = options.files.iter().flat_map(|file| &file.rules);
     let users = options.rules.iter().map(|rule| rule.user.as_str());
     let users: HashSet<&str> = users.chain(files.map(|rule| rule.user.as_str())).collect();
     let tokens = options.tokens.iter();
     let tokens = tokens.chain(options.token_files.iter().flat_map(|file| &file.rules));
     let tokens: HashSet<&str> = tokens.map(|rule| rule.token.expose()).collect();
-    Who {
+    AccessSummary {
         users: users.len(),
         tokens: tokens.len(),
         signed: options.signing.is_some(),

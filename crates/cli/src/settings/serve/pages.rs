@@ -1,6 +1,6 @@
 //! Pages of other sites: which of them may use the server from a browser, and by which names it may be asked for.
 
-use haul_serve::access::{Cors, CorsError, CorsOptions};
+use haul_serve::access::{CorsError, CorsOptions, CorsPolicy};
 use http::Method;
 
 use crate::args::CorsArgs;
@@ -13,7 +13,7 @@ pub(super) fn hosts(allowed: &[String]) -> Option<Vec<String>> {
 }
 
 /// Which other sites' pages may do what.
-pub(super) fn cors(args: &CorsArgs, writable: bool) -> Result<Option<Cors>, SettingError> {
+pub(super) fn cors(args: &CorsArgs, writable: bool) -> Result<Option<CorsPolicy>, SettingError> {
     let flag = if args.cors_write {
         Some("--cors-write")
     } else {
@@ -51,5 +51,5 @@ pub(super) fn cors(args: &CorsArgs, writable: bool) -> Result<Option<Cors>, Sett
         }
         CorsError::Field => SettingError::new("--cors cannot be used").because(error),
     };
-    Cors::new(options).map(Some).map_err(wrong)
+    CorsPolicy::new(options).map(Some).map_err(wrong)
 }

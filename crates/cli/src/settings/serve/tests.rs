@@ -3,13 +3,13 @@
 use clap::Parser as _;
 
 use super::*;
-use crate::args::{Args, Command};
+use crate::args::{CliArgs, CliCommand};
 use crate::message::chain;
 
 fn resolved(line: &str) -> Result<ServeSettings, SettingError> {
     let words = line.split(' ').filter(|word| !word.is_empty());
-    let args = Args::try_parse_from(["haul", "serve"].into_iter().chain(words)).unwrap();
-    let Command::Serve(args) = args.command else {
+    let args = CliArgs::try_parse_from(["haul", "serve"].into_iter().chain(words)).unwrap();
+    let CliCommand::Serve(args) = args.command else {
         panic!("{line} is another command")
     };
     ServeSettings::resolve(&args)
@@ -18,7 +18,7 @@ fn resolved(line: &str) -> Result<ServeSettings, SettingError> {
 /// The error and its hint.
 fn wrong(line: &str) -> String {
     let error = resolved(line).unwrap_err();
-    assert_eq!(error.exit(), crate::exit::Exit::Usage, "{line}");
+    assert_eq!(error.exit(), crate::exit::ExitReason::Usage, "{line}");
     format!("{} / {}", chain(&error), error.advice().unwrap_or("-"))
 }
 
@@ -28,7 +28,7 @@ fn without_flags_a_folder_is_shared_with_this_machine_for_reading() {
     assert_eq!(settings.listen, ["127.0.0.1:8080".parse().unwrap()]);
     assert!(!settings.store.writable && settings.server.access.is_open());
     assert_eq!(settings.tls, TlsSettings::Off);
-    assert_eq!(settings.server.patience, PatienceOptions::default());
+    assert_eq!(settings.server.patience, TimeoutOptions::default());
     assert_eq!(settings.grace, Duration::from_secs(10));
     assert_eq!(settings.who.to_string(), "to everybody");
     assert!(settings.log.is_none() && settings.admin.is_none() && settings.warnings.is_empty());
@@ -36,7 +36,7 @@ fn without_flags_a_folder_is_shared_with_this_machine_for_reading() {
 
 #[test]
 fn each_flag_arrives() {
-    use haul_serve::store::Durability;
+    use haul_serve::store::UploadDurability;
     let settings = resolved(
         "d -l :1 -l unix:/s -w --durability full --max-body 1k --quota 1M --cache-control no-store \
          --open-files 7 --limit-rate 2k --limit-rate-total 3k --max-connections 5 --handshake-timeout 1s \
@@ -56,7 +56,7 @@ fn each_flag_arrives() {
             store.open_files,
             store.discards
         ),
-        (true, Durability::Full, Some(1 << 20), 7, true)
+        (true, UploadDurability::Full, Some(1 << 20), 7, true)
     );
     assert_eq!(
         (server.max_body, server.rate, server.total_rate),
@@ -80,10 +80,10 @@ fn each_flag_arrives() {
             settings.crew.threads,
             settings.crew.connections
         ),
-        (Accept::ReusePort, 3, 5)
+        (AcceptStrategy::ReusePort, 3, 5)
     );
     assert!(settings.log.is_some());
-    assert_eq!(settings.log_format, LogFormat::Json);
+    assert_eq!(settings.log_format, AccessLogFormat::Json);
     assert_eq!(settings.admin, Some("9090".parse().unwrap()));
     assert!(settings.quiet);
 }
@@ -130,7 +130,7 @@ fn what_contradicts_itself_is_told_with_what_to_do() {
 
 #[test]
 fn certificates_have_a_key_each_or_hold_it() {
-    let pair = |certificate: &str, key: &str| Pair {
+    let pair = |certificate: &str, key: &str| CertificatePair {
         certificate: certificate.into(),
         key: key.into(),
     };
@@ -178,14 +178,14 @@ fn a_server_that_nobody_may_write_to_is_worth_a_word() {
 fn connections_want_descriptors() {
     let args = |line: &str| {
         let words = ["haul", "serve"].into_iter().chain(line.split(' '));
-        match Args::try_parse_from(words).unwrap().command {
-            Command::Serve(args) => args.limits,
+        match CliArgs::try_parse_from(words).unwrap().command {
+            CliCommand::Serve(args) => args.limits,
             _ => panic!("{line} is another command"),
         }
     };
-    let store = StoreOptions {
+    let store = FileStoreOptions {
         open_files: 1000,
-        ..StoreOptions::default()
+        ..FileStoreOptions::default()
     };
     let warned = |line, allowed| descriptors(&args(line), &store, allowed).is_some();
     assert!(warned("--max-connections 4000", Some(5063)));
@@ -198,7 +198,8 @@ fn connections_want_descriptors() {
 /// What connections leave is for files: kept ones have half of that at most.
 #[test]
 fn by_default_connections_leave_descriptors_to_files() {
-    let Command::Serve(args) = Args::try_parse_from(["haul", "serve"]).unwrap().command else {
+    let CliCommand::Serve(args) = CliArgs::try_parse_from(["haul", "serve"]).unwrap().command
+    else {
         panic!("another command")
     };
     for (allowed, connections, open_files) in [
@@ -218,13 +219,13 @@ fn by_default_connections_leave_descriptors_to_files() {
 #[test]
 fn variables_hold_secrets_a_line_each_and_an_empty_one_opens_nothing() {
     let of = |name: &'static str, value: &'static str| {
-        let args = Args::try_parse_from(["haul", "serve"]).unwrap();
-        let Command::Serve(args) = args.command else {
+        let args = CliArgs::try_parse_from(["haul", "serve"]).unwrap();
+        let CliCommand::Serve(args) = args.command else {
             panic!("another command")
         };
-        let store = StoreOptions {
+        let store = FileStoreOptions {
             writable: true,
-            ..StoreOptions::default()
+            ..FileStoreOptions::default()
         };
         let variable = |asked: &str| (asked == name).then(|| value.into());
         access::access(&args.access, &store, variable)

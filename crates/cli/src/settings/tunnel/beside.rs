@@ -4,44 +4,44 @@ use std::path::PathBuf;
 
 use haul_net::Secret;
 
-use crate::args::User;
-use crate::settings::tls::Names;
-use crate::settings::{By, Said};
+use crate::args::UserArg;
+use crate::settings::tls::TlsFileOptions;
+use crate::settings::{OptionSource, Sourced};
 
 /// One place in a row of proxies: those that will do, as they are written. They may hold passwords.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct ProxyChainStep {
     /// In the order in which they are tried.
     pub(crate) proxies: Vec<Secret>,
     /// Who has named them.
-    pub(crate) by: By,
+    pub(crate) by: OptionSource,
 }
 
 /// Who we are to a proxy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct LoginWish {
+pub(crate) struct ProxyLoginOptions {
     /// The user, perhaps with the password.
-    pub(crate) user: Option<Said<User>>,
+    pub(crate) user: Option<Sourced<UserArg>>,
     /// The file that holds the password, or both.
-    pub(crate) file: Option<Said<PathBuf>>,
+    pub(crate) file: Option<Sourced<PathBuf>>,
 }
 
 /// Files of TLS.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct TlsWish {
+pub(crate) struct ProxyTlsOptions {
     /// The only authorities to trust.
-    pub(crate) cacert: Option<Said<PathBuf>>,
+    pub(crate) cacert: Option<Sourced<PathBuf>>,
     /// Whether anybody is trusted.
-    pub(crate) insecure: Option<Said<bool>>,
+    pub(crate) insecure: Option<Sourced<bool>>,
     /// The certificate that we show.
-    pub(crate) cert: Option<Said<PathBuf>>,
+    pub(crate) cert: Option<Sourced<PathBuf>>,
     /// Its key.
-    pub(crate) key: Option<Said<PathBuf>>,
+    pub(crate) key: Option<Sourced<PathBuf>>,
 }
 
-impl Place {
+impl ProxyChainStep {
     /// Alternatives with commas between.
-    pub(super) fn of(text: &str, by: By) -> Self {
+    pub(super) fn of(text: &str, by: OptionSource) -> Self {
         let each = |text: &str| Secret::new(text.trim().to_owned());
         Self {
             proxies: text.split(',').map(each).collect(),
@@ -55,15 +55,15 @@ impl Place {
     }
 }
 
-impl PartialEq for Place {
+impl PartialEq for ProxyChainStep {
     fn eq(&self, other: &Self) -> bool {
         self.proxies == other.proxies
     }
 }
 
-impl Eq for Place {}
+impl Eq for ProxyChainStep {}
 
-impl LoginWish {
+impl ProxyLoginOptions {
     /// A user and the file of a password belong together.
     pub(super) fn over(&self, below: Self) -> Self {
         match *self == Self::default() {
@@ -73,26 +73,26 @@ impl LoginWish {
     }
 }
 
-impl TlsWish {
+impl ProxyTlsOptions {
     /// Who has wished the first thing of it.
-    pub(super) fn by(&self) -> Option<&By> {
+    pub(super) fn by(&self) -> Option<&OptionSource> {
         let files = [&self.cacert, &self.cert, &self.key];
         let file = files.into_iter().flatten().map(|said| &said.by).next();
         file.or_else(|| self.insecure.as_ref().map(|said| &said.by))
     }
 
     /// The files, whose flags begin so and whose keys are called alike.
-    pub(super) fn names(&self, flags: &'static str) -> Names<'_> {
-        let is_key = self.by().is_some_and(By::is_key);
-        Names {
+    pub(super) fn names(&self, flags: &'static str) -> TlsFileOptions<'_> {
+        let is_key = self.by().is_some_and(OptionSource::is_key);
+        TlsFileOptions {
             flags: match is_key {
                 true => flags.trim_start_matches('-'),
                 false => flags,
             },
-            cacert: self.cacert.as_ref().map(Said::as_ref),
+            cacert: self.cacert.as_ref().map(Sourced::as_ref),
             insecure: self.insecure.as_ref().is_some_and(|said| said.value),
-            cert: self.cert.as_ref().map(Said::as_ref),
-            key: self.key.as_ref().map(Said::as_ref),
+            cert: self.cert.as_ref().map(Sourced::as_ref),
+            key: self.key.as_ref().map(Sourced::as_ref),
         }
     }
 
@@ -124,14 +124,14 @@ mod tests {
 
     #[test]
     fn an_authority_above_is_not_undone_by_carelessness_below() {
-        let strict = TlsWish {
-            cacert: Some(Said::flag("--cacert", "ca".into())),
-            ..TlsWish::default()
+        let strict = ProxyTlsOptions {
+            cacert: Some(Sourced::flag("--cacert", "ca".into())),
+            ..ProxyTlsOptions::default()
         };
-        let careless = TlsWish {
-            insecure: Some(Said::flag("-k", true)),
-            cert: Some(Said::flag("--cert", "me".into())),
-            ..TlsWish::default()
+        let careless = ProxyTlsOptions {
+            insecure: Some(Sourced::flag("-k", true)),
+            cert: Some(Sourced::flag("--cert", "me".into())),
+            ..ProxyTlsOptions::default()
         };
         let over = strict.over(careless.clone());
         assert_eq!((over.insecure, over.cert), (None, careless.cert));
@@ -139,11 +139,12 @@ mod tests {
 
     #[test]
     fn alternatives_have_commas_between() {
-        let place = Place::of("a:1, http://b:2", By::Flag("-p"));
+        let place = ProxyChainStep::of("a:1, http://b:2", OptionSource::Flag("-p"));
         let texts: Vec<_> = place.proxies.iter().map(Secret::expose).collect();
         assert_eq!(texts, ["a:1", "http://b:2"]);
         assert!(
-            Place::of("", By::Flag("-p")).is_none() && !Place::of("a", By::Flag("-p")).is_none()
+            ProxyChainStep::of("", OptionSource::Flag("-p")).is_none()
+                && !ProxyChainStep::of("a", OptionSource::Flag("-p")).is_none()
         );
     }
 }

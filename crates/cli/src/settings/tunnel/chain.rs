@@ -3,18 +3,18 @@
 use haul_net::{Proxy, ProxyError, ProxyScheme, ProxySource, ProxyTls, Secret, UnusableProxy};
 use http::HeaderMap;
 
-use super::beside::{Place, TlsWish};
-use super::file::{Named, Proxies};
-use super::way::Ways;
-use super::wishes::Wishes;
-use crate::args::Field;
-use crate::settings::{By, Said, SettingError, proxies};
+use super::beside::{ProxyChainStep, ProxyTlsOptions};
+use super::file::{NamedProxies, NamedProxy};
+use super::way::TunnelUpstreams;
+use super::wishes::TunnelOptionsLayer;
+use crate::args::HeaderArg;
+use crate::settings::{OptionSource, SettingError, Sourced, proxies};
 
-impl Ways<'_> {
+impl TunnelUpstreams<'_> {
     /// The proxies of each place.
     pub(super) fn proxies(
         &self,
-        wishes: &Wishes,
+        wishes: &TunnelOptionsLayer,
         environment: Option<Result<Proxy, UnusableProxy>>,
     ) -> Result<Vec<Vec<Proxy>>, SettingError> {
         let places = match &wishes.proxies {
@@ -57,8 +57,8 @@ impl Ways<'_> {
     fn proxy(
         &self,
         proxy: Proxy,
-        named: Option<&Named>,
-        (wishes, tls, place): (&Wishes, &ProxyTls, usize),
+        named: Option<&NamedProxy>,
+        (wishes, tls, place): (&TunnelOptionsLayer, &ProxyTls, usize),
     ) -> Result<Proxy, SettingError> {
         let is_first = place == 0;
         let is_secure = proxy.scheme == ProxyScheme::Https;
@@ -73,14 +73,14 @@ impl Ways<'_> {
         let more = if is_first { &wishes.headers[..] } else { &[] };
         let own = named
             .map(|named| &named.tls)
-            .filter(|tls| **tls != TlsWish::default());
+            .filter(|tls| **tls != ProxyTlsOptions::default());
         let tls = match own {
             // One of its own goes before the one for all of the first place, unless flags have said something.
-            Some(own) if !is_first || wishes.proxy_tls == TlsWish::default() => {
+            Some(own) if !is_first || wishes.proxy_tls == ProxyTlsOptions::default() => {
                 Some(proxy_tls(own)?)
             }
             _ if is_first => Some(tls.clone()),
-            _ => Some(proxy_tls(&TlsWish::default())?),
+            _ => Some(proxy_tls(&ProxyTlsOptions::default())?),
         };
         Ok(Proxy {
             login,
@@ -92,7 +92,9 @@ impl Ways<'_> {
 }
 
 /// Header fields, each told by whoever gave it.
-fn fields_of<'a>(said: impl Iterator<Item = &'a Said<Field>>) -> Result<HeaderMap, SettingError> {
+fn fields_of<'a>(
+    said: impl Iterator<Item = &'a Sourced<HeaderArg>>,
+) -> Result<HeaderMap, SettingError> {
     let mut all = HeaderMap::new();
     for said in said {
         let one = proxies::fields(&said.by.to_string(), std::iter::once(&said.value))?;
@@ -102,17 +104,17 @@ fn fields_of<'a>(said: impl Iterator<Item = &'a Said<Field>>) -> Result<HeaderMa
 }
 
 /// A proxy, with what the file says of it if it has a name there.
-type Written<'a> = (Proxy, Option<&'a Named>);
+type ProxyWithConfig<'a> = (Proxy, Option<&'a NamedProxy>);
 
 /// The proxies of each place as they are written. An empty text alone is none.
 pub(super) fn written<'a>(
-    places: &[Place],
-    named: &'a Proxies,
-) -> Result<Vec<Vec<Written<'a>>>, SettingError> {
+    places: &[ProxyChainStep],
+    named: &'a NamedProxies,
+) -> Result<Vec<Vec<ProxyWithConfig<'a>>>, SettingError> {
     if places.len() == 1 && places[0].is_none() {
         return Ok(Vec::new());
     }
-    let each = |place: &Place| {
+    let each = |place: &ProxyChainStep| {
         let each = place.proxies.iter().zip(0..);
         each.map(|(text, at)| {
             let named = named.get(text.expose());
@@ -136,7 +138,11 @@ fn unusable(variable: UnusableProxy) -> SettingError {
 }
 
 /// A proxy that a flag or the file names, one of so many. Errors never repeat the text: it may hold a password.
-fn proxy(text: &Secret, (by, at): (&By, usize), of: usize) -> Result<Proxy, SettingError> {
+fn proxy(
+    text: &Secret,
+    (by, at): (&OptionSource, usize),
+    of: usize,
+) -> Result<Proxy, SettingError> {
     const COMMA: &str = "a comma in a password is written as %2C";
     let text = text.expose();
     if text.is_empty() {
@@ -166,8 +172,8 @@ fn proxy(text: &Secret, (by, at): (&By, usize), of: usize) -> Result<Proxy, Sett
         }
     })?;
     let source = match by {
-        By::Flag(name) => name,
-        By::Key { .. } => "--config",
+        OptionSource::Flag(name) => name,
+        OptionSource::Key { .. } => "--config",
     };
     Ok(Proxy {
         source: ProxySource::Flag(source),
@@ -186,6 +192,6 @@ pub(super) fn shown(places: &[Vec<Proxy>]) -> String {
 }
 
 /// TLS with a proxy. Apart from TLS with targets: who trusts any of these does not mean any of those.
-fn proxy_tls(wish: &TlsWish) -> Result<ProxyTls, SettingError> {
+fn proxy_tls(wish: &ProxyTlsOptions) -> Result<ProxyTls, SettingError> {
     proxies::tls(wish.names(proxies::FLAGS))
 }

@@ -12,32 +12,32 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use haul_net::{Proxy, ProxyScheme, Secret};
-use haul_service::listen::Address;
+use haul_service::listen::ListenAddress;
 use haul_service::observe::LogTarget;
-use haul_tunnel::Local;
+use haul_tunnel::ListenerKind;
 use toml::de::DeTable;
 
-use super::beside::{LoginWish, TlsWish};
-use super::running::{NetrcWish, RunningWishes};
-use super::table::{Source, Table, Value};
-use super::wishes::Wishes;
-use crate::args::{Field, ProxyUrl, ValueError, listen, many, target, threads};
-use crate::settings::{Said, SettingError, exposed};
+use super::beside::{ProxyLoginOptions, ProxyTlsOptions};
+use super::running::{NetrcOption, ProcessOptions};
+use super::table::{TomlTable, TomlText, TomlValue};
+use super::wishes::TunnelOptionsLayer;
+use crate::args::{HeaderArg, ProxyUrl, ValueError, listen, many, target, threads};
+use crate::settings::{SettingError, Sourced, exposed};
 
 /// Bytes that a file has at most: some thousand tunnels.
 const MOST: u64 = 1 << 20;
 
 /// What a file says.
 #[derive(Debug, Default)]
-pub(crate) struct Config {
+pub(crate) struct TunnelConfigFile {
     /// Of all tunnels, also of those that flags name.
-    pub(crate) all: Wishes,
+    pub(crate) all: TunnelOptionsLayer,
     /// Of the process.
-    pub(crate) running: RunningWishes,
+    pub(crate) running: ProcessOptions,
     /// Its tunnels, in their order.
-    pub(crate) tunnels: Vec<Listed>,
+    pub(crate) tunnels: Vec<ConfiguredTunnel>,
     /// Proxies by their names.
-    pub(crate) proxies: Proxies,
+    pub(crate) proxies: NamedProxies,
     /// Its name.
     pub(crate) path: PathBuf,
     /// What is likely not meant.
@@ -45,33 +45,33 @@ pub(crate) struct Config {
 }
 
 /// Proxies by their names.
-pub(super) type Proxies = BTreeMap<String, Named>;
+pub(super) type NamedProxies = BTreeMap<String, NamedProxy>;
 
 /// A tunnel of a file's.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Listed {
+pub(crate) struct ConfiguredTunnel {
     /// Where it listens.
-    pub(crate) listen: Said<Address>,
+    pub(crate) listen: Sourced<ListenAddress>,
     /// Where that leads.
-    pub(crate) local: Local,
+    pub(crate) local: ListenerKind,
     /// What else is wished of it.
-    pub(crate) wishes: Wishes,
+    pub(crate) wishes: TunnelOptionsLayer,
 }
 
 /// A proxy with a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Named {
+pub(crate) struct NamedProxy {
     /// It, as it is written.
     pub(crate) url: Secret,
     /// Who we are to it.
-    pub(crate) login: LoginWish,
+    pub(crate) login: ProxyLoginOptions,
     /// What a CONNECT to it carries.
-    pub(crate) headers: Vec<Said<Field>>,
+    pub(crate) headers: Vec<Sourced<HeaderArg>>,
     /// TLS with it.
-    pub(crate) tls: TlsWish,
+    pub(crate) tls: ProxyTlsOptions,
 }
 
-impl Config {
+impl TunnelConfigFile {
     /// Reads a file.
     ///
     /// # Errors
@@ -86,7 +86,7 @@ impl Config {
     }
 
     fn parse(path: &Path, text: &str) -> Result<Self, SettingError> {
-        let source = Source { path, text };
+        let source = TomlText { path, text };
         let parsed = DeTable::parse(text).map_err(|error| {
             let place = error.span().unwrap_or_default();
             source.wrong(&place, error.message())
@@ -107,12 +107,12 @@ impl Config {
 
     /// Whether there is something in it that is not for everybody to read.
     fn has_secrets(&self) -> bool {
-        let login = |login: &LoginWish| {
+        let login = |login: &ProxyLoginOptions| {
             let user = login.user.as_ref();
             user.is_some_and(|user| user.value.password.is_some())
         };
         let secret = |text: &Secret| text.expose().contains('@');
-        let wishes = |wishes: &Wishes| {
+        let wishes = |wishes: &TunnelOptionsLayer| {
             let mut texts = wishes
                 .proxies
                 .iter()
@@ -120,8 +120,9 @@ impl Config {
                 .flat_map(|place| &place.proxies);
             login(&wishes.login) || !wishes.headers.is_empty() || texts.any(secret)
         };
-        let named =
-            |named: &Named| login(&named.login) || !named.headers.is_empty() || secret(&named.url);
+        let named = |named: &NamedProxy| {
+            login(&named.login) || !named.headers.is_empty() || secret(&named.url)
+        };
         wishes(&self.all)
             || self.tunnels.iter().any(|tunnel| wishes(&tunnel.wishes))
             || self.proxies.values().any(named)
@@ -145,27 +146,27 @@ fn text(path: &Path) -> Result<String, SettingError> {
         .map_err(|_| SettingError::new(format!("--config: {shown} is not UTF-8")))
 }
 
-fn running(table: &Table<'_>) -> Result<RunningWishes, SettingError> {
-    let home = table.said(&["netrc"], Value::flag)?;
+fn running(table: &TomlTable<'_>) -> Result<ProcessOptions, SettingError> {
+    let home = table.said(&["netrc"], TomlValue::flag)?;
     let home = home.filter(|said| said.value);
-    let file = table.said(&["netrc-file"], Value::path)?;
-    Ok(RunningWishes {
+    let file = table.said(&["netrc-file"], TomlValue::path)?;
+    Ok(ProcessOptions {
         max_connections: table.read(&["max-connections"], |value| value.parsed(many))?,
         log: table.said(&["log"], log)?,
         log_format: table.said(&["log-format"], |value| {
             let format = value.clone().text()?.parse();
-            format.map_err(|error: haul_tunnel::LogFormatError| value.wrong(error))
+            format.map_err(|error: haul_tunnel::TunnelLogFormatError| value.wrong(error))
         })?,
         admin: table.said(&["admin"], address)?,
         grace: keys::maybe_time(table, "grace")?,
         threads: table.read(&["threads"], |value| value.parsed(threads))?,
         netrc: file
-            .map(|file| file.map(NetrcWish::File))
-            .or_else(|| home.map(|home| home.map(|_| NetrcWish::Home))),
+            .map(|file| file.map(NetrcOption::File))
+            .or_else(|| home.map(|home| home.map(|_| NetrcOption::Home))),
     })
 }
 
-fn log(value: Value<'_>) -> Result<LogTarget, SettingError> {
+fn log(value: TomlValue<'_>) -> Result<LogTarget, SettingError> {
     match value.clone().text()? {
         "-" => Ok(LogTarget::Stdout),
         _ => value.path().map(LogTarget::File),
@@ -173,10 +174,10 @@ fn log(value: Value<'_>) -> Result<LogTarget, SettingError> {
 }
 
 /// An address, whose socket file is relative to the configuration's.
-fn address(value: Value<'_>) -> Result<Address, SettingError> {
+fn address(value: TomlValue<'_>) -> Result<ListenAddress, SettingError> {
     let address = value.clone().parsed(listen)?;
     Ok(match address {
-        Address::Unix { path, mode } => Address::Unix {
+        ListenAddress::Unix { path, mode } => ListenAddress::Unix {
             path: value.beside(&path),
             mode,
         },
@@ -184,7 +185,10 @@ fn address(value: Value<'_>) -> Result<Address, SettingError> {
     })
 }
 
-fn tunnels(table: &Table<'_>, proxies: &Proxies) -> Result<Vec<Listed>, SettingError> {
+fn tunnels(
+    table: &TomlTable<'_>,
+    proxies: &NamedProxies,
+) -> Result<Vec<ConfiguredTunnel>, SettingError> {
     let Some(value) = table.key(&["tunnel"])? else {
         return Ok(Vec::new());
     };
@@ -192,7 +196,7 @@ fn tunnels(table: &Table<'_>, proxies: &Proxies) -> Result<Vec<Listed>, SettingE
     each.map(|value| tunnel(&value.table()?, proxies)).collect()
 }
 
-fn tunnel(table: &Table<'_>, proxies: &Proxies) -> Result<Listed, SettingError> {
+fn tunnel(table: &TomlTable<'_>, proxies: &NamedProxies) -> Result<ConfiguredTunnel, SettingError> {
     let listen = table.said(&["listen"], address)?;
     let forward = table.read(&["target"], |value| value.parsed(target))?;
     let kind = table.read(&["kind"], kind)?;
@@ -200,7 +204,7 @@ fn tunnel(table: &Table<'_>, proxies: &Proxies) -> Result<Listed, SettingError> 
     wishes.is_own = wishes.proxies.is_some();
     table.finish(meant::in_a_tunnel)?;
     let local = match (forward, kind) {
-        (Some(target), None) => Local::Forward(target),
+        (Some(target), None) => ListenerKind::Forward(target),
         (None, Some(kind)) => kind,
         (Some(_), Some(_)) => {
             return Err(
@@ -218,22 +222,22 @@ fn tunnel(table: &Table<'_>, proxies: &Proxies) -> Result<Listed, SettingError> 
         let told = table.wrong("this tunnel listens nowhere");
         told.hint("listen = \"PORT\", \"HOST:PORT\", \"unix:PATH\" or \"systemd:NAME\"")
     })?;
-    Ok(Listed {
+    Ok(ConfiguredTunnel {
         listen,
         local,
         wishes,
     })
 }
 
-fn kind(value: Value<'_>) -> Result<Local, SettingError> {
+fn kind(value: TomlValue<'_>) -> Result<ListenerKind, SettingError> {
     match value.clone().text()? {
-        "socks" => Ok(Local::Socks),
-        "http" => Ok(Local::Http),
+        "socks" => Ok(ListenerKind::Socks),
+        "http" => Ok(ListenerKind::Http),
         _ => Err(value.wrong("this is no kind of tunnel: socks or http")),
     }
 }
 
-fn proxies(table: &Table<'_>) -> Result<Proxies, SettingError> {
+fn proxies(table: &TomlTable<'_>) -> Result<NamedProxies, SettingError> {
     let Some(value) = table.key(&["proxies"])? else {
         return Ok(BTreeMap::new());
     };
@@ -245,7 +249,7 @@ fn proxies(table: &Table<'_>) -> Result<Proxies, SettingError> {
     named.collect()
 }
 
-fn named(table: &Table<'_>) -> Result<Named, SettingError> {
+fn named(table: &TomlTable<'_>) -> Result<NamedProxy, SettingError> {
     let url = table.read(&["url"], |value| {
         let proxy = value.clone().parsed(|text| {
             let proxy: ProxyUrl = text.parse()?;
@@ -265,7 +269,7 @@ fn named(table: &Table<'_>) -> Result<Named, SettingError> {
             .hint("url = \"HOST:PORT\", or with a scheme before it"));
     };
     takes(&proxy, &headers, &tls)?;
-    Ok(Named {
+    Ok(NamedProxy {
         url: Secret::new(url.to_owned()),
         login,
         headers,
@@ -274,7 +278,11 @@ fn named(table: &Table<'_>) -> Result<Named, SettingError> {
 }
 
 /// What a proxy could never use is a mistake.
-fn takes(proxy: &Proxy, headers: &[Said<Field>], tls: &TlsWish) -> Result<(), SettingError> {
+fn takes(
+    proxy: &Proxy,
+    headers: &[Sourced<HeaderArg>],
+    tls: &ProxyTlsOptions,
+) -> Result<(), SettingError> {
     if let (Some(by), true) = (tls.by(), proxy.scheme != ProxyScheme::Https) {
         let told = by.wrong("there is no TLS with this proxy, and so nothing for certificates");
         return Err(told.hint("https://HOST:PORT is a proxy over TLS"));

@@ -1,27 +1,27 @@
 //! Where is to be listened: what flags say of it, and whether what flags and the file say is apart.
 
-use haul_service::listen::{Address, AddressError, Host};
-use haul_tunnel::{Local, Spec, SpecError};
+use haul_service::listen::{ListenAddress, ListenAddressError, ListenHost};
+use haul_tunnel::{ListenerKind, TunnelSpec, TunnelSpecError};
 
-use super::wishes::Wishes;
+use super::wishes::TunnelOptionsLayer;
 use crate::args::TunnelArgs;
-use crate::settings::{Said, SettingError};
+use crate::settings::{SettingError, Sourced};
 
 /// A listener that there is to be.
 #[derive(Debug)]
-pub(super) struct Wanted {
+pub(super) struct RequestedListener {
     /// Where it listens.
-    pub(super) listen: Said<Address>,
+    pub(super) listen: Sourced<ListenAddress>,
     /// What its clients say.
-    pub(super) local: Local,
+    pub(super) local: ListenerKind,
     /// What is wished of it; nothing of its own if it is of a flag.
-    pub(super) wishes: Option<Wishes>,
+    pub(super) wishes: Option<TunnelOptionsLayer>,
 }
 
-impl Wanted {
-    fn flag(name: &'static str, listen: Address, local: Local) -> Self {
+impl RequestedListener {
+    fn flag(name: &'static str, listen: ListenAddress, local: ListenerKind) -> Self {
         Self {
-            listen: Said::flag(name, listen),
+            listen: Sourced::flag(name, listen),
             local,
             wishes: None,
         }
@@ -30,7 +30,7 @@ impl Wanted {
 
 /// An address that the file names must be apart from those before it. Of two flags that is found when they are listened on, and so is
 /// what a name comes to.
-pub(super) fn are_apart(wanted: &[Wanted]) -> Result<(), SettingError> {
+pub(super) fn are_apart(wanted: &[RequestedListener]) -> Result<(), SettingError> {
     for (at, later) in wanted.iter().enumerate() {
         let later = &later.listen;
         let mut before = wanted[..at].iter().map(|wanted| &wanted.listen);
@@ -46,10 +46,10 @@ pub(super) fn are_apart(wanted: &[Wanted]) -> Result<(), SettingError> {
 }
 
 /// Whether both cannot be listened on. Any free port is another one each time, and of sockets that were handed over there may be several.
-fn overlap(a: &Address, b: &Address) -> bool {
+fn overlap(a: &ListenAddress, b: &ListenAddress) -> bool {
     match (a, b) {
-        (Address::Unix { path: a, .. }, Address::Unix { path: b, .. }) => a == b,
-        (Address::Tcp { host: a, port: one }, Address::Tcp { host: b, port: two }) => {
+        (ListenAddress::Unix { path: a, .. }, ListenAddress::Unix { path: b, .. }) => a == b,
+        (ListenAddress::Tcp { host: a, port: one }, ListenAddress::Tcp { host: b, port: two }) => {
             one == two && *one != 0 && (a == b || includes(a, b) || includes(b, a))
         }
         _ => false,
@@ -57,69 +57,71 @@ fn overlap(a: &Address, b: &Address) -> bool {
 }
 
 /// Whether one is all that the other is among.
-fn includes(all: &Host, one: &Host) -> bool {
+fn includes(all: &ListenHost, one: &ListenHost) -> bool {
     match (all, one) {
-        (Host::Every, _) => true,
-        (Host::Ip(all), Host::Ip(one)) => all.is_unspecified() && (all.is_ipv6() || one.is_ipv4()),
-        (Host::Ip(_) | Host::Name(_), _) => false,
+        (ListenHost::Every, _) => true,
+        (ListenHost::Ip(all), ListenHost::Ip(one)) => {
+            all.is_unspecified() && (all.is_ipv6() || one.is_ipv4())
+        }
+        (ListenHost::Ip(_) | ListenHost::Name(_), _) => false,
     }
 }
 
 /// What flags listen on; nothing is wished of those that is not wished of all.
-pub(super) fn flagged(args: &TunnelArgs) -> Result<Vec<Wanted>, SettingError> {
+pub(super) fn flagged(args: &TunnelArgs) -> Result<Vec<RequestedListener>, SettingError> {
     let specs = args.specs.iter().zip(1..).map(|(text, number)| {
         if text == "status" {
             return Err(SettingError::new("status stands among the SPECs")
                 .hint("haul tunnel status takes --admin and --json alone"));
         }
-        let spec: Spec = text.parse().map_err(|error| wrong_spec(number, &error))?;
-        Ok(Wanted::flag(
+        let spec: TunnelSpec = text.parse().map_err(|error| wrong_spec(number, &error))?;
+        Ok(RequestedListener::flag(
             "SPEC",
             spec.listen,
-            Local::Forward(spec.target),
+            ListenerKind::Forward(spec.target),
         ))
     });
     let mut wanted: Vec<_> = specs.collect::<Result<_, SettingError>>()?;
-    let of = |name, addresses: &[Address], local: Local| -> Vec<Wanted> {
+    let of = |name, addresses: &[ListenAddress], local: ListenerKind| -> Vec<RequestedListener> {
         let each = addresses.iter().cloned();
-        each.map(|address| Wanted::flag(name, address, local.clone()))
+        each.map(|address| RequestedListener::flag(name, address, local.clone()))
             .collect()
     };
-    wanted.extend(of("--socks", &args.socks, Local::Socks));
-    wanted.extend(of("--http", &args.http, Local::Http));
+    wanted.extend(of("--socks", &args.socks, ListenerKind::Socks));
+    wanted.extend(of("--http", &args.http, ListenerKind::Http));
     Ok(wanted)
 }
 
 /// Which part of it is wrong. The text itself is not repeated: where a flag was forgotten it may be a login.
-fn wrong_spec(number: usize, error: &SpecError) -> SettingError {
+fn wrong_spec(number: usize, error: &TunnelSpecError) -> SettingError {
     let told = match error {
-        SpecError::Listener(AddressError::Port(port))
+        TunnelSpecError::Listener(ListenAddressError::Port(port))
             if port.bytes().all(|byte| byte.is_ascii_digit()) =>
         {
             error.to_string()
         }
-        SpecError::Url => "this is a URL, and no tunnel: a proxy is named by -p".to_owned(),
+        TunnelSpecError::Url => "this is a URL, and no tunnel: a proxy is named by -p".to_owned(),
         // Whose colons those are cannot be told.
-        SpecError::Listener(AddressError::Brackets(_)) => {
+        TunnelSpecError::Listener(ListenAddressError::Brackets(_)) => {
             "several colons, and no brackets around an IPv6 address".to_owned()
         }
-        SpecError::Listener(AddressError::NoPort(_)) => {
+        TunnelSpecError::Listener(ListenAddressError::NoPort(_)) => {
             "the listener: there is no port: it is PORT or BIND:PORT".to_owned()
         }
-        SpecError::Listener(
-            AddressError::Path
-            | AddressError::Option(_)
-            | AddressError::Mode(_)
-            | AddressError::SystemdName,
+        TunnelSpecError::Listener(
+            ListenAddressError::Path
+            | ListenAddressError::Option(_)
+            | ListenAddressError::Mode(_)
+            | ListenAddressError::SystemdName,
         ) => error.to_string(),
-        SpecError::Listener(AddressError::Port(_)) => {
+        TunnelSpecError::Listener(ListenAddressError::Port(_)) => {
             "the listener: the port is no number from 0 to 65535".to_owned()
         }
-        SpecError::Listener(_) => "the listener: this is no address".to_owned(),
+        TunnelSpecError::Listener(_) => "the listener: this is no address".to_owned(),
         _ => error.to_string(),
     };
     SettingError::new(format!("SPEC {number}: {told}"))
-        .hint(format!("a SPEC is {}", SpecError::GRAMMAR))
+        .hint(format!("a SPEC is {}", TunnelSpecError::GRAMMAR))
 }
 
 #[cfg(test)]

@@ -4,29 +4,29 @@ use std::path::PathBuf;
 
 use haul_net::{Login, Netrc, Proxy, Secret};
 
-use super::beside::LoginWish;
-use super::passwords::Passwords;
-use crate::args::User;
+use super::beside::ProxyLoginOptions;
+use super::passwords::PromptedPasswords;
+use crate::args::UserArg;
 use crate::settings::credentials::text;
-use crate::settings::{Said, SettingError};
+use crate::settings::{SettingError, Sourced};
 
 /// A login that lists of processes do not show.
 pub(super) const VARIABLE: &str = "HAUL_PROXY_USER";
 
 /// Where logins come from that do not stand beside a proxy.
 #[derive(Debug)]
-pub(super) struct Logins<'a> {
+pub(super) struct ProxyLogins<'a> {
     /// What the variable says.
-    pub(super) variable: Option<User>,
+    pub(super) variable: Option<UserArg>,
     /// The netrc, if it may be looked at.
     pub(super) netrc: Option<Netrc>,
     /// What was asked for.
-    pub(super) passwords: &'a Passwords,
+    pub(super) passwords: &'a PromptedPasswords,
 }
 
 /// What the variable says.
-pub(super) fn of_variable(value: Option<String>) -> Result<Option<User>, SettingError> {
-    let user = value.map(|text| text.parse::<User>()).transpose();
+pub(super) fn of_variable(value: Option<String>) -> Result<Option<UserArg>, SettingError> {
+    let user = value.map(|text| text.parse::<UserArg>()).transpose();
     // A variable that is set and says nothing is an error: a secret was not filled in.
     user.map_err(|error| {
         SettingError::new(format!("the variable {VARIABLE} cannot be used"))
@@ -35,12 +35,12 @@ pub(super) fn of_variable(value: Option<String>) -> Result<Option<User>, Setting
     })
 }
 
-impl Logins<'_> {
+impl ProxyLogins<'_> {
     /// The login for a proxy. `wished` is what stands beside it, `is_first` whether the variable is for it.
     pub(super) fn of(
         &self,
         proxy: &Proxy,
-        wished: &LoginWish,
+        wished: &ProxyLoginOptions,
         is_first: bool,
     ) -> Result<Option<Login>, SettingError> {
         if let Some(login) = &proxy.login {
@@ -63,7 +63,7 @@ impl Logins<'_> {
         &self,
         login: &Login,
         proxy: &Proxy,
-        (wished, is_first): (&LoginWish, bool),
+        (wished, is_first): (&ProxyLoginOptions, bool),
     ) -> Result<Login, SettingError> {
         if !login.password.expose().is_empty() {
             return Ok(login.clone());
@@ -91,7 +91,11 @@ impl Logins<'_> {
     }
 
     /// What is wished, if that is about this user.
-    fn wished_of(&self, user: &str, wished: &LoginWish) -> Result<Option<Login>, SettingError> {
+    fn wished_of(
+        &self,
+        user: &str,
+        wished: &ProxyLoginOptions,
+    ) -> Result<Option<Login>, SettingError> {
         let login = |password| Login {
             user: user.to_owned(),
             password,
@@ -99,9 +103,9 @@ impl Logins<'_> {
         match (&wished.user, &wished.file) {
             (Some(wished), _) if wished.value.name != user => Ok(None),
             (
-                Some(Said {
+                Some(Sourced {
                     value:
-                        User {
+                        UserArg {
                             password: Some(password),
                             ..
                         },
@@ -114,7 +118,11 @@ impl Logins<'_> {
         }
     }
 
-    fn wished(&self, proxy: &Proxy, wished: &LoginWish) -> Result<Option<Login>, SettingError> {
+    fn wished(
+        &self,
+        proxy: &Proxy,
+        wished: &ProxyLoginOptions,
+    ) -> Result<Option<Login>, SettingError> {
         match (&wished.user, &wished.file) {
             (None, None) => Ok(None),
             (Some(user), Some(file)) if user.value.password.is_some() => Err(file
@@ -130,7 +138,7 @@ impl Logins<'_> {
         }
     }
 
-    fn with_password(&self, user: &User, proxy: &Proxy) -> Result<Login, SettingError> {
+    fn with_password(&self, user: &UserArg, proxy: &Proxy) -> Result<Login, SettingError> {
         let in_netrc = || self.netrc.as_ref()?.password(&proxy.host, &user.name);
         let password = match user.password.clone().or_else(in_netrc) {
             Some(password) => password,
@@ -148,7 +156,7 @@ fn whose(user: &str, proxy: &Proxy) -> String {
 }
 
 /// The first line of a file.
-fn content(file: &Said<PathBuf>) -> Result<String, SettingError> {
+fn content(file: &Sourced<PathBuf>) -> Result<String, SettingError> {
     let text = text(&file.by.to_string(), &file.value)?;
     let line = text.lines().next().unwrap_or_default();
     let shown = file.value.display();
@@ -159,11 +167,11 @@ fn content(file: &Said<PathBuf>) -> Result<String, SettingError> {
 }
 
 /// A user and the password.
-fn both(file: &Said<PathBuf>) -> Result<Login, SettingError> {
+fn both(file: &Sourced<PathBuf>) -> Result<Login, SettingError> {
     let line = content(file)?;
-    let user: Option<User> = line.parse().ok();
+    let user: Option<UserArg> = line.parse().ok();
     match user {
-        Some(User {
+        Some(UserArg {
             name,
             password: Some(password),
         }) => Ok(Login {
@@ -192,10 +200,10 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn wish(user: Option<&str>, file: Option<&Path>) -> LoginWish {
-        LoginWish {
-            user: user.map(|user| Said::flag("-U", user.parse().unwrap())),
-            file: file.map(|file| Said::flag("--proxy-password-file", file.to_owned())),
+    fn wish(user: Option<&str>, file: Option<&Path>) -> ProxyLoginOptions {
+        ProxyLoginOptions {
+            user: user.map(|user| Sourced::flag("-U", user.parse().unwrap())),
+            file: file.map(|file| Sourced::flag("--proxy-password-file", file.to_owned())),
         }
     }
 
@@ -205,9 +213,9 @@ mod tests {
 
     #[test]
     fn what_is_nearer_to_the_proxy_goes_first() {
-        let passwords = Passwords::default();
+        let passwords = PromptedPasswords::default();
         passwords.silence();
-        let logins = Logins {
+        let logins = ProxyLogins {
             variable: Some("var:v".parse().unwrap()),
             netrc: Some(
                 Netrc::parse(
@@ -245,13 +253,13 @@ mod tests {
 
     #[test]
     fn what_was_asked_for_is_known_when_settings_are_read_again() {
-        let passwords = Passwords::default();
+        let passwords = PromptedPasswords::default();
         passwords.silence();
         let secret = Secret::new("typed".to_owned());
         passwords
             .known()
             .insert("me at p.test:80".to_owned(), secret);
-        let logins = Logins {
+        let logins = ProxyLogins {
             variable: None,
             netrc: None,
             passwords: &passwords,
@@ -266,8 +274,8 @@ mod tests {
     fn a_file_holds_the_password_or_both() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("f");
-        let passwords = Passwords::default();
-        let logins = Logins {
+        let passwords = PromptedPasswords::default();
+        let logins = ProxyLogins {
             variable: None,
             netrc: None,
             passwords: &passwords,

@@ -12,14 +12,14 @@ use crate::settings::credentials::ask_password;
 
 /// Passwords that were asked for. Nobody is asked twice, and nobody when settings are read again.
 #[derive(Debug, Default)]
-pub(crate) struct Passwords {
+pub(crate) struct PromptedPasswords {
     /// By user and proxy.
     known: Mutex<HashMap<String, Secret>>,
     /// Whether the time of questions is over.
     is_silent: AtomicBool,
 }
 
-impl Passwords {
+impl PromptedPasswords {
     /// Asks no more from here on: what runs cannot wait for an answer.
     pub(crate) fn silence(&self) {
         self.is_silent.store(true, Ordering::Relaxed);

@@ -25,7 +25,7 @@ const PIPES_EACH: u64 = 4;
 
 /// What needs descriptors besides the connections of clients.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Besides {
+pub(super) struct DescriptorNeeds {
     /// Where is listened.
     pub(super) listeners: usize,
     /// Connections that stand ready.
@@ -34,7 +34,7 @@ pub(super) struct Besides {
 
 /// Connections at one time, and who says so.
 #[derive(Debug, Clone, Copy, Eq)]
-pub(crate) enum Most {
+pub(crate) enum ConnectionCap {
     /// So many were asked for, or nobody asked and there is room for the usual number.
     Connections {
         /// How many.
@@ -51,9 +51,9 @@ pub(crate) enum Most {
     },
 }
 
-impl Most {
+impl ConnectionCap {
     /// As was asked for, or as there is room for.
-    pub(super) fn of(asked: Option<usize>, besides: Besides, allowed: Option<u64>) -> Self {
+    pub(super) fn of(asked: Option<usize>, besides: DescriptorNeeds, allowed: Option<u64>) -> Self {
         let usual = Self::Connections {
             most: asked.unwrap_or(CONNECTIONS),
             is_asked: asked.is_some(),
@@ -95,7 +95,7 @@ impl Most {
 
     /// What whoever started it should know: there is room for few, or not for as many as there may be. That is so where too many were
     /// asked for, and where what stands beside them has grown since they were counted.
-    pub(super) fn warning(self, besides: Besides, allowed: Option<u64>) -> Option<String> {
+    pub(super) fn warning(self, besides: DescriptorNeeds, allowed: Option<u64>) -> Option<String> {
         const REMEDY: &str = "ulimit -n N, or LimitNOFILE=N of a systemd unit, allows more";
         let needed = besides.needed(self.connections());
         match (self, allowed.filter(|allowed| *allowed < needed)) {
@@ -112,7 +112,7 @@ impl Most {
     }
 }
 
-impl PartialEq for Most {
+impl PartialEq for ConnectionCap {
     /// What was asked for is the same; how much room there is where nobody asked is not anybody's setting.
     fn eq(&self, other: &Self) -> bool {
         let asked = |most: &Self| match *most {
@@ -126,7 +126,7 @@ impl PartialEq for Most {
     }
 }
 
-impl Besides {
+impl DescriptorNeeds {
     /// Descriptors that all of it has, without clients.
     fn files(self) -> u64 {
         let listeners = count(self.listeners).saturating_mul(FILES_OF_LISTENER);
@@ -160,13 +160,13 @@ fn count(number: usize) -> u64 {
 mod tests {
     use super::*;
 
-    const ONE: Besides = Besides {
+    const ONE: DescriptorNeeds = DescriptorNeeds {
         listeners: 1,
         ready: 0,
     };
 
-    fn unasked(allowed: Option<u64>) -> Most {
-        Most::of(None, ONE, allowed)
+    fn unasked(allowed: Option<u64>) -> ConnectionCap {
+        ConnectionCap::of(None, ONE, allowed)
     }
 
     #[test]
@@ -180,14 +180,18 @@ mod tests {
             assert_eq!(unasked(Some(1024)).connections(), 367);
             assert_eq!(unasked(Some(64)).connections(), 5);
         }
-        let warm = Besides { ready: 100, ..ONE };
-        let room = Most::of(None, warm, Some(1024)).connections();
+        let warm = DescriptorNeeds { ready: 100, ..ONE };
+        let room = ConnectionCap::of(None, warm, Some(1024)).connections();
         assert_eq!(room, unasked(Some(924)).connections());
     }
 
     #[test]
     fn there_is_room_for_as_many_as_there_is_room_for_and_for_no_more() {
-        for besides in [Besides::default(), ONE, Besides { ready: 33, ..ONE }] {
+        for besides in [
+            DescriptorNeeds::default(),
+            ONE,
+            DescriptorNeeds { ready: 33, ..ONE },
+        ] {
             for allowed in 100..2000 {
                 let room = besides.room(allowed);
                 assert!(besides.needed(room) <= allowed, "{allowed}");
@@ -211,7 +215,7 @@ mod tests {
     #[test]
     fn more_than_there_is_room_for_is_told() {
         let asked = |most, allowed| {
-            let most = Most::of(Some(most), ONE, allowed);
+            let most = ConnectionCap::of(Some(most), ONE, allowed);
             (most.connections(), most.warning(ONE, allowed))
         };
         let room = ONE.room(1024);
@@ -228,7 +232,7 @@ mod tests {
 
     #[test]
     fn what_grows_beside_them_takes_their_room() {
-        let grown = Besides { ready: 100, ..ONE };
+        let grown = DescriptorNeeds { ready: 100, ..ONE };
         for most in [unasked(Some(1024)), unasked(Some(140_000))] {
             let allowed = ONE.needed(most.connections());
             assert_eq!(most.warning(ONE, Some(allowed)), None);
@@ -240,14 +244,23 @@ mod tests {
 
     #[test]
     fn the_flag_is_named_as_it_was_or_was_not_given() {
-        assert_eq!(Most::of(Some(7), ONE, None).by(), "--max-connections");
+        assert_eq!(
+            ConnectionCap::of(Some(7), ONE, None).by(),
+            "--max-connections"
+        );
         assert_eq!(unasked(None).by(), "the default of --max-connections");
     }
 
     #[test]
     fn other_room_is_no_other_setting() {
         assert_eq!(unasked(Some(64)), unasked(None));
-        assert_ne!(unasked(None), Most::of(Some(CONNECTIONS), ONE, None));
-        assert_ne!(Most::of(Some(1), ONE, None), Most::of(Some(2), ONE, None));
+        assert_ne!(
+            unasked(None),
+            ConnectionCap::of(Some(CONNECTIONS), ONE, None)
+        );
+        assert_ne!(
+            ConnectionCap::of(Some(1), ONE, None),
+            ConnectionCap::of(Some(2), ONE, None)
+        );
     }
 }

@@ -3,39 +3,39 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use haul_service::listen::Address;
+use haul_service::listen::ListenAddress;
 use haul_service::observe::{LogOptions, LogTarget};
-use haul_tunnel::LogFormat;
+use haul_tunnel::TunnelLogFormat;
 
-use super::room::Most;
-use crate::args::{MaybeTime, TunnelArgs};
-use crate::settings::{Said, SettingError};
+use super::room::ConnectionCap;
+use crate::args::{OptionalTimeArg, TunnelArgs};
+use crate::settings::{SettingError, Sourced};
 
 /// Threads that relay, unless told otherwise.
 const THREADS: usize = 1;
 
 /// What may be wished of the process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct RunningWishes {
+pub(crate) struct ProcessOptions {
     /// Connections at one time.
     pub(crate) max_connections: Option<usize>,
     /// Where connections are logged.
-    pub(crate) log: Option<Said<LogTarget>>,
+    pub(crate) log: Option<Sourced<LogTarget>>,
     /// What lines look like.
-    pub(crate) log_format: Option<Said<LogFormat>>,
+    pub(crate) log_format: Option<Sourced<TunnelLogFormat>>,
     /// The admin endpoint.
-    pub(crate) admin: Option<Said<Address>>,
+    pub(crate) admin: Option<Sourced<ListenAddress>>,
     /// For connections at the end.
-    pub(crate) grace: Option<MaybeTime>,
+    pub(crate) grace: Option<OptionalTimeArg>,
     /// Threads.
     pub(crate) threads: Option<usize>,
     /// Where proxies' logins may be looked up.
-    pub(crate) netrc: Option<Said<NetrcWish>>,
+    pub(crate) netrc: Option<Sourced<NetrcOption>>,
 }
 
 /// Which netrc.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum NetrcWish {
+pub(crate) enum NetrcOption {
     /// The user's.
     Home,
     /// This one.
@@ -44,15 +44,15 @@ pub(crate) enum NetrcWish {
 
 /// What the process was told. It stays as it was at the start: all else is read again with the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct RunningSettings {
+pub(crate) struct ProcessSettings {
     /// Connections at one time.
-    pub(crate) max_connections: Most,
+    pub(crate) max_connections: ConnectionCap,
     /// The connection log.
-    pub(crate) log: Option<Said<LogOptions>>,
+    pub(crate) log: Option<Sourced<LogOptions>>,
     /// What its lines look like.
-    pub(crate) log_format: LogFormat,
+    pub(crate) log_format: TunnelLogFormat,
     /// Where /healthz, /metrics and /tunnels are.
-    pub(crate) admin: Option<Address>,
+    pub(crate) admin: Option<ListenAddress>,
     /// For connections that there are at the end.
     pub(crate) grace: Duration,
     /// Threads that relay.
@@ -61,7 +61,7 @@ pub(crate) struct RunningSettings {
     pub(crate) quiet: bool,
 }
 
-impl RunningWishes {
+impl ProcessOptions {
     /// What of it means nothing where nobody listens.
     pub(super) fn of_listeners(&self) -> Vec<&'static str> {
         let given = [
@@ -80,18 +80,18 @@ impl RunningWishes {
         let (running, proxy) = (&args.running, &args.proxy);
         let home = proxy
             .netrc
-            .then_some(Said::flag("--netrc", NetrcWish::Home));
-        let file = |file: PathBuf| Said::flag("--netrc-file", NetrcWish::File(file));
+            .then_some(Sourced::flag("--netrc", NetrcOption::Home));
+        let file = |file: PathBuf| Sourced::flag("--netrc-file", NetrcOption::File(file));
         Self {
             max_connections: running.max_connections,
-            log: running.log.clone().map(|log| Said::flag("--log", log)),
+            log: running.log.clone().map(|log| Sourced::flag("--log", log)),
             log_format: running
                 .log_format
-                .map(|format| Said::flag("--log-format", format)),
+                .map(|format| Sourced::flag("--log-format", format)),
             admin: running
                 .admin
                 .clone()
-                .map(|admin| Said::flag("--admin", admin)),
+                .map(|admin| Sourced::flag("--admin", admin)),
             grace: running.grace,
             threads: running.threads,
             netrc: proxy.netrc_file.clone().map(file).or(home),
@@ -112,14 +112,19 @@ impl RunningWishes {
     }
 
     /// With what holds where nothing is wished.
-    pub(super) fn settled(&self, quiet: bool, most: Most) -> Result<RunningSettings, SettingError> {
+    pub(super) fn settled(
+        &self,
+        quiet: bool,
+        most: ConnectionCap,
+    ) -> Result<ProcessSettings, SettingError> {
         let admin = self.admin.as_ref();
-        if let Some(said) = admin.filter(|said| matches!(said.value, Address::Systemd { .. })) {
+        if let Some(said) = admin.filter(|said| matches!(said.value, ListenAddress::Systemd { .. }))
+        {
             let told = format!("{} cannot take a socket that was handed over", said.by);
             return Err(SettingError::new(told)
                 .hint("give it a port of its own, as 127.0.0.1:9090, or unix:PATH"));
         }
-        let unasked = (!quiet).then_some(Said::flag("--log", LogTarget::Stderr));
+        let unasked = (!quiet).then_some(Sourced::flag("--log", LogTarget::Stderr));
         if let (None, true, Some(format)) = (&self.log, quiet, &self.log_format) {
             return Err(format
                 .by
@@ -130,7 +135,7 @@ impl RunningWishes {
             target,
             ..LogOptions::default()
         };
-        Ok(RunningSettings {
+        Ok(ProcessSettings {
             max_connections: most,
             log: self.log.clone().or(unasked).map(|log| log.map(options)),
             log_format: self
@@ -148,20 +153,20 @@ impl RunningWishes {
 
 #[cfg(test)]
 mod tests {
-    use super::super::room::Besides;
+    use super::super::room::DescriptorNeeds;
     use super::*;
 
     #[test]
     fn a_log_goes_where_people_are_unless_they_want_none() {
-        let target = |wishes: &RunningWishes, quiet| {
-            let most = Most::of(None, Besides::default(), None);
+        let target = |wishes: &ProcessOptions, quiet| {
+            let most = ConnectionCap::of(None, DescriptorNeeds::default(), None);
             let log = wishes.settled(quiet, most).unwrap().log;
             log.map(|said| said.value.target)
         };
-        let none = RunningWishes::default();
-        let named = RunningWishes {
-            log: Some(Said::flag("--log", LogTarget::Stdout)),
-            ..RunningWishes::default()
+        let none = ProcessOptions::default();
+        let named = ProcessOptions {
+            log: Some(Sourced::flag("--log", LogTarget::Stdout)),
+            ..ProcessOptions::default()
         };
         assert_eq!(target(&none, false), Some(LogTarget::Stderr));
         assert_eq!(target(&none, true), None);

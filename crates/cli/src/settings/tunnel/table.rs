@@ -1,8 +1,8 @@
 //! A table of a TOML file, read key by key. Every mistake is told with the file, the line and the key; values are not repeated by what is
 //! here, since they may be passwords.
 //!
-//! Who reads a table asks for the keys that it knows and then for [`Table::finish`], which tells of any other. What can be found wrong only
-//! later is taken by [`Table::said`], with its place.
+//! Who reads a table asks for the keys that it knows and then for [`TomlTable::finish`], which tells of any other. What can be found wrong only
+//! later is taken by [`TomlTable::said`], with its place.
 
 use std::cell::RefCell;
 use std::fmt::Display;
@@ -14,14 +14,14 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::args::ValueError;
-use crate::settings::{By, Said, SettingError};
+use crate::settings::{OptionSource, SettingError, Sourced};
 
 /// How like a known key an unknown one must be to be taken for it.
 const NEAR: f64 = 0.75;
 
 /// The text of a file, for places in it.
 #[derive(Debug)]
-pub(super) struct Source<'a> {
+pub(super) struct TomlText<'a> {
     /// Its name.
     pub(super) path: &'a Path,
     /// What it says.
@@ -30,9 +30,9 @@ pub(super) struct Source<'a> {
 
 /// A table of it.
 #[derive(Debug)]
-pub(super) struct Table<'a> {
+pub(super) struct TomlTable<'a> {
     /// Whose it is.
-    source: &'a Source<'a>,
+    source: &'a TomlText<'a>,
     entries: &'a DeTable<'a>,
     /// Where it begins.
     place: Range<usize>,
@@ -42,14 +42,14 @@ pub(super) struct Table<'a> {
 
 /// What a key has.
 #[derive(Debug, Clone)]
-pub(super) struct Value<'a> {
-    source: &'a Source<'a>,
+pub(super) struct TomlValue<'a> {
+    source: &'a TomlText<'a>,
     /// As it was written.
     key: &'a str,
     value: &'a Spanned<DeValue<'a>>,
 }
 
-impl<'a> Source<'a> {
+impl<'a> TomlText<'a> {
     /// A mistake at a place.
     pub(super) fn wrong(&self, place: &Range<usize>, what: impl Display) -> SettingError {
         SettingError::new(format!("{}: {what}", self.line(place)))
@@ -63,13 +63,13 @@ impl<'a> Source<'a> {
     }
 
     /// The whole file as a table.
-    pub(super) fn table(&'a self, parsed: &'a Spanned<DeTable<'a>>) -> Table<'a> {
-        Table::new(self, parsed.get_ref(), parsed.span())
+    pub(super) fn table(&'a self, parsed: &'a Spanned<DeTable<'a>>) -> TomlTable<'a> {
+        TomlTable::new(self, parsed.get_ref(), parsed.span())
     }
 }
 
-impl<'a> Table<'a> {
-    fn new(source: &'a Source<'a>, entries: &'a DeTable<'a>, place: Range<usize>) -> Self {
+impl<'a> TomlTable<'a> {
+    fn new(source: &'a TomlText<'a>, entries: &'a DeTable<'a>, place: Range<usize>) -> Self {
         Self {
             source,
             entries,
@@ -79,7 +79,10 @@ impl<'a> Table<'a> {
     }
 
     /// What a key has, under the first of its names or another.
-    pub(super) fn key(&self, names: &[&'static str]) -> Result<Option<Value<'a>>, SettingError> {
+    pub(super) fn key(
+        &self,
+        names: &[&'static str],
+    ) -> Result<Option<TomlValue<'a>>, SettingError> {
         self.known.borrow_mut().extend(names);
         let mut found = self.entries.iter().filter(|(key, _)| {
             let key: &str = key.get_ref();
@@ -92,7 +95,7 @@ impl<'a> Table<'a> {
                 .source
                 .wrong(&key.span(), format!("{names} are the same")));
         }
-        Ok(first.map(|(key, value)| Value {
+        Ok(first.map(|(key, value)| TomlValue {
             source: self.source,
             key: key.get_ref(),
             value,
@@ -103,7 +106,7 @@ impl<'a> Table<'a> {
     pub(super) fn read<T>(
         &self,
         names: &[&'static str],
-        reader: impl FnOnce(Value<'a>) -> Result<T, SettingError>,
+        reader: impl FnOnce(TomlValue<'a>) -> Result<T, SettingError>,
     ) -> Result<Option<T>, SettingError> {
         self.key(names)?.map(reader).transpose()
     }
@@ -112,15 +115,15 @@ impl<'a> Table<'a> {
     pub(super) fn said<T>(
         &self,
         names: &[&'static str],
-        reader: impl FnOnce(Value<'a>) -> Result<T, SettingError>,
-    ) -> Result<Option<Said<T>>, SettingError> {
+        reader: impl FnOnce(TomlValue<'a>) -> Result<T, SettingError>,
+    ) -> Result<Option<Sourced<T>>, SettingError> {
         self.read(names, |value| value.said(reader))
     }
 
     /// All keys with what they have, whatever they are called.
-    pub(super) fn all(&self) -> impl Iterator<Item = Value<'a>> {
+    pub(super) fn all(&self) -> impl Iterator<Item = TomlValue<'a>> {
         let source = self.source;
-        self.entries.iter().map(move |(key, value)| Value {
+        self.entries.iter().map(move |(key, value)| TomlValue {
             source,
             key: key.get_ref(),
             value,
@@ -169,15 +172,15 @@ impl<'a> Table<'a> {
     }
 }
 
-impl<'a> Value<'a> {
+impl<'a> TomlValue<'a> {
     /// The key's own name.
     pub(super) fn name(&self) -> &'a str {
         self.key
     }
 
     /// Its place.
-    pub(super) fn by(&self) -> By {
-        By::Key {
+    pub(super) fn by(&self) -> OptionSource {
+        OptionSource::Key {
             place: Arc::from(self.source.line(&self.value.span())),
             key: Arc::from(self.key),
         }
@@ -187,9 +190,9 @@ impl<'a> Value<'a> {
     pub(super) fn said<T>(
         self,
         reader: impl FnOnce(Self) -> Result<T, SettingError>,
-    ) -> Result<Said<T>, SettingError> {
+    ) -> Result<Sourced<T>, SettingError> {
         let by = self.by();
-        reader(self).map(|value| Said { value, by })
+        reader(self).map(|value| Sourced { value, by })
     }
 
     /// A mistake in it.
@@ -236,9 +239,9 @@ impl<'a> Value<'a> {
     }
 
     /// A table within.
-    pub(super) fn table(self) -> Result<Table<'a>, SettingError> {
+    pub(super) fn table(self) -> Result<TomlTable<'a>, SettingError> {
         match self.value.get_ref().as_table() {
-            Some(entries) => Ok(Table::new(self.source, entries, self.value.span())),
+            Some(entries) => Ok(TomlTable::new(self.source, entries, self.value.span())),
             None => Err(self.is_no("a table")),
         }
     }

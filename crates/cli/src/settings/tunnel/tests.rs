@@ -9,19 +9,19 @@ mod mistakes;
 use std::path::Path;
 
 use clap::Parser as _;
-use haul_net::Family;
+use haul_net::AddressFamily;
 
-use super::beside::Place;
-use super::file::Config;
-use super::wishes::Wishes;
+use super::beside::ProxyChainStep;
+use super::file::TunnelConfigFile;
+use super::wishes::TunnelOptionsLayer;
 use super::*;
-use crate::args::{Args, Command};
-use crate::settings::By;
+use crate::args::{CliArgs, CliCommand};
+use crate::settings::OptionSource;
 
 /// What flags and a file come to, in a folder of its own.
-struct Folder(tempfile::TempDir);
+struct SettingsFixture(tempfile::TempDir);
 
-impl Folder {
+impl SettingsFixture {
     fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -38,10 +38,10 @@ impl Folder {
         let words = ["haul", "tunnel", "--config", config.as_str()]
             .into_iter()
             .chain(words);
-        let Command::Tunnel(args) = Args::try_parse_from(words).unwrap().command else {
+        let CliCommand::Tunnel(args) = CliArgs::try_parse_from(words).unwrap().command else {
             panic!("another command");
         };
-        let passwords = Passwords::default();
+        let passwords = PromptedPasswords::default();
         passwords.silence();
         TunnelSettings::resolve_in(&args, &passwords, |_| None)
     }
@@ -63,7 +63,7 @@ impl Folder {
 
 /// Each tunnel in a line.
 fn lines(settings: &TunnelSettings) -> Vec<String> {
-    let line = |planned: &Planned| {
+    let line = |planned: &PlannedTunnel| {
         let way = planned.way.to(planned.target());
         format!("{} {} {way}", planned.listen, planned.local)
     };

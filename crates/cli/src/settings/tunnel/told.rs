@@ -2,37 +2,41 @@
 
 use haul_net::Netrc;
 
-use super::Environment;
-use super::beside::TlsWish;
-use super::file::{Config, Listed};
-use super::login::{self, Logins, of_variable};
-use super::passwords::Passwords;
-use super::running::{NetrcWish, RunningWishes};
-use super::way::Ways;
-use super::wishes::Wishes;
+use super::EnvironmentReader;
+use super::beside::ProxyTlsOptions;
+use super::file::{ConfiguredTunnel, TunnelConfigFile};
+use super::login::{self, ProxyLogins, of_variable};
+use super::passwords::PromptedPasswords;
+use super::running::{NetrcOption, ProcessOptions};
+use super::way::TunnelUpstreams;
+use super::wishes::TunnelOptionsLayer;
 use crate::args::TunnelArgs;
 use crate::settings::credentials::{home_netrc, netrc};
-use crate::settings::{By, SettingError, exposed};
+use crate::settings::{OptionSource, SettingError, exposed};
 
 /// What flags and the file say.
-pub(super) struct Told {
+pub(super) struct TunnelLayers {
     /// By flags.
-    pub(super) flags: Wishes,
+    pub(super) flags: TunnelOptionsLayer,
     /// By the file.
-    pub(super) config: Config,
+    pub(super) config: TunnelConfigFile,
     /// Of the process, by both.
-    pub(super) running: RunningWishes,
+    pub(super) running: ProcessOptions,
 }
 
-impl Told {
+impl TunnelLayers {
     /// Reads the file, if there is one.
     pub(super) fn by(args: &TunnelArgs) -> Result<Self, SettingError> {
-        let config = args.config.as_deref().map(Config::read).transpose()?;
+        let config = args
+            .config
+            .as_deref()
+            .map(TunnelConfigFile::read)
+            .transpose()?;
         let mut config = config.unwrap_or_default();
         let below = std::mem::take(&mut config.running);
         Ok(Self {
-            flags: Wishes::of_flags(&args.proxy, &args.way, &args.target),
-            running: RunningWishes::of_flags(args).over(below),
+            flags: TunnelOptionsLayer::of_flags(&args.proxy, &args.way, &args.target),
+            running: ProcessOptions::of_flags(args).over(below),
             config,
         })
     }
@@ -40,12 +44,12 @@ impl Told {
     /// What makes ways of wishes.
     pub(super) fn ways<'a>(
         &'a self,
-        passwords: &'a Passwords,
-        environment: Environment,
-    ) -> Result<Ways<'a>, SettingError> {
-        Ok(Ways {
+        passwords: &'a PromptedPasswords,
+        environment: EnvironmentReader,
+    ) -> Result<TunnelUpstreams<'a>, SettingError> {
+        Ok(TunnelUpstreams {
             named: &self.config.proxies,
-            logins: Logins {
+            logins: ProxyLogins {
                 variable: of_variable(environment(login::VARIABLE))?,
                 netrc: self.netrc()?,
                 passwords,
@@ -59,7 +63,7 @@ impl Told {
     /// What is about TLS with the target makes no sense where there is none.
     pub(super) fn certificates_are_used<'a>(
         &self,
-        mut wished: impl Iterator<Item = &'a Wishes>,
+        mut wished: impl Iterator<Item = &'a TunnelOptionsLayer>,
     ) -> Result<(), SettingError> {
         const TOLD: &str = "there is no TLS with the target, and so nothing for certificates";
         let given = [&self.flags, &self.config.all];
@@ -69,11 +73,11 @@ impl Told {
         {
             return Err(by.wrong(TOLD).hint(tls_hint(by)));
         }
-        let has_tls = |listed: &Listed| {
+        let has_tls = |listed: &ConfiguredTunnel| {
             let (own, all) = (&listed.wishes, &self.config.all);
             let layers = [&self.flags, own, all];
             let wished = layers.iter().find_map(|wishes| wishes.target_tls);
-            own.tls == TlsWish::default() || wished == Some(true)
+            own.tls == ProxyTlsOptions::default() || wished == Some(true)
         };
         let mut without = self.config.tunnels.iter().filter(|listed| !has_tls(listed));
         match without.find_map(|listed| listed.wishes.tls.by()) {
@@ -132,7 +136,7 @@ impl Told {
     /// What flags say of the proxy is for nobody where every tunnel has one for itself.
     pub(super) fn flags_have_a_proxy<'a>(
         &self,
-        mut wished: impl Iterator<Item = &'a Wishes>,
+        mut wished: impl Iterator<Item = &'a TunnelOptionsLayer>,
     ) -> Result<(), SettingError> {
         if self.flags.is_about_a_proxy() && wished.all(|wishes| wishes.is_own) {
             let told = "a login, header fields or certificates for the proxy are given, and every tunnel names a proxy of its own";
@@ -148,8 +152,8 @@ impl Told {
         };
         let by = said.by.to_string();
         match &said.value {
-            NetrcWish::File(file) => netrc(&by, file).map(Some),
-            NetrcWish::Home => netrc(&by, &home_netrc()?).map(Some),
+            NetrcOption::File(file) => netrc(&by, file).map(Some),
+            NetrcOption::Home => netrc(&by, &home_netrc()?).map(Some),
         }
     }
 
@@ -183,7 +187,7 @@ impl Told {
     }
 }
 
-fn tls_hint(by: &By) -> &'static str {
+fn tls_hint(by: &OptionSource) -> &'static str {
     match by.is_key() {
         true => "target-tls = true speaks it; proxy-cacert and the like are for the proxy",
         false => "--target-tls speaks it; --proxy-cacert and the like are for the proxy",

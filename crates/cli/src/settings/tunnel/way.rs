@@ -7,17 +7,17 @@ use std::sync::Arc;
 use haul_net::{ConnectorConfig, NoProxy, ProxyRules, Target, TlsOptions};
 use haul_tunnel::{Upstream, UpstreamError, UpstreamOptions};
 
-use super::Environment;
+use super::EnvironmentReader;
 use super::chain;
-use super::file::Proxies;
-use super::login::Logins;
-use super::wishes::Wishes;
+use super::file::NamedProxies;
+use super::login::ProxyLogins;
+use super::wishes::TunnelOptionsLayer;
 use crate::settings::tls::client_tls;
-use crate::settings::{By, SettingError, left_out, pin};
+use crate::settings::{OptionSource, SettingError, left_out, pin};
 
 /// A way to targets.
 #[derive(Debug, Clone)]
-pub(crate) struct Way {
+pub(crate) struct TunnelUpstream {
     /// What goes it.
     pub(crate) upstream: Arc<Upstream>,
     /// The proxies, for people.
@@ -28,29 +28,29 @@ pub(crate) struct Way {
 
 /// What makes ways, each once.
 #[derive(Debug)]
-pub(super) struct Ways<'a> {
+pub(super) struct TunnelUpstreams<'a> {
     /// Proxies by name.
-    pub(super) named: &'a Proxies,
+    pub(super) named: &'a NamedProxies,
     /// Who we are.
-    pub(super) logins: Logins<'a>,
+    pub(super) logins: ProxyLogins<'a>,
     /// What the environment says of proxies.
-    pub(super) environment: Environment,
+    pub(super) environment: EnvironmentReader,
     /// Those that there are, by what was wished.
-    pub(super) made: Vec<(Chosen, Way)>,
+    pub(super) made: Vec<(TunnelUpstreamKey, TunnelUpstream)>,
     /// What of the environment cannot be used, and is no reason to do nothing.
     pub(super) warnings: Vec<String>,
 }
 
 /// What a way is made of: tunnels with the same share it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Chosen {
+pub(super) struct TunnelUpstreamKey {
     /// What was wished.
-    wishes: Wishes,
+    wishes: TunnelOptionsLayer,
     /// Whether it is straight for want of need: the variable's proxy cannot be used, and its targets are reached without.
     is_spared: bool,
 }
 
-impl Way {
+impl TunnelUpstream {
     /// By which way a target is reached, for people.
     pub(crate) fn to(&self, target: Option<&Target>) -> String {
         let is_straight =
@@ -62,16 +62,16 @@ impl Way {
     }
 }
 
-impl Ways<'_> {
+impl TunnelUpstreams<'_> {
     /// The way that was wished, to this target or to those that clients name.
     pub(super) fn of(
         &mut self,
-        wishes: &Wishes,
+        wishes: &TunnelOptionsLayer,
         target: Option<&Target>,
-    ) -> Result<Way, SettingError> {
+    ) -> Result<TunnelUpstream, SettingError> {
         let rules = ProxyRules::from_environment(self.environment);
         let listed = wishes.no_proxy.as_ref().unwrap_or(&rules.no_proxy);
-        let chosen = Chosen {
+        let chosen = TunnelUpstreamKey {
             is_spared: wishes.proxies.is_none()
                 && matches!(rules.https, Some(Err(_)))
                 && target.is_some_and(|target| listed.matches(&target.host, target.port)),
@@ -85,7 +85,11 @@ impl Ways<'_> {
         Ok(way)
     }
 
-    fn make(&mut self, chosen: &Chosen, rules: ProxyRules) -> Result<Way, SettingError> {
+    fn make(
+        &mut self,
+        chosen: &TunnelUpstreamKey,
+        rules: ProxyRules,
+    ) -> Result<TunnelUpstream, SettingError> {
         let wishes = &chosen.wishes;
         let proxies = match chosen.is_spared {
             true => Vec::new(),
@@ -111,17 +115,21 @@ impl Ways<'_> {
         });
         let upstream = upstream.map_err(|error| match error {
             UpstreamError::Config(error) => {
-                let place = wishes.tls.by().map(By::prefix).unwrap_or_default();
+                let place = wishes
+                    .tls
+                    .by()
+                    .map(OptionSource::prefix)
+                    .unwrap_or_default();
                 SettingError::new(format!("{place}TLS with the target cannot be set up"))
                     .because(error)
             }
             error @ UpstreamError::Ways => {
                 let first = wishes.proxies.as_ref().and_then(|places| places.first());
-                let by = first.map_or(By::Flag("-p"), |place| place.by.clone());
+                let by = first.map_or(OptionSource::Flag("-p"), |place| place.by.clone());
                 SettingError::new(by.to_string()).because(error)
             }
         })?;
-        Ok(Way {
+        Ok(TunnelUpstream {
             upstream: Arc::new(upstream),
             proxies: shown,
             no_proxy,
@@ -139,8 +147,8 @@ impl Ways<'_> {
 }
 
 /// What of the wishes makes a way; the rest may differ between tunnels that share one.
-fn on_the_way(wishes: &Wishes) -> Wishes {
-    Wishes {
+fn on_the_way(wishes: &TunnelOptionsLayer) -> TunnelOptionsLayer {
+    TunnelOptionsLayer {
         idle_timeout: None,
         warm: None,
         warm_idle: None,
@@ -148,7 +156,7 @@ fn on_the_way(wishes: &Wishes) -> Wishes {
     }
 }
 
-fn connector(wishes: &Wishes) -> ConnectorConfig {
+fn connector(wishes: &TunnelOptionsLayer) -> ConnectorConfig {
     let defaults = ConnectorConfig::default();
     ConnectorConfig {
         connect_timeout: wishes.connect_timeout.unwrap_or(defaults.connect_timeout),
@@ -159,7 +167,7 @@ fn connector(wishes: &Wishes) -> ConnectorConfig {
     }
 }
 
-fn target_tls(wishes: &Wishes) -> Result<TlsOptions, SettingError> {
+fn target_tls(wishes: &TunnelOptionsLayer) -> Result<TlsOptions, SettingError> {
     match wishes.target_tls {
         Some(true) => client_tls(wishes.tls.names("--")),
         _ => Ok(TlsOptions::default()),

@@ -1,30 +1,33 @@
 //! What may be wished of a tunnel: by flags, by the file as a whole, by one of its tunnels. The same in all three, nothing of it needed.
 //!
-//! [`Wishes::over`] lays one above another. What belongs together is taken together: a proxy's login, header fields and certificates
+//! [`TunnelOptionsLayer::over`] lays one above another. What belongs together is taken together: a proxy's login, header fields and certificates
 //! are for the proxies that they stand beside, and go to no other that is named above them. Nor do those of flags, or the variable,
 //! go to proxies that one tunnel of the file names for itself: they were given for all.
 
 use std::time::Duration;
 
-use haul_net::{Family, NoProxy};
+use haul_net::{AddressFamily, NoProxy};
 
-use super::beside::{LoginWish, Place, TlsWish};
-use crate::args::{Field, MaybeTime, ProxyArgs, Resolve, SecretText, TargetArgs, WayArgs};
-use crate::settings::{By, Said, family};
+use super::beside::{ProxyChainStep, ProxyLoginOptions, ProxyTlsOptions};
+use crate::args::{
+    HeaderArg, OptionalTimeArg, ResolveArg, SecretText, TargetArgs, TunnelConnectionArgs,
+    TunnelProxyArgs,
+};
+use crate::settings::{OptionSource, Sourced, family};
 
 /// What is wished. All that is `None` or empty is left to others.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Wishes {
+pub(crate) struct TunnelOptionsLayer {
     /// Proxies in a row, each a text with alternatives between commas; an empty text is none.
-    pub(crate) proxies: Option<Vec<Place>>,
+    pub(crate) proxies: Option<Vec<ProxyChainStep>>,
     /// Whether one tunnel names those for itself: what is said of all tunnels' proxies is not about them.
     pub(crate) is_own: bool,
     /// Who we are to the first of them.
-    pub(crate) login: LoginWish,
+    pub(crate) login: ProxyLoginOptions,
     /// What a CONNECT to it carries.
-    pub(crate) headers: Vec<Said<Field>>,
+    pub(crate) headers: Vec<Sourced<HeaderArg>>,
     /// TLS with it.
-    pub(crate) proxy_tls: TlsWish,
+    pub(crate) proxy_tls: ProxyTlsOptions,
     /// Targets that are reached straight.
     pub(crate) no_proxy: Option<NoProxy>,
     /// Whether targets are reached straight when no proxy can be.
@@ -32,44 +35,48 @@ pub(crate) struct Wishes {
     /// Whether there is TLS with targets.
     pub(crate) target_tls: Option<bool>,
     /// How that is made.
-    pub(crate) tls: TlsWish,
+    pub(crate) tls: ProxyTlsOptions,
     /// For a connection to be made.
     pub(crate) connect_timeout: Option<Duration>,
     /// For one on which nothing moves.
-    pub(crate) idle_timeout: Option<MaybeTime>,
+    pub(crate) idle_timeout: Option<OptionalTimeArg>,
     /// Before a silent peer is probed.
-    pub(crate) keepalive: Option<MaybeTime>,
+    pub(crate) keepalive: Option<OptionalTimeArg>,
     /// Connections that stand ready.
     pub(crate) warm: Option<usize>,
     /// How long one may.
     pub(crate) warm_idle: Option<Duration>,
     /// Addresses told by hand.
-    pub(crate) resolve: Vec<Resolve>,
+    pub(crate) resolve: Vec<ResolveArg>,
     /// Which addresses may be used.
-    pub(crate) family: Option<Family>,
+    pub(crate) family: Option<AddressFamily>,
 }
 
-impl Wishes {
+impl TunnelOptionsLayer {
     /// What flags say.
-    pub(super) fn of_flags(proxy: &ProxyArgs, way: &WayArgs, target: &TargetArgs) -> Self {
+    pub(super) fn of_flags(
+        proxy: &TunnelProxyArgs,
+        way: &TunnelConnectionArgs,
+        target: &TargetArgs,
+    ) -> Self {
         let given = |is_given: bool| is_given.then_some(true);
         let by_proxy = &proxy.by_proxy;
-        let field = |field| Said::flag("-H", field);
+        let field = |field| Sourced::flag("-H", field);
         let places = || {
             proxy
                 .proxies
                 .iter()
-                .map(|SecretText(text)| Place::of(text.expose(), By::Flag("-p")))
+                .map(|SecretText(text)| ProxyChainStep::of(text.expose(), OptionSource::Flag("-p")))
         };
         Self {
             proxies: (!proxy.proxies.is_empty()).then(|| places().collect()),
             is_own: false,
-            login: LoginWish {
+            login: ProxyLoginOptions {
                 user: said("--proxy-user", proxy.proxy_user.as_ref()),
                 file: said("--proxy-password-file", proxy.proxy_password_file.as_ref()),
             },
             headers: proxy.headers.iter().cloned().map(field).collect(),
-            proxy_tls: TlsWish {
+            proxy_tls: ProxyTlsOptions {
                 cacert: said("--proxy-cacert", by_proxy.proxy_cacert.as_ref()),
                 insecure: said("--proxy-insecure", given(by_proxy.proxy_insecure).as_ref()),
                 cert: said("--proxy-cert", by_proxy.proxy_cert.as_ref()),
@@ -78,7 +85,7 @@ impl Wishes {
             no_proxy: by_proxy.no_proxy.clone(),
             direct_fallback: given(proxy.direct_fallback),
             target_tls: given(target.target_tls),
-            tls: TlsWish {
+            tls: ProxyTlsOptions {
                 cacert: said("--cacert", target.tls.cacert.as_ref()),
                 insecure: said("--insecure", given(target.tls.insecure).as_ref()),
                 cert: said("--cert", target.tls.cert.as_ref()),
@@ -125,18 +132,18 @@ impl Wishes {
     }
 }
 
-impl Wishes {
+impl TunnelOptionsLayer {
     /// Whether there is anything in it about the first proxy.
     pub(super) fn is_about_a_proxy(&self) -> bool {
-        self.login != LoginWish::default()
+        self.login != ProxyLoginOptions::default()
             || !self.headers.is_empty()
-            || self.proxy_tls != TlsWish::default()
+            || self.proxy_tls != ProxyTlsOptions::default()
     }
 }
 
 /// What a flag says, if it is given.
-fn said<T: Clone>(name: &'static str, value: Option<&T>) -> Option<Said<T>> {
-    value.map(|value| Said::flag(name, value.clone()))
+fn said<T: Clone>(name: &'static str, value: Option<&T>) -> Option<Sourced<T>> {
+    value.map(|value| Sourced::flag(name, value.clone()))
 }
 
 /// A list is taken whole.
@@ -149,20 +156,20 @@ fn either<T: Clone>(above: &[T], below: &[T]) -> Vec<T> {
 mod tests {
     use super::*;
 
-    fn with_proxy(proxy: Option<&str>, user: Option<&str>) -> Wishes {
-        Wishes {
-            proxies: proxy.map(|proxy| vec![Place::of(proxy, By::Flag("-p"))]),
-            login: LoginWish {
-                user: user.map(|user| Said::flag("-U", user.parse().unwrap())),
+    fn with_proxy(proxy: Option<&str>, user: Option<&str>) -> TunnelOptionsLayer {
+        TunnelOptionsLayer {
+            proxies: proxy.map(|proxy| vec![ProxyChainStep::of(proxy, OptionSource::Flag("-p"))]),
+            login: ProxyLoginOptions {
+                user: user.map(|user| Sourced::flag("-U", user.parse().unwrap())),
                 file: None,
             },
-            ..Wishes::default()
+            ..TunnelOptionsLayer::default()
         }
     }
 
     #[test]
     fn a_login_goes_to_the_proxies_that_it_stands_beside() {
-        let name = |wishes: &Wishes| {
+        let name = |wishes: &TunnelOptionsLayer| {
             wishes
                 .login
                 .user
@@ -191,28 +198,28 @@ mod tests {
 
     #[test]
     fn what_is_said_of_all_proxies_is_not_for_those_of_one_tunnel() {
-        let all = Wishes {
-            headers: vec![Said::flag("-H", "X-Token: t".parse().unwrap())],
-            proxy_tls: TlsWish {
-                insecure: Some(Said::flag("-k", true)),
-                ..TlsWish::default()
+        let all = TunnelOptionsLayer {
+            headers: vec![Sourced::flag("-H", "X-Token: t".parse().unwrap())],
+            proxy_tls: ProxyTlsOptions {
+                insecure: Some(Sourced::flag("-k", true)),
+                ..ProxyTlsOptions::default()
             },
             ..with_proxy(None, Some("flag:f"))
         };
-        let own = Wishes {
+        let own = TunnelOptionsLayer {
             is_own: true,
             ..with_proxy(Some("b:1"), None)
         };
         let top = with_proxy(Some("a:1"), Some("file:x"));
         let over = all.over(&own).over(&top);
         assert_eq!(over, own);
-        let own = Wishes {
+        let own = TunnelOptionsLayer {
             is_own: true,
             ..with_proxy(Some("b:1"), Some("own:o"))
         };
         assert_eq!(all.over(&own).over(&top), own);
         // Where -p takes the tunnel's place, they are for that.
-        let flags = Wishes {
+        let flags = TunnelOptionsLayer {
             proxies: with_proxy(Some("c:1"), None).proxies,
             ..all
         };

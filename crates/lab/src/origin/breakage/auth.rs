@@ -9,14 +9,14 @@ use md5::Md5;
 use sha2::{Digest as _, Sha256};
 
 use super::status_with;
-use crate::origin::{Asked, Reply};
+use crate::origin::{OriginReply, RecordedRequest};
 
 /// The only nonce; how fresh it is nobody asks.
 const NONCE: &str = "bGFiIG5vbmNl";
 
 /// A user whom an origin or a proxy knows, and how it wants to hear of it.
 #[derive(Debug, Clone)]
-pub struct Login {
+pub struct OriginLogin {
     /// Who.
     user: String,
     /// The secret.
@@ -24,19 +24,19 @@ pub struct Login {
     /// What it is for, as a challenge names it.
     realm: String,
     /// How it is shown.
-    scheme: Scheme,
+    scheme: OriginAuthScheme,
     /// 407 and its fields.
     proxy: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Scheme {
+enum OriginAuthScheme {
     Basic,
     DigestMd5,
     DigestSha256,
 }
 
-impl Login {
+impl OriginLogin {
     /// Shown as Basic (RFC 7617).
     #[must_use]
     pub fn basic(user: &str, password: &str) -> Self {
@@ -44,7 +44,7 @@ impl Login {
             user: user.into(),
             password: password.into(),
             realm: "lab".into(),
-            scheme: Scheme::Basic,
+            scheme: OriginAuthScheme::Basic,
             proxy: false,
         }
     }
@@ -53,7 +53,7 @@ impl Login {
     #[must_use]
     pub fn digest(user: &str, password: &str) -> Self {
         Self {
-            scheme: Scheme::DigestSha256,
+            scheme: OriginAuthScheme::DigestSha256,
             ..Self::basic(user, password)
         }
     }
@@ -62,7 +62,7 @@ impl Login {
     #[must_use]
     pub fn digest_md5(user: &str, password: &str) -> Self {
         Self {
-            scheme: Scheme::DigestMd5,
+            scheme: OriginAuthScheme::DigestMd5,
             ..Self::basic(user, password)
         }
     }
@@ -82,7 +82,7 @@ impl Login {
     }
 
     /// The rule: 401 or 407 with a challenge for all who do not show it.
-    pub fn rule(self) -> impl Fn(&Asked, &mut Reply) + Send + Sync {
+    pub fn rule(self) -> impl Fn(&RecordedRequest, &mut OriginReply) + Send + Sync {
         move |asked, reply| {
             if !self.is_shown_by(asked) {
                 let (code, name) = if self.proxy {
@@ -103,13 +103,13 @@ impl Login {
             )
         };
         match self.scheme {
-            Scheme::Basic => format!("Basic realm=\"{realm}\""),
-            Scheme::DigestMd5 => digest("MD5"),
-            Scheme::DigestSha256 => digest("SHA-256"),
+            OriginAuthScheme::Basic => format!("Basic realm=\"{realm}\""),
+            OriginAuthScheme::DigestMd5 => digest("MD5"),
+            OriginAuthScheme::DigestSha256 => digest("SHA-256"),
         }
     }
 
-    fn is_shown_by(&self, asked: &Asked) -> bool {
+    fn is_shown_by(&self, asked: &RecordedRequest) -> bool {
         let name = if self.proxy {
             "proxy-authorization"
         } else {
@@ -119,7 +119,7 @@ impl Login {
         else {
             return false;
         };
-        if self.scheme == Scheme::Basic {
+        if self.scheme == OriginAuthScheme::Basic {
             let both = format!("{}:{}", self.user, self.password);
             return scheme.eq_ignore_ascii_case("basic") && shown == BASE64_STANDARD.encode(both);
         }
@@ -127,7 +127,7 @@ impl Login {
     }
 
     /// RFC 7616 3.4.1, with `qop=auth`.
-    fn answers(&self, asked: &Asked, shown: &HashMap<String, String>) -> bool {
+    fn answers(&self, asked: &RecordedRequest, shown: &HashMap<String, String>) -> bool {
         let field = |name: &str| shown.get(name).map_or("", String::as_str);
         let user = self.hash(&format!("{}:{}:{}", self.user, self.realm, self.password));
         let what = self.hash(&format!("{}:{}", asked.method, field("uri")));
@@ -143,8 +143,10 @@ impl Login {
 
     fn hash(&self, text: &str) -> String {
         match self.scheme {
-            Scheme::DigestMd5 => hexadecimal(&Md5::digest(text)),
-            Scheme::Basic | Scheme::DigestSha256 => hexadecimal(&Sha256::digest(text)),
+            OriginAuthScheme::DigestMd5 => hexadecimal(&Md5::digest(text)),
+            OriginAuthScheme::Basic | OriginAuthScheme::DigestSha256 => {
+                hexadecimal(&Sha256::digest(text))
+            }
         }
     }
 }
@@ -170,7 +172,7 @@ fn parameters(text: &str) -> HashMap<String, String> {
 }
 
 /// 401 for all who do not show this token (RFC 6750).
-pub fn bearer(token: &str) -> impl Fn(&Asked, &mut Reply) + Send + Sync + use<> {
+pub fn bearer(token: &str) -> impl Fn(&RecordedRequest, &mut OriginReply) + Send + Sync + use<> {
     let expected = format!("Bearer {token}");
     move |asked, reply| {
         if asked.header("authorization") != Some(&expected) {
@@ -187,7 +189,8 @@ mod tests {
     #[test]
     fn what_is_hashed_is_what_others_hash() {
         // The user of RFC 7616 3.9.1; the digest is that of md5sum.
-        let login = Login::digest_md5("Mufasa", "Circle of Life").realm("http-auth@example.org");
+        let login =
+            OriginLogin::digest_md5("Mufasa", "Circle of Life").realm("http-auth@example.org");
         assert_eq!(
             login.hash("Mufasa:http-auth@example.org:Circle of Life"),
             "3d78807defe7de2157e2b0b6573a855f"

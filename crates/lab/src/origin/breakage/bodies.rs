@@ -6,64 +6,64 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use super::ignore_range;
-use crate::origin::{Asked, Body, Framing, Reply};
+use crate::origin::{OriginReply, RecordedRequest, ReplyBody, ReplyFraming};
 
 /// The connection is reset after so many bytes of the body; what the peer has not taken by then is lost (A10).
-pub fn reset_after(bytes: u64) -> impl Fn(&Asked, &mut Reply) + Send + Sync {
+pub fn reset_after(bytes: u64) -> impl Fn(&RecordedRequest, &mut OriginReply) + Send + Sync {
     move |_, reply| reply.cut = Some((bytes, true))
 }
 
 /// The connection is closed after so many bytes of the body (A10).
-pub fn close_after(bytes: u64) -> impl Fn(&Asked, &mut Reply) + Send + Sync {
+pub fn close_after(bytes: u64) -> impl Fn(&RecordedRequest, &mut OriginReply) + Send + Sync {
     move |_, reply| reply.cut = Some((bytes, false))
 }
 
 /// The Content-Length says so many bytes more than there are (A10).
-pub fn shorter(bytes: u64) -> impl Fn(&Asked, &mut Reply) + Send + Sync {
+pub fn shorter(bytes: u64) -> impl Fn(&RecordedRequest, &mut OriginReply) + Send + Sync {
     move |_, reply| reply.claimed_length = Some(reply.body.length() + bytes)
 }
 
 /// So many bytes follow that nobody asked for (A11). With a Content-Length it is that of the whole body, junk included.
-pub fn longer(bytes: usize) -> impl Fn(&Asked, &mut Reply) + Send + Sync {
+pub fn longer(bytes: usize) -> impl Fn(&RecordedRequest, &mut OriginReply) + Send + Sync {
     move |_, reply| {
         let mut body = reply.body.to_vec();
         body.resize(body.len() + bytes, 0xee);
-        reply.body = Body::Raw(body);
+        reply.body = ReplyBody::Raw(body);
     }
 }
 
 /// The length is not told (A12).
-pub fn chunked(_: &Asked, reply: &mut Reply) {
-    reply.framing = Framing::Chunked;
+pub fn chunked(_: &RecordedRequest, reply: &mut OriginReply) {
+    reply.framing = ReplyFraming::Chunked;
 }
 
 /// The end of the body is the end of the connection (A12).
-pub fn until_close(_: &Asked, reply: &mut Reply) {
-    reply.framing = Framing::Close;
+pub fn until_close(_: &RecordedRequest, reply: &mut OriginReply) {
+    reply.framing = ReplyFraming::Close;
 }
 
 /// The whole, compressed, whatever was asked (A13).
-pub fn gzip(asked: &Asked, reply: &mut Reply) {
+pub fn gzip(asked: &RecordedRequest, reply: &mut OriginReply) {
     ignore_range(asked, reply);
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     let packed = encoder
         .write_all(&reply.body.to_vec())
         .and_then(|()| encoder.finish());
-    reply.body = Body::Raw(packed.expect("memory takes everything"));
+    reply.body = ReplyBody::Raw(packed.expect("memory takes everything"));
     reply.set("Content-Encoding", "gzip");
 }
 
 /// Says that the bytes are encoded so, and leaves them as they are (A13).
-pub fn encoded(coding: &'static str) -> impl Fn(&Asked, &mut Reply) + Send + Sync {
+pub fn encoded(coding: &'static str) -> impl Fn(&RecordedRequest, &mut OriginReply) + Send + Sync {
     move |_, reply| reply.set("Content-Encoding", coding)
 }
 
 /// Nothing more comes after so many bytes of the body (A19).
-pub fn stall_after(bytes: u64) -> impl Fn(&Asked, &mut Reply) + Send + Sync {
+pub fn stall_after(bytes: u64) -> impl Fn(&RecordedRequest, &mut OriginReply) + Send + Sync {
     move |_, reply| reply.stall = Some(bytes)
 }
 
 /// So many bytes a second (A19, A20).
-pub fn drip(rate: u64) -> impl Fn(&Asked, &mut Reply) + Send + Sync {
+pub fn drip(rate: u64) -> impl Fn(&RecordedRequest, &mut OriginReply) + Send + Sync {
     move |_, reply| reply.rate = Some(rate)
 }

@@ -5,11 +5,11 @@ use base64::prelude::BASE64_STANDARD;
 use md5::Md5;
 use sha2::{Digest as _, Sha256};
 
-use crate::origin::{Asked, Body, Reply};
+use crate::origin::{OriginReply, RecordedRequest, ReplyBody};
 
 /// A field that tells a digest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DigestField {
+pub enum DigestHeader {
     /// `Repr-Digest`, SHA-256 of the whole representation (RFC 9530 3).
     Repr,
     /// `Content-Digest`, SHA-256 of what this answer carries (RFC 9530 2).
@@ -22,9 +22,9 @@ pub enum DigestField {
     Amazon,
 }
 
-impl DigestField {
+impl DigestHeader {
     /// Its name, and its value for an answer.
-    fn of(self, reply: &Reply) -> (&'static str, String) {
+    fn of(self, reply: &OriginReply) -> (&'static str, String) {
         let sha256 = |bytes: &[u8]| BASE64_STANDARD.encode(Sha256::digest(bytes));
         let (whole, sent) = (whole(reply), || reply.body.to_vec());
         match self {
@@ -37,15 +37,15 @@ impl DigestField {
     }
 }
 
-fn whole(reply: &Reply) -> Vec<u8> {
+fn whole(reply: &OriginReply) -> Vec<u8> {
     match &reply.body {
-        Body::Part(content, _) => content.to_vec(),
-        raw @ Body::Raw(_) => raw.to_vec(),
+        ReplyBody::Part(content, _) => content.to_vec(),
+        raw @ ReplyBody::Raw(_) => raw.to_vec(),
     }
 }
 
 /// Tells the right digest.
-pub fn digest(field: DigestField) -> impl Fn(&Asked, &mut Reply) + Send + Sync {
+pub fn digest(field: DigestHeader) -> impl Fn(&RecordedRequest, &mut OriginReply) + Send + Sync {
     move |_, reply| {
         let (name, value) = field.of(reply);
         reply.set(name, &value);
@@ -53,10 +53,12 @@ pub fn digest(field: DigestField) -> impl Fn(&Asked, &mut Reply) + Send + Sync {
 }
 
 /// Tells a digest of the right length, of something else.
-pub fn wrong_digest(field: DigestField) -> impl Fn(&Asked, &mut Reply) + Send + Sync {
+pub fn wrong_digest(
+    field: DigestHeader,
+) -> impl Fn(&RecordedRequest, &mut OriginReply) + Send + Sync {
     move |_, reply| {
         let mut other = reply.clone();
-        other.body = Body::Raw(b"something else".to_vec());
+        other.body = ReplyBody::Raw(b"something else".to_vec());
         let (name, value) = field.of(&other);
         reply.set(name, &value);
     }

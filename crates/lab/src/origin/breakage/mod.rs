@@ -1,7 +1,7 @@
-//! Rules that tests use again and again: each a change to a [`Reply`](super::Reply), to be given to
-//! [`Resource::rule`](super::Resource::rule).
+//! Rules that tests use again and again: each a change to a [`OriginReply`](super::OriginReply), to be given to
+//! [`OriginResource::rule`](super::OriginResource::rule).
 //!
-//! A row in brackets is the corner case that the rule plays. Which requests it is for says the [`When`](super::When) beside it;
+//! A row in brackets is the corner case that the rule plays. Which requests it is for says the [`RequestMatcher`](super::RequestMatcher) beside it;
 //! rules add up, in the order they were given.
 
 mod auth;
@@ -11,12 +11,12 @@ mod heads;
 mod ranges;
 mod statuses;
 
-pub use auth::{Login, bearer};
+pub use auth::{OriginLogin, bearer};
 pub use bodies::{
     chunked, close_after, drip, encoded, gzip, longer, reset_after, shorter, stall_after,
     until_close,
 };
-pub use digests::{DigestField, digest, wrong_digest};
+pub use digests::{DigestHeader, digest, wrong_digest};
 pub use heads::{
     bad_name, disposition, endless_head, folded, header, http10, huge_head, interim, lower_case,
     nul_in_head, silent_for, split_head, trickled_head,

@@ -2,52 +2,58 @@
 
 use std::ops::Range;
 
-use crate::content::Content;
-use crate::origin::{Asked, Body, Reply, Resource};
+use crate::content::ResourceContent;
+use crate::origin::{OriginReply, OriginResource, RecordedRequest, ReplyBody};
 
 /// Everything, although a part was asked for (A2, A3).
-pub fn ignore_range(_: &Asked, reply: &mut Reply) {
+pub fn ignore_range(_: &RecordedRequest, reply: &mut OriginReply) {
     if reply.status != 206 && reply.status != 416 {
         return;
     }
     reply.status = 200;
     reply.unset("Content-Range");
-    if let Body::Part(content, part) = &mut reply.body {
+    if let ReplyBody::Part(content, part) = &mut reply.body {
         *part = 0..content.length();
     }
 }
 
 /// Everything whenever If-Range is there, as if the resource had changed (A4).
-pub fn misread_if_range(asked: &Asked, reply: &mut Reply) {
+pub fn misread_if_range(asked: &RecordedRequest, reply: &mut OriginReply) {
     if asked.header("if-range").is_some() {
         ignore_range(asked, reply);
     }
 }
 
 /// Another resource, answered for as a conforming origin would: a version that came later, a server that is behind (A5).
-pub fn instead(other: Resource) -> impl Fn(&Asked, &mut Reply) + Send + Sync {
-    move |asked, reply| *reply = Reply::conforming(asked, &other)
+pub fn instead(other: OriginResource) -> impl Fn(&RecordedRequest, &mut OriginReply) + Send + Sync {
+    move |asked, reply| *reply = OriginReply::conforming(asked, &other)
 }
 
 /// Pseudo-random bytes that are longer by `step` at each request, without a validator: a log (A30).
-pub fn growing(seed: u64, length: u64, step: u64) -> impl Fn(&Asked, &mut Reply) + Send + Sync {
+pub fn growing(
+    seed: u64,
+    length: u64,
+    step: u64,
+) -> impl Fn(&RecordedRequest, &mut OriginReply) + Send + Sync {
     move |asked, reply| {
-        let content = Content::random(seed, length + step * asked.number as u64);
-        *reply = Reply::conforming(asked, &Resource::bare(content));
+        let content = ResourceContent::random(seed, length + step * asked.number as u64);
+        *reply = OriginReply::conforming(asked, &OriginResource::bare(content));
     }
 }
 
 /// A Content-Range of one's own (A8).
-pub fn content_range(value: &'static str) -> impl Fn(&Asked, &mut Reply) + Send + Sync {
+pub fn content_range(
+    value: &'static str,
+) -> impl Fn(&RecordedRequest, &mut OriginReply) + Send + Sync {
     move |_, reply| reply.set("Content-Range", value)
 }
 
 /// A Content-Range made of the right one, on parts: `|range, total| format!("bytes {}-{}/*", range.start, range.end - 1)` (A8).
 pub fn content_range_of(
     value: impl Fn(Range<u64>, u64) -> String + Send + Sync,
-) -> impl Fn(&Asked, &mut Reply) + Send + Sync {
+) -> impl Fn(&RecordedRequest, &mut OriginReply) + Send + Sync {
     move |_, reply| {
-        if let (206, Body::Part(content, part)) = (reply.status, &reply.body) {
+        if let (206, ReplyBody::Part(content, part)) = (reply.status, &reply.body) {
             let value = value(part.clone(), content.length());
             reply.set("Content-Range", &value);
         }
@@ -55,12 +61,12 @@ pub fn content_range_of(
 }
 
 /// A part that does not say which (A9).
-pub fn no_content_range(_: &Asked, reply: &mut Reply) {
+pub fn no_content_range(_: &RecordedRequest, reply: &mut OriginReply) {
     reply.unset("Content-Range");
 }
 
 /// Parts in a multipart/byteranges of one (A9, RFC 9110 14.6).
-pub fn multipart(_: &Asked, reply: &mut Reply) {
+pub fn multipart(_: &RecordedRequest, reply: &mut OriginReply) {
     let Some(range) = reply.field("Content-Range").map(ToOwned::to_owned) else {
         return;
     };
@@ -70,7 +76,7 @@ pub fn multipart(_: &Asked, reply: &mut Reply) {
     let mut body = format!("--LAB\r\nContent-Range: {range}\r\n\r\n").into_bytes();
     reply.body.append(0..reply.body.length(), &mut body);
     body.extend_from_slice(b"\r\n--LAB--\r\n");
-    reply.body = Body::Raw(body);
+    reply.body = ReplyBody::Raw(body);
     reply.unset("Content-Range");
     reply.set("Content-Type", "multipart/byteranges; boundary=LAB");
 }

@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use crate::origin::{Asked, Body, Reply};
+use crate::origin::{OriginReply, RecordedRequest, ReplyBody};
 
 /// Another status with nothing behind it.
-pub fn status(status: u16) -> impl Fn(&Asked, &mut Reply) + Send + Sync {
+pub fn status(status: u16) -> impl Fn(&RecordedRequest, &mut OriginReply) + Send + Sync {
     move |_, reply| {
         reply.status = status;
         reply.unset("Content-Range");
-        reply.body = Body::Raw(Vec::new());
+        reply.body = ReplyBody::Raw(Vec::new());
     }
 }
 
@@ -19,7 +19,7 @@ pub fn status_with(
     code: u16,
     name: &'static str,
     value: String,
-) -> impl Fn(&Asked, &mut Reply) + Send + Sync {
+) -> impl Fn(&RecordedRequest, &mut OriginReply) + Send + Sync {
     move |asked, reply| {
         status(code)(asked, reply);
         reply.set(name, &value);
@@ -27,18 +27,24 @@ pub fn status_with(
 }
 
 /// A redirect, to a path or to another origin (A16).
-pub fn redirect(code: u16, to: impl Into<String>) -> impl Fn(&Asked, &mut Reply) + Send + Sync {
+pub fn redirect(
+    code: u16,
+    to: impl Into<String>,
+) -> impl Fn(&RecordedRequest, &mut OriginReply) + Send + Sync {
     status_with(code, "Location", to.into())
 }
 
 /// A redirect with a new token in its query each time (A16); [`expiring_token`] is the other end.
-pub fn with_token(code: u16, to: impl Into<String>) -> impl Fn(&Asked, &mut Reply) + Send + Sync {
+pub fn with_token(
+    code: u16,
+    to: impl Into<String>,
+) -> impl Fn(&RecordedRequest, &mut OriginReply) + Send + Sync {
     let to = to.into();
     move |asked, reply| redirect(code, format!("{to}?token={}", asked.number))(asked, reply)
 }
 
 /// 403 for a target, token and all, that was asked for `uses` times already (A16).
-pub fn expiring_token(uses: usize) -> impl Fn(&Asked, &mut Reply) + Send + Sync {
+pub fn expiring_token(uses: usize) -> impl Fn(&RecordedRequest, &mut OriginReply) + Send + Sync {
     let used: Mutex<HashMap<String, usize>> = Mutex::default();
     move |asked, reply| {
         let mut used = used.lock().unwrap_or_else(PoisonError::into_inner);
@@ -54,7 +60,7 @@ pub fn expiring_token(uses: usize) -> impl Fn(&Asked, &mut Reply) + Send + Sync 
 pub fn busy(
     code: u16,
     retry_after: Option<&'static str>,
-) -> impl Fn(&Asked, &mut Reply) + Send + Sync {
+) -> impl Fn(&RecordedRequest, &mut OriginReply) + Send + Sync {
     move |asked, reply| {
         status(code)(asked, reply);
         if let Some(value) = retry_after {
@@ -64,16 +70,16 @@ pub fn busy(
 }
 
 /// A page that says that something went wrong, under a status that says that nothing did (A24).
-pub fn error_page(asked: &Asked, reply: &mut Reply) {
+pub fn error_page(asked: &RecordedRequest, reply: &mut OriginReply) {
     status(200)(asked, reply);
     for name in ["ETag", "Last-Modified", "Accept-Ranges"] {
         reply.unset(name);
     }
     reply.set("Content-Type", "text/html; charset=utf-8");
-    reply.body = Body::Raw(b"<!doctype html><title>Error</title><p>Please log in.\n".to_vec());
+    reply.body = ReplyBody::Raw(b"<!doctype html><title>Error</title><p>Please log in.\n".to_vec());
 }
 
-/// A reset in place of an answer (A18, under [`When::crowded`](crate::When::crowded)).
-pub fn refuse(_: &Asked, reply: &mut Reply) {
+/// A reset in place of an answer (A18, under [`RequestMatcher::crowded`](crate::RequestMatcher::crowded)).
+pub fn refuse(_: &RecordedRequest, reply: &mut OriginReply) {
     reply.refuse = true;
 }

@@ -9,8 +9,8 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-use super::own::{NoAnswer, Own};
-use super::{Answer, FAILED, Failure, Resolver, system};
+use super::own::{NameServerClient, NameServerError};
+use super::{FAILED, LookupError, LookupResult, ResolverChoice, system};
 
 /// How many are looked up at once: name servers at home drop what comes in larger heaps, and the system's resolver takes a
 /// thread for each.
@@ -18,23 +18,23 @@ pub(super) const AT_ONCE: usize = 64;
 
 /// How far a name's look-up is.
 #[derive(Debug, Clone)]
-pub(super) enum State {
+pub(super) enum LookupState {
     /// Others go first.
     Waiting,
     /// Somebody is asked.
     Asking,
     /// It is over. What came holds until then, which counts from when it came: the usual failure takes longer to come than it
     /// is remembered.
-    Over(Answer, Instant),
+    Over(LookupResult, Instant),
 }
 
 /// Who is asked, and for how long.
 #[derive(Debug)]
-struct Whom {
+struct LookupSettings {
     /// What is to be asked, as it was set.
-    settings: (Resolver, Vec<SocketAddr>),
+    settings: (ResolverChoice, Vec<SocketAddr>),
     /// The resolver of our own, if it is to be asked; made at the first look-up.
-    own: OnceLock<Option<Own>>,
+    own: OnceLock<Option<NameServerClient>>,
     /// Look-ups at once. A thread of the system's resolver keeps its permit until it ends, whoever has given it up.
     permits: Arc<Semaphore>,
     /// The longest that one may take, once it has begun.
@@ -43,15 +43,18 @@ struct Whom {
 
 /// Asks for names. Dropped, it gives up what is under way.
 #[derive(Debug)]
-pub(super) struct Asking {
-    whom: Arc<Whom>,
+pub(super) struct NameLookups {
+    whom: Arc<LookupSettings>,
     tasks: Mutex<JoinSet<()>>,
 }
 
-impl Asking {
+impl NameLookups {
     /// `connect_timeout` is what a whole connection may take: who waits for one is to see what became of its name.
-    pub(super) fn new(settings: (Resolver, Vec<SocketAddr>), connect_timeout: Duration) -> Self {
-        let whom = Whom {
+    pub(super) fn new(
+        settings: (ResolverChoice, Vec<SocketAddr>),
+        connect_timeout: Duration,
+    ) -> Self {
+        let whom = LookupSettings {
             settings,
             own: OnceLock::new(),
             permits: Arc::new(Semaphore::new(AT_ONCE)),
@@ -65,15 +68,15 @@ impl Asking {
     }
 
     /// Begins a look-up, and tells how far it is. Where nobody wants it any more when its turn comes, it ends without a word.
-    pub(super) fn begin(&self, host: String, told: watch::Sender<State>) {
+    pub(super) fn begin(&self, host: String, told: watch::Sender<LookupState>) {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         while tasks.try_join_next().is_some() {}
         tasks.spawn(Arc::clone(&self.whom).look_up(host, told));
     }
 }
 
-impl Whom {
-    async fn look_up(self: Arc<Self>, host: String, told: watch::Sender<State>) {
+impl LookupSettings {
+    async fn look_up(self: Arc<Self>, host: String, told: watch::Sender<LookupState>) {
         // It is never closed.
         let Ok(permit) = Arc::clone(&self.permits).acquire_owned().await else {
             return;
@@ -82,30 +85,34 @@ impl Whom {
         if told.receiver_count() <= 1 {
             return;
         }
-        told.send_replace(State::Asking);
+        told.send_replace(LookupState::Asking);
         let asked = timeout(self.limit, self.ask(&host, permit)).await;
-        let answer = asked.unwrap_or_else(|_| Err(Failure::passing(io::ErrorKind::TimedOut)));
+        let answer = asked.unwrap_or_else(|_| Err(LookupError::passing(io::ErrorKind::TimedOut)));
         let life = answer.as_ref().map_or(FAILED, |found| found.life);
-        told.send_replace(State::Over(answer, Instant::now() + life));
+        told.send_replace(LookupState::Over(answer, Instant::now() + life));
     }
 
     /// Asks whoever is to be asked.
-    async fn ask(&self, host: &str, permit: system::Permit) -> Answer {
+    async fn ask(&self, host: &str, permit: system::LookupPermit) -> LookupResult {
         let (resolver, servers) = &self.settings;
-        let own = self.own.get_or_init(|| Own::new(*resolver, servers));
+        let own = self
+            .own
+            .get_or_init(|| NameServerClient::new(*resolver, servers));
         let Some(own) = own else {
             return system::ask(host, permit).await;
         };
         match own.ask(host).await {
             Ok(found) => Ok(found),
-            Err(NoAnswer::Final(failure)) => Err(failure),
-            Err(NoAnswer::NotOurs | NoAnswer::Trouble) => system::ask(host, permit).await,
+            Err(NameServerError::Final(failure)) => Err(failure),
+            Err(NameServerError::NotOurs | NameServerError::Trouble) => {
+                system::ask(host, permit).await
+            }
         }
     }
 }
 
 #[cfg(test)]
-impl Asking {
+impl NameLookups {
     /// Lets nobody begin until this is dropped.
     pub(super) async fn hold(&self) -> impl Drop {
         let all = u32::try_from(AT_ONCE).unwrap();

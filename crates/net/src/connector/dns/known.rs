@@ -5,31 +5,31 @@ use std::collections::{HashMap, VecDeque};
 use tokio::sync::watch::Receiver;
 use tokio::time::Instant;
 
-use super::asking::State;
+use super::asking::LookupState;
 
 /// How many names are remembered.
 const CAPACITY: usize = 10_000;
 
 /// Names, and how far their look-ups are.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct LookupCache {
     /// With the place of each in the order. This holds the one receiver beside those of who waits.
-    names: HashMap<String, (u64, Receiver<State>)>,
+    names: HashMap<String, (u64, Receiver<LookupState>)>,
     /// As they came. Those that were replaced meanwhile are here a second time.
     order: VecDeque<(String, u64)>,
     /// The next place.
     next: u64,
 }
 
-impl Known {
+impl LookupCache {
     /// A name's look-up, under way or with what still holds: joined by whoever else asks.
-    pub(super) fn fresh(&self, host: &str) -> Option<Receiver<State>> {
+    pub(super) fn fresh(&self, host: &str) -> Option<Receiver<LookupState>> {
         let (_, state) = self.names.get(host)?;
         Some(state).filter(|state| is_fresh(state)).cloned()
     }
 
     /// Remembers one, in place of the oldest where there are too many.
-    pub(super) fn remember(&mut self, host: &str, state: Receiver<State>) {
+    pub(super) fn remember(&mut self, host: &str, state: Receiver<LookupState>) {
         let place = self.next;
         self.next += 1;
         self.names.insert(host.to_owned(), (place, state));
@@ -46,12 +46,12 @@ impl Known {
     }
 }
 
-fn is_fresh(state: &Receiver<State>) -> bool {
+fn is_fresh(state: &Receiver<LookupState>) -> bool {
     // One that was given up has nobody who would tell how it ends.
     let is_under_way = state.has_changed().is_ok();
     match &*state.borrow() {
-        State::Over(_, end) => Instant::now() < *end,
-        State::Waiting | State::Asking => is_under_way,
+        LookupState::Over(_, end) => Instant::now() < *end,
+        LookupState::Waiting | LookupState::Asking => is_under_way,
     }
 }
 
@@ -63,21 +63,21 @@ mod tests {
     use tokio::sync::watch;
 
     use super::*;
-    use crate::connector::dns::Failure;
+    use crate::connector::dns::LookupError;
 
     #[tokio::test(start_paused = true)]
     async fn what_came_is_remembered_until_its_time_is_over() {
-        let mut known = Known::default();
-        let (told, state) = watch::channel(State::Waiting);
+        let mut known = LookupCache::default();
+        let (told, state) = watch::channel(LookupState::Waiting);
         known.remember("h", state.clone());
         assert!(
             known
                 .fresh("h")
                 .is_some_and(|held| held.same_channel(&state))
         );
-        let failure = Failure::passing(io::ErrorKind::TimedOut);
+        let failure = LookupError::passing(io::ErrorKind::TimedOut);
         let end = Instant::now() + Duration::from_secs(3);
-        told.send_replace(State::Over(Err(failure), end));
+        told.send_replace(LookupState::Over(Err(failure), end));
         drop(told);
         tokio::time::advance(Duration::from_secs(2)).await;
         assert!(known.fresh("h").is_some());
@@ -87,8 +87,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_look_up_that_was_given_up_is_joined_by_nobody() {
-        let mut known = Known::default();
-        let (told, state) = watch::channel(State::Waiting);
+        let mut known = LookupCache::default();
+        let (told, state) = watch::channel(LookupState::Waiting);
         known.remember("h", state.clone());
         drop(told);
         assert!(known.fresh("h").is_none());
@@ -96,8 +96,8 @@ mod tests {
 
     #[test]
     fn the_cache_never_outgrows_its_bound() {
-        let mut known = Known::default();
-        let (_told, state) = watch::channel(State::Waiting);
+        let mut known = LookupCache::default();
+        let (_told, state) = watch::channel(LookupState::Waiting);
         (0..CAPACITY * 2).for_each(|n| known.remember(&n.to_string(), state.clone()));
         assert_eq!((known.names.len(), known.order.len()), (CAPACITY, CAPACITY));
         assert!(

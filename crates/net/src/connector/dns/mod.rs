@@ -23,8 +23,8 @@ use url::Url;
 
 use super::Target;
 use crate::error::{Error, Kind};
-use asking::{Asking, State};
-use known::Known;
+use asking::{LookupState, NameLookups};
+use known::LookupCache;
 
 /// How long a failure is remembered: long enough to spare a thousand jobs the same wait, short enough for a retry.
 const FAILED: Duration = Duration::from_secs(3);
@@ -34,7 +34,7 @@ const TRIES: usize = 2;
 
 /// Who looks names up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Resolver {
+pub enum ResolverChoice {
     /// Our own, where it answers as the system would; else the system's.
     #[default]
     Auto,
@@ -46,7 +46,7 @@ pub enum Resolver {
 
 /// An address told beforehand for a name and port.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pin {
+pub struct PinnedAddress {
     /// The name.
     pub host: String,
     /// The port that it holds for.
@@ -57,13 +57,13 @@ pub struct Pin {
 
 /// Why a name has no address.
 #[derive(Debug, Clone)]
-pub(super) struct Failure {
+pub(super) struct LookupError {
     /// Whether the name servers may know more later.
     transient: bool,
     source: Arc<io::Error>,
 }
 
-impl Failure {
+impl LookupError {
     /// One that says nothing about the name.
     fn passing(kind: io::ErrorKind) -> Self {
         Self {
@@ -88,32 +88,32 @@ impl Failure {
 
 /// A name's addresses, and how long they hold.
 #[derive(Debug, Clone)]
-struct Found {
+struct ResolvedAddresses {
     addresses: Arc<[IpAddr]>,
     life: Duration,
 }
 
-type Answer = Result<Found, Failure>;
+type LookupResult = Result<ResolvedAddresses, LookupError>;
 
 /// The cache, and who is asked for what is not in it.
 #[derive(Debug)]
-pub(super) struct Dns {
-    pins: Vec<Pin>,
-    known: Mutex<Known>,
-    asking: Asking,
+pub(super) struct DnsResolver {
+    pins: Vec<PinnedAddress>,
+    known: Mutex<LookupCache>,
+    asking: NameLookups,
 }
 
-impl Dns {
+impl DnsResolver {
     /// `connect_timeout` is what a whole connection may take, its name included.
     pub(super) fn new(
-        pins: Vec<Pin>,
-        (resolver, servers): (Resolver, Vec<SocketAddr>),
+        pins: Vec<PinnedAddress>,
+        (resolver, servers): (ResolverChoice, Vec<SocketAddr>),
         connect_timeout: Duration,
     ) -> Self {
         Self {
             pins,
             known: Mutex::default(),
-            asking: Asking::new((resolver, servers), connect_timeout),
+            asking: NameLookups::new((resolver, servers), connect_timeout),
         }
     }
 
@@ -123,26 +123,26 @@ impl Dns {
             let mut state = self.state(&target.host);
             // Who looks it up sees how it ends.
             let _ = state
-                .wait_for(|state| !matches!(state, State::Waiting))
+                .wait_for(|state| !matches!(state, LookupState::Waiting))
                 .await;
         }
     }
 
     /// A target's addresses, in the order of who told them. Cancel safe: the look-up goes on, and its end is remembered.
-    pub(super) async fn lookup(&self, target: &Target) -> Result<Arc<[IpAddr]>, Failure> {
+    pub(super) async fn lookup(&self, target: &Target) -> Result<Arc<[IpAddr]>, LookupError> {
         if let Some(told) = self.told(target) {
             return Ok(told);
         }
         for _ in 0..TRIES {
             let mut state = self.state(&target.host);
-            let over = state.wait_for(|state| matches!(state, State::Over(..)));
+            let over = state.wait_for(|state| matches!(state, LookupState::Over(..)));
             if let Ok(state) = over.await
-                && let State::Over(answer, _) = &*state
+                && let LookupState::Over(answer, _) = &*state
             {
                 return answer.clone().map(|found| found.addresses);
             }
         }
-        Err(Failure::passing(io::ErrorKind::Interrupted))
+        Err(LookupError::passing(io::ErrorKind::Interrupted))
     }
 
     /// Whether there is nothing to be waited for: it is an address.
@@ -163,12 +163,12 @@ impl Dns {
     }
 
     /// How far a name's look-up is, which is begun if it is not known.
-    fn state(&self, host: &str) -> Receiver<State> {
+    fn state(&self, host: &str) -> Receiver<LookupState> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(state) = known.fresh(host) {
             return state;
         }
-        let (told, state) = watch::channel(State::Waiting);
+        let (told, state) = watch::channel(LookupState::Waiting);
         known.remember(host, state.clone());
         drop(known);
         self.asking.begin(host.to_owned(), told);

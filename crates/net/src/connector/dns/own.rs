@@ -24,7 +24,7 @@ use hickory_resolver::proto::rr::{Name, RecordType};
 use hickory_resolver::{Hosts, TokioResolver, system_conf};
 
 use super::nsswitch::is_plain;
-use super::{Failure, Found, Resolver};
+use super::{LookupError, ResolvedAddresses, ResolverChoice};
 
 /// The least that an answer is remembered: some sites say zero, and a batch would ask for every connection.
 const LEAST: Duration = Duration::from_secs(5);
@@ -40,7 +40,7 @@ const PATIENCE: (Duration, usize) = (Duration::from_secs(3), 2);
 const VARIABLES: [&str; 3] = ["RES_OPTIONS", "LOCALDOMAIN", "HOSTALIASES"];
 
 /// Asks name servers.
-pub(super) struct Own {
+pub(super) struct NameServerClient {
     resolver: TokioResolver,
     hosts: Hosts,
     /// How many dots a name has at least that is asked for as it stands before anything is appended to it. `None`: nothing is
@@ -50,30 +50,30 @@ pub(super) struct Own {
     given: bool,
 }
 
-impl std::fmt::Debug for Own {
+impl std::fmt::Debug for NameServerClient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Own").finish_non_exhaustive()
     }
 }
 
 /// Why there is no answer.
-pub(super) enum NoAnswer {
+pub(super) enum NameServerError {
     /// It is not a name for this resolver.
     NotOurs,
     /// There is none: nobody would find one.
-    Final(Failure),
+    Final(LookupError),
     /// It could not be found out. The system may be asked.
     Trouble,
 }
 
-impl Own {
+impl NameServerClient {
     /// What the settings come to; `None` where the system is to be asked.
-    pub(super) fn new(resolver: Resolver, servers: &[SocketAddr]) -> Option<Self> {
+    pub(super) fn new(resolver: ResolverChoice, servers: &[SocketAddr]) -> Option<Self> {
         let given = !servers.is_empty();
         let wanted = match resolver {
-            Resolver::System => given,
-            Resolver::Hickory => true,
-            Resolver::Auto => given || is_alike(),
+            ResolverChoice::System => given,
+            ResolverChoice::Hickory => true,
+            ResolverChoice::Auto => given || is_alike(),
         };
         if !wanted {
             return None;
@@ -104,12 +104,12 @@ impl Own {
     }
 
     /// A name's addresses.
-    pub(super) async fn ask(&self, host: &str) -> Result<Found, NoAnswer> {
-        let mut name = Name::from_utf8(host).map_err(|_| NoAnswer::NotOurs)?;
+    pub(super) async fn ask(&self, host: &str) -> Result<ResolvedAddresses, NameServerError> {
+        let mut name = Name::from_utf8(host).map_err(|_| NameServerError::NotOurs)?;
         let search = self.search.filter(|_| !name.is_fqdn());
         let is_appended_to_first = search.is_some_and(|dots| host.matches('.').count() < dots);
         if is_local(host) || is_appended_to_first || self.is_in_hosts(&name) {
-            return Err(NoAnswer::NotOurs);
+            return Err(NameServerError::NotOurs);
         }
         name.set_fqdn(true);
         let (v6, v4) = join(
@@ -119,10 +119,10 @@ impl Own {
         .await;
         match together([v6, v4]) {
             Ok(found) => Ok(found),
-            Err(failure) if failure.transient && !self.given => Err(NoAnswer::Trouble),
+            Err(failure) if failure.transient && !self.given => Err(NameServerError::Trouble),
             // There may be a longer name.
-            Err(failure) if !failure.transient && search.is_some() => Err(NoAnswer::NotOurs),
-            Err(failure) => Err(NoAnswer::Final(failure)),
+            Err(failure) if !failure.transient && search.is_some() => Err(NameServerError::NotOurs),
+            Err(failure) => Err(NameServerError::Final(failure)),
         }
     }
 
@@ -136,7 +136,7 @@ impl Own {
 
 /// What was said of both families comes to. Addresses of one do, but where it is not known whether the other has some, too,
 /// that is asked again soon.
-fn together(said: [Result<Lookup, NetError>; 2]) -> Result<Found, Failure> {
+fn together(said: [Result<Lookup, NetError>; 2]) -> Result<ResolvedAddresses, LookupError> {
     let (mut addresses, mut lives, mut failure) = (Vec::new(), Vec::new(), None);
     for said in said {
         match said {
@@ -155,7 +155,7 @@ fn together(said: [Result<Lookup, NetError>; 2]) -> Result<Found, Failure> {
         }
     }
     if !addresses.is_empty() {
-        return Ok(Found {
+        return Ok(ResolvedAddresses {
             addresses: ordered(addresses, is_reachable),
             life: life(lives.into_iter()),
         });
@@ -165,7 +165,7 @@ fn together(said: [Result<Lookup, NetError>; 2]) -> Result<Found, Failure> {
         || (false, io::ErrorKind::NotFound.into()),
         |(transient, error)| (transient, io::Error::other(error)),
     );
-    Err(Failure {
+    Err(LookupError {
         transient,
         source: Arc::new(source),
     })

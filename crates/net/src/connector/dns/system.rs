@@ -8,16 +8,16 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 
-use super::{Answer, Failure, Found};
+use super::{LookupError, LookupResult, ResolvedAddresses};
 
 /// How long its addresses are remembered: the least that large sites give theirs.
 const FOUND: Duration = Duration::from_secs(60);
 
 /// What a look-up holds for as long as it takes a thread.
-pub(super) type Permit = OwnedSemaphorePermit;
+pub(super) type LookupPermit = OwnedSemaphorePermit;
 
 /// A name's addresses. Dropped, it leaves its thread behind, which nobody can stop, and with it the permit.
-pub(super) async fn ask(host: &str, permit: Permit) -> Answer {
+pub(super) async fn ask(host: &str, permit: LookupPermit) -> LookupResult {
     let host = host.to_owned();
     let found = in_thread(permit, move || {
         // The port is the resolver's formality: addresses are for the name.
@@ -25,13 +25,13 @@ pub(super) async fn ask(host: &str, permit: Permit) -> Answer {
         Ok(found.map(|address| address.ip()).collect())
     });
     match found.await {
-        Ok(addresses) => Ok(Found {
+        Ok(addresses) => Ok(ResolvedAddresses {
             addresses,
             life: FOUND,
         }),
         Err(source) => {
             let source = shortage().unwrap_or(source);
-            Err(Failure {
+            Err(LookupError {
                 transient: is_transient(&source),
                 source: Arc::new(source),
             })
@@ -40,7 +40,7 @@ pub(super) async fn ask(host: &str, permit: Permit) -> Answer {
 }
 
 async fn in_thread(
-    permit: Permit,
+    permit: LookupPermit,
     resolve: impl FnOnce() -> io::Result<Arc<[IpAddr]>> + Send + 'static,
 ) -> io::Result<Arc<[IpAddr]>> {
     let mut thread = JoinSet::new();

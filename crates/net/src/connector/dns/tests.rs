@@ -1,7 +1,7 @@
 //! What is looked up how often, and what becomes of look-ups that nobody waits for.
 
 use futures_util::FutureExt;
-use haul_lab::{NameReply, NameServer, within};
+use haul_lab::{DnsReply, DnsServer, within};
 use tokio::time::Instant;
 
 use super::*;
@@ -19,23 +19,23 @@ fn target(host: &str, port: u16) -> Target {
     }
 }
 
-fn plain() -> Dns {
-    Dns::new(Vec::new(), (Resolver::System, Vec::new()), LIMIT)
+fn plain() -> DnsResolver {
+    DnsResolver::new(Vec::new(), (ResolverChoice::System, Vec::new()), LIMIT)
 }
 
-fn asking(server: &NameServer) -> Dns {
+fn asking(server: &DnsServer) -> DnsResolver {
     let servers = vec![server.address()];
-    Dns::new(Vec::new(), (Resolver::Auto, servers), CONNECT)
+    DnsResolver::new(Vec::new(), (ResolverChoice::Auto, servers), CONNECT)
 }
 
 #[tokio::test]
 async fn pins_and_literals_are_never_looked_up() {
-    let pin = Pin {
+    let pin = PinnedAddress {
         host: "Pinned.test".into(),
         port: 80,
         addresses: vec![[127, 0, 0, 9].into()],
     };
-    let dns = Dns::new(vec![pin], (Resolver::System, Vec::new()), LIMIT);
+    let dns = DnsResolver::new(vec![pin], (ResolverChoice::System, Vec::new()), LIMIT);
     // Nor do they wait for those that are.
     let _held = dns.asking.hold().await;
     let (pinned, literal) = (target("pinned.TEST", 80), target("::1", 443));
@@ -64,7 +64,7 @@ async fn a_name_is_looked_up_once_for_all_who_ask() {
 
 #[tokio::test]
 async fn b8_a_name_that_hangs_is_remembered_though_whoever_asked_gave_up() {
-    let server = NameServer::start(|_| NameReply::Silence).await;
+    let server = DnsServer::start(|_| DnsReply::Silence).await;
     let dns = asking(&server);
     let host = target("silent.test", 80);
     let begun = Instant::now();
@@ -83,7 +83,7 @@ async fn b8_a_name_that_hangs_is_remembered_though_whoever_asked_gave_up() {
 
 #[tokio::test]
 async fn a_name_that_nobody_waits_for_when_its_turn_comes_is_not_looked_up() {
-    let server = NameServer::start(|_| NameReply::Addresses(vec![[10, 0, 0, 1].into()], 60)).await;
+    let server = DnsServer::start(|_| DnsReply::Addresses(vec![[10, 0, 0, 1].into()], 60)).await;
     let dns = asking(&server);
     let (given_up, other) = (target("given-up.test", 80), target("other.test", 80));
     let held = dns.asking.hold().await;

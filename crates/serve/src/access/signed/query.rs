@@ -20,7 +20,7 @@ pub fn without_signature(query: &str) -> Cow<'_, str> {
 }
 
 /// A query, taken apart into what is ours and what is not. Names are ours as they are written here; escaped they are others'.
-pub(super) struct Query<'a> {
+pub(super) struct SignedQuery<'a> {
     /// Each that says until when; one is right.
     pub(super) expires: Vec<&'a str>,
     /// Each that is a signature; one is right.
@@ -29,7 +29,7 @@ pub(super) struct Query<'a> {
     pub(super) others: String,
 }
 
-impl<'a> Query<'a> {
+impl<'a> SignedQuery<'a> {
     /// Takes a query apart.
     pub(super) fn read(query: &'a str) -> Self {
         let mut read = Self {

@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use super::*;
 
 /// Runs a pending login to its end.
-async fn run(pending: PendingLogin) -> Checked {
+async fn run(pending: PendingLogin) -> LoginResult {
     pending.turn().await.expect("a turn").run()
 }
 
@@ -19,7 +19,7 @@ async fn d15_hashed_passwords_are_hashed_once() {
         let checked = run(pending(&access, "GET /a", right())).await;
         assert_eq!(tally::taken().0, 1);
         let again = asked(&access, "GET /a", right(), Some(&checked));
-        assert!(matches!(again, Judged::Granted(_)), "{again:?}");
+        assert!(matches!(again, AccessDecision::Granted(_)), "{again:?}");
         assert_eq!(
             granted(&access, "PUT /a/x", right()).user.as_deref(),
             Some("alice")
@@ -28,11 +28,11 @@ async fn d15_hashed_passwords_are_hashed_once() {
         // What was found out of one password says nothing of another, or of another's.
         assert!(matches!(
             asked(&access, "GET /a", basic("alice", "x"), Some(&checked)),
-            Judged::NeedsHashing(_)
+            AccessDecision::NeedsHashing(_)
         ));
         assert!(matches!(
             asked(&access, "GET /a", basic("bob", "pass"), Some(&checked)),
-            Judged::NeedsHashing(_)
+            AccessDecision::NeedsHashing(_)
         ));
         assert_eq!(tally::taken().0, 0);
     }
@@ -45,8 +45,8 @@ async fn d15_wrong_passwords_are_remembered_too() {
     let again = asked(&access, "GET /", basic("alice", "x"), Some(&checked));
     assert!(matches!(
         again,
-        Judged::Refused(Refusal {
-            why: Why::Wrong,
+        AccessDecision::Refused(AccessRefusal {
+            why: AccessRefusalReason::Wrong,
             ..
         })
     ));
@@ -65,7 +65,7 @@ async fn d15_the_outcome_counts_even_when_it_was_forgotten() {
         let checked = run(pending(&access, "GET /", login())).await;
         let is_granted = matches!(
             asked(&access, "GET /", login(), Some(&checked)),
-            Judged::Granted(_)
+            AccessDecision::Granted(_)
         );
         assert_eq!(is_granted, wanted);
         assert_eq!(status(&access, "GET /", login()), 0);
@@ -73,15 +73,17 @@ async fn d15_the_outcome_counts_even_when_it_was_forgotten() {
 }
 
 /// Hashes and comparisons of a login that fails.
-async fn cost(access: &Access, user: &str) -> (usize, usize) {
+async fn cost(access: &AccessControl, user: &str) -> (usize, usize) {
     tally::taken();
-    if let Judged::NeedsHashing(pending) = asked(access, "GET /", basic(user, "wrong"), None) {
+    if let AccessDecision::NeedsHashing(pending) =
+        asked(access, "GET /", basic(user, "wrong"), None)
+    {
         let checked = run(pending).await;
         let again = asked(access, "GET /", basic(user, "wrong"), Some(&checked));
         assert!(matches!(
             again,
-            Judged::Refused(Refusal {
-                why: Why::Wrong,
+            AccessDecision::Refused(AccessRefusal {
+                why: AccessRefusalReason::Wrong,
                 ..
             })
         ));
@@ -113,7 +115,7 @@ async fn d15_a_stranger_with_the_password_of_another_stays_one() {
     let checked = run(pending(&access, "GET /", basic("mallory", "pass"))).await;
     assert_eq!(tally::taken().0, 1);
     let again = asked(&access, "GET /", basic("mallory", "pass"), Some(&checked));
-    assert!(matches!(again, Judged::Refused(_)));
+    assert!(matches!(again, AccessDecision::Refused(_)));
     assert_eq!(status(&access, "GET /", basic("mallory", "pass")), 401);
 }
 
@@ -128,8 +130,8 @@ async fn d15_the_password_of_another_is_nobody_elses() {
     let again = asked(&access, "GET /", basic("carol", "pass"), Some(&checked));
     assert!(matches!(
         again,
-        Judged::Refused(Refusal {
-            why: Why::Wrong,
+        AccessDecision::Refused(AccessRefusal {
+            why: AccessRefusalReason::Wrong,
             ..
         })
     ));
@@ -150,12 +152,12 @@ async fn d15_a_crowd_waits_within_bounds() {
         .expect("a turn");
     let second = pending(&access, "GET /", wrong(1));
     let third = pending(&access, "GET /", wrong(2));
-    let Judged::Refused(refusal) = asked(&access, "GET /", wrong(3), None) else {
+    let AccessDecision::Refused(refusal) = asked(&access, "GET /", wrong(3), None) else {
         panic!("a fourth place");
     };
     assert_eq!(
         (refusal.why, refusal.status()),
-        (Why::Busy, StatusCode::SERVICE_UNAVAILABLE)
+        (AccessRefusalReason::Busy, StatusCode::SERVICE_UNAVAILABLE)
     );
     assert!(refusal.retry_after().is_some() && refusal.challenges.is_empty());
     // The second has no turn before the first is done, and a place that is given up is free.
@@ -186,7 +188,7 @@ fn d15_one_client_does_not_keep_the_others_out() {
         AUTHORIZATION,
         HeaderValue::from_str(&basic("alice", "pass").expect("one")).expect("a value"),
     )]);
-    let ask = Ask {
+    let ask = AccessRequest {
         method: &Method::GET,
         named: &named("/"),
         query: None,
@@ -194,7 +196,10 @@ fn d15_one_client_does_not_keep_the_others_out() {
         now: at(0),
         peer: Some([192, 0, 2, 2].into()),
     };
-    assert!(matches!(access.judge(&ask), Judged::NeedsHashing(_)));
+    assert!(matches!(
+        access.judge(&ask),
+        AccessDecision::NeedsHashing(_)
+    ));
 }
 
 #[tokio::test]

@@ -59,12 +59,14 @@ fn d15_credentials_decide() {
     let grant = granted(&access, "GET /a/x", basic("alice", "pass"));
     assert_eq!(
         (grant.user.as_deref(), grant.how),
-        (Some("alice"), How::Login)
+        (Some("alice"), PermissionSource::Login)
     );
-    assert!(grant.may(Right::Write, &key("/a/y")) && !grant.may(Right::Write, &key("/b")));
-    assert!(grant.may_list(&key("/b")) && !grant.may_list(&Key::root()));
+    assert!(
+        grant.may(AccessRight::Write, &key("/a/y")) && !grant.may(AccessRight::Write, &key("/b"))
+    );
+    assert!(grant.may_list(&key("/b")) && !grant.may_list(&ObjectKey::root()));
     let grant = granted(&access, "OPTIONS /a", None);
-    assert!(!grant.may(Right::Read, &key("/a")));
+    assert!(!grant.may(AccessRight::Read, &key("/a")));
 }
 
 #[test]
@@ -73,7 +75,7 @@ fn d15_refusals_say_how_to_log_in_and_nothing_more() {
     options.tokens = vec!["secret:ro:/t".parse().expect("a rule")];
     let access = access(options);
     let refused = |authorization| match asked(&access, "GET /b", authorization, None) {
-        Judged::Refused(refusal) => refusal,
+        AccessDecision::Refused(refusal) => refusal,
         other => panic!("{other:?}"),
     };
     let wrong = refused(basic("alice", "x"));
@@ -106,7 +108,7 @@ fn d15_refusals_name_what_there_is() {
         ..rules(&["alice:pass:ro"])
     };
     let common = AccessOptions {
-        anonymous: Anonymous::Some(vec![Scope::everywhere(Right::Read)]),
+        anonymous: AnonymousAccess::Some(vec![AccessScope::everywhere(AccessRight::Read)]),
         ..AccessOptions::default()
     };
     for (options, status, says) in [
@@ -114,7 +116,7 @@ fn d15_refusals_name_what_there_is() {
         (both, 401, "this needs a login"),
         (common, 403, "you may not do this here"),
     ] {
-        let Judged::Refused(refusal) = asked(&access(options), "PUT /b", None, None) else {
+        let AccessDecision::Refused(refusal) = asked(&access(options), "PUT /b", None, None) else {
             panic!("it is granted")
         };
         assert_eq!(refusal.to_string(), says);
@@ -152,13 +154,13 @@ fn d15_tokens_decide() {
         );
     }
     let grant = granted(&access, "GET /c", bearer("two"));
-    assert_eq!((grant.user, grant.how), (None, How::Token));
+    assert_eq!((grant.user, grant.how), (None, PermissionSource::Token));
 }
 
 #[test]
 fn d15_strangers_may_what_was_granted_to_all() {
     let mut options = rules(&["alice:pass:rw:/a"]);
-    options.anonymous = Anonymous::Some(vec!["ro:/pub".parse().expect("a scope")]);
+    options.anonymous = AnonymousAccess::Some(vec!["ro:/pub".parse().expect("a scope")]);
     let access = access(options);
     assert_eq!(status(&access, "GET /pub/x", None), 200);
     assert_eq!(status(&access, "PUT /pub/x", None), 401);
@@ -178,7 +180,7 @@ fn d15_what_names_nobody_opens_nothing() {
         ..AccessOptions::default()
     };
     let nobody = AccessOptions {
-        anonymous: Anonymous::Some(Vec::new()),
+        anonymous: AnonymousAccess::Some(Vec::new()),
         ..AccessOptions::default()
     };
     let signed = AccessOptions {
@@ -196,7 +198,7 @@ fn d15_what_names_nobody_opens_nothing() {
 
 #[test]
 fn two_passwords_for_one_user_are_a_mistake() {
-    let twice = |options| Access::new(options).map(|_| ());
+    let twice = |options| AccessControl::new(options).map(|_| ());
     let wrong = Err(AccessError::TwoPasswords {
         user: "alice".to_owned(),
     });
@@ -217,22 +219,25 @@ fn two_passwords_for_one_user_are_a_mistake() {
 
 #[test]
 fn d15_a_signature_decides_alone() {
+    use AccessRight::{Read, Write};
+    use SignableMethod::{Get, Put};
     let signing = SigningKey::new(b"0123456789abcdef").expect("a key");
     let mut options = rules(&["alice:pass:rw"]);
     options.signing = Some(signing.clone());
     let access = access(options);
     let signed = |method, path: &str, query| {
-        format!(
-            "{path}?{}",
-            signing.sign(method, &named(path), query, at(60))
-        )
+        let query = signing.sign(method, &named(path), query, at(60));
+        format!("{path}?{query}")
     };
-    let get = signed(Signable::Get, "/a/b", None);
+    let get = signed(Get, "/a/b", None);
     let grant = granted(&access, &format!("GET {get}"), None);
-    assert_eq!((grant.how, grant.user.as_deref()), (How::Signature, None));
-    assert!(grant.is_personal() && grant.may(Right::Read, &key("/a/b")));
-    assert!(!grant.may(Right::Write, &key("/a/b")) && !grant.may(Right::Read, &key("/a/b/c")));
-    assert!(!grant.may(Right::Read, &key("/a")) && !grant.may_list(&key("/a/b")));
+    assert_eq!(
+        (grant.how, grant.user.as_deref()),
+        (PermissionSource::Signature, None)
+    );
+    assert!(grant.is_personal() && grant.may(Read, &key("/a/b")));
+    assert!(!grant.may(Write, &key("/a/b")) && !grant.may(Read, &key("/a/b/c")));
+    assert!(!grant.may(Read, &key("/a")) && !grant.may_list(&key("/a/b")));
     assert_eq!(status(&access, &format!("HEAD {get}"), None), 200);
     for method in ["PUT", "DELETE", "POST", "PATCH", "get"] {
         assert_eq!(
@@ -247,26 +252,22 @@ fn d15_a_signature_decides_alone() {
         403
     );
     assert_eq!(status(&access, &format!("GET {get}&format=tar"), None), 403);
-    let folder = signed(Signable::Get, "/a/", Some("format=tar"));
+    let folder = signed(Get, "/a/", Some("format=tar"));
     let grant = granted(&access, &format!("GET {folder}"), None);
     assert!(
         grant.may_list(&key("/a"))
             && !grant.may_list(&key("/a/b"))
-            && !grant.may_list(&Key::root())
+            && !grant.may_list(&ObjectKey::root())
     );
-    let grant = granted(
-        &access,
-        &format!("PUT {}", signed(Signable::Put, "/a/b", None)),
-        None,
-    );
-    assert!(grant.may(Right::Write, &key("/a/b")) && !grant.may(Right::Read, &key("/a/b")));
-    let late = signing.sign(Signable::Get, &named("/a"), None, at(0));
+    let grant = granted(&access, &format!("PUT {}", signed(Put, "/a/b", None)), None);
+    assert!(grant.may(Write, &key("/a/b")) && !grant.may(Read, &key("/a/b")));
+    let late = signing.sign(Get, &named("/a"), None, at(0));
     for (query, wanted) in [
-        (late.as_str(), Why::Expired),
-        ("haul-signature=x", Why::BadSignature),
+        (late.as_str(), AccessRefusalReason::Expired),
+        ("haul-signature=x", AccessRefusalReason::BadSignature),
     ] {
         match asked(&access, &format!("GET /a?{query}"), None, None) {
-            Judged::Refused(refusal) => {
+            AccessDecision::Refused(refusal) => {
                 assert_eq!((refusal.why, refusal.challenges.len()), (wanted, 0))
             }
             other => panic!("{other:?}"),

@@ -16,7 +16,7 @@ fn nothing_that_is_printed_shows_a_secret() {
     let pending = asked(&access, "GET /", basic("bob", "hunter2"), None);
     let headers =
         HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static("Bearer hunter2"))]);
-    let ask = Ask {
+    let ask = AccessRequest {
         method: &Method::GET,
         named: &named("/"),
         query: Some("haul-signature=hunter2"),

@@ -2,25 +2,25 @@
 
 use std::sync::Arc;
 
-use haul_plan::serving::{Conditions, sent_digests};
-use haul_plan::{Checksum, Expected};
+use haul_plan::serving::{RequestConditions, sent_digests};
+use haul_plan::{Checksum, ExpectedDigest};
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, EXPECT};
 use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::{SMALL, holds, too_long};
-use crate::Key;
-use crate::conn::Line;
-use crate::http::Server;
-use crate::http::answer::{Instead, plain};
+use crate::ObjectKey;
+use crate::conn::ConnectionState;
+use crate::http::FileServer;
+use crate::http::answer::{ErrorResponse, plain};
 use crate::observe::BodyRefusal;
-use crate::store::{Meta, Now, StoreError};
+use crate::store::{CachedLookup, FileMetadata, StoreError};
 
 /// Bytes of an upload for which it is looked whether the disk has room, before they come: so many that the look costs nothing beside them.
 const MANY: u64 = 4 << 20;
 
 /// What is found out before a body is asked for. Little that is on its way is sooner read than refused: that would end the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum First {
+enum UploadPrecheck {
     /// Nothing.
     Nothing,
     /// What needs no disk: a visit to a thread that may wait is dear for each upload, and few are for a folder's name.
@@ -31,11 +31,11 @@ enum First {
 
 /// What is asked for.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct UploadRequest {
     /// Where it goes.
-    pub(crate) key: Key,
+    pub(crate) key: ObjectKey,
     /// What must hold.
-    pub(super) conditions: Conditions,
+    pub(super) conditions: RequestConditions,
     /// What the bytes must hash to.
     pub(super) digests: Vec<Checksum>,
     /// Bytes that may come.
@@ -46,27 +46,27 @@ pub(crate) struct Asked {
     /// there.
     many: Option<u64>,
     /// What is found out before the body is asked for.
-    first: First,
+    first: UploadPrecheck,
 }
 
-impl Asked {
+impl UploadRequest {
     /// A key and nothing else.
-    pub(crate) fn plainly(server: &Server, key: Key) -> Self {
+    pub(crate) fn plainly(server: &FileServer, key: ObjectKey) -> Self {
         Self {
             key,
-            conditions: Conditions::default(),
+            conditions: RequestConditions::default(),
             digests: Vec::new(),
             most: server.options.max_body.unwrap_or(u64::MAX),
             length: None,
             many: None,
-            first: First::Nothing,
+            first: UploadPrecheck::Nothing,
         }
     }
 
     /// The same, if nothing has the key.
     pub(crate) fn if_new(self) -> Self {
         Self {
-            conditions: Conditions::if_new(),
+            conditions: RequestConditions::if_new(),
             ..self
         }
     }
@@ -75,7 +75,11 @@ impl Asked {
     ///
     /// # Errors
     /// The answer to one that cannot be done, before any of its body is asked for.
-    pub(crate) fn new(line: &Line, key: Key, headers: &HeaderMap) -> Result<Self, Instead> {
+    pub(crate) fn new(
+        line: &ConnectionState,
+        key: ObjectKey,
+        headers: &HeaderMap,
+    ) -> Result<Self, ErrorResponse> {
         let server = &line.server;
         if headers.contains_key(CONTENT_RANGE) {
             let text = "a part of a file cannot be put: Content-Range is of no use here";
@@ -97,13 +101,13 @@ impl Asked {
             return Err(too_long(most).into());
         }
         let many = length.filter(|length| *length >= MANY || !server.store.has_room(*length));
-        let conditions = Conditions::parse(headers);
+        let conditions = RequestConditions::parse(headers);
         let is_large = length.is_none_or(|length| length > SMALL as u64);
         let first = match (headers.contains_key(EXPECT) || many.is_some(), is_large) {
-            (true, _) => First::Everything,
-            (false, true) if !conditions.is_empty() => First::Everything,
-            (false, true) => First::WhatIsKnown,
-            (false, false) => First::Nothing,
+            (true, _) => UploadPrecheck::Everything,
+            (false, true) if !conditions.is_empty() => UploadPrecheck::Everything,
+            (false, true) => UploadPrecheck::WhatIsKnown,
+            (false, false) => UploadPrecheck::Nothing,
         };
         Ok(Self {
             key,
@@ -121,17 +125,17 @@ impl Asked {
     ///
     /// # Errors
     /// When it cannot.
-    pub(super) async fn look(&self, line: &Arc<Line>) -> Result<(), StoreError> {
+    pub(super) async fn look(&self, line: &Arc<ConnectionState>) -> Result<(), StoreError> {
         let store = Arc::clone(&line.server.store);
         match self.first {
-            First::Nothing => return Ok(()),
-            First::WhatIsKnown => {
+            UploadPrecheck::Nothing => return Ok(()),
+            UploadPrecheck::WhatIsKnown => {
                 return match store.read_now(&self.key) {
-                    Now::Done(found) => is_possible(found.map(drop)),
-                    Now::Wait => Ok(()),
+                    CachedLookup::Done(found) => is_possible(found.map(drop)),
+                    CachedLookup::Wait => Ok(()),
                 };
             }
-            First::Everything => {}
+            UploadPrecheck::Everything => {}
         }
         let (key, conditions, many) = (self.key.clone(), self.conditions.clone(), self.many);
         let _pause = line.pause();
@@ -139,7 +143,9 @@ impl Asked {
             if conditions.is_empty() {
                 is_possible(store.read(&key).map(drop))?;
             } else {
-                store.check(&key, &|meta: Option<&Meta>| holds(&conditions, meta))?;
+                store.check(&key, &|meta: Option<&FileMetadata>| {
+                    holds(&conditions, meta)
+                })?;
             }
             many.map_or(Ok(()), |bytes| store.has_room_for(&key, bytes))
         };
@@ -167,7 +173,7 @@ fn is_encoded(headers: &HeaderMap) -> bool {
 }
 
 /// What is expected, as what the store compares with.
-fn checksum(expected: Expected) -> Checksum {
+fn checksum(expected: ExpectedDigest) -> Checksum {
     Checksum {
         algorithm: expected.algorithm,
         digest: Some(expected.digest),

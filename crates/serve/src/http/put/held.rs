@@ -1,17 +1,17 @@
 //! An upload in the hands of a request, which may be dropped at any moment.
 
-use crate::store::{Disk, Put, StoreError, Upload};
+use crate::store::{CommittedUpload, DiskThreads, StoreError, Upload};
 
 /// An upload that ends, whoever drops it, where waiting is allowed.
-pub(super) struct Held {
+pub(super) struct UploadGuard {
     /// `None` when it was given away.
     upload: Option<Box<Upload>>,
-    disk: Disk,
+    disk: DiskThreads,
 }
 
-impl Held {
+impl UploadGuard {
     /// Of one that has begun.
-    pub(super) fn new(upload: Upload, disk: &Disk) -> Self {
+    pub(super) fn new(upload: Upload, disk: &DiskThreads) -> Self {
         Self {
             upload: Some(Box::new(upload)),
             disk: disk.clone(),
@@ -34,7 +34,7 @@ impl Held {
     }
 
     /// Commits it, if that can be done without waiting.
-    pub(super) fn commit_now(&mut self) -> Option<Result<Put, StoreError>> {
+    pub(super) fn commit_now(&mut self) -> Option<Result<CommittedUpload, StoreError>> {
         match self.give().commit_now() {
             Ok(done) => Some(done),
             Err(upload) => {
@@ -45,7 +45,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for UploadGuard {
     fn drop(&mut self) {
         if let Some(upload) = self.upload.take() {
             // It is begun at once; nobody needs to wait for it.

@@ -4,24 +4,24 @@ use std::future::Future;
 
 use bytes::Bytes;
 
-use super::PutError;
-use crate::http::gather::Gathered;
-use crate::http::inbound::Inbound;
+use super::UploadError;
+use crate::http::gather::CoalescedChunks;
+use crate::http::inbound::RequestBody;
 
 /// Where an upload's bytes come from.
-pub(crate) trait Source: Send {
+pub(crate) trait UploadSource: Send {
     /// The next of them; `None` when all have come.
-    fn next(&mut self) -> impl Future<Output = Result<Option<Bytes>, PutError>> + Send;
+    fn next(&mut self) -> impl Future<Output = Result<Option<Bytes>, UploadError>> + Send;
 
     /// Whether it is known that none will come.
     fn is_over(&self) -> bool;
 }
 
-impl Source for Inbound {
-    async fn next(&mut self) -> Result<Option<Bytes>, PutError> {
+impl UploadSource for RequestBody {
+    async fn next(&mut self) -> Result<Option<Bytes>, UploadError> {
         let next = futures_util::StreamExt::next(self).await;
         next.transpose()
-            .map_err(|error| PutError::Broken(error.into()))
+            .map_err(|error| UploadError::Broken(error.into()))
     }
 
     fn is_over(&self) -> bool {
@@ -30,7 +30,7 @@ impl Source for Inbound {
 }
 
 /// An upload's bytes as they come in.
-pub(super) struct Intake<S> {
+pub(super) struct UploadBody<S> {
     source: S,
     /// Bytes that may still come.
     left: u64,
@@ -38,7 +38,7 @@ pub(super) struct Intake<S> {
     pub(super) is_over: bool,
 }
 
-impl<S: Source> Intake<S> {
+impl<S: UploadSource> UploadBody<S> {
     /// Takes at most `most` bytes.
     pub(super) fn new(source: S, most: u64) -> Self {
         Self {
@@ -49,8 +49,8 @@ impl<S: Source> Intake<S> {
     }
 
     /// Gathers `room` bytes, or what there is.
-    pub(super) async fn load(&mut self, room: usize) -> Result<Vec<Bytes>, PutError> {
-        let mut load = Gathered::default();
+    pub(super) async fn load(&mut self, room: usize) -> Result<Vec<Bytes>, UploadError> {
+        let mut load = CoalescedChunks::default();
         while load.bytes() < room && !self.is_over {
             let Some(data) = self.source.next().await? else {
                 self.is_over = true;
@@ -59,7 +59,7 @@ impl<S: Source> Intake<S> {
             self.left = self
                 .left
                 .checked_sub(data.len() as u64)
-                .ok_or(PutError::TooLong)?;
+                .ok_or(UploadError::TooLong)?;
             load.push(data);
             self.is_over = self.source.is_over();
         }
@@ -72,10 +72,10 @@ mod tests {
     use super::*;
 
     /// A body in pieces of this many bytes, without end.
-    struct Drips(Bytes);
+    struct EndlessSmallChunks(Bytes);
 
-    impl Source for Drips {
-        async fn next(&mut self) -> Result<Option<Bytes>, PutError> {
+    impl UploadSource for EndlessSmallChunks {
+        async fn next(&mut self) -> Result<Option<Bytes>, UploadError> {
             Ok(Some(self.0.clone()))
         }
 
@@ -89,7 +89,8 @@ mod tests {
     async fn a_load_of_many_small_pieces_is_few() {
         const LOAD: usize = 512 << 10;
         for piece in [1, 2, 100] {
-            let mut intake = Intake::new(Drips(Bytes::from(vec![b'x'; piece])), u64::MAX);
+            let mut intake =
+                UploadBody::new(EndlessSmallChunks(Bytes::from(vec![b'x'; piece])), u64::MAX);
             let load = intake.load(LOAD).await.expect("a load");
             let bytes: usize = load.iter().map(Bytes::len).sum();
             assert!((LOAD..LOAD + piece).contains(&bytes), "{bytes}");

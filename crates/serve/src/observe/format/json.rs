@@ -2,15 +2,15 @@
 
 use std::io::Write;
 
-use haul_service::observe::{Moment, number};
+use haul_service::observe::{UtcTimestamp, number};
 
 use super::{LONGEST_FIELD, referer, target, version};
-use crate::observe::Record;
+use crate::observe::AccessRecord;
 
 /// One request as an object without a newline. Fields that are not there are null, so that each object has the same.
-pub(super) fn object(record: &Record, line: &mut Vec<u8>) {
+pub(super) fn object(record: &AccessRecord, line: &mut Vec<u8>) {
     line.extend_from_slice(b"{\"time\":\"");
-    Moment::from(record.when).rfc3339(line);
+    UtcTimestamp::from(record.when).rfc3339(line);
     line.extend_from_slice(b"\",\"peer\":");
     match record.peer {
         // A `Vec` takes all that is written to it.

@@ -12,14 +12,14 @@ use std::borrow::Cow;
 use haul_net::shown_target;
 use http::{HeaderValue, Version};
 
-use super::Record;
+use super::AccessRecord;
 
 /// Bytes of one field that a peer sent which are shown at most.
 const LONGEST_FIELD: usize = 8 * 1024;
 
 /// How a request is written to the access log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum LogFormat {
+pub enum AccessLogFormat {
     /// Apache's `%h %l %u %t "%r" %>s %b`.
     Common,
     /// Common with referer and user agent: what most tools expect.
@@ -32,14 +32,14 @@ pub enum LogFormat {
 /// No such format.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{given}` is no format of access logs: common, combined or json")]
-pub struct LogFormatError {
+pub struct AccessLogFormatError {
     /// What was asked for.
     pub given: String,
 }
 
-impl LogFormat {
+impl AccessLogFormat {
     /// Appends the line of a request, with its newline.
-    pub fn render(self, record: &Record, line: &mut Vec<u8>) {
+    pub fn render(self, record: &AccessRecord, line: &mut Vec<u8>) {
         match self {
             Self::Common => text::common(record, line),
             Self::Combined => text::combined(record, line),
@@ -49,15 +49,15 @@ impl LogFormat {
     }
 }
 
-impl std::str::FromStr for LogFormat {
-    type Err = LogFormatError;
+impl std::str::FromStr for AccessLogFormat {
+    type Err = AccessLogFormatError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text {
             "common" => Ok(Self::Common),
             "combined" => Ok(Self::Combined),
             "json" => Ok(Self::Json),
-            _ => Err(LogFormatError {
+            _ => Err(AccessLogFormatError {
                 given: text.to_owned(),
             }),
         }
@@ -65,7 +65,7 @@ impl std::str::FromStr for LogFormat {
 }
 
 /// A request's target as it stood in its first line. HTTP/2 has no such line; it is shown as nginx shows it, by path and query.
-fn target(record: &Record) -> Cow<'_, str> {
+fn target(record: &AccessRecord) -> Cow<'_, str> {
     let uri = &record.target;
     match uri.path_and_query() {
         Some(path) if record.version >= Version::HTTP_2 || uri.authority().is_none() => {

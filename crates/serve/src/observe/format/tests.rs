@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use super::*;
 
 /// The request of Apache's manual.
-fn frank() -> Record {
-    Record {
+fn frank() -> AccessRecord {
+    AccessRecord {
         when: UNIX_EPOCH + Duration::from_millis(971_186_136_250),
         peer: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
         user: Some("frank".into()),
@@ -32,7 +32,7 @@ fn frank() -> Record {
     }
 }
 
-fn line(format: LogFormat, record: &Record) -> String {
+fn line(format: AccessLogFormat, record: &AccessRecord) -> String {
     let mut line = Vec::new();
     format.render(record, &mut line);
     let line = String::from_utf8(line).unwrap();
@@ -40,18 +40,18 @@ fn line(format: LogFormat, record: &Record) -> String {
     line.trim_end().to_owned()
 }
 
-fn object(record: &Record) -> Value {
-    serde_json::from_str(&line(LogFormat::Json, record)).unwrap()
+fn object(record: &AccessRecord) -> Value {
+    serde_json::from_str(&line(AccessLogFormat::Json, record)).unwrap()
 }
 
 #[test]
 fn the_lines_of_apaches_manual_are_written_to_the_byte() {
     let common =
         r#"127.0.0.1 - frank [10/Oct/2000:13:55:36 +0000] "GET /apache_pb.gif HTTP/1.0" 200 2326"#;
-    assert_eq!(line(LogFormat::Common, &frank()), common);
+    assert_eq!(line(AccessLogFormat::Common, &frank()), common);
     let rest = r#" "http://www.example.com/start.html" "Mozilla/4.08 [en] (Win98; I ;Nav)""#;
     let combined = format!("{common}{rest}");
-    assert_eq!(line(LogFormat::Combined, &frank()), combined);
+    assert_eq!(line(AccessLogFormat::Combined, &frank()), combined);
 }
 
 #[test]
@@ -61,12 +61,12 @@ fn json_has_all_there_is() {
         r#""version":"HTTP/1.0","status":200,"sent":2326,"received":0,"seconds":0.001234,"#,
         r#""referer":"http://www.example.com/start.html","user_agent":"Mozilla/4.08 [en] (Win98; I ;Nav)","cut_short":false}"#,
     );
-    assert_eq!(line(LogFormat::Json, &frank()), text);
+    assert_eq!(line(AccessLogFormat::Json, &frank()), text);
 }
 
 #[test]
 fn what_is_not_there_is_a_hyphen_or_null() {
-    let record = Record {
+    let record = AccessRecord {
         peer: None,
         user: None,
         method: Some(Method::DELETE),
@@ -80,45 +80,45 @@ fn what_is_not_there_is_a_hyphen_or_null() {
     };
     let expected =
         r#"unix: - - [10/Oct/2000:13:55:36 +0000] "DELETE /apache_pb.gif HTTP/1.1" 204 - "-" "-""#;
-    assert_eq!(line(LogFormat::Combined, &record), expected);
+    assert_eq!(line(AccessLogFormat::Combined, &record), expected);
     let object = object(&record);
     for name in ["peer", "user", "referer", "user_agent"] {
         assert_eq!(object[name], Value::Null, "{name}");
     }
     assert_eq!(object["sent"], json!(0));
     assert_eq!(object["cut_short"], json!(true));
-    let empty = Record {
+    let empty = AccessRecord {
         user: Some("".into()),
         ..frank()
     };
-    assert!(line(LogFormat::Common, &empty).starts_with("127.0.0.1 - \"\" ["));
+    assert!(line(AccessLogFormat::Common, &empty).starts_with("127.0.0.1 - \"\" ["));
 }
 
 #[test]
 fn what_a_peer_sent_ends_no_field() {
-    let record = Record {
+    let record = AccessRecord {
         user: Some("a b\n".into()),
         user_agent: Some(HeaderValue::from_bytes(b"a\"b\\c\td\xFF").unwrap()),
         ..frank()
     };
-    let text = line(LogFormat::Combined, &record);
+    let text = line(AccessLogFormat::Combined, &record);
     assert!(text.starts_with(r"127.0.0.1 - a\x20b\x0A [10/"), "{text}");
     assert!(text.ends_with(r#" "a\x22b\x5Cc\x09d\xFF""#), "{text}");
     let object = object(&record);
     assert_eq!(object["user"], json!("a b\n"));
     assert_eq!(object["user_agent"], json!("a\"b\\c\td\u{FFFD}"));
     // Controls above ASCII, and newlines that are none to C.
-    let record = Record {
+    let record = AccessRecord {
         user: Some("\u{7F}\u{9B}1m\u{2028}".into()),
         ..frank()
     };
-    let text = line(LogFormat::Json, &record);
+    let text = line(AccessLogFormat::Json, &record);
     assert!(text.contains(r#""user":"\u007f\u009b1m\u2028""#), "{text}");
 }
 
 #[test]
 fn secrets_in_targets_and_referers_are_masked_in_every_format() {
-    let record = Record {
+    let record = AccessRecord {
         target: Uri::from_static(
             "/f?haul-expires=9&haul-signature=s3cret&X-Amz-Signature=s3cret&token=s3cret&a=1",
         ),
@@ -127,17 +127,21 @@ fn secrets_in_targets_and_referers_are_masked_in_every_format() {
         ),
         ..frank()
     };
-    for format in [LogFormat::Common, LogFormat::Combined, LogFormat::Json] {
+    for format in [
+        AccessLogFormat::Common,
+        AccessLogFormat::Combined,
+        AccessLogFormat::Json,
+    ] {
         let text = line(format, &record);
         let target = "/f?haul-expires=9&haul-signature=***&X-Amz-Signature=***&token=***&a=1";
         assert!(text.contains(target), "{text}");
         assert!(!text.contains("s3cret"), "{text}");
     }
-    let record = Record {
+    let record = AccessRecord {
         referer: Some(HeaderValue::from_static("http://h/?a=1&sig=s3cret")),
         ..frank()
     };
-    let text = line(LogFormat::Combined, &record);
+    let text = line(AccessLogFormat::Combined, &record);
     assert!(text.contains("\"http://h/?a=1&sig=***\""), "{text}");
     assert_eq!(object(&record)["referer"], json!("http://h/?a=1&sig=***"));
 }
@@ -159,12 +163,12 @@ fn targets_stand_as_they_were_sent_and_those_of_http2_by_their_path() {
             "GET /%C3%A4/me@h HTTP/1.1",
         ),
     ] {
-        let record = Record {
+        let record = AccessRecord {
             target: target.parse().unwrap(),
             version,
             ..frank()
         };
-        let text = line(LogFormat::Common, &record);
+        let text = line(AccessLogFormat::Common, &record);
         assert!(text.contains(&format!("\"{expected}\"")), "{text}");
     }
 }
@@ -175,11 +179,11 @@ fn addresses_are_shown_by_their_own_family() {
         ("::ffff:192.0.2.7", "192.0.2.7"),
         ("2001:db8::1", "2001:db8::1"),
     ] {
-        let record = Record {
+        let record = AccessRecord {
             peer: Some(peer.parse().unwrap()),
             ..frank()
         };
-        assert!(line(LogFormat::Common, &record).starts_with(&format!("{expected} - ")));
+        assert!(line(AccessLogFormat::Common, &record).starts_with(&format!("{expected} - ")));
         assert_eq!(object(&record)["peer"], json!(expected));
     }
 }
@@ -187,14 +191,14 @@ fn addresses_are_shown_by_their_own_family() {
 #[test]
 fn long_fields_are_cut_after_they_are_masked() {
     let long = "\u{E4}".repeat(LONGEST_FIELD);
-    let record = Record {
+    let record = AccessRecord {
         target: format!("/?q=//me:{}@h", "s".repeat(LONGEST_FIELD))
             .parse()
             .unwrap(),
         user_agent: Some(HeaderValue::from_bytes(long.as_bytes()).unwrap()),
         ..frank()
     };
-    for format in [LogFormat::Combined, LogFormat::Json] {
+    for format in [AccessLogFormat::Combined, AccessLogFormat::Json] {
         let text = line(format, &record);
         assert!(text.contains("/?q=//***@h"), "{text}");
         assert!(text.contains("...\"") && text.len() < 5 * LONGEST_FIELD);
@@ -209,9 +213,9 @@ fn long_fields_are_cut_after_they_are_masked() {
 
 #[test]
 fn formats_are_told_by_their_names() {
-    assert_eq!("json".parse(), Ok(LogFormat::Json));
-    assert_eq!("combined".parse(), Ok(LogFormat::default()));
-    let error = "apache".parse::<LogFormat>().unwrap_err();
+    assert_eq!("json".parse(), Ok(AccessLogFormat::Json));
+    assert_eq!("combined".parse(), Ok(AccessLogFormat::default()));
+    let error = "apache".parse::<AccessLogFormat>().unwrap_err();
     let expected = "`apache` is no format of access logs: common, combined or json";
     assert_eq!(error.to_string(), expected);
 }
@@ -240,9 +244,9 @@ prop_compose! {
         millis in 0_u64..300_000_000_000_000,
         sent: u64,
         status in 100_u16..1000,
-    ) -> Record {
+    ) -> AccessRecord {
         let target: Vec<u8> = b"/".iter().copied().chain(path).collect();
-        Record {
+        AccessRecord {
             when: UNIX_EPOCH + Duration::from_millis(millis),
             user: user.map(Into::into),
             method: Some(Method::from_bytes(method.as_bytes()).unwrap()),
@@ -259,12 +263,12 @@ prop_compose! {
 proptest! {
     #[test]
     fn no_line_has_a_control_byte_whatever_was_sent(record in any_record()) {
-        for format in [LogFormat::Common, LogFormat::Combined, LogFormat::Json] {
+        for format in [AccessLogFormat::Common, AccessLogFormat::Combined, AccessLogFormat::Json] {
             let text = line(format, &record);
             prop_assert!(!text.chars().any(char::is_control), "{text}");
         }
         // Quotes stand where fields end and nowhere else.
-        let text = line(LogFormat::Combined, &record);
+        let text = line(AccessLogFormat::Combined, &record);
         let expected = if record.user.as_deref() == Some("") { 8 } else { 6 };
         prop_assert_eq!(text.matches('"').count(), expected, "{}", text);
     }

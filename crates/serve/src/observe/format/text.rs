@@ -2,16 +2,16 @@
 
 use std::io::Write;
 
-use haul_service::observe::{Moment, number};
+use haul_service::observe::{UtcTimestamp, number};
 
 use super::{LONGEST_FIELD, referer, target, version};
-use crate::observe::Record;
+use crate::observe::AccessRecord;
 
 /// What stands for a field that is not there.
 const NONE: &[u8] = b"-";
 
 /// Apache's `%h %l %u %t "%r" %>s %b`.
-pub(super) fn common(record: &Record, line: &mut Vec<u8>) {
+pub(super) fn common(record: &AccessRecord, line: &mut Vec<u8>) {
     match record.peer {
         // A `Vec` takes all that is written to it.
         Some(peer) => drop(write!(line, "{}", peer.to_canonical())),
@@ -25,7 +25,7 @@ pub(super) fn common(record: &Record, line: &mut Vec<u8>) {
         None => line.extend_from_slice(NONE),
     }
     line.extend_from_slice(b" [");
-    Moment::from(record.when).common(line);
+    UtcTimestamp::from(record.when).common(line);
     line.extend_from_slice(b"] \"");
     match &record.method {
         Some(method) => {
@@ -47,7 +47,7 @@ pub(super) fn common(record: &Record, line: &mut Vec<u8>) {
 }
 
 /// Common, and `"%{Referer}i" "%{User-Agent}i"`.
-pub(super) fn combined(record: &Record, line: &mut Vec<u8>) {
+pub(super) fn combined(record: &AccessRecord, line: &mut Vec<u8>) {
     common(record, line);
     let referer = record.referer.as_ref().map(referer);
     quoted(referer.as_deref().map(str::as_bytes), line);

@@ -2,7 +2,7 @@
 
 /// What went wrong with a connection or a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Fault {
+pub enum ConnectionFault {
     /// A TLS handshake took too long.
     TlsTimeout,
     /// A head did not come whole in time.
@@ -33,7 +33,7 @@ pub enum Fault {
     Descriptors,
 }
 
-impl Fault {
+impl ConnectionFault {
     /// All of them, in the order of their numbers.
     pub const ALL: [Self; 14] = [
         Self::TlsTimeout,
@@ -119,14 +119,17 @@ mod tests {
 
     #[test]
     fn each_kind_stands_at_its_number_and_has_a_name_of_its_own() {
-        for (at, fault) in Fault::ALL.into_iter().enumerate() {
+        for (at, fault) in ConnectionFault::ALL.into_iter().enumerate() {
             assert_eq!(fault as usize, at);
         }
         for (at, why) in BodyRefusal::ALL.into_iter().enumerate() {
             assert_eq!(why as usize, at);
         }
-        let names: HashSet<_> = Fault::ALL.into_iter().map(Fault::name).collect();
-        assert_eq!(names.len(), Fault::ALL.len());
+        let names: HashSet<_> = ConnectionFault::ALL
+            .into_iter()
+            .map(ConnectionFault::name)
+            .collect();
+        assert_eq!(names.len(), ConnectionFault::ALL.len());
         let names: HashSet<_> = BodyRefusal::ALL
             .into_iter()
             .map(BodyRefusal::name)

@@ -1,6 +1,6 @@
 //! The numbers of a server: requests, bytes, times, connections, what went wrong.
 //!
-//! One request costs three atomic additions ([`Metrics::request`]), its bytes one or two more; each is relaxed and on a line that
+//! One request costs three atomic additions ([`ServeMetrics::request`]), its bytes one or two more; each is relaxed and on a line that
 //! the thread has to itself. Names, units and labels are in `tell` alone. There are no labels that a peer could make up: methods
 //! and codes are classes, so the number of series is fixed.
 
@@ -9,10 +9,12 @@ mod kinds;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_service::observe::{Exposition, FamilyKind, Histogram, Sharded, Source};
+use haul_service::observe::{
+    DurationHistogram, MetricKind, MetricSource, MetricsText, ShardedCounters,
+};
 use http::{Method, StatusCode};
 
-pub use kinds::{BodyRefusal, Fault};
+pub use kinds::{BodyRefusal, ConnectionFault};
 
 /// The methods that are told apart, and all others.
 const METHODS: [&str; 7] = ["GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS", "other"];
@@ -30,36 +32,36 @@ const ENDED: usize = 1;
 
 /// All numbers of one server. Shared by its threads behind an `Arc`.
 #[derive(Debug, Default)]
-pub struct Metrics {
+pub struct ServeMetrics {
     /// A row of codes for each method.
-    requests: Sharded<{ METHODS.len() * CODES.len() }>,
+    requests: ShardedCounters<{ METHODS.len() * CODES.len() }>,
     /// From a request's first line to the last byte of its answer.
-    durations: Histogram,
+    durations: DurationHistogram,
     /// Of bodies, without heads and framing.
-    bytes: Sharded<2>,
+    bytes: ShardedCounters<2>,
     /// Accepted and closed.
-    connections: Sharded<2>,
+    connections: ShardedCounters<2>,
     /// Closed at once, for there were too many.
-    refused: Sharded<1>,
+    refused: ShardedCounters<1>,
     /// Bodies of requests being taken in.
-    uploads: Sharded<2>,
-    /// By [`Fault`].
-    faults: Sharded<{ Fault::ALL.len() }>,
+    uploads: ShardedCounters<2>,
+    /// By [`ConnectionFault`].
+    faults: ShardedCounters<{ ConnectionFault::ALL.len() }>,
     /// By [`BodyRefusal`].
-    bodies: Sharded<{ BodyRefusal::ALL.len() }>,
+    bodies: ShardedCounters<{ BodyRefusal::ALL.len() }>,
 }
 
 /// A connection or an upload that is under way until this is dropped.
 #[derive(Debug)]
 #[must_use = "what it counts ends when it is dropped"]
-pub struct Held {
+pub struct GaugeGuard {
     /// Where its end is counted.
-    metrics: Arc<Metrics>,
+    metrics: Arc<ServeMetrics>,
     /// Which of them it is.
-    counters: fn(&Metrics) -> &Sharded<2>,
+    counters: fn(&ServeMetrics) -> &ShardedCounters<2>,
 }
 
-impl Metrics {
+impl ServeMetrics {
     /// All at zero.
     #[must_use]
     pub fn new() -> Self {
@@ -87,7 +89,7 @@ impl Metrics {
     }
 
     /// Counts a connection that was accepted, and is open until what this returns is dropped.
-    pub fn connection(self: &Arc<Self>) -> Held {
+    pub fn connection(self: &Arc<Self>) -> GaugeGuard {
         self.held(|metrics| &metrics.connections)
     }
 
@@ -97,12 +99,12 @@ impl Metrics {
     }
 
     /// Counts an upload, which is under way until what this returns is dropped.
-    pub fn upload(self: &Arc<Self>) -> Held {
+    pub fn upload(self: &Arc<Self>) -> GaugeGuard {
         self.held(|metrics| &metrics.uploads)
     }
 
     /// Counts what went wrong with a connection or a request.
-    pub fn fault(&self, fault: Fault) {
+    pub fn fault(&self, fault: ConnectionFault) {
         self.faults.add(fault as usize, 1);
     }
 
@@ -114,22 +116,22 @@ impl Metrics {
     /// These numbers alone, in Prometheus' text format.
     #[must_use]
     pub fn render(&self) -> String {
-        let mut out = Exposition::default();
+        let mut out = MetricsText::default();
         self.tell(&mut out);
         out.into_text()
     }
 
-    fn held(self: &Arc<Self>, counters: fn(&Self) -> &Sharded<2>) -> Held {
+    fn held(self: &Arc<Self>, counters: fn(&Self) -> &ShardedCounters<2>) -> GaugeGuard {
         counters(self).add(BEGUN, 1);
-        Held {
+        GaugeGuard {
             metrics: Arc::clone(self),
             counters,
         }
     }
 
-    fn tell_requests(&self, out: &mut Exposition) {
+    fn tell_requests(&self, out: &mut MetricsText) {
         let help = "Requests answered, by method and class of status code.";
-        let mut family = out.family("haul_http_requests_total", FamilyKind::Counter, help);
+        let mut family = out.family("haul_http_requests_total", MetricKind::Counter, help);
         for (row, method) in METHODS.into_iter().enumerate() {
             for (column, code) in CODES.into_iter().enumerate() {
                 let count = self.requests.sum(row * CODES.len() + column);
@@ -155,22 +157,22 @@ impl Metrics {
             ),
         ];
         for (name, counter, help) in bytes {
-            out.single(name, FamilyKind::Counter, help, self.bytes.sum(counter));
+            out.single(name, MetricKind::Counter, help, self.bytes.sum(counter));
         }
     }
 
-    fn tell_connections(&self, out: &mut Exposition) {
+    fn tell_connections(&self, out: &mut MetricsText) {
         let (open, accepted) = under_way(&self.connections);
         out.single(
             "haul_connections_open",
-            FamilyKind::Gauge,
+            MetricKind::Gauge,
             "Connections open now.",
             open,
         );
         let help = "Connections accepted.";
         out.single(
             "haul_connections_accepted_total",
-            FamilyKind::Counter,
+            MetricKind::Counter,
             help,
             accepted,
         );
@@ -178,55 +180,55 @@ impl Metrics {
         let refused = self.refused.sum(0);
         out.single(
             "haul_connections_refused_total",
-            FamilyKind::Counter,
+            MetricKind::Counter,
             help,
             refused,
         );
         let (uploads, begun) = under_way(&self.uploads);
         out.single(
             "haul_uploads_in_flight",
-            FamilyKind::Gauge,
+            MetricKind::Gauge,
             "Uploads under way now.",
             uploads,
         );
         out.single(
             "haul_uploads_total",
-            FamilyKind::Counter,
+            MetricKind::Counter,
             "Uploads begun.",
             begun,
         );
     }
 
-    fn tell_faults(&self, out: &mut Exposition) {
+    fn tell_faults(&self, out: &mut MetricsText) {
         let help = "What went wrong with connections and requests, by kind.";
-        let mut family = out.family("haul_errors_total", FamilyKind::Counter, help);
-        for fault in Fault::ALL {
+        let mut family = out.family("haul_errors_total", MetricKind::Counter, help);
+        for fault in ConnectionFault::ALL {
             family.sample(&[("kind", fault.name())], self.faults.sum(fault as usize));
         }
         let help = "Bodies of requests that were not taken, by reason.";
-        let mut family = out.family("haul_bodies_refused_total", FamilyKind::Counter, help);
+        let mut family = out.family("haul_bodies_refused_total", MetricKind::Counter, help);
         for why in BodyRefusal::ALL {
             family.sample(&[("reason", why.name())], self.bodies.sum(why as usize));
         }
     }
 }
 
-impl Source for Metrics {
-    fn tell(&self, out: &mut Exposition) {
+impl MetricSource for ServeMetrics {
+    fn tell(&self, out: &mut MetricsText) {
         self.tell_requests(out);
         self.tell_connections(out);
         self.tell_faults(out);
     }
 }
 
-impl Drop for Held {
+impl Drop for GaugeGuard {
     fn drop(&mut self) {
         (self.counters)(&self.metrics).add(ENDED, 1);
     }
 }
 
 /// How many are under way, and how many ever began. Ends are read first, so that none counts whose beginning does not.
-fn under_way(counters: &Sharded<2>) -> (u64, u64) {
+fn under_way(counters: &ShardedCounters<2>) -> (u64, u64) {
     let ended = counters.sum(ENDED);
     let begun = counters.sum(BEGUN);
     (begun.saturating_sub(ended), begun)

@@ -11,7 +11,7 @@ fn value(text: &str, sample: &str) -> Option<String> {
     line.rsplit_once(' ').map(|(_, value)| value.to_owned())
 }
 
-fn count(metrics: &Arc<Metrics>, sample: &str) -> u64 {
+fn count(metrics: &Arc<ServeMetrics>, sample: &str) -> u64 {
     let text = metrics.render();
     value(&text, sample)
         .unwrap_or_else(|| panic!("{sample} in {text}"))
@@ -21,7 +21,7 @@ fn count(metrics: &Arc<Metrics>, sample: &str) -> u64 {
 
 #[test]
 fn requests_are_told_by_method_and_class() {
-    let metrics = Arc::new(Metrics::new());
+    let metrics = Arc::new(ServeMetrics::new());
     let took = Duration::from_millis(3);
     for (method, status, times) in [
         (Method::GET, 200, 3),
@@ -65,7 +65,7 @@ fn requests_are_told_by_method_and_class() {
 
 #[test]
 fn what_lasts_is_under_way_until_it_is_dropped_wherever_that_is() {
-    let metrics = Arc::new(Metrics::new());
+    let metrics = Arc::new(ServeMetrics::new());
     let first = metrics.connection();
     let second = metrics.connection();
     let upload = metrics.upload();
@@ -85,9 +85,9 @@ fn what_lasts_is_under_way_until_it_is_dropped_wherever_that_is() {
 
 #[test]
 fn faults_and_refusals_are_told_by_kind() {
-    let metrics = Arc::new(Metrics::new());
-    metrics.fault(Fault::ShortFile);
-    metrics.fault(Fault::ShortFile);
+    let metrics = Arc::new(ServeMetrics::new());
+    metrics.fault(ConnectionFault::ShortFile);
+    metrics.fault(ConnectionFault::ShortFile);
     metrics.refused_body(BodyRefusal::Quota);
     metrics.refused_connection();
     assert_eq!(count(&metrics, "haul_errors_total{kind=\"short_file\"}"), 2);
@@ -101,7 +101,7 @@ fn faults_and_refusals_are_told_by_kind() {
 
 #[test]
 fn every_family_has_help_and_a_type_once_and_counters_end_in_total() {
-    let text = Arc::new(Metrics::new()).render();
+    let text = Arc::new(ServeMetrics::new()).render();
     let mut families = std::collections::HashSet::new();
     for line in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
         let (name, kind) = line.split_once(' ').unwrap();

@@ -7,7 +7,7 @@ use super::{FormError, LONGEST_HEAD, LONGEST_PREAMBLE};
 
 /// What is found in a body, in this order: heads, each with data and an end behind it, and the end of all.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Event {
+pub(super) enum MultipartEvent {
     /// A part begins. Its head, each line with its end.
     Part(Bytes),
     /// Some of its bytes; never none.
@@ -22,18 +22,18 @@ pub(super) enum Event {
 ///
 /// [`poll`](Self::poll) until it has no event, then [`push`](Self::push).
 #[derive(Debug)]
-pub(super) struct Splitter {
+pub(super) struct MultipartParser {
     /// What was pushed and not given out.
     held: BytesMut,
     /// A line's end, two hyphens and the boundary.
     delimiter: Finder<'static>,
-    stage: Stage,
+    stage: MultipartParserState,
     /// Bytes before the first delimiter, so far.
     preamble: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum MultipartParserState {
     /// Before the first delimiter.
     Preamble,
     /// Behind a delimiter: a head follows, or two hyphens.
@@ -45,14 +45,14 @@ enum Stage {
     End,
 }
 
-impl Splitter {
+impl MultipartParser {
     pub(super) fn new(boundary: &[u8]) -> Self {
         let delimiter = [b"\r\n--", boundary].concat();
         Self {
             // The first delimiter has no line's end before it if nothing is before it.
             held: BytesMut::from(&b"\r\n"[..]),
             delimiter: Finder::new(&delimiter).into_owned(),
-            stage: Stage::Preamble,
+            stage: MultipartParserState::Preamble,
             preamble: 0,
         }
     }
@@ -63,25 +63,25 @@ impl Splitter {
     }
 
     /// What is next; `None` when it needs more to know.
-    pub(super) fn poll(&mut self) -> Result<Option<Event>, FormError> {
+    pub(super) fn poll(&mut self) -> Result<Option<MultipartEvent>, FormError> {
         loop {
             match self.stage {
-                Stage::Preamble => match self.until_delimiter() {
+                MultipartParserState::Preamble => match self.until_delimiter() {
                     (skipped, true) => {
                         self.count_preamble(skipped.len())?;
-                        self.stage = Stage::Delimiter;
+                        self.stage = MultipartParserState::Delimiter;
                     }
                     (skipped, false) => {
                         self.count_preamble(skipped.len())?;
                         return Ok(None);
                     }
                 },
-                Stage::Delimiter => match self.after_delimiter(0)? {
+                MultipartParserState::Delimiter => match self.after_delimiter(0)? {
                     Some(stage) => self.stage = stage,
                     None => return Ok(None),
                 },
-                Stage::Head => return self.head(),
-                Stage::Data => {
+                MultipartParserState::Head => return self.head(),
+                MultipartParserState::Data => {
                     // Only where nothing is before it is the delimiter taken, so that an event is never two.
                     let needle = self.delimiter.needle();
                     if self.held.starts_with(needle) {
@@ -90,12 +90,12 @@ impl Splitter {
                             return Ok(None);
                         };
                         self.stage = stage;
-                        return Ok(Some(Event::PartEnd));
+                        return Ok(Some(MultipartEvent::PartEnd));
                     }
                     let data = self.data();
-                    return Ok((!data.is_empty()).then_some(Event::Data(data)));
+                    return Ok((!data.is_empty()).then_some(MultipartEvent::Data(data)));
                 }
-                Stage::End => return Ok(Some(Event::End)),
+                MultipartParserState::End => return Ok(Some(MultipartEvent::End)),
             }
         }
     }
@@ -133,11 +133,11 @@ impl Splitter {
     }
 
     /// Takes so many bytes, a delimiter, and says what it leads to; nothing is taken if that is not known yet. Spaces may stand behind it.
-    fn after_delimiter(&mut self, len: usize) -> Result<Option<Stage>, FormError> {
+    fn after_delimiter(&mut self, len: usize) -> Result<Option<MultipartParserState>, FormError> {
         let behind = &self.held[len..];
         if behind.starts_with(b"--") {
             self.held.clear();
-            return Ok(Some(Stage::End));
+            return Ok(Some(MultipartParserState::End));
         }
         let blank = |byte: &&u8| matches!(byte, b' ' | b'\t');
         let blanks = behind.iter().take_while(blank).count();
@@ -147,7 +147,7 @@ impl Splitter {
         match &behind[blanks..] {
             [b'\r', b'\n', ..] => {
                 let _ = self.held.split_to(len + blanks);
-                Ok(Some(Stage::Head))
+                Ok(Some(MultipartParserState::Head))
             }
             [] | [b'\r'] => Ok(None),
             [b'-'] if blanks == 0 => Ok(None),
@@ -155,7 +155,7 @@ impl Splitter {
         }
     }
 
-    fn head(&mut self) -> Result<Option<Event>, FormError> {
+    fn head(&mut self) -> Result<Option<MultipartEvent>, FormError> {
         let searched = &self.held[..self.held.len().min(LONGEST_HEAD)];
         let Some(end) = memmem::find(searched, b"\r\n\r\n") else {
             return match self.held.len() >= LONGEST_HEAD {
@@ -164,10 +164,10 @@ impl Splitter {
             };
         };
         let mut head = self.held.split_to(end + 4).freeze();
-        self.stage = Stage::Data;
+        self.stage = MultipartParserState::Data;
         // Without the line's end before it.
         let _ = head.split_to(2);
-        Ok(Some(Event::Part(head)))
+        Ok(Some(MultipartEvent::Part(head)))
     }
 }
 
@@ -182,20 +182,20 @@ mod tests {
 
     /// Parts as heads and bodies, from a body that is pushed in pieces of such lengths.
     fn split(body: &[u8], lengths: &[usize]) -> Result<Found, FormError> {
-        let mut splitter = Splitter::new(b"b");
+        let mut splitter = MultipartParser::new(b"b");
         let mut parts: Vec<(Bytes, Vec<u8>)> = Vec::new();
         let mut lengths = lengths.iter().copied().cycle();
         let mut rest = body;
         loop {
             match splitter.poll()? {
-                Some(Event::Part(head)) => parts.push((head, Vec::new())),
-                Some(Event::Data(data)) => {
+                Some(MultipartEvent::Part(head)) => parts.push((head, Vec::new())),
+                Some(MultipartEvent::Data(data)) => {
                     let (_, bytes) = parts.last_mut().expect("a part");
                     assert!(!data.is_empty());
                     bytes.extend_from_slice(&data);
                 }
-                Some(Event::PartEnd) => {}
-                Some(Event::End) => return Ok((parts, true)),
+                Some(MultipartEvent::PartEnd) => {}
+                Some(MultipartEvent::End) => return Ok((parts, true)),
                 None if rest.is_empty() => return Ok((parts, false)),
                 None => {
                     let len = lengths.next().unwrap_or(1).clamp(1, rest.len());

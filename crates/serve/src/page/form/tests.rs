@@ -8,19 +8,19 @@ use super::*;
 
 const TYPE: &str = "multipart/form-data; boundary=XX";
 
-type Chunks = stream::Iter<std::vec::IntoIter<Result<Bytes, Infallible>>>;
+type TestChunks = stream::Iter<std::vec::IntoIter<Result<Bytes, Infallible>>>;
 
-fn form(body: &[u8], len: usize) -> Form<Chunks> {
+fn form(body: &[u8], len: usize) -> FormReader<TestChunks> {
     let chunks: Vec<_> = body
         .chunks(len)
         .map(|chunk| Ok(Bytes::copy_from_slice(chunk)))
         .collect();
-    let folder = Key::parse("/in/").expect("a key").key;
-    Form::new(TYPE, folder, stream::iter(chunks)).expect("a form")
+    let folder = ObjectKey::parse("/in/").expect("a key").key;
+    FormReader::new(TYPE, folder, stream::iter(chunks)).expect("a form")
 }
 
 /// All files of a form, as far as it goes.
-async fn read(mut form: Form<Chunks>) -> (Vec<(String, Vec<u8>)>, Option<FormError>) {
+async fn read(mut form: FormReader<TestChunks>) -> (Vec<(String, Vec<u8>)>, Option<FormError>) {
     let mut files = Vec::new();
     loop {
         let key = match form.next_file().await {
@@ -129,12 +129,12 @@ async fn too_many_parts_are_refused() {
 #[tokio::test]
 async fn what_the_body_says_is_told() {
     let chunks = stream::iter([Err::<Bytes, _>(std::io::Error::other("reset"))]);
-    let mut form = Form::new(TYPE, Key::root(), chunks).expect("a form");
+    let mut form = FormReader::new(TYPE, ObjectKey::root(), chunks).expect("a form");
     let error = form.next_file().await.expect_err("it broke");
     assert!(matches!(&error, FormError::Body(source) if source.to_string() == "reset"));
-    let none = Form::new(
+    let none = FormReader::new(
         "text/plain",
-        Key::root(),
+        ObjectKey::root(),
         stream::iter([Ok::<_, Infallible>(Bytes::new())]),
     );
     assert!(matches!(none, Err(FormError::NoForm)));

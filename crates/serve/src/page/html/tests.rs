@@ -5,15 +5,15 @@ use std::time::{Duration, SystemTime};
 use proptest::prelude::*;
 
 use super::*;
-use crate::Key;
+use crate::ObjectKey;
 use crate::page::ListQuery;
-use crate::store::Page;
+use crate::store::FolderPage;
 
-fn listing(path: &str, entries: Vec<Entry>) -> Listing {
-    Listing {
-        key: Key::parse(path).expect("a key").key,
-        ask: PageAsk::first(HTML_LIMIT),
-        page: Page {
+fn listing(path: &str, entries: Vec<FolderEntry>) -> FolderListing {
+    FolderListing {
+        key: ObjectKey::parse(path).expect("a key").key,
+        ask: PageRequest::first(HTML_LIMIT),
+        page: FolderPage {
             total: entries.len() as u64,
             entries,
             ahead: 0,
@@ -23,8 +23,8 @@ fn listing(path: &str, entries: Vec<Entry>) -> Listing {
     }
 }
 
-fn entry(name: &[u8], kind: Kind) -> Entry {
-    Entry {
+fn entry(name: &[u8], kind: EntryKind) -> FolderEntry {
+    FolderEntry {
         name: name.to_vec(),
         kind,
         len: 1536,
@@ -32,16 +32,16 @@ fn entry(name: &[u8], kind: Kind) -> Entry {
     }
 }
 
-fn html(listing: Listing, options: PageOptions) -> String {
+fn html(listing: FolderListing, options: ListingPageOptions) -> String {
     let pieces: Vec<Bytes> = render(listing, options).collect();
     String::from_utf8(pieces.concat()).expect("UTF-8")
 }
 
-fn writable() -> PageOptions {
-    PageOptions {
+fn writable() -> ListingPageOptions {
+    ListingPageOptions {
         may_write: true,
         user: Some("<b>'\"&".to_owned()),
-        ..PageOptions::default()
+        ..ListingPageOptions::default()
     }
 }
 
@@ -81,12 +81,12 @@ proptest! {
         above in prop::collection::vec(any::<u8>(), 1..20),
         is_folder: bool,
     ) {
-        let Ok(folder) = Key::root().child(&above) else { return Ok(()); };
+        let Ok(folder) = ObjectKey::root().child(&above) else { return Ok(()); };
         let Ok(key) = folder.child(&name) else { return Ok(()); };
-        let kind = if is_folder { Kind::Folder } else { Kind::File };
+        let kind = if is_folder { EntryKind::Folder } else { EntryKind::File };
         let page = |above: &[u8], name: &[u8]| {
             let mut listing = listing("/", vec![entry(name, kind)]);
-            listing.key = Key::root().child(above).expect("a key");
+            listing.key = ObjectKey::root().child(above).expect("a key");
             without_assets(&html(listing, writable()))
         };
         let (tags, hrefs) = tags_and_hrefs(&page(&above, &name));
@@ -96,7 +96,7 @@ proptest! {
         let at = plain_hrefs.iter().position(|href| href == if is_folder { "y/" } else { "y" }).expect("the link");
         let base = url::Url::parse("http://host/").expect("a URL").join(&format!("{}/", folder.escaped())).expect("a URL");
         let target = base.join(&hrefs[at]).expect("a URL");
-        let named = Key::parse(target.path()).expect("a key");
+        let named = ObjectKey::parse(target.path()).expect("a key");
         prop_assert_eq!((named.key, named.is_folder), (key, is_folder));
         prop_assert_eq!((target.host_str(), target.query(), target.fragment()), (Some("host"), None, None));
     }
@@ -112,7 +112,10 @@ fn hostile_names_are_shown_harmless() {
         "photo\u{202e}gpj.exe".as_bytes(),
         b"\xff\xfe",
     ];
-    let entries = names.iter().map(|name| entry(name, Kind::File)).collect();
+    let entries = names
+        .iter()
+        .map(|name| entry(name, EntryKind::File))
+        .collect();
     let page = without_assets(&html(listing("/", entries), writable()));
     for there in [
         "<bdi>&lt;script&gt;alert(1)&lt;/script&gt;</bdi>",
@@ -131,10 +134,10 @@ fn hostile_names_are_shown_harmless() {
 
 #[test]
 fn what_is_not_allowed_is_not_on_the_page() {
-    let entries = || vec![entry(b"f", Kind::File)];
-    let read_only = PageOptions {
+    let entries = || vec![entry(b"f", EntryKind::File)];
+    let read_only = ListingPageOptions {
         offers_tar: false,
-        ..PageOptions::default()
+        ..ListingPageOptions::default()
     };
     let page = without_assets(&html(listing("/a/", entries()), read_only));
     for absent in ["<form", "delete", "Actions", "format=tar", "Signed in"] {
@@ -151,7 +154,7 @@ fn what_is_not_allowed_is_not_on_the_page() {
     }
     // What cannot be had is not linked to.
     let page = without_assets(&html(
-        listing("/", vec![entry(b"pipe", Kind::Other)]),
+        listing("/", vec![entry(b"pipe", EntryKind::Other)]),
         writable(),
     ));
     assert!(
@@ -163,14 +166,17 @@ fn what_is_not_allowed_is_not_on_the_page() {
 fn breadcrumbs_lead_up_one_by_one() {
     let page = without_assets(&html(
         listing("/a/b%20c/d/", Vec::new()),
-        PageOptions::default(),
+        ListingPageOptions::default(),
     ));
     let crumbs = "<ol><li><a href=\"../../../\">haul</a></li><li><a href=\"../../\"><bdi>a</bdi></a></li>\
                   <li><a href=\"../\"><bdi>b c</bdi></a></li></ol>";
     assert!(page.contains(crumbs), "{page}");
     assert!(page.contains("<h1><bdi>d</bdi></h1>") && page.contains("Parent folder"));
     assert!(page.contains("Nothing is in this folder."));
-    let top = without_assets(&html(listing("/", Vec::new()), PageOptions::default()));
+    let top = without_assets(&html(
+        listing("/", Vec::new()),
+        ListingPageOptions::default(),
+    ));
     assert!(
         top.contains("<ol></ol>")
             && top.contains("<h1><bdi>haul</bdi></h1>")
@@ -181,7 +187,10 @@ fn breadcrumbs_lead_up_one_by_one() {
 #[test]
 fn the_deepest_path_has_a_short_trail() {
     let path = "/a".repeat(1999);
-    let page = without_assets(&html(listing(&path, Vec::new()), PageOptions::default()));
+    let page = without_assets(&html(
+        listing(&path, Vec::new()),
+        ListingPageOptions::default(),
+    ));
     assert_eq!(page.matches("<bdi>a</bdi>").count(), MOST_CRUMBS + 1);
     let to_the_top = format!(
         "<li><a href=\"{}\">haul</a></li><li>\u{2026}</li>",
@@ -193,8 +202,8 @@ fn the_deepest_path_has_a_short_trail() {
 #[test]
 fn sizes_and_times_are_exact_beneath_what_is_shown() {
     let page = html(
-        listing("/", vec![entry(b"f", Kind::File)]),
-        PageOptions::default(),
+        listing("/", vec![entry(b"f", EntryKind::File)]),
+        ListingPageOptions::default(),
     );
     assert!(page.contains("title=\"1,536 bytes\">1.5 KiB<"));
     assert!(page.contains("<time datetime=\"2023-11-14T22:13:20Z\">2023-11-14 22:13</time>"));
@@ -203,13 +212,13 @@ fn sizes_and_times_are_exact_beneath_what_is_shown() {
 #[test]
 fn the_links_of_a_page_are_queries_that_we_read() {
     let place = "AAEAAAAAAAAAAAAAAAAAAAAAYQ";
-    let mut part = listing("/", vec![entry(b"f", Kind::File)]);
+    let mut part = listing("/", vec![entry(b"f", EntryKind::File)]);
     part.ask.limit = 7;
     part.page.total = 3;
     part.page.ahead = 1;
     part.page.next = place.parse().ok();
     part.page.previous = place.parse().ok();
-    let page = without_assets(&html(part, PageOptions::default()));
+    let page = without_assets(&html(part, ListingPageOptions::default()));
     assert!(page.contains("2 to 2 of 3") && page.contains("on this page"));
     let (_, hrefs) = tags_and_hrefs(&page);
     let queries = hrefs.iter().filter_map(|href| href.strip_prefix('?'));
@@ -223,17 +232,17 @@ fn the_links_of_a_page_are_queries_that_we_read() {
         .collect();
     // The tar, the three columns, the two pages.
     let expected = [
-        (Sort::Name, false),
-        (Sort::Name, true),
-        (Sort::Size, true),
-        (Sort::Modified, true),
-        (Sort::Name, false),
-        (Sort::Name, false),
+        (SortKey::Name, false),
+        (SortKey::Name, true),
+        (SortKey::Size, true),
+        (SortKey::Modified, true),
+        (SortKey::Name, false),
+        (SortKey::Name, false),
     ];
     assert_eq!(sorts, expected);
     assert!(matches!(
         (&read[4].begin, &read[5].begin),
-        (Begin::Before(_), Begin::After(_))
+        (PageStart::Before(_), PageStart::After(_))
     ));
     assert!(read[1..].iter().all(|query| query.limit == Some(7)));
     assert_eq!(page.matches("aria-sort=\"ascending\"").count(), 1);
@@ -267,9 +276,12 @@ fn the_policy_fits_the_page() {
 
 #[test]
 fn a_long_list_comes_in_pieces() {
-    let entries = (0..5000).map(|number| entry(format!("{number}").as_bytes(), Kind::File));
-    let pieces: Vec<Bytes> =
-        render(listing("/", entries.collect()), PageOptions::default()).collect();
+    let entries = (0..5000).map(|number| entry(format!("{number}").as_bytes(), EntryKind::File));
+    let pieces: Vec<Bytes> = render(
+        listing("/", entries.collect()),
+        ListingPageOptions::default(),
+    )
+    .collect();
     assert!(pieces.len() > 8 && pieces.iter().all(|piece| piece.len() < 70_000));
     assert_eq!(
         String::from_utf8(pieces.concat())

@@ -11,16 +11,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
-use crate::store::Root;
+use crate::store::StoreRoot;
 
-fn tar(top: &Path, path: &str) -> Tar {
-    let root = Arc::new(Root::open(top).expect("a root"));
-    let key = Key::parse(path).expect("a key").key;
-    Tar::new(Folder::open(&root, key).expect("a folder")).expect("an archive")
+fn tar(top: &Path, path: &str) -> FolderTar {
+    let root = Arc::new(StoreRoot::open(top).expect("a root"));
+    let key = ObjectKey::parse(path).expect("a key").key;
+    FolderTar::new(OpenFolder::open(&root, key).expect("a folder")).expect("an archive")
 }
 
 fn pack(top: &Path, path: &str) -> Vec<u8> {
-    let pieces: Result<Vec<Bytes>, TarError> = tar(top, path).collect();
+    let pieces: Result<Vec<Bytes>, FolderTarError> = tar(top, path).collect();
     let pieces = pieces.expect("a whole archive");
     assert!(pieces.iter().all(|piece| piece.len() <= PIECE + BLOCK));
     pieces.concat()
@@ -198,7 +198,7 @@ fn d13_a_file_that_shrinks_ends_the_archive() {
         .and_then(|file| file.set_len(300_000))
         .expect("cut");
     let mut rest: Vec<_> = tar.by_ref().collect();
-    assert!(matches!(rest.pop(), Some(Err(TarError::Shrank { path })) if path == "files/f"));
+    assert!(matches!(rest.pop(), Some(Err(FolderTarError::Shrank { path })) if path == "files/f"));
     assert!(rest.iter().all(Result::is_ok) && tar.next().is_none());
 }
 
@@ -265,13 +265,16 @@ fn folders_without_end_end_the_archive() {
         tar(top.path(), "/").find_map(Result::err)
     };
     assert!(deep(DEEPEST - 1).is_none());
-    assert!(matches!(deep(DEEPEST), Some(TarError::TooDeep { .. })));
+    assert!(matches!(
+        deep(DEEPEST),
+        Some(FolderTarError::TooDeep { .. })
+    ));
 }
 
 #[test]
 fn names_of_archives() {
-    let key = |path| Key::parse(path).expect("a key").key;
-    assert_eq!(file_name(&Key::root()), b"files.tar");
+    let key = |path| ObjectKey::parse(path).expect("a key").key;
+    assert_eq!(file_name(&ObjectKey::root()), b"files.tar");
     let name = file_name(&key("/a/b%FF/"));
     assert_eq!(
         std::ffi::OsString::from_vec(name),

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use std::fmt;
 
 /// Keeps the first `limit` of what is pushed.
-pub(super) struct Best<T, F> {
+pub(super) struct TopEntries<T, F> {
     held: Vec<T>,
     /// How many are wanted; at least one.
     limit: usize,
@@ -17,7 +17,7 @@ pub(super) struct Best<T, F> {
     has_bar: bool,
 }
 
-impl<T, F: Fn(&T, &T) -> Ordering> Best<T, F> {
+impl<T, F: Fn(&T, &T) -> Ordering> TopEntries<T, F> {
     pub(super) fn new(limit: usize, compare: F) -> Self {
         Self {
             held: Vec::new(),
@@ -56,7 +56,7 @@ impl<T, F: Fn(&T, &T) -> Ordering> Best<T, F> {
     }
 }
 
-impl<T, F> fmt::Debug for Best<T, F> {
+impl<T, F> fmt::Debug for TopEntries<T, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let held = self.held.len();
         write!(f, "Best({held} of {})", self.limit)
@@ -72,7 +72,7 @@ mod tests {
     proptest! {
         #[test]
         fn it_is_the_head_of_the_sorted_list(items in prop::collection::vec(0..50_u8, 0..200), limit in 1..40_usize) {
-            let mut best = Best::new(limit, u8::cmp);
+            let mut best = TopEntries::new(limit, u8::cmp);
             for item in &items {
                 best.push(*item);
                 prop_assert!(best.held.len() < limit * 2 || limit == 1);
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn d12_a_million_leave_no_more_than_twice_the_page() {
-        let mut best = Best::new(100, u32::cmp);
+        let mut best = TopEntries::new(100, u32::cmp);
         let mut most = 0;
         // From the worst to the best: each one displaces another.
         for item in (0..1_000_000_u32).rev() {

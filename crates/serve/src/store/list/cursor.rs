@@ -10,8 +10,8 @@ use std::str::FromStr;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 
-use super::Kind;
-use super::order::{PageAsk, Rank, Sort};
+use super::EntryKind;
+use super::order::{PageRequest, SortKey, SortRank};
 
 /// Bytes before the name.
 const HEAD: usize = 18;
@@ -24,21 +24,21 @@ const LONGEST: usize = (HEAD + LONGEST_NAME).div_ceil(3) * 4;
 
 /// A place in an order, between two entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cursor {
+pub struct ListingCursor {
     /// The order that it is a place in.
-    sort: Sort,
+    sort: SortKey,
     descending: bool,
     /// The entry that it stands beside, there or gone.
-    rank: Rank,
+    rank: SortRank,
 }
 
 /// Why a text is no cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("it is no place that this listing gave out")]
-pub struct CursorError;
+pub struct ListingCursorError;
 
-impl Cursor {
-    pub(super) fn new(ask: &PageAsk, rank: Rank) -> Self {
+impl ListingCursor {
+    pub(super) fn new(ask: &PageRequest, rank: SortRank) -> Self {
         Self {
             sort: ask.sort,
             descending: ask.descending,
@@ -46,28 +46,28 @@ impl Cursor {
         }
     }
 
-    pub(super) fn rank(&self) -> &Rank {
+    pub(super) fn rank(&self) -> &SortRank {
         &self.rank
     }
 
     /// Whether it is a place in that order.
     #[must_use]
-    pub fn is_of(&self, sort: Sort, descending: bool) -> bool {
+    pub fn is_of(&self, sort: SortKey, descending: bool) -> bool {
         (self.sort, self.descending) == (sort, descending)
     }
 }
 
-impl fmt::Display for Cursor {
+impl fmt::Display for ListingCursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sort = match self.sort {
-            Sort::Name => 0,
-            Sort::Size => 1,
-            Sort::Modified => 2,
+            SortKey::Name => 0,
+            SortKey::Size => 1,
+            SortKey::Modified => 2,
         };
         let kind = match self.rank.kind {
-            Kind::Folder => 0,
-            Kind::File => 1,
-            Kind::Other => 2,
+            EntryKind::Folder => 0,
+            EntryKind::File => 1,
+            EntryKind::Other => 2,
         };
         let mut bytes = vec![sort | u8::from(self.descending) << 7, kind];
         bytes.extend_from_slice(&self.rank.value.to_be_bytes());
@@ -76,39 +76,39 @@ impl fmt::Display for Cursor {
     }
 }
 
-impl FromStr for Cursor {
-    type Err = CursorError;
+impl FromStr for ListingCursor {
+    type Err = ListingCursorError;
 
-    fn from_str(text: &str) -> Result<Self, CursorError> {
+    fn from_str(text: &str) -> Result<Self, ListingCursorError> {
         if text.len() > LONGEST {
-            return Err(CursorError);
+            return Err(ListingCursorError);
         }
         let bytes = BASE64_URL_SAFE_NO_PAD
             .decode(text)
-            .map_err(|_| CursorError)?;
-        let (order, rest) = bytes.split_first().ok_or(CursorError)?;
-        let (kind, rest) = rest.split_first().ok_or(CursorError)?;
-        let (value, name) = rest.split_first_chunk().ok_or(CursorError)?;
+            .map_err(|_| ListingCursorError)?;
+        let (order, rest) = bytes.split_first().ok_or(ListingCursorError)?;
+        let (kind, rest) = rest.split_first().ok_or(ListingCursorError)?;
+        let (value, name) = rest.split_first_chunk().ok_or(ListingCursorError)?;
         let is_name = !name.is_empty() && name.len() <= LONGEST_NAME;
         if !is_name || name.iter().any(|byte| matches!(byte, 0 | b'/')) {
-            return Err(CursorError);
+            return Err(ListingCursorError);
         }
         let sort = match order & 0x7f {
-            0 => Sort::Name,
-            1 => Sort::Size,
-            2 => Sort::Modified,
-            _ => return Err(CursorError),
+            0 => SortKey::Name,
+            1 => SortKey::Size,
+            2 => SortKey::Modified,
+            _ => return Err(ListingCursorError),
         };
         let kind = match kind {
-            0 => Kind::Folder,
-            1 => Kind::File,
-            2 => Kind::Other,
-            _ => return Err(CursorError),
+            0 => EntryKind::Folder,
+            1 => EntryKind::File,
+            2 => EntryKind::Other,
+            _ => return Err(ListingCursorError),
         };
         Ok(Self {
             sort,
             descending: order & 0x80 != 0,
-            rank: Rank::new(kind, i128::from_be_bytes(*value), name.to_vec()),
+            rank: SortRank::new(kind, i128::from_be_bytes(*value), name.to_vec()),
         })
     }
 }
@@ -123,16 +123,16 @@ mod tests {
         #[test]
         fn cursors_come_back(name in prop::collection::vec(1..=255_u8, 1..=255), value: i128, descending: bool) {
             prop_assume!(!name.contains(&b'/'));
-            let mut ask = PageAsk::first(1);
-            (ask.sort, ask.descending) = (Sort::Modified, descending);
-            let cursor = Cursor::new(&ask, Rank::new(Kind::File, value, name));
+            let mut ask = PageRequest::first(1);
+            (ask.sort, ask.descending) = (SortKey::Modified, descending);
+            let cursor = ListingCursor::new(&ask, SortRank::new(EntryKind::File, value, name));
             prop_assert_eq!(cursor.to_string().parse(), Ok(cursor.clone()));
-            prop_assert!(cursor.is_of(Sort::Modified, descending) && !cursor.is_of(Sort::Size, descending));
+            prop_assert!(cursor.is_of(SortKey::Modified, descending) && !cursor.is_of(SortKey::Size, descending));
         }
 
         #[test]
         fn others_are_refused_or_read_back_the_same(text in "[A-Za-z0-9_=-]{0,60}") {
-            if let Ok(cursor) = text.parse::<Cursor>() {
+            if let Ok(cursor) = text.parse::<ListingCursor>() {
                 prop_assert_eq!(cursor.to_string(), text);
             }
         }
@@ -142,7 +142,7 @@ mod tests {
     fn hostile_cursors_are_refused() {
         let encode = |bytes: &[u8]| BASE64_URL_SAFE_NO_PAD.encode(bytes);
         let with_name = |name: &[u8]| encode(&[&[0; HEAD], name].concat());
-        assert!(with_name(b"a").parse::<Cursor>().is_ok());
+        assert!(with_name(b"a").parse::<ListingCursor>().is_ok());
         let refused = [
             String::new(),
             "!".to_owned(),
@@ -155,7 +155,11 @@ mod tests {
             "A".repeat(1 << 20),
         ];
         for text in refused {
-            assert_eq!(text.parse::<Cursor>(), Err(CursorError), "{text:.40}");
+            assert_eq!(
+                text.parse::<ListingCursor>(),
+                Err(ListingCursorError),
+                "{text:.40}"
+            );
         }
     }
 }

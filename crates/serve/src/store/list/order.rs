@@ -6,12 +6,12 @@
 use std::cmp::Ordering;
 use std::time::{Duration, SystemTime};
 
-use super::Kind;
-use super::cursor::Cursor;
+use super::EntryKind;
+use super::cursor::ListingCursor;
 
 /// What a listing is sorted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Sort {
+pub enum SortKey {
     /// Names, byte by byte.
     #[default]
     Name,
@@ -23,43 +23,43 @@ pub enum Sort {
 
 /// Where a page begins.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Begin {
+pub enum PageStart {
     /// At the first entry.
     #[default]
     First,
     /// After this place.
-    After(Cursor),
+    After(ListingCursor),
     /// It ends before this place.
-    Before(Cursor),
+    Before(ListingCursor),
 }
 
 /// Which page of a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PageAsk {
+pub struct PageRequest {
     /// What it is sorted by.
-    pub sort: Sort,
+    pub sort: SortKey,
     /// Whether the greatest come first. Folders come first in any case.
     pub descending: bool,
     /// Where it begins.
-    pub from: Begin,
+    pub from: PageStart,
     /// Entries on it; at least one. Memory grows with it, and with nothing else.
     pub limit: usize,
 }
 
-impl PageAsk {
+impl PageRequest {
     /// From the first entry, by name.
     #[must_use]
     pub fn first(limit: usize) -> Self {
         Self {
-            sort: Sort::Name,
+            sort: SortKey::Name,
             descending: false,
-            from: Begin::First,
+            from: PageStart::First,
             limit,
         }
     }
 
-    pub(super) fn direction(&self) -> Direction {
-        Direction {
+    pub(super) fn direction(&self) -> SortDirection {
+        SortDirection {
             sort: self.sort,
             descending: self.descending,
         }
@@ -68,45 +68,45 @@ impl PageAsk {
 
 /// What decides an entry's place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Rank {
-    pub(super) kind: Kind,
+pub(super) struct SortRank {
+    pub(super) kind: EntryKind,
     /// Bytes, or nanoseconds since the epoch; zero where names alone decide.
     pub(super) value: i128,
     pub(super) name: Vec<u8>,
 }
 
-impl Rank {
-    pub(super) fn new(kind: Kind, value: i128, name: Vec<u8>) -> Self {
+impl SortRank {
+    pub(super) fn new(kind: EntryKind, value: i128, name: Vec<u8>) -> Self {
         Self { kind, value, name }
     }
 }
 
 /// Which of two comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Direction {
-    pub(super) sort: Sort,
+pub(super) struct SortDirection {
+    pub(super) sort: SortKey,
     pub(super) descending: bool,
 }
 
-impl Direction {
-    pub(super) fn compare(self, a: &Rank, b: &Rank) -> Ordering {
+impl SortDirection {
+    pub(super) fn compare(self, a: &SortRank, b: &SortRank) -> Ordering {
         let turned = |order: Ordering| match self.descending {
             true => order.reverse(),
             false => order,
         };
         let names = a.name.cmp(&b.name);
         let within = match self.sort {
-            Sort::Name => turned(names),
+            SortKey::Name => turned(names),
             // What is equal stays in the order of names, whichever way the rest goes.
-            Sort::Size | Sort::Modified => turned(a.value.cmp(&b.value)).then(names),
+            SortKey::Size | SortKey::Modified => turned(a.value.cmp(&b.value)).then(names),
         };
         a.is_folder().cmp(&b.is_folder()).reverse().then(within)
     }
 }
 
-impl Rank {
+impl SortRank {
     fn is_folder(&self) -> bool {
-        self.kind == Kind::Folder
+        self.kind == EntryKind::Folder
     }
 }
 

@@ -5,38 +5,38 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-use super::best::Best;
-use super::order::{Direction, Rank};
-use super::place::Found;
-use super::{Begin, Cursor, Page, PageAsk};
+use super::best::TopEntries;
+use super::order::{SortDirection, SortRank};
+use super::place::EntryLookup;
+use super::{FolderPage, ListingCursor, PageRequest, PageStart};
 
 /// An entry's place, and what was found if it had to be looked at.
-pub(super) type Candidate = (Rank, Option<Found>);
+pub(super) type EntryCandidate = (SortRank, Option<EntryLookup>);
 
-type Compare = Box<dyn Fn(&Candidate, &Candidate) -> Ordering>;
+type RankComparison = Box<dyn Fn(&EntryCandidate, &EntryCandidate) -> Ordering>;
 
 /// One pass over a directory, that keeps a page of it.
-pub(super) struct Pass<'a> {
+pub(super) struct DirectoryPass<'a> {
     /// Those that come first, in the direction of the walk.
-    best: Best<Candidate, Compare>,
+    best: TopEntries<EntryCandidate, RankComparison>,
     /// Where the walk begins.
-    from: &'a Begin,
-    direction: Direction,
+    from: &'a PageStart,
+    direction: SortDirection,
     total: u64,
     /// How many lie on the other side of the place where the walk begins.
     behind: u64,
 }
 
-impl<'a> Pass<'a> {
-    pub(super) fn new(ask: &'a PageAsk) -> Self {
+impl<'a> DirectoryPass<'a> {
+    pub(super) fn new(ask: &'a PageRequest) -> Self {
         let direction = ask.direction();
-        let backwards = matches!(ask.from, Begin::Before(_));
-        let compare = move |a: &Candidate, b: &Candidate| {
+        let backwards = matches!(ask.from, PageStart::Before(_));
+        let compare = move |a: &EntryCandidate, b: &EntryCandidate| {
             let order = direction.compare(&a.0, &b.0);
             if backwards { order.reverse() } else { order }
         };
         Self {
-            best: Best::new(ask.limit.max(1), Box::new(compare)),
+            best: TopEntries::new(ask.limit.max(1), Box::new(compare)),
             from: &ask.from,
             direction,
             total: 0,
@@ -44,12 +44,14 @@ impl<'a> Pass<'a> {
         }
     }
 
-    pub(super) fn take(&mut self, candidate: Candidate) {
+    pub(super) fn take(&mut self, candidate: EntryCandidate) {
         self.total += 1;
         let is_behind = match self.from {
-            Begin::First => false,
-            Begin::After(cursor) => self.direction.compare(&candidate.0, cursor.rank()).is_le(),
-            Begin::Before(cursor) => self.direction.compare(&candidate.0, cursor.rank()).is_ge(),
+            PageStart::First => false,
+            PageStart::After(cursor) => self.direction.compare(&candidate.0, cursor.rank()).is_le(),
+            PageStart::Before(cursor) => {
+                self.direction.compare(&candidate.0, cursor.rank()).is_ge()
+            }
         };
         if is_behind {
             self.behind += 1;
@@ -59,21 +61,21 @@ impl<'a> Pass<'a> {
     }
 
     /// The page without its entries, and those that belong on it.
-    pub(super) fn finish(self, ask: &PageAsk) -> (Page, Vec<Candidate>) {
+    pub(super) fn finish(self, ask: &PageRequest) -> (FolderPage, Vec<EntryCandidate>) {
         let mut chosen = self.best.into_sorted();
         let beyond = self.total - self.behind - chosen.len() as u64;
         let (ahead, after) = match self.from {
-            Begin::Before(_) => {
+            PageStart::Before(_) => {
                 chosen.reverse();
                 (beyond, self.behind)
             }
-            Begin::First | Begin::After(_) => (self.behind, beyond),
+            PageStart::First | PageStart::After(_) => (self.behind, beyond),
         };
-        let cursor = |candidate: Option<&Candidate>, is_there| {
+        let cursor = |candidate: Option<&EntryCandidate>, is_there| {
             let (rank, _) = candidate.filter(|_| is_there)?;
-            Some(Cursor::new(ask, rank.clone()))
+            Some(ListingCursor::new(ask, rank.clone()))
         };
-        let page = Page {
+        let page = FolderPage {
             entries: Vec::new(),
             total: self.total,
             ahead,
@@ -84,7 +86,7 @@ impl<'a> Pass<'a> {
     }
 }
 
-impl fmt::Debug for Pass<'_> {
+impl fmt::Debug for DirectoryPass<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Pass({} so far, {:?})", self.total, self.best)
     }

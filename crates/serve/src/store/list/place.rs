@@ -8,9 +8,9 @@ use std::time::{Duration, SystemTime};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::{Entry, Kind};
-use crate::Key;
-use crate::store::{Root, StoreError};
+use super::{EntryKind, FolderEntry};
+use crate::ObjectKey;
+use crate::store::{StoreError, StoreRoot};
 
 /// How what is in a folder is opened while it is walked. No link is followed; a pipe that took a file's place waits for nobody.
 const OPEN: OFlags = OFlags::RDONLY
@@ -21,36 +21,36 @@ const OPEN: OFlags = OFlags::RDONLY
 
 /// Where a folder is.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct FolderLocation {
     /// Its key, of which those of its entries are made.
-    pub(super) key: Key,
+    pub(super) key: ObjectKey,
     /// Who follows links.
-    pub(super) root: Arc<Root>,
+    pub(super) root: Arc<StoreRoot>,
 }
 
 /// What a look at a name found.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Found {
-    pub(super) kind: Kind,
+pub(super) struct EntryLookup {
+    pub(super) kind: EntryKind,
     pub(super) len: u64,
     pub(super) modified: SystemTime,
 }
 
 /// What reading a directory alone says of an entry.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct DirectoryRecord {
     pub(super) name: Vec<u8>,
     /// `None` for links and where the file system does not say.
-    pub(super) kind: Option<Kind>,
+    pub(super) kind: Option<EntryKind>,
 }
 
-impl Place {
+impl FolderLocation {
     /// The next name that may be listed.
-    pub(super) fn read(&self, dir: &mut Dir) -> io::Result<Option<Seen>> {
+    pub(super) fn read(&self, dir: &mut Dir) -> io::Result<Option<DirectoryRecord>> {
         while let Some(entry) = dir.read() {
             let entry = entry?;
             if self.lists(entry.file_name().to_bytes()) {
-                return Ok(Some(Seen {
+                return Ok(Some(DirectoryRecord {
                     kind: kind_of(entry.file_type()),
                     name: entry.file_name().to_bytes().to_vec(),
                 }));
@@ -74,20 +74,20 @@ impl Place {
     ///
     /// # Errors
     /// When there is no telling: a list without it would look whole.
-    pub(super) fn look(&self, dir: BorrowedFd<'_>, name: &[u8]) -> io::Result<Option<Found>> {
+    pub(super) fn look(&self, dir: BorrowedFd<'_>, name: &[u8]) -> io::Result<Option<EntryLookup>> {
         let stat = match rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
             Err(Errno::NOENT) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
         if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
-            return Ok(Some(Found::of(&stat)));
+            return Ok(Some(EntryLookup::of(&stat)));
         }
         let Ok(key) = self.key.child(name) else {
             return Ok(None);
         };
         match self.root.open_any(&key) {
-            Ok(behind) => Ok(Some(Found::of(&rustix::fs::fstat(behind)?))),
+            Ok(behind) => Ok(Some(EntryLookup::of(&rustix::fs::fstat(behind)?))),
             Err(StoreError::Io(error)) => Err(error),
             Err(_) => Ok(None),
         }
@@ -111,12 +111,12 @@ impl Place {
     }
 }
 
-impl Found {
+impl EntryLookup {
     pub(super) fn of(stat: &Stat) -> Self {
-        let kind = kind_of(FileType::from_raw_mode(stat.st_mode)).unwrap_or(Kind::Other);
+        let kind = kind_of(FileType::from_raw_mode(stat.st_mode)).unwrap_or(EntryKind::Other);
         let len = match kind {
-            Kind::File => u64::try_from(stat.st_size).unwrap_or(0),
-            Kind::Folder | Kind::Other => 0,
+            EntryKind::File => u64::try_from(stat.st_size).unwrap_or(0),
+            EntryKind::Folder | EntryKind::Other => 0,
         };
         Self {
             kind,
@@ -125,8 +125,8 @@ impl Found {
         }
     }
 
-    pub(super) fn named(self, name: Vec<u8>) -> Entry {
-        Entry {
+    pub(super) fn named(self, name: Vec<u8>) -> FolderEntry {
+        FolderEntry {
             name,
             kind: self.kind,
             len: self.len,
@@ -136,12 +136,12 @@ impl Found {
 }
 
 /// `None` where one has to look.
-fn kind_of(file_type: FileType) -> Option<Kind> {
+fn kind_of(file_type: FileType) -> Option<EntryKind> {
     match file_type {
-        FileType::Directory => Some(Kind::Folder),
-        FileType::RegularFile => Some(Kind::File),
+        FileType::Directory => Some(EntryKind::Folder),
+        FileType::RegularFile => Some(EntryKind::File),
         FileType::Symlink | FileType::Unknown => None,
-        _ => Some(Kind::Other),
+        _ => Some(EntryKind::Other),
     }
 }
 

@@ -13,13 +13,13 @@ use rustix::fs::Mode;
 use super::*;
 
 /// Opens a folder of a directory that is the root.
-fn folder(top: &Path, path: &str) -> Folder {
-    let root = Arc::new(Root::open(top).expect("a root"));
-    let key = Key::parse(path).expect("a key").key;
-    Folder::open(&root, key).expect("a folder")
+fn folder(top: &Path, path: &str) -> OpenFolder {
+    let root = Arc::new(StoreRoot::open(top).expect("a root"));
+    let key = ObjectKey::parse(path).expect("a key").key;
+    OpenFolder::open(&root, key).expect("a folder")
 }
 
-fn names(page: &Page) -> Vec<String> {
+fn names(page: &FolderPage) -> Vec<String> {
     let names = page.entries.iter().map(|entry| &entry.name);
     names.map(|name| name.escape_ascii().to_string()).collect()
 }
@@ -47,20 +47,22 @@ fn arb_entries() -> impl Strategy<Value = Vec<(Vec<u8>, bool, u64, u64)>> {
 }
 
 /// All pages, forwards and then backwards again, and the entries of each.
-fn walk(folder: &Folder, mut ask: PageAsk) -> (Vec<Page>, Vec<Page>) {
+fn walk(folder: &OpenFolder, mut ask: PageRequest) -> (Vec<FolderPage>, Vec<FolderPage>) {
     let (mut there, mut back) = (Vec::new(), Vec::new());
     loop {
         let page = folder.page(&ask).expect("a page");
         let next = page.next.clone();
         there.push(page);
         match next {
-            Some(cursor) => ask.from = Begin::After(cursor.to_string().parse().expect("a cursor")),
+            Some(cursor) => {
+                ask.from = PageStart::After(cursor.to_string().parse().expect("a cursor"))
+            }
             None => break,
         }
     }
     let mut previous = there.last().and_then(|page| page.previous.clone());
     while let Some(cursor) = previous {
-        ask.from = Begin::Before(cursor);
+        ask.from = PageStart::Before(cursor);
         let page = folder.page(&ask).expect("a page");
         previous = page.previous.clone();
         back.push(page);
@@ -68,13 +70,13 @@ fn walk(folder: &Folder, mut ask: PageAsk) -> (Vec<Page>, Vec<Page>) {
     (there, back)
 }
 
-fn sorted(mut all: Vec<Entry>, sort: Sort, descending: bool) -> Vec<Entry> {
+fn sorted(mut all: Vec<FolderEntry>, sort: SortKey, descending: bool) -> Vec<FolderEntry> {
     // Stable sorts, the least important first.
     all.sort_by(|a, b| a.name.cmp(&b.name));
-    let compare = |a: &Entry, b: &Entry| match sort {
-        Sort::Name => a.name.cmp(&b.name),
-        Sort::Size => a.len.cmp(&b.len),
-        Sort::Modified => a.modified.cmp(&b.modified),
+    let compare = |a: &FolderEntry, b: &FolderEntry| match sort {
+        SortKey::Name => a.name.cmp(&b.name),
+        SortKey::Size => a.len.cmp(&b.len),
+        SortKey::Modified => a.modified.cmp(&b.modified),
     };
     all.sort_by(|a, b| {
         if descending {
@@ -83,7 +85,7 @@ fn sorted(mut all: Vec<Entry>, sort: Sort, descending: bool) -> Vec<Entry> {
             compare(a, b)
         }
     });
-    all.sort_by_key(|entry| entry.kind != Kind::Folder);
+    all.sort_by_key(|entry| entry.kind != EntryKind::Folder);
     all
 }
 
@@ -94,7 +96,7 @@ proptest! {
     fn d12_pages_show_every_entry_once_and_in_order(
         entries in arb_entries(),
         limit in 1..9_usize,
-        sort in prop::sample::select(vec![Sort::Name, Sort::Size, Sort::Modified]),
+        sort in prop::sample::select(vec![SortKey::Name, SortKey::Size, SortKey::Modified]),
         descending: bool,
     ) {
         let top = tempfile::tempdir().expect("a directory");
@@ -107,13 +109,13 @@ proptest! {
             }
         }
         let all = folder(top.path(), "/").into_entries().expect("entries");
-        let all: Vec<Entry> = all.map(|entry| entry.expect("an entry")).collect();
+        let all: Vec<FolderEntry> = all.map(|entry| entry.expect("an entry")).collect();
         prop_assert_eq!(all.len(), entries.len());
         let model = sorted(all, sort, descending);
 
-        let ask = PageAsk { sort, descending, from: Begin::First, limit };
+        let ask = PageRequest { sort, descending, from: PageStart::First, limit };
         let (there, back) = walk(&folder(top.path(), "/"), ask);
-        let seen: Vec<Entry> = there.iter().flat_map(|page| page.entries.clone()).collect();
+        let seen: Vec<FolderEntry> = there.iter().flat_map(|page| page.entries.clone()).collect();
         prop_assert_eq!(&seen, &model);
         let mut ahead = 0;
         for page in &there {
@@ -122,7 +124,7 @@ proptest! {
             ahead += page.entries.len() as u64;
         }
         // Backwards from the last page: the same, less that page, and each page knows its place.
-        let before: Vec<Entry> = back.iter().rev().flat_map(|page| page.entries.clone()).collect();
+        let before: Vec<FolderEntry> = back.iter().rev().flat_map(|page| page.entries.clone()).collect();
         let last = there.last().map_or(0, |page| page.entries.len());
         prop_assert_eq!(&before[..], &model[..model.len() - last]);
         let mut ahead = before.len() as u64;
@@ -144,10 +146,10 @@ fn d12_fifty_thousand_entries_come_in_pages() {
         fs::hard_link(&first, top.path().join(format!("{number:05}"))).expect("a link");
     }
     let folder = folder(top.path(), "/");
-    for sort in [Sort::Name, Sort::Size] {
-        let mut ask = PageAsk {
+    for sort in [SortKey::Name, SortKey::Size] {
+        let mut ask = PageRequest {
             sort,
-            ..PageAsk::first(20_000)
+            ..PageRequest::first(20_000)
         };
         let mut next = 0;
         while let Some(page) = (next < 50_000).then(|| folder.page(&ask).expect("a page")) {
@@ -156,9 +158,9 @@ fn d12_fifty_thousand_entries_come_in_pages() {
                 assert_eq!(entry.name, format!("{next:05}").into_bytes());
                 next += 1;
             }
-            ask.from = page.next.map_or(Begin::First, Begin::After);
+            ask.from = page.next.map_or(PageStart::First, PageStart::After);
         }
-        assert_eq!((next, &ask.from), (50_000, &Begin::First));
+        assert_eq!((next, &ask.from), (50_000, &PageStart::First));
     }
     assert_eq!(folder.into_entries().expect("entries").count(), 50_000);
 }
@@ -170,12 +172,12 @@ fn a_page_goes_on_where_its_last_entry_was_though_that_is_gone() {
         touch(&top.path().join(name), 1, 1);
     }
     let folder = folder(top.path(), "/");
-    let mut ask = PageAsk::first(2);
+    let mut ask = PageRequest::first(2);
     let page = folder.page(&ask).expect("a page");
     assert_eq!(names(&page), ["a", "b"]);
     fs::remove_file(top.path().join("b")).expect("removed");
     touch(&top.path().join("bb"), 1, 1);
-    ask.from = Begin::After(page.next.expect("more"));
+    ask.from = PageStart::After(page.next.expect("more"));
     assert_eq!(names(&folder.page(&ask).expect("a page")), ["bb", "c"]);
 }
 
@@ -193,10 +195,10 @@ fn d2_links_are_shown_as_what_they_lead_to_beneath_the_root() {
     symlink("gone", top.join("in/gone")).expect("a link");
     symlink("loop", top.join("in/loop")).expect("a link");
     let folder = folder(&top, "/in/");
-    for sort in [Sort::Name, Sort::Size, Sort::Modified] {
-        let ask = PageAsk {
+    for sort in [SortKey::Name, SortKey::Size, SortKey::Modified] {
+        let ask = PageRequest {
             sort,
-            ..PageAsk::first(9)
+            ..PageRequest::first(9)
         };
         let page = folder.page(&ask).expect("a page");
         assert_eq!(page.total, 3, "{sort:?}");
@@ -206,12 +208,12 @@ fn d2_links_are_shown_as_what_they_lead_to_beneath_the_root() {
                 .find(|entry| entry.name == name.as_bytes())
                 .map(|entry| entry.kind)
         };
-        assert_eq!(kind("folder"), Some(Kind::Folder));
-        assert_eq!(kind("side"), Some(Kind::Folder));
+        assert_eq!(kind("folder"), Some(EntryKind::Folder));
+        assert_eq!(kind("side"), Some(EntryKind::Folder));
         let good = page.entries.last().expect("the file");
         assert_eq!(
             (&good.name[..], good.kind, good.len),
-            (&b"good"[..], Kind::File, 5)
+            (&b"good"[..], EntryKind::File, 5)
         );
         assert_eq!(
             good.modified,
@@ -235,7 +237,7 @@ fn what_is_the_stores_own_is_not_listed() {
     let listed = |path| {
         names(
             &folder(top.path(), path)
-                .page(&PageAsk::first(99))
+                .page(&PageRequest::first(99))
                 .expect("a page"),
         )
     };
@@ -250,9 +252,9 @@ fn pipes_are_neither_files_nor_folders() {
     let pipe = top.path().join("pipe");
     rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, Mode::RUSR).expect("a pipe");
     let page = folder(top.path(), "/")
-        .page(&PageAsk::first(9))
+        .page(&PageRequest::first(9))
         .expect("a page");
-    assert_eq!(page.entries[0].kind, Kind::Other);
+    assert_eq!(page.entries[0].kind, EntryKind::Other);
 }
 
 #[test]
@@ -264,9 +266,9 @@ fn times_before_the_epoch_sort_before_it() {
         let file = fs::File::create(top.path().join(name)).expect("a file");
         file.set_modified(time).expect("its time");
     }
-    let ask = PageAsk {
-        sort: Sort::Modified,
-        ..PageAsk::first(9)
+    let ask = PageRequest {
+        sort: SortKey::Modified,
+        ..PageRequest::first(9)
     };
     let page = folder(top.path(), "/").page(&ask).expect("a page");
     assert_eq!(names(&page), ["old", "epoch"]);

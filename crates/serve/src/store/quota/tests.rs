@@ -2,13 +2,13 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn key(number: usize) -> Key {
-    Key::parse(&format!("/{number}")).expect("a key").key
+fn key(number: usize) -> ObjectKey {
+    ObjectKey::parse(&format!("/{number}")).expect("a key").key
 }
 
 #[test]
 fn what_vanishes_is_given_back_and_what_stays_is_not() {
-    let quota = Arc::new(Quota::new(50, Some(100)));
+    let quota = Arc::new(StorageQuota::new(50, Some(100)));
     let mut first = quota.claim(&key(1), 0);
     first.more(30).expect("room");
     let mut second = quota.claim(&key(2), 0);
@@ -28,7 +28,7 @@ fn what_vanishes_is_given_back_and_what_stays_is_not() {
 
 #[test]
 fn no_quota_is_no_limit() {
-    let quota = Arc::new(Quota::new(0, None));
+    let quota = Arc::new(StorageQuota::new(0, None));
     let mut claimed = quota.claim(&key(1), 7);
     claimed.more(u64::MAX).expect("room");
     claimed.change(0).expect("room");
@@ -36,7 +36,7 @@ fn no_quota_is_no_limit() {
 
 /// What may happen to a store of some keys.
 #[derive(Debug, Clone)]
-enum Step {
+enum QuotaStep {
     Begin(usize),
     Take(usize, u64),
     Commit(usize),
@@ -46,15 +46,15 @@ enum Step {
     Look,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = QuotaStep> {
     let which = 0..KEYS;
     prop_oneof![
-        which.clone().prop_map(Step::Begin),
-        (0..8_usize, 0..60_u64).prop_map(|(upload, bytes)| Step::Take(upload, bytes)),
-        (0..8_usize).prop_map(Step::Commit),
-        (0..8_usize).prop_map(Step::Drop),
-        which.prop_map(Step::Delete),
-        Just(Step::Look),
+        which.clone().prop_map(QuotaStep::Begin),
+        (0..8_usize, 0..60_u64).prop_map(|(upload, bytes)| QuotaStep::Take(upload, bytes)),
+        (0..8_usize).prop_map(QuotaStep::Commit),
+        (0..8_usize).prop_map(QuotaStep::Drop),
+        which.prop_map(QuotaStep::Delete),
+        Just(QuotaStep::Look),
     ]
 }
 
@@ -62,17 +62,17 @@ const KEYS: usize = 4;
 const MOST: u64 = 100;
 
 /// The store, and what the quota makes of it.
-struct Model {
+struct QuotaModel {
     files: [u64; KEYS],
-    uploads: Vec<(usize, u64, Claimed)>,
-    quota: Arc<Quota>,
+    uploads: Vec<(usize, u64, QuotaReservation)>,
+    quota: Arc<StorageQuota>,
     /// How far the count of the disk is, what it found, and since when.
-    count: (usize, u64, Since),
+    count: (usize, u64, RecountStart),
 }
 
-impl Model {
+impl QuotaModel {
     fn new(files: [u64; KEYS], believed: u64) -> Self {
-        let quota = Arc::new(Quota::new(believed, Some(MOST)));
+        let quota = Arc::new(StorageQuota::new(believed, Some(MOST)));
         Self {
             files,
             uploads: Vec::new(),
@@ -81,14 +81,14 @@ impl Model {
         }
     }
 
-    fn take(&mut self, step: &Step) {
+    fn take(&mut self, step: &QuotaStep) {
         let some = |index: usize| index % self.uploads.len().max(1);
         match *step {
-            Step::Begin(key_) => {
+            QuotaStep::Begin(key_) => {
                 let claimed = self.quota.claim(&key(key_), self.files[key_]);
                 self.uploads.push((key_, 0, claimed));
             }
-            Step::Take(index, bytes) => {
+            QuotaStep::Take(index, bytes) => {
                 let index = some(index);
                 if let Some((_, len, claimed)) = self.uploads.get_mut(index)
                     && claimed.more(bytes).is_ok()
@@ -96,7 +96,7 @@ impl Model {
                     *len += bytes;
                 }
             }
-            Step::Commit(index) if !self.uploads.is_empty() => {
+            QuotaStep::Commit(index) if !self.uploads.is_empty() => {
                 let (key, len, mut claimed) = self.uploads.remove(some(index));
                 let before = self.files[key];
                 if claimed.change(before).is_ok() {
@@ -104,17 +104,17 @@ impl Model {
                     claimed.keep(before);
                 }
             }
-            Step::Drop(index) if !self.uploads.is_empty() => {
+            QuotaStep::Drop(index) if !self.uploads.is_empty() => {
                 self.uploads.remove(some(index));
             }
-            Step::Commit(_) | Step::Drop(_) => {}
-            Step::Delete(key) => {
+            QuotaStep::Commit(_) | QuotaStep::Drop(_) => {}
+            QuotaStep::Delete(key) => {
                 let bytes = std::mem::take(&mut self.files[key]);
                 self.quota
                     .removing(bytes, || Ok::<_, ()>(()))
                     .expect("removed");
             }
-            Step::Look => self.look(),
+            QuotaStep::Look => self.look(),
         }
     }
 
@@ -139,7 +139,7 @@ proptest! {
     fn files_never_hold_more_than_they_may_and_counting_anew_unsettles_nothing(
         steps in proptest::collection::vec(step(), 0..200),
     ) {
-        let mut model = Model::new([30, 10, 0, 20], 60);
+        let mut model = QuotaModel::new([30, 10, 0, 20], 60);
         for step in &steps {
             model.take(step);
             prop_assert!(model.held() <= MOST);
@@ -156,7 +156,7 @@ proptest! {
         steps in proptest::collection::vec(step(), 0..100),
         believed in 0..MOST,
     ) {
-        let mut model = Model::new([30, 10, 0, 20], believed);
+        let mut model = QuotaModel::new([30, 10, 0, 20], believed);
         steps.iter().for_each(|step| model.take(step));
         model.uploads.clear();
         (0..=KEYS * 2 + 1).for_each(|_| model.look());

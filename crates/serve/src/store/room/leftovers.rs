@@ -8,11 +8,11 @@ use std::os::unix::ffi::OsStrExt as _;
 use rustix::fs::{AtFlags, Dir, Mode, OFlags};
 
 use crate::store::StoreError;
-use crate::store::root::{Root, unlink};
-use crate::{Key, RESERVED_PREFIX};
+use crate::store::root::{StoreRoot, unlink};
+use crate::{ObjectKey, RESERVED_PREFIX};
 
 /// Removes what is left of uploads. Says of how many.
-pub(super) fn clean(root: &Root, room: &OwnedFd) -> Result<usize, StoreError> {
+pub(super) fn clean(root: &StoreRoot, room: &OwnedFd) -> Result<usize, StoreError> {
     let mut removed = sweep(room)?;
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let Ok(strays) = rustix::fs::openat(room, "strays", flags, Mode::empty()) else {
@@ -22,7 +22,7 @@ pub(super) fn clean(root: &Root, room: &OwnedFd) -> Result<usize, StoreError> {
     for line in std::io::BufRead::lines(std::io::BufReader::new(File::from(strays))) {
         let Ok(line) = line else { break };
         // A line that was cut off, or a folder that is gone, or not mounted now.
-        let Ok(named) = Key::parse(&line) else {
+        let Ok(named) = ObjectKey::parse(&line) else {
             continue;
         };
         match root.open_folder(&named.key) {

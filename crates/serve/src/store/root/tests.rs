@@ -3,14 +3,14 @@ use std::io::Read as _;
 use std::os::unix::fs::symlink;
 use std::sync::Arc;
 
-use super::super::folders::Folders;
+use super::super::folders::FolderCreator;
 use super::*;
 
-fn key(path: &str) -> Key {
-    Key::parse(path).expect("a key").key
+fn key(path: &str) -> ObjectKey {
+    ObjectKey::parse(path).expect("a key").key
 }
 
-fn read(root: &Root, path: &str) -> Result<String, StoreError> {
+fn read(root: &StoreRoot, path: &str) -> Result<String, StoreError> {
     let mut text = String::new();
     fs::File::from(root.open_any(&key(path))?)
         .read_to_string(&mut text)
@@ -38,7 +38,7 @@ fn tree() -> tempfile::TempDir {
 #[test]
 fn d2_links_that_lead_out_are_not_followed() {
     let all = tree();
-    let open = || Root::open(&all.path().join("root")).expect("a root");
+    let open = || StoreRoot::open(&all.path().join("root")).expect("a root");
     for root in [open(), open().segment_by_segment()] {
         assert_eq!(read(&root, "/a/b/f").expect("inside"), "inside");
         for path in [
@@ -53,8 +53,8 @@ fn d2_links_that_lead_out_are_not_followed() {
             let refused = matches!(found, Err(StoreError::NotFound | StoreError::Conflict));
             assert!(refused, "{path}: {found:?}");
         }
-        let folders = Arc::new(Folders::new(Arc::new(root), false));
-        let made = folders.open(&key("/out/new"), Reach::Anywhere);
+        let folders = Arc::new(FolderCreator::new(Arc::new(root), false));
+        let made = folders.open(&key("/out/new"), OpenScope::Anywhere);
         assert!(made.is_err() && !all.path().join("new").exists());
     }
     assert_eq!(read(&open(), "/a/in").expect("a link inside"), "inside");
@@ -67,7 +67,7 @@ fn d2_links_that_lead_out_are_not_followed() {
 fn d2_a_link_swapped_in_while_files_are_opened_is_not_followed() {
     let all = tree();
     let base = all.path().join("root");
-    let root = Root::open(&base).expect("a root");
+    let root = StoreRoot::open(&base).expect("a root");
     let (file, link, at) = (base.join("file"), base.join("link"), base.join("swap"));
     fs::write(&file, "inside").expect("a file");
     symlink("../secret", &link).expect("a link");
@@ -105,13 +105,16 @@ fn d2_a_link_swapped_in_while_files_are_opened_is_not_followed() {
 #[test]
 fn what_was_opened_a_moment_ago_is_opened_without_waiting() {
     let all = tree();
-    let root = Root::open(&all.path().join("root")).expect("a root");
+    let root = StoreRoot::open(&all.path().join("root")).expect("a root");
     read(&root, "/a/b/f").expect("it warms the caches");
     if root.by_kernel {
-        assert!(matches!(root.open_now(&key("/a/b/f")), Now::Done(Ok(_))));
+        assert!(matches!(
+            root.open_now(&key("/a/b/f")),
+            CachedLookup::Done(Ok(_))
+        ));
     }
     assert!(matches!(
         root.segment_by_segment().open_now(&key("/a/b/f")),
-        Now::Wait
+        CachedLookup::Wait
     ));
 }

@@ -13,7 +13,7 @@ fn d3_folders_that_an_upload_made_go_with_it() {
     assert!(!folder.path().join("there/x").exists());
     assert!(folder.path().join("there").is_dir());
     // One that fails when it is whole.
-    let present = |current: Option<&Meta>| current.is_some();
+    let present = |current: Option<&FileMetadata>| current.is_some();
     let failed = upload(&store, "/x/y/f", "x").expect("begun");
     assert!(failed.commit(Some(&present)).is_err());
     assert!(!folder.path().join("x").exists());
@@ -44,7 +44,7 @@ fn d3_an_upload_outlives_the_folders_that_another_took_away() {
         second.commit(None).expect("its folders are made again");
         assert_eq!(read(&store, "/x/y/g").expect("read"), "two");
         // Where nothing waits, too.
-        let Now::Done(begun) = store.put_now(&key("/z/f"), &[]) else {
+        let CachedLookup::Done(begun) = store.put_now(&key("/z/f"), &[]) else {
             continue;
         };
         fs::remove_dir(folder.path().join("z")).expect("the folder");
@@ -57,7 +57,7 @@ fn d3_an_upload_outlives_the_folders_that_another_took_away() {
 
 #[test]
 fn uploads_that_come_and_go_in_one_folder_find_it() {
-    for durability in [Durability::None, Durability::Full] {
+    for durability in [UploadDurability::None, UploadDurability::Full] {
         let folder = tempfile::tempdir_in("/dev/shm").expect("a directory");
         let store = store(folder.path(), |options| options.durability = durability);
         std::thread::scope(|scope| {
@@ -71,12 +71,12 @@ fn uploads_that_come_and_go_in_one_folder_find_it() {
 }
 
 /// Uploads that vanish, uploads that commit, and folders that are removed as soon as they are empty.
-fn come_and_go(store: &Arc<Store>, path: &str) {
+fn come_and_go(store: &Arc<FileStore>, path: &str) {
     for round in 0..200 {
         let upload = upload(store, path, "x").expect("begun");
         if round % 2 == 0 {
             upload.commit(None).expect("committed");
-            let delete = |path| store.delete(&Key::parse(path).expect("a key"), None);
+            let delete = |path| store.delete(&ObjectKey::parse(path).expect("a key"), None);
             delete(path).expect("deleted");
             for folder in ["/x/y/", "/x/"] {
                 let deleted = delete(folder);

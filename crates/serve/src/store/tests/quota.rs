@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn with_quota(path: &Path, bytes: u64) -> Arc<Store> {
+fn with_quota(path: &Path, bytes: u64) -> Arc<FileStore> {
     store(path, |options| options.quota = Some(bytes))
 }
 
@@ -46,7 +46,7 @@ fn d6_who_counted_on_what_went_meanwhile_must_find_room_anew() {
     let folder = tempfile::tempdir().expect("a directory");
     let store = with_quota(folder.path(), 10);
     put(&store, "/f", "12345678").expect("it fits");
-    let named = Key::parse("/f").expect("a key");
+    let named = ObjectKey::parse("/f").expect("a key");
     let counting = upload(&store, "/f", "abcdefgh").expect("in its place");
     store.delete(&named, None).expect("deleted");
     put(&store, "/g", "123").expect("what that gave back");

@@ -5,8 +5,8 @@ use std::time::{Duration, UNIX_EPOCH};
 use super::*;
 
 /// Puts with a digest that is right.
-fn put_with_digest(store: &Arc<Store>, path: &str, text: &'static str) -> Put {
-    let mut hashers = haul_digest::Hashers::new([Algorithm::Sha256]);
+fn put_with_digest(store: &Arc<FileStore>, path: &str, text: &'static str) -> CommittedUpload {
+    let mut hashers = haul_digest::DigestSet::new([DigestAlgorithm::Sha256]);
     hashers.update(text.as_bytes());
     let digested = hashers.finish().pop().expect("a digest");
     let wanted = Checksum {
@@ -20,7 +20,7 @@ fn put_with_digest(store: &Arc<Store>, path: &str, text: &'static str) -> Put {
     upload.commit(None).expect("committed")
 }
 
-fn nanoseconds(meta: &Meta) -> u32 {
+fn nanoseconds(meta: &FileMetadata) -> u32 {
     let since = meta.modified.duration_since(UNIX_EPOCH);
     since.expect("after 1970").subsec_nanos()
 }
@@ -43,7 +43,7 @@ fn a_file_is_asked_for_its_digest_only_if_its_time_says_so_and_never_where_nobod
         let file = fs::File::options().write(true).open(&path).expect("a file");
         file.set_modified(UNIX_EPOCH + Duration::from_secs(1_000_000_000))
             .expect("its time");
-        let identity = Identity::of(&rustix::fs::fstat(&file).expect("a look"));
+        let identity = FileVersionId::of(&rustix::fs::fstat(&file).expect("a look"));
         let sum = object.meta().digest.clone().expect("a digest");
         digest::keep(&file, &identity, &sum);
         assert_eq!(digest::kept(&file, &identity), Some(sum));
@@ -53,8 +53,8 @@ fn a_file_is_asked_for_its_digest_only_if_its_time_says_so_and_never_where_nobod
         drop(object);
         (0..4).for_each(|_| store.sweep());
         let now = |path| match store.read_now(&key(path)) {
-            Now::Done(found) => Some(found.expect("read").meta().digest.is_some()),
-            Now::Wait => None,
+            CachedLookup::Done(found) => Some(found.expect("read").meta().digest.is_some()),
+            CachedLookup::Wait => None,
         };
         if store.root.open_now(&key("/with")).is_done() {
             assert_eq!(now("/without"), Some(false), "{within}");
@@ -75,7 +75,7 @@ fn large_files_that_were_removed_are_closed_where_waiting_is_allowed() {
         .expect("a runtime");
     let folder = tempfile::tempdir_in(".").expect("a directory");
     let store = store(folder.path(), |_| {});
-    let disk = Disk::new(runtime.handle().clone());
+    let disk = DiskThreads::new(runtime.handle().clone());
     store.close_on(&disk);
     let large = |name: &str| {
         let file = fs::File::create(folder.path().join(name)).expect("a file");
@@ -102,7 +102,7 @@ fn large_files_that_were_removed_are_closed_where_waiting_is_allowed() {
             fs::write(folder.path().join(name), "x").expect("a change");
             store.read(&key("/little")).expect("read anew");
         }
-        let named = Key::parse(&format!("/{name}")).expect("a key");
+        let named = ObjectKey::parse(&format!("/{name}")).expect("a key");
         store.delete(&named, None).expect("deleted");
     }
     assert_eq!(removed(&path), 1, "somebody reads it");

@@ -3,24 +3,27 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use haul_digest::Hashers;
+use haul_digest::DigestSet;
 use haul_plan::Checksum;
 use rustix::fs::{Timespec, Timestamps, UTIME_OMIT};
 
-use super::place::{Place, above};
-use super::{LITTLE, Put, Upload};
+use super::place::{UploadLocation, above};
+use super::{CommittedUpload, LITTLE, Upload};
 use crate::store::folders::TRIES;
-use crate::store::options::Durability;
-use crate::store::stamps::Mark;
-use crate::store::version::{Identity, Meta};
-use crate::store::{Check, Store, StoreError, digest};
+use crate::store::options::UploadDurability;
+use crate::store::stamps::DigestMark;
+use crate::store::version::{FileMetadata, FileVersionId};
+use crate::store::{FileStore, StoreError, VersionCheck, digest};
 
 impl Upload {
     /// Gives it its key, if `check` likes what has it now.
     ///
     /// # Errors
     /// When the bytes are not what they should be, a condition does not hold, or the disk fails; then the key has what it had.
-    pub fn commit(mut self, check: Option<Check<'_>>) -> Result<Put, StoreError> {
+    pub fn commit(
+        mut self,
+        check: Option<VersionCheck<'_>>,
+    ) -> Result<CommittedUpload, StoreError> {
         let hashers = std::mem::take(&mut self.hashers);
         let digest = matched(&self.wanted, hashers)?;
         let Some(mut place) = self.place.take() else {
@@ -28,26 +31,26 @@ impl Upload {
         };
         let (store, file) = (Arc::clone(&self.store), &place.temporary.file);
         let mark = match digest {
-            Some(_) => Mark::Digest,
-            None => Mark::Plain,
+            Some(_) => DigestMark::Digest,
+            None => DigestMark::Plain,
         };
         // A file system in memory gives no number twice.
-        if !self.in_memory || mark == Mark::Digest {
+        if !self.in_memory || mark == DigestMark::Digest {
             stamp(file, store.stamps.next(mark))?;
         }
         if let Some(digest) = &digest {
-            digest::keep(file, &Identity::of(&rustix::fs::fstat(file)?), digest);
+            digest::keep(file, &FileVersionId::of(&rustix::fs::fstat(file)?), digest);
         }
         self.under_way.end();
         match store.options.durability {
-            Durability::None => {}
+            UploadDurability::None => {}
             // One flush is of one mount.
-            Durability::File if place.temporary.is_at_home => {
+            UploadDurability::File if place.temporary.is_at_home => {
                 let mount = place.temporary.folder();
                 store.syncing.sync(mount, file, self.len)?;
             }
-            Durability::File => rustix::fs::fdatasync(file)?,
-            Durability::Full => rustix::fs::fsync(file)?,
+            UploadDurability::File => rustix::fs::fdatasync(file)?,
+            UploadDurability::Full => rustix::fs::fsync(file)?,
         }
         let gone = {
             let _lock = store.locks.lock(&self.key);
@@ -70,7 +73,7 @@ impl Upload {
     ///
     /// # Errors
     /// The upload, to be committed where waiting is allowed.
-    pub fn commit_now(mut self) -> Result<Result<Put, StoreError>, Box<Self>> {
+    pub fn commit_now(mut self) -> Result<Result<CommittedUpload, StoreError>, Box<Self>> {
         if !self.in_memory || !self.hashers.is_empty() {
             return Err(Box::new(self));
         }
@@ -95,7 +98,11 @@ impl Upload {
     }
 
     /// Gives it its name under the key's lock. Says how many bytes the file had that it replaced, if it did.
-    fn name(&mut self, place: &Place, check: Option<Check<'_>>) -> Result<Option<u64>, StoreError> {
+    fn name(
+        &mut self,
+        place: &UploadLocation,
+        check: Option<VersionCheck<'_>>,
+    ) -> Result<Option<u64>, StoreError> {
         let is_there = check
             .map(|check| self.store.check(&self.key, check))
             .transpose()?;
@@ -113,7 +120,7 @@ impl Upload {
         clippy::option_option,
         reason = "nothing was replaced, or nothing was done"
     )]
-    fn name_now(&mut self, place: &Place) -> Result<Option<Option<u64>>, StoreError> {
+    fn name_now(&mut self, place: &UploadLocation) -> Result<Option<Option<u64>>, StoreError> {
         self.claim(place)?;
         if place.name_new(&self.key)? {
             return Ok(Some(None));
@@ -125,7 +132,7 @@ impl Upload {
     }
 
     /// What it counted on may have gone.
-    fn claim(&mut self, place: &Place) -> Result<(), StoreError> {
+    fn claim(&mut self, place: &UploadLocation) -> Result<(), StoreError> {
         match self.store.quota.is_kept() {
             true => self.claimed.change(place.before(&self.key)),
             false => Ok(()),
@@ -135,21 +142,21 @@ impl Upload {
     /// It has its key. `gone`: how many bytes the file had that it replaced.
     fn done(
         self,
-        place: Place,
+        place: UploadLocation,
         gone: Option<u64>,
         digest: Option<Checksum>,
-    ) -> Result<Put, StoreError> {
+    ) -> Result<CommittedUpload, StoreError> {
         let store = &self.store;
         store.open_files.forget(&self.key);
         // The bytes are the file's, whatever is said of its name from here on.
         self.claimed.keep(gone.unwrap_or(0));
         let found = rustix::fs::fstat(&place.temporary.file);
         let folder = place.keep();
-        let meta = Meta::new(&Identity::of(&found?), digest);
-        if store.options.durability == Durability::Full {
+        let meta = FileMetadata::new(&FileVersionId::of(&found?), digest);
+        if store.options.durability == UploadDurability::Full {
             store.folders.sync(&above(&self.key)?, &folder)?;
         }
-        Ok(Put {
+        Ok(CommittedUpload {
             meta,
             replaced: gone.is_some(),
         })
@@ -157,16 +164,23 @@ impl Upload {
 }
 
 /// What is said of an upload that was thrown away.
-fn thrown_away(store: &Store, len: u64, digest: Option<Checksum>) -> Result<Put, StoreError> {
-    let meta = Meta::new(&Identity::of(&rustix::fs::fstat(store.root.top())?), digest);
-    Ok(Put {
-        meta: Meta { len, ..meta },
+fn thrown_away(
+    store: &FileStore,
+    len: u64,
+    digest: Option<Checksum>,
+) -> Result<CommittedUpload, StoreError> {
+    let meta = FileMetadata::new(
+        &FileVersionId::of(&rustix::fs::fstat(store.root.top())?),
+        digest,
+    );
+    Ok(CommittedUpload {
+        meta: FileMetadata { len, ..meta },
         replaced: false,
     })
 }
 
 /// Compares the digests. The strongest is worth keeping.
-fn matched(wanted: &[Checksum], hashers: Hashers) -> Result<Option<Checksum>, StoreError> {
+fn matched(wanted: &[Checksum], hashers: DigestSet) -> Result<Option<Checksum>, StoreError> {
     let found = hashers.finish();
     for checksum in wanted {
         let is_same = found.iter().any(|digested| {

@@ -6,30 +6,30 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, FileType, Gid, Mode, Uid};
 use rustix::io::Errno;
 
-use crate::Key;
-use crate::store::folders::Made;
-use crate::store::room::{Room, Temporary};
-use crate::store::root::Reach;
-use crate::store::{Store, StoreError, usage};
+use crate::ObjectKey;
+use crate::store::folders::CreatedFolders;
+use crate::store::room::{TemporaryFile, TemporaryFolder};
+use crate::store::root::OpenScope;
+use crate::store::{FileStore, StoreError, usage};
 
 /// Where an upload is before it has its key. Dropped, it leaves nothing.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct UploadLocation {
     /// The key's folder.
     pub(super) folder: Arc<OwnedFd>,
     /// What is written. It goes before the folders do, since it may be in one.
-    pub(super) temporary: Temporary,
+    pub(super) temporary: TemporaryFile,
     /// Folders that were made for it.
-    made: Made,
+    made: CreatedFolders,
 }
 
-impl Place {
+impl UploadLocation {
     /// A place for a key.
     pub(super) fn new(
-        store: &Store,
-        room: &Room,
-        key: &Key,
-        reach: Reach,
+        store: &FileStore,
+        room: &TemporaryFolder,
+        key: &ObjectKey,
+        reach: OpenScope,
     ) -> Result<Self, StoreError> {
         let open = || {
             let (folder, made) = store.folders.open(&above(key)?, reach)?;
@@ -43,27 +43,31 @@ impl Place {
         };
         match open() {
             // The folder went before the file was in it, and may be made again.
-            Err(StoreError::NotFound) if reach == Reach::Anywhere => open(),
+            Err(StoreError::NotFound) if reach == OpenScope::Anywhere => open(),
             other => other,
         }
     }
 
     /// Finds the key's folder again, which was removed while the upload came.
-    pub(super) fn find_again(&mut self, store: &Store, key: &Key) -> Result<(), StoreError> {
+    pub(super) fn find_again(
+        &mut self,
+        store: &FileStore,
+        key: &ObjectKey,
+    ) -> Result<(), StoreError> {
         if self.temporary.is_gone() {
             return Err(match store.root.is_gone() {
                 true => StoreError::RootGone,
                 false => StoreError::UploadGone,
             });
         }
-        let (folder, made) = store.folders.open(&above(key)?, Reach::Anywhere)?;
+        let (folder, made) = store.folders.open(&above(key)?, OpenScope::Anywhere)?;
         self.folder = Arc::new(folder);
         self.made.add(made);
         Ok(())
     }
 
     /// Gives it the key's name if nothing has that. Whether it did.
-    pub(super) fn name_new(&self, key: &Key) -> Result<bool, StoreError> {
+    pub(super) fn name_new(&self, key: &ObjectKey) -> Result<bool, StoreError> {
         match self.rename(key, false) {
             Ok(()) => Ok(true),
             Err(Errno::EXIST) => Ok(false),
@@ -78,7 +82,7 @@ impl Place {
     }
 
     /// Gives it the key's name, which something has. Says how many bytes that was.
-    pub(super) fn replace(&self, key: &Key) -> Result<u64, StoreError> {
+    pub(super) fn replace(&self, key: &ObjectKey) -> Result<u64, StoreError> {
         let before = self.before(key);
         self.take_rights(key)?;
         match self.rename(key, true) {
@@ -90,7 +94,7 @@ impl Place {
 
     /// Gives it the rights and the owner of the file that it is about to replace: one that others may not read stays such a file. Where
     /// the owner cannot be kept, the group may be.
-    fn take_rights(&self, key: &Key) -> Result<(), StoreError> {
+    fn take_rights(&self, key: &ObjectKey) -> Result<(), StoreError> {
         /// Who may read, write and run it. Nobody gets more by running it.
         const RIGHTS: u32 = 0o777;
         let there = rustix::fs::statat(&self.folder, name(key)?, AtFlags::SYMLINK_NOFOLLOW);
@@ -116,7 +120,7 @@ impl Place {
     }
 
     /// Bytes of the file that has the key's name; none where something else has it, which is not counted.
-    pub(super) fn before(&self, key: &Key) -> u64 {
+    pub(super) fn before(&self, key: &ObjectKey) -> u64 {
         name(key).map_or(0, |name| usage::counted(&self.folder, name))
     }
 
@@ -127,12 +131,12 @@ impl Place {
         self.folder
     }
 
-    fn rename(&self, key: &Key, replacing: bool) -> Result<(), Errno> {
+    fn rename(&self, key: &ObjectKey, replacing: bool) -> Result<(), Errno> {
         let name = name(key).map_err(|_| Errno::ISDIR)?;
         self.temporary.rename(&self.folder, name, replacing)
     }
 
-    fn is_free(&self, key: &Key) -> bool {
+    fn is_free(&self, key: &ObjectKey) -> bool {
         let Ok(name) = name(key) else { return false };
         let found = rustix::fs::statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW);
         found.is_err_and(|error| error == Errno::NOENT)
@@ -149,11 +153,11 @@ fn meant(error: Errno) -> StoreError {
 }
 
 /// The folder of a key.
-pub(super) fn above(key: &Key) -> Result<Key, StoreError> {
+pub(super) fn above(key: &ObjectKey) -> Result<ObjectKey, StoreError> {
     Ok(key.split().ok_or(StoreError::IsFolder)?.0)
 }
 
 /// What a key is called in its folder.
-fn name(key: &Key) -> Result<&[u8], StoreError> {
+fn name(key: &ObjectKey) -> Result<&[u8], StoreError> {
     Ok(key.split_ref().ok_or(StoreError::IsFolder)?.1)
 }

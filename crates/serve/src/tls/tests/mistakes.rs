@@ -7,15 +7,18 @@ use super::*;
 
 #[test]
 fn mistakes_are_found_at_the_start_and_say_what_to_do() {
-    let shown = Shown::new();
+    let shown = TestCertificate::new();
     let other = shown.another(&["other"]);
-    let Pair { certificate, key } = shown.pair();
+    let CertificatePair { certificate, key } = shown.pair();
     let start = |certificate: &Path, key: &Path| {
         let (certificate, key) = (certificate.to_owned(), key.to_owned());
-        made(Pair { certificate, key }).unwrap_err()
+        made(CertificatePair { certificate, key }).unwrap_err()
     };
     let error = start(&certificate, &other.key);
-    assert!(matches!(error, TlsError::OtherKey { .. }), "{error:?}");
+    assert!(
+        matches!(error, CertificateError::OtherKey { .. }),
+        "{error:?}"
+    );
     let error = start(&key, &key);
     assert!(
         error.hint().unwrap().contains("wrong way round"),
@@ -29,14 +32,20 @@ fn mistakes_are_found_at_the_start_and_say_what_to_do() {
     let error = start(&shown.directory.path().join("none"), &key);
     assert!(error.hint().unwrap().contains("--self-signed"), "{error:?}");
     let error = start(shown.directory.path(), &key);
-    assert!(matches!(error, TlsError::NotAFile { .. }), "{error:?}");
-    let error = Tls::from_files(Vec::new()).unwrap_err();
-    assert!(matches!(error, TlsError::NoPair), "{error:?}");
+    assert!(
+        matches!(error, CertificateError::NotAFile { .. }),
+        "{error:?}"
+    );
+    let error = ServerTls::from_files(Vec::new()).unwrap_err();
+    assert!(matches!(error, CertificateError::NoPair), "{error:?}");
 
     let large = shown.directory.path().join("large");
     fs::write(&large, vec![b'a'; 1024 * 1024 + 1]).unwrap();
     let error = start(&large, &key);
-    assert!(matches!(error, TlsError::TooLarge { .. }), "{error:?}");
+    assert!(
+        matches!(error, CertificateError::TooLarge { .. }),
+        "{error:?}"
+    );
     let pipe = shown.directory.path().join("pipe");
     rustix::fs::mknodat(
         rustix::fs::CWD,
@@ -48,12 +57,15 @@ fn mistakes_are_found_at_the_start_and_say_what_to_do() {
     .unwrap();
     // Nobody writes to it, and nobody waits for that.
     let error = start(&pipe, &key);
-    assert!(matches!(error, TlsError::NotAFile { .. }), "{error:?}");
+    assert!(
+        matches!(error, CertificateError::NotAFile { .. }),
+        "{error:?}"
+    );
 }
 
 #[test]
 fn an_encrypted_key_is_told_from_a_broken_one() {
-    let shown = Shown::new();
+    let shown = TestCertificate::new();
     let pair = shown.pair();
     for (text, encrypted) in [
         (
@@ -70,7 +82,7 @@ fn an_encrypted_key_is_told_from_a_broken_one() {
         fs::write(&pair.key, text).unwrap();
         let error = made(pair.clone()).unwrap_err();
         assert_eq!(
-            matches!(error, TlsError::Encrypted { .. }),
+            matches!(error, CertificateError::Encrypted { .. }),
             encrypted,
             "{error:?}"
         );
@@ -82,18 +94,21 @@ fn an_encrypted_key_is_told_from_a_broken_one() {
     )
     .unwrap();
     let error = made(pair).unwrap_err();
-    assert!(matches!(error, TlsError::Unusable { .. }), "{error:?}");
+    assert!(
+        matches!(error, CertificateError::Unusable { .. }),
+        "{error:?}"
+    );
 }
 
 #[test]
 fn a_chain_in_the_wrong_order_is_told() {
-    let shown = Shown::new();
+    let shown = TestCertificate::new();
     let issued = shown.authority.issue(&["localhost"]);
     shown.write(&issued);
     let wrong = format!("{}{}", shown.authority.pem(), issued.certificate);
     fs::write(shown.pair().certificate, wrong).unwrap();
     let error = made(shown.pair()).unwrap_err();
-    assert!(matches!(error, TlsError::Order { .. }), "{error:?}");
+    assert!(matches!(error, CertificateError::Order { .. }), "{error:?}");
     // One file with all of it, as some keep them, is fine.
     let all = format!(
         "{}{}{}",
@@ -105,7 +120,7 @@ fn a_chain_in_the_wrong_order_is_told() {
     fs::write(&certificate, all).unwrap();
     let key = certificate.clone();
     meet(
-        &made(Pair { certificate, key }).unwrap(),
+        &made(CertificatePair { certificate, key }).unwrap(),
         shown.client(),
         "localhost",
     )

@@ -10,16 +10,19 @@ use super::*;
 
 #[test]
 fn a_new_certificate_is_met_by_new_handshakes() {
-    let shown = Shown::new();
+    let shown = TestCertificate::new();
     let tls = made(shown.pair()).unwrap();
     let old = tls.certificates.fingerprints();
     assert!(!tls.certificates.has_changed());
-    assert_eq!(tls.certificates.reload().unwrap(), Reloaded::Same);
+    assert_eq!(tls.certificates.reload().unwrap(), CertificateReload::Same);
 
     let issued = shown.authority.issue(&["localhost"]);
     shown.write(&issued);
     assert!(tls.certificates.has_changed());
-    assert_eq!(tls.certificates.reload().unwrap(), Reloaded::Replaced);
+    assert_eq!(
+        tls.certificates.reload().unwrap(),
+        CertificateReload::Replaced
+    );
     assert!(!tls.certificates.has_changed());
     assert_ne!(tls.certificates.fingerprints(), old);
     let met = meet(&tls, shown.client(), "localhost").unwrap();
@@ -29,7 +32,7 @@ fn a_new_certificate_is_met_by_new_handshakes() {
 
 #[test]
 fn a_reload_that_fails_keeps_the_old_and_is_reported_once() {
-    let shown = Shown::new();
+    let shown = TestCertificate::new();
     let tls = made(shown.pair()).unwrap();
     let old = meet(&tls, shown.client(), "localhost").unwrap().certificate;
     let issued = shown.authority.issue(&["localhost"]);
@@ -48,11 +51,17 @@ fn a_reload_that_fails_keeps_the_old_and_is_reported_once() {
         let error = tls.certificates.reload().unwrap_err();
         match step {
             0 | 2 => assert!(
-                matches!(error, TlsError::NoCertificate { has_key: false, .. }),
+                matches!(
+                    error,
+                    CertificateError::NoCertificate { has_key: false, .. }
+                ),
                 "{error:?}"
             ),
-            1 => assert!(matches!(error, TlsError::OtherKey { .. }), "{error:?}"),
-            _ => assert!(matches!(error, TlsError::Read { .. }), "{error:?}"),
+            1 => assert!(
+                matches!(error, CertificateError::OtherKey { .. }),
+                "{error:?}"
+            ),
+            _ => assert!(matches!(error, CertificateError::Read { .. }), "{error:?}"),
         }
         assert!(!tls.certificates.has_changed(), "{step}");
         let met = meet(&tls, shown.client(), "localhost").unwrap();
@@ -60,7 +69,10 @@ fn a_reload_that_fails_keeps_the_old_and_is_reported_once() {
     }
     shown.write(&issued);
     assert!(tls.certificates.has_changed());
-    assert_eq!(tls.certificates.reload().unwrap(), Reloaded::Replaced);
+    assert_eq!(
+        tls.certificates.reload().unwrap(),
+        CertificateReload::Replaced
+    );
     assert_ne!(
         meet(&tls, shown.client(), "localhost").unwrap().certificate,
         old
@@ -69,7 +81,7 @@ fn a_reload_that_fails_keeps_the_old_and_is_reported_once() {
 
 #[test]
 fn a_link_that_is_swapped_is_a_change() {
-    let shown = Shown::new();
+    let shown = TestCertificate::new();
     let (first, second) = (shown.another(&["a"]), shown.another(&["b"]));
     let link = |name: &str| shown.directory.path().join(name);
     let point = |name: &str, to: &Path| {
@@ -79,7 +91,7 @@ fn a_link_that_is_swapped_is_a_change() {
     };
     point("c", &first.certificate);
     point("k", &first.key);
-    let tls = made(Pair {
+    let tls = made(CertificatePair {
         certificate: link("c"),
         key: link("k"),
     })
@@ -89,21 +101,24 @@ fn a_link_that_is_swapped_is_a_change() {
     assert!(tls.certificates.reload().is_err());
     point("k", &second.key);
     assert!(tls.certificates.has_changed());
-    assert_eq!(tls.certificates.reload().unwrap(), Reloaded::Replaced);
+    assert_eq!(
+        tls.certificates.reload().unwrap(),
+        CertificateReload::Replaced
+    );
     meet(&tls, shown.client(), "b").unwrap();
 }
 
 #[test]
 fn one_bad_pair_of_several_replaces_none() {
-    let shown = Shown::new();
+    let shown = TestCertificate::new();
     let (first, second) = (shown.another(&["a.test"]), shown.another(&["b.test"]));
-    let tls = Tls::from_files(vec![first, second.clone()]).unwrap();
+    let tls = ServerTls::from_files(vec![first, second.clone()]).unwrap();
     let old = tls.certificates.fingerprints();
     shown.another(&["a.test"]);
     fs::write(&second.key, "").unwrap();
     assert!(matches!(
         tls.certificates.reload(),
-        Err(TlsError::NoKey { .. })
+        Err(CertificateError::NoKey { .. })
     ));
     assert_eq!(tls.certificates.fingerprints(), old);
 }

@@ -2,14 +2,14 @@
 
 /// An answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Answer {
+pub(crate) struct TestResponse {
     pub(crate) status: u16,
     /// Names in lower case.
     pub(crate) fields: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
 }
 
-impl Answer {
+impl TestResponse {
     /// The one field of a name.
     #[track_caller]
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
@@ -42,7 +42,7 @@ pub(crate) fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {
 
 /// An answer from its head, without the empty line; its body is still to come.
 #[track_caller]
-pub(super) fn parse(head: &[u8]) -> Answer {
+pub(super) fn parse(head: &[u8]) -> TestResponse {
     let head = std::str::from_utf8(head).expect("an answer's head is text");
     let mut lines = head.split("\r\n");
     let status = lines
@@ -56,7 +56,7 @@ pub(super) fn parse(head: &[u8]) -> Answer {
         assert!(!name.contains(' ') && value.trim() == value, "{line:?}");
         (name.to_ascii_lowercase(), value.to_owned())
     });
-    Answer {
+    TestResponse {
         status: status[..3].parse().unwrap(),
         fields: fields.collect(),
         body: Vec::new(),

@@ -1,12 +1,12 @@
 //! The ways on which a server can be asked, and asking once on each.
 
-use super::{Answer, Client};
-use crate::harness::{NAME, Served};
+use super::{TestClient, TestResponse};
+use crate::harness::{NAME, TestServer};
 use crate::http2;
 
 /// How a request gets there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Road {
+pub(crate) enum RequestPathway {
     /// HTTP/1.1 over TCP: the kernel sends files.
     Plain,
     /// The same over a unix socket.
@@ -19,7 +19,7 @@ pub(crate) enum Road {
     Http2Tls,
 }
 
-impl Road {
+impl RequestPathway {
     pub(crate) const ALL: [Self; 5] = [
         Self::Plain,
         Self::Unix,
@@ -32,22 +32,22 @@ impl Road {
     pub(crate) const FIRST: [Self; 3] = [Self::Plain, Self::Unix, Self::Tls];
 }
 
-impl Served {
+impl TestServer {
     /// Asks on a connection of its own.
     #[track_caller]
     pub(crate) fn ask(
         &self,
-        road: Road,
+        road: RequestPathway,
         method: &str,
         path: &str,
         fields: &[(&str, &str)],
-    ) -> Answer {
+    ) -> TestResponse {
         match road {
-            Road::Plain | Road::Unix | Road::Tls => {
-                Client::on(self, road).ask(method, path, fields)
+            RequestPathway::Plain | RequestPathway::Unix | RequestPathway::Tls => {
+                TestClient::on(self, road).ask(method, path, fields)
             }
-            Road::Http2 | Road::Http2Tls => {
-                let asked = http2::Asked {
+            RequestPathway::Http2 | RequestPathway::Http2Tls => {
+                let asked = http2::TestHttp2Request {
                     method,
                     path,
                     fields,
@@ -60,22 +60,22 @@ impl Served {
 
     /// A GET on a connection of its own.
     #[track_caller]
-    pub(crate) fn get(&self, path: &str) -> Answer {
-        self.ask(Road::Plain, "GET", path, &[])
+    pub(crate) fn get(&self, path: &str) -> TestResponse {
+        self.ask(RequestPathway::Plain, "GET", path, &[])
     }
 
     /// Puts on a connection of its own.
     #[track_caller]
     pub(crate) fn put(
         &self,
-        road: Road,
+        road: RequestPathway,
         path: &str,
         fields: &[(&str, &str)],
         body: &[u8],
-    ) -> Answer {
-        if matches!(road, Road::Http2 | Road::Http2Tls) {
+    ) -> TestResponse {
+        if matches!(road, RequestPathway::Http2 | RequestPathway::Http2Tls) {
             let (method, body) = ("PUT", Some(body));
-            let asked = http2::Asked {
+            let asked = http2::TestHttp2Request {
                 method,
                 path,
                 fields,
@@ -86,7 +86,7 @@ impl Served {
         let length = body.len().to_string();
         let mut fields = fields.to_vec();
         fields.push(("Content-Length", &length));
-        let mut client = Client::on(self, road);
+        let mut client = TestClient::on(self, road);
         client.send(request("PUT", path, &fields)).send(body);
         client.answer_to("PUT")
     }

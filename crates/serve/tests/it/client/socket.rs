@@ -13,14 +13,14 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use crate::harness::certified;
 
 /// A byte stream.
-pub(super) trait Stream: Read + Write + Send {
+pub(super) trait TestStream: Read + Write + Send {
     /// Says within the protocol that nothing more will be sent.
     fn finish(&mut self) {}
 }
 
-impl Stream for TcpStream {}
-impl Stream for UnixStream {}
-impl Stream for StreamOwned<ClientConnection, TcpStream> {
+impl TestStream for TcpStream {}
+impl TestStream for UnixStream {}
+impl TestStream for StreamOwned<ClientConnection, TcpStream> {
     fn finish(&mut self) {
         self.conn.send_close_notify();
         // Whoever has gone need not be told.
@@ -29,12 +29,12 @@ impl Stream for StreamOwned<ClientConnection, TcpStream> {
 }
 
 /// Below TLS.
-pub(super) enum Socket {
+pub(super) enum TestSocket {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
-impl Socket {
+impl TestSocket {
     pub(super) fn wait(&self, limit: Duration) -> io::Result<()> {
         match self {
             Self::Tcp(socket) => socket

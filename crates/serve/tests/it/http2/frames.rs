@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::client::Client;
+use crate::client::TestClient;
 use crate::harness::NAME;
 
 /// What a connection begins with, and empty settings.
@@ -22,14 +22,14 @@ pub(crate) const END_HEADERS: u8 = 4;
 
 /// A frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Frame {
+pub(crate) struct Http2Frame {
     pub(crate) kind: u8,
     pub(crate) flags: u8,
     pub(crate) stream: u32,
     pub(crate) payload: Vec<u8>,
 }
 
-impl Frame {
+impl Http2Frame {
     /// A frame.
     pub(crate) fn new(kind: u8, flags: u8, stream: u32, payload: impl Into<Vec<u8>>) -> Self {
         Self {
@@ -76,7 +76,7 @@ impl Frame {
     }
 
     /// The next one that comes; `None` if the end comes in order.
-    pub(crate) fn next(client: &mut Client) -> Option<Self> {
+    pub(crate) fn next(client: &mut TestClient) -> Option<Self> {
         let head = match client.take(9) {
             Ok(head) => head,
             Err((rest, error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
@@ -97,7 +97,7 @@ impl Frame {
 
     /// The next one of a kind; others before it are passed over.
     #[track_caller]
-    pub(crate) fn next_of(client: &mut Client, kind: u8) -> Self {
+    pub(crate) fn next_of(client: &mut TestClient, kind: u8) -> Self {
         loop {
             match Self::next(client) {
                 Some(frame) if frame.kind == kind => return frame,

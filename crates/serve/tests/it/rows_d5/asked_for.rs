@@ -2,14 +2,14 @@
 
 use std::io::ErrorKind;
 
-use haul_serve::ServerOptions;
+use haul_serve::FileServerOptions;
 
 use super::MD5;
-use crate::client::{Client, Road, request};
-use crate::harness::{Served, Setup, eventually};
+use crate::client::{RequestPathway, TestClient, request};
+use crate::harness::{ServerSetup, TestServer, eventually};
 
 /// Sends a head that waits for a 100, and says whether one came; if so, sends the body.
-fn expecting(client: &mut Client, fields: &[(&str, &str)], body: &[u8]) -> (bool, u16) {
+fn expecting(client: &mut TestClient, fields: &[(&str, &str)], body: &[u8]) -> (bool, u16) {
     let mut fields = fields.to_vec();
     fields.push(("Expect", "100-continue"));
     client.send(request("PUT", "/key", &fields));
@@ -26,15 +26,15 @@ fn expecting(client: &mut Client, fields: &[(&str, &str)], body: &[u8]) -> (bool
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table")]
 fn d5_a_body_is_asked_for_when_it_is_wanted() {
-    let setup = Setup {
-        server: ServerOptions {
+    let setup = ServerSetup {
+        server: FileServerOptions {
             max_body: Some(10),
-            ..ServerOptions::default()
+            ..FileServerOptions::default()
         },
-        ..Setup::default()
+        ..ServerSetup::default()
     };
     let served = setup.start();
-    for road in Road::FIRST {
+    for road in RequestPathway::FIRST {
         for (fields, body, comes) in [
             (&[("Content-Length", "5")][..], &b"hello"[..], (true, 201)),
             (&[("Content-Length", "5")], b"HELLO", (true, 204)),
@@ -81,7 +81,7 @@ fn d5_a_body_is_asked_for_when_it_is_wanted() {
                 (false, 412),
             ),
         ] {
-            let mut client = Client::on(&served, road);
+            let mut client = TestClient::on(&served, road);
             assert_eq!(
                 expecting(&mut client, fields, body),
                 comes,
@@ -93,19 +93,24 @@ fn d5_a_body_is_asked_for_when_it_is_wanted() {
 }
 
 /// Sends the head of an upload, and gives the status of what comes before its body.
-fn first_word(served: &Served, road: Road, path: &str, fields: &[(&str, &str)]) -> u16 {
-    let mut client = Client::on(served, road);
+fn first_word(
+    served: &TestServer,
+    road: RequestPathway,
+    path: &str,
+    fields: &[(&str, &str)],
+) -> u16 {
+    let mut client = TestClient::on(served, road);
     client.send(request("PUT", path, fields));
     client.head().status
 }
 
 #[test]
 fn d5_a_body_for_a_folders_name_is_not_asked_for() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.file("folder/file", "inside");
     let length = ("Content-Length", "1000000");
     let expect = ("Expect", "100-continue");
-    for road in Road::FIRST {
+    for road in RequestPathway::FIRST {
         for (path, status) in [
             ("/folder", 409),
             ("/folder/file/below", 409),
@@ -125,12 +130,12 @@ fn d5_a_body_for_a_folders_name_is_not_asked_for() {
 /// A file system that is full to the last byte serves nobody.
 #[test]
 fn d6_a_body_that_the_disk_has_no_room_for_is_not_asked_for() {
-    let served = Served::start();
+    let served = TestServer::start();
     let (length, expect) = (
         ("Content-Length", "4611686018427387904"),
         ("Expect", "100-continue"),
     );
-    for road in Road::FIRST {
+    for road in RequestPathway::FIRST {
         for path in ["/f", "/a/b/c"] {
             assert_eq!(first_word(&served, road, path, &[length, expect]), 507);
             assert_eq!(first_word(&served, road, path, &[length]), 507);
@@ -141,8 +146,8 @@ fn d6_a_body_that_the_disk_has_no_room_for_is_not_asked_for() {
 
 #[test]
 fn d5_what_is_encoded_is_not_taken() {
-    let served = Served::start();
-    for road in Road::ALL {
+    let served = TestServer::start();
+    for road in RequestPathway::ALL {
         for (coding, status) in [
             ("gzip", 415),
             ("identity, br", 415),
@@ -164,8 +169,8 @@ fn d5_what_is_encoded_is_not_taken() {
 
 #[test]
 fn d5_what_is_served_itself_is_not_deleted() {
-    let served = Served::start();
-    for road in Road::ALL {
+    let served = TestServer::start();
+    for road in RequestPathway::ALL {
         let answer = served.ask(road, "DELETE", "/", &[]);
         assert_eq!(answer.status, 403, "{road:?}");
         assert!(answer.text().contains("the folder that is served itself"));
@@ -175,9 +180,9 @@ fn d5_what_is_served_itself_is_not_deleted() {
 
 #[test]
 fn d5_after_a_refusal_the_connection_says_whether_the_body_may_still_come() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.file("key", "old");
-    let mut client = Client::plain(&served);
+    let mut client = TestClient::plain(&served);
     let fields = [
         ("Content-Length", "5"),
         ("If-None-Match", "*"),
@@ -192,7 +197,7 @@ fn d5_after_a_refusal_the_connection_says_whether_the_body_may_still_come() {
         client.try_send(request("GET", "/key", &[])).is_err() || client.until_gone().is_empty()
     );
     // One whose body was read goes on.
-    let mut client = Client::plain(&served);
+    let mut client = TestClient::plain(&served);
     client
         .send(request(
             "PUT",
@@ -207,17 +212,17 @@ fn d5_after_a_refusal_the_connection_says_whether_the_body_may_still_come() {
 
 #[test]
 fn d5_a_body_that_is_too_long_is_refused_and_whoever_sends_it_hears_so() {
-    let setup = || Setup {
-        server: ServerOptions {
+    let setup = || ServerSetup {
+        server: FileServerOptions {
             max_body: Some(1000),
-            ..ServerOptions::default()
+            ..FileServerOptions::default()
         },
-        ..Setup::default()
+        ..ServerSetup::default()
     };
     let served = setup().start();
     served.file("key", "old");
     let body = vec![b'x'; 8 << 20];
-    for road in Road::FIRST {
+    for road in RequestPathway::FIRST {
         let length = body.len().to_string();
         for (fields, body) in [
             (("Content-Length", &*length), body.clone()),
@@ -226,7 +231,7 @@ fn d5_a_body_that_is_too_long_is_refused_and_whoever_sends_it_hears_so() {
                 [b"800000\r\n", &body[..], b"\r\n0\r\n\r\n"].concat(),
             ),
         ] {
-            let mut client = Client::on(&served, road);
+            let mut client = TestClient::on(&served, road);
             client.send(request("PUT", "/key", &[fields]));
             // All of it, to a server that has long said no.
             match client.try_send(&body) {
@@ -243,16 +248,20 @@ fn d5_a_body_that_is_too_long_is_refused_and_whoever_sends_it_hears_so() {
             assert_eq!(served.holds("key").unwrap(), b"old");
         }
     }
-    for road in [Road::Http2, Road::Http2Tls] {
+    for road in [RequestPathway::Http2, RequestPathway::Http2Tls] {
         assert_eq!(served.put(road, "/key", &[], &body).status, 413, "{road:?}");
     }
     // To the byte.
     assert_eq!(
-        served.put(Road::Plain, "/key", &[], &body[..1000]).status,
+        served
+            .put(RequestPathway::Plain, "/key", &[], &body[..1000])
+            .status,
         204
     );
     assert_eq!(
-        served.put(Road::Plain, "/key", &[], &body[..1001]).status,
+        served
+            .put(RequestPathway::Plain, "/key", &[], &body[..1001])
+            .status,
         413
     );
     eventually("temporaries are gone", || served.temporaries() == 0);

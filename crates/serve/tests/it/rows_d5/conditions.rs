@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::client::{Client, Road, request};
-use crate::harness::{Served, eventually};
+use crate::client::{RequestPathway, TestClient, request};
+use crate::harness::{TestServer, eventually};
 
 const LONG_AGO: &str = "Mon, 01 Jan 2001 00:00:00 GMT";
 const LATER: &str = "Fri, 01 Jan 2100 00:00:00 GMT";
@@ -27,8 +27,8 @@ const CONDITIONS: [(&str, &str, bool, bool); 12] = [
 
 #[test]
 fn d5_conditions_decide_what_is_put_and_removed() {
-    let served = Served::start();
-    for road in Road::ALL {
+    let served = TestServer::start();
+    for road in RequestPathway::ALL {
         for (field, value, replaces, makes) in CONDITIONS {
             let put = |path| {
                 let tag = served.get("/key").tag().to_owned();
@@ -74,12 +74,17 @@ fn d5_conditions_decide_what_is_put_and_removed() {
 
 #[test]
 fn d5_of_many_that_make_a_file_one_does() {
-    let served = Served::start();
+    let served = TestServer::start();
     for round in 0..20 {
         let path = format!("/{round}");
         let made = AtomicUsize::new(0);
         std::thread::scope(|scope| {
-            for road in [Road::Plain, Road::Tls, Road::Http2, Road::Plain] {
+            for road in [
+                RequestPathway::Plain,
+                RequestPathway::Tls,
+                RequestPathway::Http2,
+                RequestPathway::Plain,
+            ] {
                 let (served, path, made) = (&served, &path, &made);
                 scope.spawn(move || {
                     match served
@@ -99,12 +104,12 @@ fn d5_of_many_that_make_a_file_one_does() {
 /// Compare and swap: no count is lost.
 #[test]
 fn d5_no_update_is_lost() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.file("count", "0");
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                let mut client = Client::plain(&served);
+                let mut client = TestClient::plain(&served);
                 let mut done = 0;
                 while done < 25 {
                     let before = client.ask("GET", "/count", &[]);
@@ -126,10 +131,10 @@ fn d5_no_update_is_lost() {
 
 #[test]
 fn d5_a_condition_must_hold_when_all_has_come() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.file("key", "old");
     let tag = served.get("/key").tag().to_owned();
-    let mut client = Client::plain(&served);
+    let mut client = TestClient::plain(&served);
     client.send(request(
         "PUT",
         "/key",
@@ -137,7 +142,12 @@ fn d5_a_condition_must_hold_when_all_has_come() {
     ));
     client.send(vec![b'x'; 100_000]);
     eventually("it is being written", || served.temporaries() == 1);
-    assert_eq!(served.put(Road::Plain, "/key", &[], b"newer").status, 204);
+    assert_eq!(
+        served
+            .put(RequestPathway::Plain, "/key", &[], b"newer")
+            .status,
+        204
+    );
     client.send(vec![b'x'; 100_000]);
     assert_eq!(client.answer_to("PUT").status, 412);
     assert_eq!(served.get("/key").text(), "newer");
@@ -146,9 +156,9 @@ fn d5_a_condition_must_hold_when_all_has_come() {
 
 #[test]
 fn d5_tags_tell_versions_apart() {
-    let served = Served::start();
+    let served = TestServer::start();
     let mut tags = std::collections::HashSet::new();
-    for road in Road::ALL {
+    for road in RequestPathway::ALL {
         for _ in 0..10 {
             let put = served.put(road, "/key", &[], b"same length");
             assert!(put.field("last-modified").is_some());

@@ -1,15 +1,15 @@
 //! D5: digests that come with an upload are compared, and kept.
 
 use super::MD5;
-use crate::client::Road;
-use crate::harness::{Served, eventually};
+use crate::client::RequestPathway;
+use crate::harness::{TestServer, eventually};
 
 /// A digest of "hello", in base64.
 const SHA_256: &str = "LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=";
 
 #[test]
 fn d5_digests_are_compared() {
-    let served = Served::start();
+    let served = TestServer::start();
     let (right, wrong) = (
         format!("sha-256=:{SHA_256}:"),
         format!("sha-256=:{}:", SHA_256.replace('L', "M")),
@@ -27,7 +27,7 @@ fn d5_digests_are_compared() {
         ("Repr-Digest", &right, true),
         ("Repr-Digest", &wrong, false),
     ];
-    for road in Road::ALL {
+    for road in RequestPathway::ALL {
         for (field, value, is_right) in cases {
             served.file("key", "old");
             let answer = served.put(road, "/key", &[(field, value)], b"hello");
@@ -47,14 +47,16 @@ fn d5_digests_are_compared() {
     // Two of which one is wrong.
     let fields = [("Content-MD5", MD5), ("Content-Digest", &wrong)];
     assert_eq!(
-        served.put(Road::Plain, "/fresh", &fields, b"hello").status,
+        served
+            .put(RequestPathway::Plain, "/fresh", &fields, b"hello")
+            .status,
         400
     );
     assert!(served.holds("fresh").is_none());
     // A large body is hashed piece by piece.
     let zeros = "sha-256=:MOFJVevOHSv34R7+Trk9RpoMM51xyuEWLjSwdBwyCKg=:";
     let answer = served.put(
-        Road::Plain,
+        RequestPathway::Plain,
         "/fresh",
         &[("Content-Digest", zeros)],
         &vec![0; 1 << 20],
@@ -66,15 +68,15 @@ fn d5_digests_are_compared() {
 
 #[test]
 fn d5_a_digest_that_was_compared_is_kept_and_told() {
-    let served = Served::start();
+    let served = TestServer::start();
     let digest = format!("sha-256=:{SHA_256}:");
     let put = served.put(
-        Road::Plain,
+        RequestPathway::Plain,
         "/key",
         &[("Content-Digest", &digest)],
         b"hello",
     );
-    for road in Road::ALL {
+    for road in RequestPathway::ALL {
         let answer = served.ask(road, "GET", "/key", &[]);
         assert_eq!(answer.field("etag"), put.field("etag"), "{road:?}");
         assert_eq!(
@@ -93,7 +95,12 @@ fn d5_a_digest_that_was_compared_is_kept_and_told() {
     let kept = put.field("repr-digest");
     assert_eq!(kept, keeps.is_ok().then_some(&*digest));
     if kept.is_some() {
-        let again = served.put(Road::Tls, "/key", &[("Content-Digest", &digest)], b"hello");
+        let again = served.put(
+            RequestPathway::Tls,
+            "/key",
+            &[("Content-Digest", &digest)],
+            b"hello",
+        );
         assert_eq!((again.status, again.tag()), (204, put.tag()));
         // Somebody else writes to it: it is of those bytes no longer.
         served.file("key", "HELLO");

@@ -2,10 +2,10 @@
 
 use std::io::Write as _;
 
-use super::Comes::{Either, Refused};
+use super::ExpectedResponse::{Either, Refused};
 use super::{LAST, SECOND, chunks, judge};
-use crate::client::{Client, find};
-use crate::harness::Served;
+use crate::client::{TestClient, find};
+use crate::harness::TestServer;
 
 #[test]
 fn d10_chunks_are_read_by_the_letter() {
@@ -85,8 +85,8 @@ fn d10_after_chunks_nothing_is_taken() {
         ),
         ("bare LF", SECOND.replace("\r\n", "\n")),
     ] {
-        let served = Served::start();
-        let mut client = Client::plain(&served);
+        let served = TestServer::start();
+        let mut client = TestClient::plain(&served);
         client.send(chunks("3\r\nabc\r\n0\r\n\r\n") + &second);
         assert_eq!(
             client.answer_to("PUT").field("connection"),
@@ -101,8 +101,8 @@ fn d10_after_chunks_nothing_is_taken() {
 /// A body that says that it is a request stays a body.
 #[test]
 fn d10_a_body_is_no_request() {
-    let served = Served::start();
-    let mut client = Client::plain(&served);
+    let served = TestServer::start();
+    let mut client = TestClient::plain(&served);
     let mut all = Vec::new();
     for index in 0..50 {
         write!(
@@ -133,9 +133,9 @@ fn d10_a_body_that_nobody_asked_for_is_no_request() {
         ("OPTIONS", "/", 204),
         ("POST", "/x", 405),
     ] {
-        let served = Served::start();
+        let served = TestServer::start();
         served.file("there", "there");
-        let mut client = Client::plain(&served);
+        let mut client = TestClient::plain(&served);
         client.send(format!(
             "{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{SECOND}",
             SECOND.len()

@@ -1,6 +1,6 @@
 //! D10: where a body ends is said once, and in one way.
 
-use super::Comes::{Either, Refused, RefusedBy};
+use super::ExpectedResponse::{Either, Refused, RefusedBy};
 use super::{get, judge, put};
 
 #[test]

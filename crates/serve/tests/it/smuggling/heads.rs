@@ -1,6 +1,6 @@
 //! D10: heads that others could read otherwise: their lines, the names of their fields, their hosts, how long they are.
 
-use super::Comes::{Both, Either, Refused, RefusedBy};
+use super::ExpectedResponse::{Both, Either, Refused, RefusedBy};
 use super::{get, judge, put};
 
 #[test]

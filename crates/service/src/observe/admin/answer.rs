@@ -1,7 +1,7 @@
 //! What the endpoint answers: how the server is, its numbers, and its owner's pages.
 //!
 //! It has no logins. On loopback it trusts whoever runs a program on this machine, and refuses what may come of a stranger's page whose name was
-//! led here (see [`Hosts`]): that would read what is told here, and nobody who is meant to asks by such a name.
+//! led here (see [`ServerNames`]): that would read what is told here, and nobody who is meant to asks by such a name.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use tokio_util::sync::CancellationToken;
 
-use super::super::{Source, render};
-use super::listener::Way;
-use crate::Hosts;
+use super::super::{MetricSource, render};
+use super::listener::AdminPeer;
+use crate::ServerNames;
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 
@@ -22,7 +22,7 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 const HEALTH: &str = "/healthz";
 
 /// A page that the endpoint's owner has for whoever watches.
-pub trait Page: Send + Sync {
+pub trait AdminPage: Send + Sync {
     /// Where it is, as `/tunnels`: none of the endpoint's own two, and of no other page.
     fn path(&self) -> &'static str;
 
@@ -34,39 +34,41 @@ pub trait Page: Send + Sync {
 }
 
 /// What the endpoint tells.
-pub struct Admin {
+pub struct AdminEndpoint {
     /// Numbers, and what its owner adds.
-    pages: Vec<Arc<dyn Page>>,
+    pages: Vec<Arc<dyn AdminPage>>,
     /// Cancelled when the server takes no new connections any more: it is not healthy then, though it still answers.
     draining: CancellationToken,
 }
 
 /// Whose numbers, in the order of their telling.
-struct Metrics(Vec<Arc<dyn Source>>);
+struct MetricSources(Vec<Arc<dyn MetricSource>>);
 
-impl Admin {
+impl AdminEndpoint {
     /// Tells of these sources, and whether `draining` was cancelled.
     #[must_use]
-    pub fn new(sources: Vec<Arc<dyn Source>>, draining: CancellationToken) -> Self {
+    pub fn new(sources: Vec<Arc<dyn MetricSource>>, draining: CancellationToken) -> Self {
         Self {
-            pages: vec![Arc::new(Metrics(sources))],
+            pages: vec![Arc::new(MetricSources(sources))],
             draining,
         }
     }
 
     /// With one page more.
     #[must_use]
-    pub fn page(mut self, page: Arc<dyn Page>) -> Self {
+    pub fn page(mut self, page: Arc<dyn AdminPage>) -> Self {
         self.pages.push(page);
         self
     }
 
     pub(super) async fn answer<B>(
         self: Arc<Self>,
-        way: Way,
+        way: AdminPeer,
         request: Request<B>,
     ) -> Response<Full<Bytes>> {
-        if way == Way::Loopback && !Hosts::loopback().admit(request.headers(), request.uri()) {
+        if way == AdminPeer::Loopback
+            && !ServerNames::loopback().admit(request.headers(), request.uri())
+        {
             return misled();
         }
         let path = request.uri().path();
@@ -97,7 +99,7 @@ impl Admin {
     }
 }
 
-impl fmt::Debug for Admin {
+impl fmt::Debug for AdminEndpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pages: Vec<_> = self.pages.iter().map(|page| page.path()).collect();
         f.debug_struct("Admin")
@@ -107,7 +109,7 @@ impl fmt::Debug for Admin {
     }
 }
 
-impl Page for Metrics {
+impl AdminPage for MetricSources {
     fn path(&self) -> &'static str {
         "/metrics"
     }
@@ -122,7 +124,7 @@ impl Page for Metrics {
 }
 
 /// A page, made on a thread that may wait: this may be a reactor that serves requests.
-async fn rendered(page: Arc<dyn Page>) -> Response<Full<Bytes>> {
+async fn rendered(page: Arc<dyn AdminPage>) -> Response<Full<Bytes>> {
     let kind = page.content_type();
     match tokio::task::spawn_blocking(move || page.render()).await {
         Ok(body) => response(StatusCode::OK, kind, body),

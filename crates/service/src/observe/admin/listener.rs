@@ -16,7 +16,7 @@ pub enum AdminListener {
 
 /// Who comes that way, as far as an address tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum AdminPeer {
     /// Programs of this machine alone, of which a browser is one.
     Loopback,
     /// Others, too; or whoever may write to a socket file, which no browser does.
@@ -24,15 +24,15 @@ pub(super) enum Way {
 }
 
 /// A connection of either kind. There are few, so that what a box costs does not matter.
-pub(super) type Stream = Box<dyn Duplex>;
+pub(super) type AdminStream = Box<dyn AdminDuplex>;
 
-pub(super) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(super) trait AdminDuplex: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> AdminDuplex for T {}
 
 impl AdminListener {
     /// Who comes here. Where the system does not say, the narrower is taken.
-    pub(super) fn way(&self) -> Way {
+    pub(super) fn way(&self) -> AdminPeer {
         let is_private = match self {
             Self::Tcp(listener) => listener
                 .local_addr()
@@ -40,12 +40,12 @@ impl AdminListener {
             Self::Unix(_) => false,
         };
         match is_private {
-            true => Way::Loopback,
-            false => Way::Other,
+            true => AdminPeer::Loopback,
+            false => AdminPeer::Other,
         }
     }
 
-    pub(super) async fn accept(&self) -> io::Result<Stream> {
+    pub(super) async fn accept(&self) -> io::Result<AdminStream> {
         match self {
             Self::Tcp(listener) => Ok(Box::new(listener.accept().await?.0)),
             Self::Unix(listener) => Ok(Box::new(listener.accept().await?.0)),

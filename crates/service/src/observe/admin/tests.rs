@@ -5,23 +5,23 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 use super::*;
-use crate::observe::{Exposition, FamilyKind, Source};
+use crate::observe::{MetricKind, MetricSource, MetricsText};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A number to tell.
-struct Things(u64);
+struct TestMetric(u64);
 
-impl Source for Things {
-    fn tell(&self, out: &mut Exposition) {
-        out.single("things_total", FamilyKind::Counter, "Things.", self.0);
+impl MetricSource for TestMetric {
+    fn tell(&self, out: &mut MetricsText) {
+        out.single("things_total", MetricKind::Counter, "Things.", self.0);
     }
 }
 
 /// A page of its owner's.
-struct Listing;
+struct TestPage;
 
-impl Page for Listing {
+impl AdminPage for TestPage {
     fn path(&self) -> &'static str {
         "/listing"
     }
@@ -36,9 +36,9 @@ impl Page for Listing {
 }
 
 /// A page that cannot be made.
-struct Broken;
+struct BrokenPage;
 
-impl Page for Broken {
+impl AdminPage for BrokenPage {
     fn path(&self) -> &'static str {
         "/broken"
     }
@@ -53,23 +53,26 @@ impl Page for Broken {
 }
 
 /// An endpoint on a free port, and how to end it.
-struct Running {
+struct RunningEndpoint {
     address: std::net::SocketAddr,
     draining: CancellationToken,
     stop: CancellationToken,
     tasks: JoinSet<()>,
 }
 
-impl Running {
+impl RunningEndpoint {
     async fn start() -> Self {
         Self::on("127.0.0.1:0", |admin| admin).await
     }
 
-    async fn on(place: &str, with: impl FnOnce(Admin) -> Admin) -> Self {
+    async fn on(place: &str, with: impl FnOnce(AdminEndpoint) -> AdminEndpoint) -> Self {
         let listener = TcpListener::bind(place).await.unwrap();
         let address = listener.local_addr().unwrap();
         let (draining, stop) = (CancellationToken::new(), CancellationToken::new());
-        let admin = with(Admin::new(vec![Arc::new(Things(77))], draining.clone()));
+        let admin = with(AdminEndpoint::new(
+            vec![Arc::new(TestMetric(77))],
+            draining.clone(),
+        ));
         let mut tasks = JoinSet::new();
         tasks.spawn(serve_admin(listener, Arc::new(admin), stop.clone()));
         Self {
@@ -111,7 +114,7 @@ fn body(answer: &str) -> &str {
 
 #[tokio::test]
 async fn health_is_ok_until_the_server_drains() {
-    let admin = Running::start().await;
+    let admin = RunningEndpoint::start().await;
     let answer = admin.get("/healthz").await;
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
     assert_eq!(body(&answer), "ok\n");
@@ -125,7 +128,7 @@ async fn health_is_ok_until_the_server_drains() {
 
 #[tokio::test]
 async fn metrics_are_prometheus_text() {
-    let admin = Running::start().await;
+    let admin = RunningEndpoint::start().await;
     let answer = admin.get("/metrics?a=1").await;
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
     let kind = "\r\ncontent-type: text/plain; version=0.0.4; charset=utf-8\r\n";
@@ -136,7 +139,7 @@ async fn metrics_are_prometheus_text() {
 
 #[tokio::test]
 async fn head_is_answered_without_a_body_and_other_methods_not() {
-    let admin = Running::start().await;
+    let admin = RunningEndpoint::start().await;
     let answer = admin
         .ask("HEAD /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         .await;
@@ -161,7 +164,7 @@ async fn head_is_answered_without_a_body_and_other_methods_not() {
 
 #[tokio::test(start_paused = true)]
 async fn peers_that_say_nothing_are_cut_off_and_make_room() {
-    let admin = Running::start().await;
+    let admin = RunningEndpoint::start().await;
     let started = Instant::now();
     let mut silent = Vec::new();
     for _ in 0..MOST {
@@ -179,7 +182,7 @@ async fn peers_that_say_nothing_are_cut_off_and_make_room() {
 
 #[tokio::test]
 async fn stopped_it_accepts_no_more_and_ends() {
-    let mut admin = Running::start().await;
+    let mut admin = RunningEndpoint::start().await;
     assert_eq!(body(&admin.get("/healthz").await), "ok\n");
     let mut idle = TcpStream::connect(admin.address).await.unwrap();
     admin.stop.cancel();
@@ -193,14 +196,14 @@ async fn stopped_it_accepts_no_more_and_ends() {
 
 #[tokio::test]
 async fn pages_are_answered_beside_its_own_and_are_told_of() {
-    let admin = Running::start().await;
+    let admin = RunningEndpoint::start().await;
     assert_eq!(
         body(&admin.get("/tunnel").await),
         "there is /healthz and /metrics\n"
     );
     assert!(admin.get("/listing").await.starts_with("HTTP/1.1 404 "));
-    let with = |admin: Admin| admin.page(Arc::new(Listing)).page(Arc::new(Broken));
-    let admin = Running::on("127.0.0.1:0", with).await;
+    let with = |admin: AdminEndpoint| admin.page(Arc::new(TestPage)).page(Arc::new(BrokenPage));
+    let admin = RunningEndpoint::on("127.0.0.1:0", with).await;
     let answer = admin.get("/listing?a").await;
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
     let kind = "\r\ncontent-type: application/json\r\n";
@@ -221,7 +224,7 @@ async fn pages_are_answered_beside_its_own_and_are_told_of() {
 
 #[tokio::test]
 async fn on_loopback_a_strangers_name_is_refused() {
-    let admin = Running::on("127.0.0.1:0", |admin| admin.page(Arc::new(Listing))).await;
+    let admin = RunningEndpoint::on("127.0.0.1:0", |admin| admin.page(Arc::new(TestPage))).await;
     let asked = |path: &str, host: &str| format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n");
     for host in [
         "rebound.evil.example:9090",
@@ -246,7 +249,7 @@ async fn on_loopback_a_strangers_name_is_refused() {
 #[tokio::test]
 async fn where_others_come_too_names_say_nothing() {
     let stranger = "GET /healthz HTTP/1.1\r\nHost: watch.example\r\n\r\n";
-    let every = Running::on("0.0.0.0:0", |admin| admin).await;
+    let every = RunningEndpoint::on("0.0.0.0:0", |admin| admin).await;
     let place = (std::net::Ipv4Addr::LOCALHOST, every.address.port());
     let stream = TcpStream::connect(place).await.unwrap();
     let answer = ask(stream, stranger).await;
@@ -254,7 +257,7 @@ async fn where_others_come_too_names_say_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("admin.sock");
     let listener = UnixListener::bind(&path).unwrap();
-    let admin = Arc::new(Admin::new(Vec::new(), CancellationToken::new()));
+    let admin = Arc::new(AdminEndpoint::new(Vec::new(), CancellationToken::new()));
     let mut tasks = JoinSet::new();
     tasks.spawn(serve_admin(listener, admin, CancellationToken::new()));
     let stream = UnixStream::connect(&path).await.unwrap();

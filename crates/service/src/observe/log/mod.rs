@@ -1,7 +1,7 @@
 //! A log: lines gathered by the threads that serve, written by one that does nothing else.
 //!
 //! What a line says is its owner's affair. It is rendered by the thread that has something to log, and copied into a buffer of that
-//! thread (one of a fixed number, as in [`Sharded`]). The buffer has a lock, which is tried, then the next buffer's, and so on: nobody
+//! thread (one of a fixed number, as in [`ShardedCounters`]). The buffer has a lock, which is tried, then the next buffer's, and so on: nobody
 //! holds one for longer than it takes to copy a line or to swap two vectors, and nobody holds one while the disk is at work. Only where
 //! more threads log than there are buffers can all be in use; then its own is waited for, rather than the line lost. When none has room,
 //! as when the disk hangs, the line is dropped and counted.
@@ -24,10 +24,10 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::sharded::{shards, thread_number};
-use super::{Exposition, FamilyKind, Sharded, Source};
-use buffer::{Buffer, Pushed};
-pub use news::LogNews;
-use news::Tell;
+use super::{MetricKind, MetricSource, MetricsText, ShardedCounters};
+use buffer::{LogBuffer, LogPush};
+pub use news::LogNotice;
+use news::LogNoticeHandler;
 pub use sink::{LogSink, LogTarget};
 
 /// Counters of lines.
@@ -79,23 +79,23 @@ pub enum LogError {
 
 /// A log that is being written. Dropped, it is closed without waiting.
 #[derive(Debug)]
-pub struct Log {
+pub struct LineLog {
     /// What it has in common with its writer.
-    shared: Arc<Shared>,
+    shared: Arc<LogState>,
     /// Whom to wake.
     writer: Thread,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct LogState {
     /// What it is called.
     name: &'static str,
     /// A power of two of them.
-    buffers: Box<[Buffer]>,
+    buffers: Box<[LogBuffer]>,
     /// Bytes of each.
     share: usize,
     /// Lines, by what became of them.
-    counts: Sharded<2>,
+    counts: ShardedCounters<2>,
     /// Whether the writer waits for a line. Read after each line, written seldom.
     is_asleep: AtomicBool,
     /// Whether the file is to be opened again.
@@ -106,7 +106,7 @@ struct Shared {
     ended: CancellationToken,
 }
 
-impl Log {
+impl LineLog {
     /// Opens a log and starts its writer. It is called by `name` in messages, and with underscores in the names of metrics: a word or two
     /// in lower case, as `access log`, that no other log of the process has. While it runs, its writer has news for `tell`.
     ///
@@ -115,7 +115,7 @@ impl Log {
     pub fn open(
         name: &'static str,
         options: &LogOptions,
-        tell: impl FnMut(LogNews) + Send + 'static,
+        tell: impl FnMut(LogNotice) + Send + 'static,
     ) -> Result<Self, LogError> {
         let failed = |(path, source)| LogError::Open { name, path, source };
         let sink = options.target.open().map_err(failed)?;
@@ -138,15 +138,15 @@ impl Log {
         name: &'static str,
         sink: Box<dyn LogSink>,
         room: usize,
-        tell: Tell,
+        tell: LogNoticeHandler,
     ) -> Result<Self, LogError> {
         let count = shards();
         let share = (room / count).max(1);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(LogState {
             name,
-            buffers: (0..count).map(|_| Buffer::new(share)).collect(),
+            buffers: (0..count).map(|_| LogBuffer::new(share)).collect(),
             share,
-            counts: Sharded::new(),
+            counts: ShardedCounters::new(),
             is_asleep: AtomicBool::new(false),
             is_stale: AtomicBool::new(false),
             is_closing: AtomicBool::new(false),
@@ -196,11 +196,11 @@ impl Log {
     fn push(&self, line: &[u8]) {
         let shared = &*self.shared;
         match shared.push(line) {
-            Pushed::Full | Pushed::InUse => shared.counts.add(DROPPED, 1),
-            Pushed::Taken { is_pressing: true } => self.writer.unpark(),
+            LogPush::Full | LogPush::InUse => shared.counts.add(DROPPED, 1),
+            LogPush::Taken { is_pressing: true } => self.writer.unpark(),
             // The writer looked at the buffer, under its lock, after it had said that it would sleep: either it saw this line,
             // or this sees what it said.
-            Pushed::Taken { is_pressing: false } => {
+            LogPush::Taken { is_pressing: false } => {
                 if shared.is_asleep.load(Ordering::Relaxed)
                     && shared.is_asleep.swap(false, Ordering::Relaxed)
                 {
@@ -237,14 +237,14 @@ impl Log {
     }
 }
 
-impl Drop for Log {
+impl Drop for LineLog {
     fn drop(&mut self) {
         self.begin_close();
     }
 }
 
-impl Source for Log {
-    fn tell(&self, out: &mut Exposition) {
+impl MetricSource for LineLog {
+    fn tell(&self, out: &mut MetricsText) {
         let log = self.shared.name;
         let word = log.replace(' ', "_");
         for (counter, what, why) in [
@@ -254,31 +254,31 @@ impl Source for Log {
             let name = format!("haul_{word}_lines_{what}_total");
             let help = format!("Lines of the {log} {what}{why}.");
             let count = self.shared.counts.sum(counter);
-            out.single(&name, FamilyKind::Counter, &help, count);
+            out.single(&name, MetricKind::Counter, &help, count);
         }
     }
 }
 
-impl Shared {
+impl LogState {
     /// Puts a line into this thread's buffer, or another that is free, or its own in turn when all are in use.
-    fn push(&self, line: &[u8]) -> Pushed {
+    fn push(&self, line: &[u8]) -> LogPush {
         let mine = thread_number();
         let mut is_in_use = false;
         for n in 0..self.buffers.len() {
             match self.buffer(mine + n).push(self.share, line) {
-                Pushed::Full => {}
-                Pushed::InUse => is_in_use = true,
-                taken @ Pushed::Taken { .. } => return taken,
+                LogPush::Full => {}
+                LogPush::InUse => is_in_use = true,
+                taken @ LogPush::Taken { .. } => return taken,
             }
         }
         match is_in_use {
             true => self.buffer(mine).push_in_turn(self.share, line),
-            false => Pushed::Full,
+            false => LogPush::Full,
         }
     }
 
     /// The buffer of that number; they are taken round and round.
-    fn buffer(&self, number: usize) -> &Buffer {
+    fn buffer(&self, number: usize) -> &LogBuffer {
         &self.buffers[number & (self.buffers.len() - 1)]
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 
 /// What there is to tell of a log that goes on.
 #[derive(Debug)]
-pub enum LogNews {
+pub enum LogNotice {
     /// It cannot be written: lines are dropped, and counted, until it can.
     Failing(io::Error),
     /// It can be written again.
@@ -17,4 +17,4 @@ pub enum LogNews {
 }
 
 /// Who is told, on the thread that writes.
-pub(super) type Tell = Box<dyn FnMut(LogNews) + Send>;
+pub(super) type LogNoticeHandler = Box<dyn FnMut(LogNotice) + Send>;

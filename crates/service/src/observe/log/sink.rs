@@ -48,9 +48,9 @@ impl LogTarget {
     /// Opens it. An error has the path with it.
     pub(super) fn open(&self) -> Result<Box<dyn LogSink>, (PathBuf, io::Error)> {
         match self {
-            Self::Stdout => Ok(Box::new(Stdout)),
-            Self::Stderr => Ok(Box::new(Stderr)),
-            Self::File(path) => match Appended::open(path) {
+            Self::Stdout => Ok(Box::new(StdoutSink)),
+            Self::Stderr => Ok(Box::new(StderrSink)),
+            Self::File(path) => match AppendFileSink::open(path) {
                 Ok(file) => Ok(Box::new(file)),
                 Err(error) => Err((path.clone(), error)),
             },
@@ -60,9 +60,9 @@ impl LogTarget {
 
 /// Standard output.
 #[derive(Debug)]
-struct Stdout;
+struct StdoutSink;
 
-impl LogSink for Stdout {
+impl LogSink for StdoutSink {
     fn write(&mut self, lines: &[u8]) -> io::Result<()> {
         let mut out = io::stdout().lock();
         out.write_all(lines)?;
@@ -76,9 +76,9 @@ impl LogSink for Stdout {
 
 /// Standard error.
 #[derive(Debug)]
-struct Stderr;
+struct StderrSink;
 
-impl LogSink for Stderr {
+impl LogSink for StderrSink {
     fn write(&mut self, lines: &[u8]) -> io::Result<()> {
         io::stderr().lock().write_all(lines)
     }
@@ -90,7 +90,7 @@ impl LogSink for Stderr {
 
 /// A file that lines are added to.
 #[derive(Debug)]
-struct Appended {
+struct AppendFileSink {
     /// Its name, under which there may be another file by now.
     path: PathBuf,
     /// It.
@@ -99,7 +99,7 @@ struct Appended {
     is_torn: bool,
 }
 
-impl Appended {
+impl AppendFileSink {
     fn open(path: &Path) -> io::Result<Self> {
         Ok(Self {
             path: path.to_owned(),
@@ -109,7 +109,7 @@ impl Appended {
     }
 }
 
-impl LogSink for Appended {
+impl LogSink for AppendFileSink {
     fn write(&mut self, lines: &[u8]) -> io::Result<()> {
         if self.is_torn {
             self.file.write_all(b"\n")?;
@@ -146,7 +146,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (path, moved) = (folder.path().join("log"), folder.path().join("log.1"));
         std::fs::write(&path, "old\n").unwrap();
-        let mut sink = Appended::open(&path).unwrap();
+        let mut sink = AppendFileSink::open(&path).unwrap();
         sink.write(b"one\n").unwrap();
         std::fs::rename(&path, &moved).unwrap();
         sink.write(b"two\n").unwrap();
@@ -162,7 +162,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let room = folder.path().join("room");
         std::fs::create_dir(&room).unwrap();
-        let mut sink = Appended::open(&room.join("log")).unwrap();
+        let mut sink = AppendFileSink::open(&room.join("log")).unwrap();
         let moved = folder.path().join("moved");
         std::fs::rename(&room, &moved).unwrap();
         sink.reopen().unwrap_err();
@@ -175,7 +175,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         let full = OpenOptions::new().append(true).open("/dev/full").unwrap();
-        let mut sink = Appended::open(&path).unwrap();
+        let mut sink = AppendFileSink::open(&path).unwrap();
         sink.write(b"tor").unwrap();
         let disk = std::mem::replace(&mut sink.file, full);
         sink.write(b"n\n").unwrap_err();

@@ -14,51 +14,51 @@ const LIMIT: Duration = Duration::from_secs(20);
 const NAME: &str = "access log";
 
 /// Logs a line about something. It is as long as lines are: room is for a number of them.
-fn tell(log: &Log, what: &str) {
+fn tell(log: &LineLog, what: &str) {
     log.write(|line| {
         line.extend_from_slice(format!("{what} {:-<60}\n", "").as_bytes());
     });
 }
 
 /// Tells what it is asked to do, and does each thing when it is let.
-struct Gate {
-    told: Sender<Asked>,
+struct GatedSink {
+    told: Sender<SinkCall>,
     let_go: Receiver<io::Result<()>>,
 }
 
 #[derive(Debug, PartialEq)]
-enum Asked {
+enum SinkCall {
     Write(String),
     Reopen,
 }
 
-impl Gate {
-    fn new() -> (Box<Self>, Receiver<Asked>, Sender<io::Result<()>>) {
+impl GatedSink {
+    fn new() -> (Box<Self>, Receiver<SinkCall>, Sender<io::Result<()>>) {
         let (told, asked) = channel();
         let (permit, let_go) = channel();
         (Box::new(Self { told, let_go }), asked, permit)
     }
 
-    fn pass(&self, asked: Asked) -> io::Result<()> {
+    fn pass(&self, asked: SinkCall) -> io::Result<()> {
         let _ = self.told.send(asked);
         // A test that has ended lets everything go.
         self.let_go.recv().unwrap_or(Ok(()))
     }
 }
 
-impl LogSink for Gate {
+impl LogSink for GatedSink {
     fn write(&mut self, lines: &[u8]) -> io::Result<()> {
-        self.pass(Asked::Write(String::from_utf8(lines.to_vec()).unwrap()))
+        self.pass(SinkCall::Write(String::from_utf8(lines.to_vec()).unwrap()))
     }
 
     fn reopen(&mut self) -> io::Result<()> {
-        self.pass(Asked::Reopen)
+        self.pass(SinkCall::Reopen)
     }
 }
 
 /// What the lines of a write are about.
-fn told(asked: &Asked) -> Vec<&str> {
-    let Asked::Write(lines) = asked else {
+fn told(asked: &SinkCall) -> Vec<&str> {
+    let SinkCall::Write(lines) = asked else {
         panic!("{asked:?} is no write");
     };
     let lines = lines.lines();
@@ -66,10 +66,10 @@ fn told(asked: &Asked) -> Vec<&str> {
 }
 
 /// The bytes of a write.
-fn length(asked: &Asked) -> usize {
+fn length(asked: &SinkCall) -> usize {
     match asked {
-        Asked::Write(lines) => lines.len(),
-        Asked::Reopen => 0,
+        SinkCall::Write(lines) => lines.len(),
+        SinkCall::Reopen => 0,
     }
 }
 
@@ -81,7 +81,7 @@ async fn lines_of_all_threads_are_in_the_file_when_it_is_closed() {
         target: LogTarget::File(path.clone()),
         ..LogOptions::default()
     };
-    let log = Log::open(NAME, &options, |_| {}).unwrap();
+    let log = LineLog::open(NAME, &options, |_| {}).unwrap();
     // More threads than buffers: some find all in use.
     let threads = 2 * shards() + 1;
     let all = 200 * threads as u64;
@@ -118,8 +118,8 @@ async fn lines_of_all_threads_are_in_the_file_when_it_is_closed() {
 
 #[test]
 fn what_renders_a_line_may_log_another_and_may_log_none() {
-    let (gate, asked, permit) = Gate::new();
-    let log = Log::start(NAME, gate, 1 << 20).unwrap();
+    let (gate, asked, permit) = GatedSink::new();
+    let log = LineLog::start(NAME, gate, 1 << 20).unwrap();
     log.write(|_| {});
     log.write(|line| {
         line.extend_from_slice(b"/outer");
@@ -137,8 +137,8 @@ fn what_renders_a_line_may_log_another_and_may_log_none() {
 
 #[test]
 fn the_first_line_wakes_the_writer() {
-    let (gate, asked, permit) = Gate::new();
-    let log = Log::start(NAME, gate, 1 << 20).unwrap();
+    let (gate, asked, permit) = GatedSink::new();
+    let log = LineLog::start(NAME, gate, 1 << 20).unwrap();
     for target in ["/a", "/b"] {
         tell(&log, target);
         // Neither closing nor another line makes it write.
@@ -149,9 +149,9 @@ fn the_first_line_wakes_the_writer() {
 
 #[tokio::test]
 async fn a_disk_that_hangs_costs_lines_and_no_time() {
-    let (gate, asked, permit) = Gate::new();
+    let (gate, asked, permit) = GatedSink::new();
     let room = 64 << 10;
-    let log = Log::start(NAME, gate, room).unwrap();
+    let log = LineLog::start(NAME, gate, room).unwrap();
     tell(&log, "/first");
     let first = asked.recv_timeout(LIMIT).unwrap();
     assert_eq!(told(&first), ["/first"]);
@@ -186,8 +186,8 @@ async fn a_disk_that_hangs_costs_lines_and_no_time() {
 
 #[tokio::test]
 async fn lines_that_the_disk_refused_are_counted_and_later_ones_written() {
-    let (gate, asked, permit) = Gate::new();
-    let log = Log::start(NAME, gate, 1 << 20).unwrap();
+    let (gate, asked, permit) = GatedSink::new();
+    let log = LineLog::start(NAME, gate, 1 << 20).unwrap();
     tell(&log, "/lost");
     asked.recv_timeout(LIMIT).unwrap();
     permit.send(Err(io::ErrorKind::StorageFull.into())).unwrap();
@@ -201,29 +201,29 @@ async fn lines_that_the_disk_refused_are_counted_and_later_ones_written() {
 
 #[tokio::test]
 async fn of_a_disk_that_fails_is_told_once_and_when_it_works_again() {
-    let (gate, asked, permit) = Gate::new();
+    let (gate, asked, permit) = GatedSink::new();
     let (tell, news) = channel();
     let tell = Box::new(move |what| drop(tell.send(what)));
-    let log = Log::begin(NAME, gate, 1 << 20, tell).unwrap();
+    let log = LineLog::begin(NAME, gate, 1 << 20, tell).unwrap();
     let full = || Err(io::ErrorKind::StorageFull.into());
     for outcome in [full(), full(), Ok(())] {
         tell_of(&log, &asked);
         permit.send(outcome).unwrap();
     }
     log.reopen();
-    assert_eq!(asked.recv_timeout(LIMIT).unwrap(), Asked::Reopen);
+    assert_eq!(asked.recv_timeout(LIMIT).unwrap(), SinkCall::Reopen);
     permit.send(Err(io::ErrorKind::NotFound.into())).unwrap();
     drop(permit);
     assert!(log.close(LIMIT).await);
     drop(log);
-    let news: Vec<LogNews> = news.iter().collect();
+    let news: Vec<LogNotice> = news.iter().collect();
     assert!(
         matches!(
             news[..],
             [
-                LogNews::Failing(_),
-                LogNews::Mended { dropped: 2 },
-                LogNews::NotReopened(_)
+                LogNotice::Failing(_),
+                LogNotice::Mended { dropped: 2 },
+                LogNotice::NotReopened(_)
             ]
         ),
         "{news:?}"
@@ -231,34 +231,34 @@ async fn of_a_disk_that_fails_is_told_once_and_when_it_works_again() {
 }
 
 /// Logs a line, and waits until it is to be written.
-fn tell_of(log: &Log, asked: &Receiver<Asked>) {
+fn tell_of(log: &LineLog, asked: &Receiver<SinkCall>) {
     tell(log, "/a");
     assert_eq!(told(&asked.recv_timeout(LIMIT).unwrap()), ["/a"]);
 }
 
 #[test]
 fn after_reopen_nothing_is_written_to_the_old_file() {
-    let (gate, asked, permit) = Gate::new();
-    let log = Log::start(NAME, gate, 1 << 20).unwrap();
+    let (gate, asked, permit) = GatedSink::new();
+    let log = LineLog::start(NAME, gate, 1 << 20).unwrap();
     tell(&log, "/a");
     assert_eq!(told(&asked.recv_timeout(LIMIT).unwrap()), ["/a"]);
     // These come while the writer is at the disk, and the line first.
     tell(&log, "/b");
     log.reopen();
     permit.send(Ok(())).unwrap();
-    assert_eq!(asked.recv_timeout(LIMIT).unwrap(), Asked::Reopen);
+    assert_eq!(asked.recv_timeout(LIMIT).unwrap(), SinkCall::Reopen);
     permit.send(Err(io::ErrorKind::NotFound.into())).unwrap();
     assert_eq!(told(&asked.recv_timeout(LIMIT).unwrap()), ["/b"]);
     permit.send(Ok(())).unwrap();
     // It sleeps, or is about to: this wakes it all the same.
     log.reopen();
-    assert_eq!(asked.recv_timeout(LIMIT).unwrap(), Asked::Reopen);
+    assert_eq!(asked.recv_timeout(LIMIT).unwrap(), SinkCall::Reopen);
 }
 
 #[test]
 fn a_dropped_log_writes_what_it_has() {
-    let (gate, asked, permit) = Gate::new();
-    let log = Log::start(NAME, gate, 1 << 20).unwrap();
+    let (gate, asked, permit) = GatedSink::new();
+    let log = LineLog::start(NAME, gate, 1 << 20).unwrap();
     tell(&log, "/a");
     asked.recv_timeout(LIMIT).unwrap();
     tell(&log, "/b");
@@ -270,8 +270,8 @@ fn a_dropped_log_writes_what_it_has() {
 
 #[tokio::test]
 async fn a_sink_that_panics_ends_the_log_and_not_the_server() {
-    struct Broken;
-    impl LogSink for Broken {
+    struct BrokenSink;
+    impl LogSink for BrokenSink {
         fn write(&mut self, _: &[u8]) -> io::Result<()> {
             panic!("a sink that breaks, as this test wants it");
         }
@@ -279,7 +279,7 @@ async fn a_sink_that_panics_ends_the_log_and_not_the_server() {
             Ok(())
         }
     }
-    let log = Log::start(NAME, Box::new(Broken), 4096).unwrap();
+    let log = LineLog::start(NAME, Box::new(BrokenSink), 4096).unwrap();
     tell(&log, "/a");
     within(LIMIT, log.shared.ended.cancelled()).await;
     for _ in 0..1000 {
@@ -295,6 +295,6 @@ fn a_file_that_cannot_be_opened_is_told_at_the_start() {
         target: LogTarget::File("/nowhere/log".into()),
         ..LogOptions::default()
     };
-    let error = Log::open(NAME, &options, |_| {}).unwrap_err();
+    let error = LineLog::open(NAME, &options, |_| {}).unwrap_err();
     assert_eq!(error.to_string(), "cannot open the access log /nowhere/log");
 }

@@ -9,28 +9,28 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::buffer::{Buffer, room_for};
-use super::news::{LogNews, Tell};
-use super::{DROPPED, LogSink, Shared, WRITTEN};
-use crate::observe::Failing;
+use super::buffer::{LogBuffer, room_for};
+use super::news::{LogNotice, LogNoticeHandler};
+use super::{DROPPED, LogSink, LogState, WRITTEN};
+use crate::observe::FailureReports;
 
 /// For how long lines gather before they are written: what is lost to a crash, and ten writes a second.
 const GATHER: Duration = Duration::from_millis(100);
 
-impl Shared {
+impl LogState {
     /// The writer's life.
-    pub(super) fn write_out(&self, mut sink: Box<dyn LogSink>, mut tell: Tell) {
+    pub(super) fn write_out(&self, mut sink: Box<dyn LogSink>, mut tell: LogNoticeHandler) {
         // Also when the sink panics.
         let _ended = self.ended.clone().drop_guard();
         let mut spare = room_for(self.share);
-        let mut failing = Failing::default();
+        let mut failing = FailureReports::default();
         loop {
             // Looked at before the buffers: what was logged before it was set is written.
             let is_closing = self.is_closing.load(Ordering::Acquire);
             if self.is_stale.swap(false, Ordering::AcqRel)
                 && let Err(error) = sink.reopen()
             {
-                tell(LogNews::NotReopened(error));
+                tell(LogNotice::NotReopened(error));
             }
             let mut is_idle = true;
             for buffer in &self.buffers {
@@ -54,18 +54,23 @@ impl Shared {
     }
 
     /// Writes some lines. What is to be told of that.
-    fn put(&self, sink: &mut dyn LogSink, lines: &[u8], failing: &mut Failing) -> Option<LogNews> {
+    fn put(
+        &self,
+        sink: &mut dyn LogSink,
+        lines: &[u8],
+        failing: &mut FailureReports,
+    ) -> Option<LogNotice> {
         let count = lines.iter().filter(|byte| **byte == b'\n').count() as u64;
         match sink.write(lines) {
             Ok(()) => {
                 self.counts.add(WRITTEN, count);
                 let dropped = failing.worked()?;
-                Some(LogNews::Mended { dropped })
+                Some(LogNotice::Mended { dropped })
             }
             Err(error) => {
                 self.counts.add(DROPPED, count);
                 let is_told = failing.failed(count, Instant::now());
-                is_told.then_some(LogNews::Failing(error))
+                is_told.then_some(LogNotice::Failing(error))
             }
         }
     }
@@ -73,7 +78,7 @@ impl Shared {
     /// Waits until there is a line, or something else to do: whoever has it unparks this thread, now or already.
     fn sleep(&self) {
         self.is_asleep.store(true, Ordering::Relaxed);
-        if self.buffers.iter().all(Buffer::is_empty) {
+        if self.buffers.iter().all(LogBuffer::is_empty) {
             std::thread::park();
         }
         self.is_asleep.store(false, Ordering::Relaxed);

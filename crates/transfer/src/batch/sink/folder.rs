@@ -10,30 +10,32 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 
-use super::{Bytes, Sink, Written};
-use crate::batch::clerk::Ended;
-use crate::disk::{Rights, Target, Unnamed, Whose, or_here, sync_directory, whose};
+use super::{BatchSink, FileBytes, VerifiedFile};
+use crate::batch::clerk::EndedJob;
+use crate::disk::{
+    DownloadPaths, FileOwner, FilePermissions, UnnamedFile, or_here, sync_directory, whose,
+};
 use crate::error::GetError;
-use crate::get::quick::Body;
-use crate::manifest::{Row, State};
-use crate::options::Existing;
+use crate::get::quick::UnnamedBody;
+use crate::manifest::{ManifestRow, RowState};
+use crate::options::ExistingFilePolicy;
 
 /// Up to so many files, or directories, are synced one by one: cheaper than waiting for all that others have written.
 const FEW: usize = 8;
 
 /// Gives files their names.
 #[derive(Debug)]
-pub(in crate::batch) struct Folder {
+pub(in crate::batch) struct DirectorySink {
     /// What becomes of files that are there.
-    existing: Existing,
+    existing: ExistingFilePolicy,
     /// Files that wait for their names.
-    group: Vec<(Unnamed, Box<Written>)>,
+    group: Vec<(UnnamedFile, Box<VerifiedFile>)>,
     /// Bytes in them.
     bytes: u64,
 }
 
-impl Folder {
-    pub(in crate::batch) fn new(existing: Existing) -> Self {
+impl DirectorySink {
+    pub(in crate::batch) fn new(existing: ExistingFilePolicy) -> Self {
         Self {
             existing,
             group: Vec::new(),
@@ -42,12 +44,12 @@ impl Folder {
     }
 
     /// Gives a file its name.
-    fn name(&self, file: &Unnamed, target: &Target) -> Result<(), GetError> {
+    fn name(&self, file: &UnnamedFile, target: &DownloadPaths) -> Result<(), GetError> {
         let path = target.path();
-        let linked = if self.existing == Existing::Keep {
+        let linked = if self.existing == ExistingFilePolicy::Keep {
             file.link(path)
         } else {
-            if let Some(rights) = Rights::of(path) {
+            if let Some(rights) = FilePermissions::of(path) {
                 rights.give(file.file());
             }
             file.replace(path, &target.fresh())
@@ -61,15 +63,15 @@ impl Folder {
     }
 }
 
-impl Sink for Folder {
-    fn take(&mut self, mut written: Box<Written>) -> Result<(), Box<Ended>> {
-        match std::mem::replace(&mut written.bytes, Bytes::Taken) {
-            Bytes::Body(Body::File(file)) => {
+impl BatchSink for DirectorySink {
+    fn take(&mut self, mut written: Box<VerifiedFile>) -> Result<(), Box<EndedJob>> {
+        match std::mem::replace(&mut written.bytes, FileBytes::Taken) {
+            FileBytes::Body(UnnamedBody::File(file)) => {
                 self.bytes += written.row.bytes;
                 self.group.push((file, written));
                 Ok(())
             }
-            Bytes::Body(Body::Pieces(..)) | Bytes::Staged(_) | Bytes::Taken => {
+            FileBytes::Body(UnnamedBody::Pieces(..)) | FileBytes::Staged(_) | FileBytes::Taken => {
                 unreachable!("files are made on the table, and the larger ones are in their places")
             }
         }
@@ -79,7 +81,7 @@ impl Sink for Folder {
         (self.group.len(), self.bytes)
     }
 
-    fn commit(&mut self) -> Vec<Ended> {
+    fn commit(&mut self) -> Vec<EndedJob> {
         let group = std::mem::take(&mut self.group);
         self.bytes = 0;
         let (mut ends, mut named) = (Vec::with_capacity(group.len()), Vec::new());
@@ -93,16 +95,16 @@ impl Sink for Folder {
             match result {
                 Ok(()) => named.push((file, written)),
                 Err(GetError::Exists { .. }) => ends.push(taken(written)),
-                Err(error) => ends.push(Ended::failed(&written.errand, error)),
+                Err(error) => ends.push(EndedJob::failed(&written.errand, error)),
             }
         }
         let durable = sync_names(&named);
         ends.extend(named.into_iter().map(|(_, written)| match &durable {
-            Ok(()) => Ended::well(written.row),
+            Ok(()) => EndedJob::well(written.row),
             Err(error) => {
                 let path = written.errand.path.clone();
                 let error = GetError::local("sync the directory of", path, again(error));
-                Ended::failed(&written.errand, error)
+                EndedJob::failed(&written.errand, error)
             }
         }));
         ends
@@ -120,20 +122,20 @@ impl Sink for Folder {
 /// A file whose name was given to another since the directory was looked at, most likely by another haul. That one stays. It is as
 /// if it had been there if its mark says that it is of the same URL; else nobody has got the file of this one, and to say that it is
 /// there would be wrong. The next run finds the name taken, and looks whose it is.
-fn taken(written: Box<Written>) -> Ended {
-    let Written { errand, row, .. } = *written;
+fn taken(written: Box<VerifiedFile>) -> EndedJob {
+    let VerifiedFile { errand, row, .. } = *written;
     let path = errand.path.clone();
-    if whose(&path) != Whose::From(errand.resource()) {
-        return Ended::failed(&errand, GetError::Taken { path });
+    if whose(&path) != FileOwner::From(errand.resource()) {
+        return EndedJob::failed(&errand, GetError::Taken { path });
     }
-    Ended::well(Row {
-        state: State::Skipped,
+    EndedJob::well(ManifestRow {
+        state: RowState::Skipped,
         ..row
     })
 }
 
 /// Makes the bytes of files durable.
-fn sync(group: &[(Unnamed, Box<Written>)]) -> io::Result<()> {
+fn sync(group: &[(UnnamedFile, Box<VerifiedFile>)]) -> io::Result<()> {
     if group.len() <= FEW {
         let mut files = group.iter().map(|(file, _)| file.file());
         return files.try_for_each(File::sync_data);
@@ -153,7 +155,7 @@ fn sync(group: &[(Unnamed, Box<Written>)]) -> io::Result<()> {
 
 /// Makes names durable, and those of the directories above, which may be new. A few directories are synced one by one, unless one
 /// cannot be opened; else the file systems are.
-fn sync_names(named: &[(Unnamed, Box<Written>)]) -> io::Result<()> {
+fn sync_names(named: &[(UnnamedFile, Box<VerifiedFile>)]) -> io::Result<()> {
     let mut directories = BTreeSet::new();
     for (_, written) in named {
         let target = written.errand.target();

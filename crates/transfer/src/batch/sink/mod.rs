@@ -1,7 +1,7 @@
 //! Where files that came go: [names](folder) in directories, or [entries](tape) of an archive.
 //!
 //! Either takes files one by one and makes a group of them durable at once; only then does it give their rows, and what it does after
-//! those are durable, too, is [`Sink::settle`].
+//! those are durable, too, is [`BatchSink::settle`].
 
 mod folder;
 mod tape;
@@ -10,24 +10,24 @@ use std::path::PathBuf;
 
 use tokio::sync::OwnedSemaphorePermit;
 
-pub(super) use folder::Folder;
-pub(super) use tape::{Tape, drop_aside, unstage};
+pub(super) use folder::DirectorySink;
+pub(super) use tape::{TarWriter, drop_aside, unstage};
 
-use super::clerk::Ended;
-use super::errand::Errand;
+use super::clerk::EndedJob;
+use super::errand::BatchJob;
 use crate::error::GetError;
-use crate::get::quick::Body;
-use crate::manifest::Row;
+use crate::get::quick::UnnamedBody;
+use crate::manifest::ManifestRow;
 
 /// A file that came, hashed and found right.
 #[derive(Debug)]
-pub(super) struct Written {
+pub(super) struct VerifiedFile {
     /// Whose it is.
-    pub(super) errand: Box<Errand>,
+    pub(super) errand: Box<BatchJob>,
     /// Its row, as soon as it is durable.
-    pub(super) row: Row,
+    pub(super) row: ManifestRow,
     /// Its bytes.
-    pub(super) bytes: Bytes,
+    pub(super) bytes: FileBytes,
     /// When it was last modified, in seconds since 1970.
     pub(super) modified: u64,
     /// Leave for it to be open, given back when it is in its place.
@@ -36,9 +36,9 @@ pub(super) struct Written {
 
 /// Where the bytes of a file lie.
 #[derive(Debug)]
-pub(super) enum Bytes {
+pub(super) enum FileBytes {
     /// In memory, or in a file without a name.
-    Body(Body),
+    Body(UnnamedBody),
     /// In a file that is in the way of nobody, and goes when its bytes are in the archive.
     Staged(PathBuf),
     /// Nowhere any more: they were taken.
@@ -46,15 +46,15 @@ pub(super) enum Bytes {
 }
 
 /// Where files go.
-pub(super) trait Sink: Send {
+pub(super) trait BatchSink: Send {
     /// Takes a file into the present group, or says why it cannot.
-    fn take(&mut self, written: Box<Written>) -> Result<(), Box<Ended>>;
+    fn take(&mut self, written: Box<VerifiedFile>) -> Result<(), Box<EndedJob>>;
 
     /// Files in the present group, and bytes.
     fn group(&self) -> (usize, u64);
 
     /// Makes the group durable, and says what came of its files.
-    fn commit(&mut self) -> Vec<Ended>;
+    fn commit(&mut self) -> Vec<EndedJob>;
 
     /// What the last commits gave is written down, durably.
     ///

@@ -9,27 +9,27 @@ use std::io;
 use std::path::Path;
 
 use super::folder::again;
-use super::{Bytes, Sink, Written};
-use crate::archive::{ArchiveError, Content, Shards};
-use crate::batch::clerk::Ended;
-use crate::batch::errand::Errand;
+use super::{BatchSink, FileBytes, VerifiedFile};
+use crate::archive::{ArchiveError, ShardEntryContent, ShardWriter};
+use crate::batch::clerk::EndedJob;
+use crate::batch::errand::BatchJob;
 use crate::error::GetError;
-use crate::get::quick::Body;
+use crate::get::quick::UnnamedBody;
 
 /// Appends entries.
 #[derive(Debug)]
-pub(in crate::batch) struct Tape {
-    shards: Shards,
+pub(in crate::batch) struct TarWriter {
+    shards: ShardWriter,
     /// Entries that are not durable yet: whose they are, and their rows.
-    group: Vec<Written>,
+    group: Vec<VerifiedFile>,
     /// Bytes in them.
     bytes: u64,
     /// Why entries are not durable.
     broken: Option<ArchiveError>,
 }
 
-impl Tape {
-    pub(in crate::batch) fn new(shards: Shards) -> Self {
+impl TarWriter {
+    pub(in crate::batch) fn new(shards: ShardWriter) -> Self {
         Self {
             shards,
             group: Vec::new(),
@@ -39,39 +39,39 @@ impl Tape {
     }
 
     /// Appends a file's bytes, and lets go of them.
-    fn append(&mut self, written: &mut Written) -> Result<(), ArchiveError> {
+    fn append(&mut self, written: &mut VerifiedFile) -> Result<(), ArchiveError> {
         let (path, length) = (&written.errand.path, written.row.bytes);
         let modified = written.modified;
         let mut from = |file: &mut File| {
             let reader = file;
             self.shards
-                .append(path, Content::Reader { reader, length }, modified)
+                .append(path, ShardEntryContent::Reader { reader, length }, modified)
         };
-        let placed = match std::mem::replace(&mut written.bytes, Bytes::Taken) {
-            Bytes::Body(Body::Pieces(pieces, _room)) => {
+        let placed = match std::mem::replace(&mut written.bytes, FileBytes::Taken) {
+            FileBytes::Body(UnnamedBody::Pieces(pieces, _room)) => {
                 self.shards
-                    .append(path, Content::Pieces(&pieces), modified)?
+                    .append(path, ShardEntryContent::Pieces(&pieces), modified)?
             }
-            Bytes::Body(Body::File(file)) => from(&mut file.into_file())?,
-            Bytes::Staged(staged) => {
+            FileBytes::Body(UnnamedBody::File(file)) => from(&mut file.into_file())?,
+            FileBytes::Staged(staged) => {
                 let mut file = File::open(&staged).map_err(ArchiveError::Content)?;
                 let placed = from(&mut file);
                 // Left over, it would take room and be in the way of the next run.
                 unstage(&staged);
                 placed?
             }
-            Bytes::Taken => unreachable!("a file is taken once"),
+            FileBytes::Taken => unreachable!("a file is taken once"),
         };
         written.row.shard = Some(placed);
         Ok(())
     }
 }
 
-impl Sink for Tape {
-    fn take(&mut self, mut written: Box<Written>) -> Result<(), Box<Ended>> {
+impl BatchSink for TarWriter {
+    fn take(&mut self, mut written: Box<VerifiedFile>) -> Result<(), Box<EndedJob>> {
         if let Err(error) = self.append(&mut written) {
             let error = archive(&written.errand.path, error);
-            return Err(Box::new(Ended::failed(&written.errand, error)));
+            return Err(Box::new(EndedJob::failed(&written.errand, error)));
         }
         self.bytes += written.row.bytes;
         self.group.push(*written);
@@ -82,25 +82,25 @@ impl Sink for Tape {
         (self.group.len(), self.bytes)
     }
 
-    fn commit(&mut self) -> Vec<Ended> {
+    fn commit(&mut self) -> Vec<EndedJob> {
         let group = std::mem::take(&mut self.group);
         self.bytes = 0;
         if let Err(error) = self.shards.sync() {
             self.broken.get_or_insert(error);
         }
-        let end = |written: Written| match &self.broken {
+        let end = |written: VerifiedFile| match &self.broken {
             Some(ArchiveError::Stream(error)) => {
                 let error = ArchiveError::Stream(again(error));
-                Ended::failed(&written.errand, archive(&written.errand.path, error))
+                EndedJob::failed(&written.errand, archive(&written.errand.path, error))
             }
             Some(error) => {
                 let (path, source) = (
                     written.errand.path.clone(),
                     io::Error::other(error.to_string()),
                 );
-                Ended::failed(&written.errand, GetError::local("archive", path, source))
+                EndedJob::failed(&written.errand, GetError::local("archive", path, source))
             }
-            None => Ended::well(written.row),
+            None => EndedJob::well(written.row),
         };
         group.into_iter().map(end).collect()
     }
@@ -132,7 +132,7 @@ pub(in crate::batch) fn unstage(staged: &Path) {
 }
 
 /// Drops bytes that are not the file meant: an archive has no name beside it where somebody would look for them.
-pub(in crate::batch) fn drop_aside(errand: &Errand, error: &mut GetError) {
+pub(in crate::batch) fn drop_aside(errand: &BatchJob, error: &mut GetError) {
     if let GetError::Checksum { aside, .. } = error
         && errand.staged.is_some()
         && let Some(aside) = aside.take()

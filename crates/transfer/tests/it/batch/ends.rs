@@ -1,17 +1,17 @@
 //! How jobs end: each of them in one row, and one that failed harms no other.
 
-use haul_lab::{Content, Origin, Resource, When, breakage};
+use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, breakage};
 use haul_plan::Checksum;
-use haul_transfer::Class;
-use haul_transfer::batch::Cause;
-use haul_transfer::list::{Entry, List};
-use haul_transfer::manifest::State;
+use haul_transfer::ErrorClass;
+use haul_transfer::batch::FailureGroup;
+use haul_transfer::list::{DownloadList, ListEntry};
+use haul_transfer::manifest::RowState;
 
-use super::{Lot, shelf, small};
+use super::{BatchCase, shelf, small};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_file_is_in_its_place_and_has_a_row() {
-    let (lot, origin) = (Lot::new(), shelf(300).start().await);
+    let (lot, origin) = (BatchCase::new(), shelf(300).start().await);
     let ran = lot
         .get((0..300).map(|n| origin.url(&format!("/{n}"))))
         .await;
@@ -23,7 +23,7 @@ async fn every_file_is_in_its_place_and_has_a_row() {
         assert_eq!(row.line, Some(number + 1));
         assert_eq!(
             (row.state, row.bytes),
-            (State::Done, small(number).length())
+            (RowState::Done, small(number).length())
         );
         assert_eq!(
             (row.status, row.attempts),
@@ -39,7 +39,7 @@ async fn every_file_is_in_its_place_and_has_a_row() {
 #[tokio::test(flavor = "multi_thread")]
 async fn groups_that_are_smaller_than_an_armful_hold_nothing_up() {
     // As where few files may be open.
-    let (mut lot, origin) = (Lot::new(), shelf(200).start().await);
+    let (mut lot, origin) = (BatchCase::new(), shelf(200).start().await);
     lot.options.group.files = 4;
     let ran = lot
         .get((0..200).map(|n| origin.url(&format!("/{n}"))))
@@ -49,21 +49,21 @@ async fn groups_that_are_smaller_than_an_armful_hold_nothing_up() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn c5_what_may_heal_is_tried_again_and_the_rest_is_told_by_cause() {
-    let lot = Lot::new();
-    let broken = |rule| Resource::new(small(7)).rule(When::always(), rule);
+    let lot = BatchCase::new();
+    let broken = |rule| OriginResource::new(small(7)).rule(RequestMatcher::always(), rule);
     let origin = shelf(20)
         .resource(
             "/late",
-            Resource::new(small(5)).rule(When::first(2), breakage::status(500)),
+            OriginResource::new(small(5)).rule(RequestMatcher::first(2), breakage::status(500)),
         )
         .resource(
             "/cut",
-            Resource::new(small(6)).rule(When::first(1), breakage::reset_after(10)),
+            OriginResource::new(small(6)).rule(RequestMatcher::first(1), breakage::reset_after(10)),
         )
         .resource("/down", broken(breakage::status(500)))
         .resource(
             "/gone",
-            Resource::new(small(7)).rule(When::always(), breakage::status(410)),
+            OriginResource::new(small(7)).rule(RequestMatcher::always(), breakage::status(410)),
         )
         .start()
         .await;
@@ -93,22 +93,22 @@ async fn c5_what_may_heal_is_tried_again_and_the_rest_is_told_by_cause() {
             ("500 Internal Server Error", 1)
         ]
     );
-    let Cause { example, class, .. } = &ran.summary.causes[0];
+    let FailureGroup { example, class, .. } = &ran.summary.causes[0];
     assert!(example.contains("/missing"), "{example}");
-    assert_eq!(*class, Class::Network);
+    assert_eq!(*class, ErrorClass::Network);
     assert!(ran.row("down").attempts > 3 && ran.row("gone").attempts == 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn b9_bytes_that_are_not_the_file_meant_are_set_aside() {
-    let lot = Lot::new();
+    let lot = BatchCase::new();
     let origin = shelf(3).start().await;
     let entry = |(name, digest): (u64, String)| {
         let url = origin.url(&format!("/{name}")).parse().unwrap();
         let checksum: Checksum = format!("sha256:{digest}").parse().unwrap();
-        Ok(Entry {
+        Ok(ListEntry {
             checksums: vec![checksum],
-            ..Entry::new(name, url)
+            ..ListEntry::new(name, url)
         })
     };
     let digests = [small(1).sha256(), small(1).sha256()];
@@ -119,14 +119,14 @@ async fn b9_bytes_that_are_not_the_file_meant_are_set_aside() {
     assert!(ran.error("/2").contains(&small(2).sha256()));
     assert_eq!(lot.listing(), ["1", "2.haul-bad-checksum"]);
     lot.assert_file("2.haul-bad-checksum", &small(2));
-    assert_eq!(ran.summary.causes[0].class, Class::Verification);
+    assert_eq!(ran.summary.causes[0].class, ErrorClass::Verification);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a26_a_digest_that_the_origin_announces_is_checked() {
-    let lot = Lot::new();
-    let wrong = breakage::wrong_digest(breakage::DigestField::Content);
-    let bad = Resource::new(small(9)).rule(When::always(), wrong);
+    let lot = BatchCase::new();
+    let wrong = breakage::wrong_digest(breakage::DigestHeader::Content);
+    let bad = OriginResource::new(small(9)).rule(RequestMatcher::always(), wrong);
     let origin = Origin::builder().resource("/bad", bad).start().await;
     let ran = lot.get([origin.url("/bad")]).await;
     assert_eq!(ran.counts(), (0, 0, 1));
@@ -135,32 +135,35 @@ async fn a26_a_digest_that_the_origin_announces_is_checked() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn c2_a_bad_line_is_a_failed_row_with_its_number() {
-    let lot = Lot::new();
+    let lot = BatchCase::new();
     let origin = shelf(2).start().await;
     let text = format!("{}\nnot a URL\n{}\n", origin.url("/0"), origin.url("/1"));
-    let list = List::open(Box::new(std::io::Cursor::new(text)), None, "the list");
+    let list = DownloadList::open(Box::new(std::io::Cursor::new(text)), None, "the list");
     let ran = lot.run(Box::new(list)).await;
     assert_eq!(ran.counts(), (2, 0, 1));
     let row = &ran.rows[1];
-    assert_eq!((row.line, row.state), (Some(2), State::Failed));
-    assert_eq!(ran.summary.causes[0].class, Class::Usage);
+    assert_eq!((row.line, row.state), (Some(2), RowState::Failed));
+    assert_eq!(ran.summary.causes[0].class, ErrorClass::Usage);
     assert_eq!(ran.summary.listed, 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a11_a_part_longer_than_it_says_is_not_the_file() {
-    let mut lot = Lot::new();
+    let mut lot = BatchCase::new();
     // So much is not made in a moment.
     lot.client.stall_timeout = crate::harness::LIMIT;
-    let long = Resource::new(Content::random(3, 5000));
-    let endless = Resource::new(Content::random(3, 5000));
+    let long = OriginResource::new(ResourceContent::random(3, 5000));
+    let endless = OriginResource::new(ResourceContent::random(3, 5000));
     let origin = shelf(1)
-        .resource("/long", long.rule(When::ranged(), breakage::longer(10)))
+        .resource(
+            "/long",
+            long.rule(RequestMatcher::ranged(), breakage::longer(10)),
+        )
         .resource(
             "/endless",
             endless
-                .rule(When::ranged(), breakage::longer(64 << 20))
-                .rule(When::ranged(), breakage::chunked),
+                .rule(RequestMatcher::ranged(), breakage::longer(64 << 20))
+                .rule(RequestMatcher::ranged(), breakage::chunked),
         )
         .start()
         .await;
@@ -170,7 +173,7 @@ async fn a11_a_part_longer_than_it_says_is_not_the_file() {
         .await;
     assert_eq!(ran.counts(), (3, 0, 0));
     for name in ["long", "endless"] {
-        lot.assert_file(name, &Content::random(3, 5000));
+        lot.assert_file(name, &ResourceContent::random(3, 5000));
         assert!(ran.row(name).attempts > 1);
     }
     assert!(

@@ -4,14 +4,14 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use haul_lab::{Asked, Fault, Origin, Shelf};
+use haul_lab::{FileFault, GeneratedFiles, Origin, RecordedRequest};
 use haul_plan::Checksum;
-use haul_transfer::batch::GroupOptions;
-use haul_transfer::list::Entry;
-use haul_transfer::manifest::State;
-use haul_transfer::{Class, Connections};
+use haul_transfer::batch::CommitGroupOptions;
+use haul_transfer::list::ListEntry;
+use haul_transfer::manifest::RowState;
+use haul_transfer::{ConnectionCount, ErrorClass};
 
-use super::{Lot, Ran};
+use super::{BatchCase, BatchRun};
 use crate::harness::LIMIT;
 
 /// Enough for twenty of each fault; [`twenty_thousand`] has more of the same.
@@ -23,31 +23,31 @@ fn paths(files: usize) -> impl Iterator<Item = String> + Clone {
 }
 
 /// Faults that pass in two of a hundred requests each, and some that do not pass.
-fn troubled(seed: u64) -> Shelf {
+fn troubled(seed: u64) -> GeneratedFiles {
     let passing = [
-        Fault::Reset,
-        Fault::ResetMidBody,
-        Fault::Stall,
-        Fault::Internal,
-        Fault::Unavailable,
-        Fault::TooMany,
-        Fault::Truncated,
-        Fault::ChunksCut,
-        Fault::ShortChunks,
-        Fault::WrongLength,
+        FileFault::Reset,
+        FileFault::ResetMidBody,
+        FileFault::Stall,
+        FileFault::Internal,
+        FileFault::Unavailable,
+        FileFault::TooMany,
+        FileFault::Truncated,
+        FileFault::ChunksCut,
+        FileFault::ShortChunks,
+        FileFault::WrongLength,
     ];
     let lasting = [
-        Fault::Reset,
-        Fault::ResetMidBody,
-        Fault::Internal,
-        Fault::Truncated,
-        Fault::ChunksCut,
-        Fault::ShortChunks,
-        Fault::WrongLength,
+        FileFault::Reset,
+        FileFault::ResetMidBody,
+        FileFault::Internal,
+        FileFault::Truncated,
+        FileFault::ChunksCut,
+        FileFault::ShortChunks,
+        FileFault::WrongLength,
     ];
-    let shelf = Shelf::new(seed, 2..16 << 10)
-        .lasting(Fault::Missing, 0.01)
-        .lasting(Fault::ErrorPage, 0.02)
+    let shelf = GeneratedFiles::new(seed, 2..16 << 10)
+        .lasting(FileFault::Missing, 0.01)
+        .lasting(FileFault::ErrorPage, 0.02)
         .changing(0.2);
     let shelf = passing
         .iter()
@@ -59,27 +59,36 @@ fn troubled(seed: u64) -> Shelf {
 
 /// What a list says of a file: the digest of the version that whoever wrote it saw. Of those that are about to change it says
 /// nothing, unless an error page stands in their place, which nothing else could tell.
-fn listed(shelf: &Shelf, path: &str) -> Vec<Checksum> {
+fn listed(shelf: &GeneratedFiles, path: &str) -> Vec<Checksum> {
     let changes = shelf.version(path, 1) > 0;
-    let digest = !changes || shelf.lasting_fault(path) == Some(Fault::ErrorPage);
+    let digest = !changes || shelf.lasting_fault(path) == Some(FileFault::ErrorPage);
     let checksum = || format!("sha256:{}", shelf.content(path, 0).sha256()).parse();
     digest.then(|| checksum().unwrap()).into_iter().collect()
 }
 
-impl Lot {
+impl BatchCase {
     /// Downloads a shelf's files, with what their list says of them.
-    async fn get_shelf(&self, shelf: &Shelf, files: usize) -> (Ran, Vec<Asked>) {
+    async fn get_shelf(
+        &self,
+        shelf: &GeneratedFiles,
+        files: usize,
+    ) -> (BatchRun, Vec<RecordedRequest>) {
         let origin = Origin::builder().shelf(shelf.clone()).start().await;
         let ran = self.get_shelf_of(&origin, shelf, files).await;
         (ran, origin.stop().await)
     }
 
     /// The same of an origin that goes on.
-    async fn get_shelf_of(&self, origin: &Origin, shelf: &Shelf, files: usize) -> Ran {
+    async fn get_shelf_of(
+        &self,
+        origin: &Origin,
+        shelf: &GeneratedFiles,
+        files: usize,
+    ) -> BatchRun {
         let entry = |(line, path): (u64, String)| {
-            Ok(Entry {
+            Ok(ListEntry {
                 checksums: listed(shelf, &path),
-                ..Entry::new(line, origin.url(&path).parse().unwrap())
+                ..ListEntry::new(line, origin.url(&path).parse().unwrap())
             })
         };
         let entries: Vec<_> = (1..).zip(paths(files)).map(entry).collect();
@@ -87,12 +96,12 @@ impl Lot {
     }
 
     /// That each file in the directory is one version of what was served, as its row says, and that there is no other.
-    fn assert_shelf(&self, shelf: &Shelf, ran: &Ran) {
+    fn assert_shelf(&self, shelf: &GeneratedFiles, ran: &BatchRun) {
         let mut expected = BTreeSet::new();
         for row in &ran.rows {
             let name = row.url.rsplit('/').next().unwrap();
             let path = format!("/{name}");
-            if row.state == State::Done {
+            if row.state == RowState::Done {
                 let found = std::fs::read(self.path(name)).unwrap();
                 let versions = (0..=shelf.version(&path, 1)).map(|v| shelf.content(&path, v));
                 let right = versions
@@ -101,7 +110,7 @@ impl Lot {
                 assert!(right, "a wrong file: {row:?}");
                 assert_eq!(row.bytes, found.len() as u64);
                 expected.insert(name.to_owned());
-            } else if shelf.lasting_fault(&path) == Some(Fault::ErrorPage) {
+            } else if shelf.lasting_fault(&path) == Some(FileFault::ErrorPage) {
                 expected.insert(format!("{name}.haul-bad-checksum"));
             }
         }
@@ -109,17 +118,17 @@ impl Lot {
     }
 }
 
-impl Ran {
+impl BatchRun {
     /// The files that ended so.
-    fn names(&self, state: State) -> BTreeSet<String> {
+    fn names(&self, state: RowState) -> BTreeSet<String> {
         let rows = self.rows.iter().filter(|row| row.state == state);
         rows.map(|row| format!("/{}", row.url.rsplit('/').next().unwrap()))
             .collect()
     }
 
     /// The files that failed, and how.
-    fn failed(&self) -> Vec<(String, Class)> {
-        let rows = self.rows.iter().filter(|row| row.state != State::Done);
+    fn failed(&self) -> Vec<(String, ErrorClass)> {
+        let rows = self.rows.iter().filter(|row| row.state != RowState::Done);
         rows.map(|row| {
             let name = row.url.rsplit('/').next().unwrap();
             (format!("/{name}"), row.error.as_ref().unwrap().class)
@@ -129,10 +138,10 @@ impl Ran {
 }
 
 /// The files that nobody can get, and why.
-fn doomed(shelf: &Shelf, files: usize) -> Vec<(String, Class)> {
+fn doomed(shelf: &GeneratedFiles, files: usize) -> Vec<(String, ErrorClass)> {
     let class = |fault| match fault {
-        Fault::ErrorPage => Class::Verification,
-        _ => Class::Network,
+        FileFault::ErrorPage => ErrorClass::Verification,
+        _ => ErrorClass::Network,
     };
     paths(files)
         .filter_map(|path| Some((path.clone(), class(shelf.lasting_fault(&path)?))))
@@ -145,13 +154,13 @@ async fn twice(files: usize, limit: Duration) {
     let doomed = doomed(&shelf, files);
     assert!(doomed.len() > files / 50);
     for connections in [4, 16] {
-        let mut lot = Lot::new();
+        let mut lot = BatchCase::new();
         lot.limit = limit;
-        lot.get.connections = Connections::Auto { max: connections };
+        lot.get.connections = ConnectionCount::Auto { max: connections };
         // Two in a hundred wait for this to pass. What is given up too soon is asked for again.
         lot.client.stall_timeout = Duration::from_millis(150);
         // A busy disk takes longer for each sync than a group of the tests' size for its downloads.
-        lot.options.group = GroupOptions::default();
+        lot.options.group = CommitGroupOptions::default();
         let (ran, asked) = lot.get_shelf(&shelf, files).await;
         assert_eq!(ran.summary.halted, None);
         assert_eq!(ran.rows.len(), files, "a row each");
@@ -178,11 +187,11 @@ async fn twenty_thousand() {
 #[tokio::test(flavor = "multi_thread")]
 async fn c5_500s_on_one_percent_are_retried_and_nothing_is_asked_for_twice() {
     let files = 2 * FILES;
-    let shelf = Shelf::new(3, 1..8 << 10)
-        .passing(Fault::Internal, 0.01)
-        .lasting(Fault::Missing, 0.01);
+    let shelf = GeneratedFiles::new(3, 1..8 << 10)
+        .passing(FileFault::Internal, 0.01)
+        .lasting(FileFault::Missing, 0.01);
     let missing = doomed(&shelf, files);
-    let mut lot = Lot::new();
+    let mut lot = BatchCase::new();
     // However busy the machine is, no silence is taken for a stall: requests are counted here.
     lot.client.stall_timeout = LIMIT;
     let (ran, asked) = lot.get_shelf(&shelf, files).await;
@@ -200,7 +209,7 @@ async fn c5_500s_on_one_percent_are_retried_and_nothing_is_asked_for_twice() {
     assert!(causes.eq([("404 Not Found", missing.len() as u64)]));
     let internal = |path: &String| {
         (0..)
-            .take_while(|n| shelf.fault(path, *n) == Some(Fault::Internal))
+            .take_while(|n| shelf.fault(path, *n) == Some(FileFault::Internal))
             .count()
     };
     let retries: usize = paths(files).map(|path| internal(&path)).sum();
@@ -213,25 +222,32 @@ async fn c5_500s_on_one_percent_are_retried_and_nothing_is_asked_for_twice() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_fault_that_lasts_fails_its_file_and_each_that_passes_does_not() {
-    for fault in Fault::ALL {
+    for fault in FileFault::ALL {
         // Some at once: whether one connection is new or rests from the last request makes a difference to some faults. A host that
         // answers nothing at all is left alone for longer and longer, so that of those one must do.
         let files = match fault {
-            Fault::Reset => 1,
+            FileFault::Reset => 1,
             // Each takes as long as it takes to give up.
-            Fault::Stall => 4,
+            FileFault::Stall => 4,
             _ => 12,
         };
-        let lot = Lot::new();
+        let lot = BatchCase::new();
         let (ran, asked) = lot
-            .get_shelf(&Shelf::new(1, 100..5000).lasting(fault, 1.0), files)
+            .get_shelf(
+                &GeneratedFiles::new(1, 100..5000).lasting(fault, 1.0),
+                files,
+            )
             .await;
         assert_eq!(
             ran.summary.failed, files as u64,
             "{fault:?}: {:?}",
             ran.rows
         );
-        let wrong = if fault == Fault::ErrorPage { files } else { 0 };
+        let wrong = if fault == FileFault::ErrorPage {
+            files
+        } else {
+            0
+        };
         assert_eq!(lot.listing().len(), wrong, "{fault:?} leaves something");
         let once = asked.len() == files;
         assert_eq!(
@@ -243,8 +259,10 @@ async fn each_fault_that_lasts_fails_its_file_and_each_that_passes_does_not() {
         if !fault.heals() {
             continue;
         }
-        let shelf = Shelf::new(1, 100..5000).passing(fault, 1.0).at_most(2);
-        let lot = Lot::new();
+        let shelf = GeneratedFiles::new(1, 100..5000)
+            .passing(fault, 1.0)
+            .at_most(2);
+        let lot = BatchCase::new();
         let (ran, _) = lot.get_shelf(&shelf, files).await;
         assert_eq!(ran.summary.done, files as u64, "{fault:?}: {:?}", ran.rows);
         lot.assert_shelf(&shelf, &ran);
@@ -254,8 +272,8 @@ async fn each_fault_that_lasts_fails_its_file_and_each_that_passes_does_not() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a5_a_file_that_changes_between_its_segments_is_one_version() {
     // Eight segments each, and every one after the first is of another version.
-    let shelf = Shelf::new(1, 2 << 20..4 << 20).changing(0.5);
-    let mut lot = Lot::new();
+    let shelf = GeneratedFiles::new(1, 2 << 20..4 << 20).changing(0.5);
+    let mut lot = BatchCase::new();
     lot.get.segment = Some(256 << 10);
     let (ran, asked) = lot.get_shelf(&shelf, 16).await;
     assert_eq!(ran.summary.done, 16, "{:?}", ran.rows);
@@ -272,17 +290,17 @@ async fn a5_a_file_that_changes_between_its_segments_is_one_version() {
 async fn c6_a_batch_in_trouble_that_was_stopped_comes_to_the_same() {
     let shelf = troubled(12);
     let origin = Origin::builder().shelf(shelf.clone()).start().await;
-    let mut lot = Lot {
+    let mut lot = BatchCase {
         manifest: Some("m.jsonl"),
-        ..Lot::new()
+        ..BatchCase::new()
     };
     lot.client.stall_timeout = Duration::from_millis(150);
     lot.enough = Some(FILES / 3);
     let first = lot.get_shelf_of(&origin, &shelf, FILES).await;
-    let done = first.names(State::Done);
+    let done = first.names(RowState::Done);
     assert!((FILES / 3..FILES - FILES / 10).contains(&done.len()));
     let before = origin.asked().len();
-    let lot = Lot {
+    let lot = BatchCase {
         stop: Default::default(),
         enough: None,
         ..lot
@@ -296,7 +314,7 @@ async fn c6_a_batch_in_trouble_that_was_stopped_comes_to_the_same() {
     assert!(again.is_empty(), "asked for again: {again:?}");
     assert_eq!(second.summary.earlier, done.len() as u64);
     assert_eq!(second.failed(), doomed(&shelf, FILES));
-    let both = Ran {
+    let both = BatchRun {
         rows: [first.rows, second.rows].concat(),
         ..second
     };

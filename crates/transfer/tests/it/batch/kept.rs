@@ -3,32 +3,32 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 
-use haul_lab::{Content, Origin, Resource, When, breakage};
-use haul_transfer::Existing;
-use haul_transfer::list::Entry;
-use haul_transfer::manifest::{Manifest, State};
+use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, breakage};
+use haul_transfer::ExistingFilePolicy;
+use haul_transfer::list::ListEntry;
+use haul_transfer::manifest::{Manifest, RowState};
 
-use super::{Lot, shelf, small};
+use super::{BatchCase, shelf, small};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn c6_done_rows_are_not_asked_for_again_and_failed_ones_are() {
-    let flaky = Resource::new(small(40));
+    let flaky = OriginResource::new(small(40));
     let origin = shelf(30).resource("/flaky", flaky).start().await;
     for name in ["m.jsonl", "m.csv"] {
-        let mut lot = Lot {
+        let mut lot = BatchCase {
             manifest: Some(name),
-            ..Lot::new()
+            ..BatchCase::new()
         };
         lot.get.retry.retries = 3;
         let names = || (0..30).map(|n| n.to_string()).chain(["flaky".into()]);
         let urls = || names().map(|name| origin.url(&format!("/{name}")));
         origin.swap(
             "/flaky",
-            Resource::new(small(40)).rule(When::always(), breakage::status(500)),
+            OriginResource::new(small(40)).rule(RequestMatcher::always(), breakage::status(500)),
         );
         let ran = lot.get(urls()).await;
         assert_eq!(ran.counts(), (30, 0, 1));
-        origin.swap("/flaky", Resource::new(small(40)));
+        origin.swap("/flaky", OriginResource::new(small(40)));
         let before = origin.asked().len();
         let ran = lot.get(urls()).await;
         assert_eq!((ran.counts(), ran.summary.earlier), ((1, 0, 0), 30));
@@ -41,12 +41,13 @@ async fn c6_done_rows_are_not_asked_for_again_and_failed_ones_are() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn c6_a_batch_that_was_stopped_goes_on_with_its_manifest() {
-    let lot = Lot {
+    let lot = BatchCase {
         manifest: Some("m.jsonl"),
-        ..Lot::new()
+        ..BatchCase::new()
     };
     let stop = lot.stop.clone();
-    let enough = Resource::new(small(3)).rule(When::first(1), move |_, _| stop.cancel());
+    let enough =
+        OriginResource::new(small(3)).rule(RequestMatcher::first(1), move |_, _| stop.cancel());
     let origin = shelf(300).resource("/enough", enough).start().await;
     let names = || {
         (0..150)
@@ -56,7 +57,7 @@ async fn c6_a_batch_that_was_stopped_goes_on_with_its_manifest() {
     };
     let urls = || names().map(|name| origin.url(&format!("/{name}")));
     let first = lot.get(urls()).await;
-    let lot = Lot {
+    let lot = BatchCase {
         stop: Default::default(),
         ..lot
     };
@@ -75,14 +76,14 @@ async fn c6_a_batch_that_was_stopped_goes_on_with_its_manifest() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn update_asks_with_the_tag_of_the_manifest() {
-    let mut lot = Lot {
+    let mut lot = BatchCase {
         manifest: Some("m.jsonl"),
-        ..Lot::new()
+        ..BatchCase::new()
     };
-    let dated = Resource::new(small(3)).last_modified("Sun, 06 Nov 1994 08:49:37 GMT");
+    let dated = OriginResource::new(small(3)).last_modified("Sun, 06 Nov 1994 08:49:37 GMT");
     let origin = Origin::builder().resource("/f", dated).start().await;
     assert_eq!(lot.get([origin.url("/f")]).await.counts(), (1, 0, 0));
-    lot.get.existing = Existing::Update;
+    lot.get.existing = ExistingFilePolicy::Update;
     let ran = lot.get([origin.url("/f")]).await;
     assert_eq!((ran.counts(), ran.row("/f").status), ((0, 1, 0), Some(304)));
     let asked = origin.asked();
@@ -98,13 +99,13 @@ async fn update_asks_with_the_tag_of_the_manifest() {
 async fn a_done_row_whose_file_is_gone_is_no_reason_to_skip() {
     let origin = shelf(5).start().await;
     let urls = || (0..5).map(|n| origin.url(&format!("/{n}")));
-    let mut lot = Lot {
+    let mut lot = BatchCase {
         manifest: Some("m.jsonl"),
-        ..Lot::new()
+        ..BatchCase::new()
     };
     assert_eq!(lot.get(urls()).await.counts(), (5, 0, 0));
     std::fs::remove_file(lot.path("3")).unwrap();
-    for existing in [Existing::Keep, Existing::Overwrite] {
+    for existing in [ExistingFilePolicy::Keep, ExistingFilePolicy::Overwrite] {
         lot.get.existing = existing;
         let ran = lot.get(urls()).await;
         assert_eq!((ran.counts(), ran.summary.earlier), ((1, 0, 0), 4));
@@ -116,14 +117,18 @@ async fn a_done_row_whose_file_is_gone_is_no_reason_to_skip() {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_job_takes_the_place_of_the_manifest() {
     let origin = shelf(2)
-        .resource("/m.jsonl", Resource::new(small(5)))
-        .resource("/link", Resource::new(small(6)))
+        .resource("/m.jsonl", OriginResource::new(small(5)))
+        .resource("/link", OriginResource::new(small(6)))
         .start()
         .await;
-    for existing in [Existing::Keep, Existing::Overwrite, Existing::Update] {
-        let mut lot = Lot {
+    for existing in [
+        ExistingFilePolicy::Keep,
+        ExistingFilePolicy::Overwrite,
+        ExistingFilePolicy::Update,
+    ] {
+        let mut lot = BatchCase {
             manifest: Some("m.jsonl"),
-            ..Lot::new()
+            ..BatchCase::new()
         };
         // One job is named like it, in its directory; the name of another leads to it.
         lot.get.existing = existing;
@@ -131,9 +136,9 @@ async fn no_job_takes_the_place_of_the_manifest() {
         let entry = |line, name: &str| {
             let url = origin.url(&format!("/{name}")).parse().unwrap();
             let directory = (name == "m.jsonl").then(|| lot.beside.path().to_owned());
-            Ok(Entry {
+            Ok(ListEntry {
                 directory,
-                ..Entry::new(line, url)
+                ..ListEntry::new(line, url)
             })
         };
         let names = (1..).zip(["0", "m.jsonl", "link", "1"]);
@@ -153,7 +158,7 @@ async fn no_job_takes_the_place_of_the_manifest() {
 }
 
 /// What an archive holds, by name.
-pub(super) fn unpacked(lot: &Lot, names: &[&str]) -> BTreeMap<String, Vec<u8>> {
+pub(super) fn unpacked(lot: &BatchCase, names: &[&str]) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     for name in names {
         let file = std::fs::File::open(lot.beside.path().join(name)).unwrap();
@@ -170,15 +175,18 @@ pub(super) fn unpacked(lot: &Lot, names: &[&str]) -> BTreeMap<String, Vec<u8>> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn files_of_all_sizes_become_entries_of_an_archive() {
-    let lot = Lot {
+    let lot = BatchCase {
         tar: Some(("all.tar", None)),
         manifest: Some("m.jsonl"),
-        ..Lot::new()
+        ..BatchCase::new()
     };
-    let (medium, large) = (Content::random(1, 400 << 10), Content::random(2, 2 << 20));
+    let (medium, large) = (
+        ResourceContent::random(1, 400 << 10),
+        ResourceContent::random(2, 2 << 20),
+    );
     let origin = shelf(60)
-        .resource("/medium", Resource::new(medium.clone()))
-        .resource("/large", Resource::new(large.clone()))
+        .resource("/medium", OriginResource::new(medium.clone()))
+        .resource("/large", OriginResource::new(large.clone()))
         .start()
         .await;
     let names =
@@ -202,20 +210,21 @@ async fn files_of_all_sizes_become_entries_of_an_archive() {
     let placed = ran
         .rows
         .iter()
-        .filter(|row| row.state == State::Done)
+        .filter(|row| row.state == RowState::Done)
         .all(|row| row.shard.is_some());
     assert!(placed, "rows say where in the archive");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn c6_shards_are_gone_on_with() {
-    let lot = Lot {
+    let lot = BatchCase {
         tar: Some(("s.tar", Some(64 << 10))),
         manifest: Some("m.jsonl"),
-        ..Lot::new()
+        ..BatchCase::new()
     };
     let stop = lot.stop.clone();
-    let enough = Resource::new(small(3)).rule(When::first(1), move |_, _| stop.cancel());
+    let enough =
+        OriginResource::new(small(3)).rule(RequestMatcher::first(1), move |_, _| stop.cancel());
     let origin = shelf(100).resource("/enough", enough).start().await;
     let names = || {
         (0..50)
@@ -226,7 +235,7 @@ async fn c6_shards_are_gone_on_with() {
     let urls = || names().map(|name| origin.url(&format!("/{name}")));
     let first = lot.get(urls()).await;
     assert!(first.summary.done < 101);
-    let lot = Lot {
+    let lot = BatchCase {
         stop: Default::default(),
         ..lot
     };
@@ -248,9 +257,9 @@ async fn c6_shards_are_gone_on_with() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn c6_urls_that_differ_in_what_is_masked_are_two_jobs() {
-    let lot = Lot {
+    let lot = BatchCase {
         manifest: Some("m.jsonl"),
-        ..Lot::new()
+        ..BatchCase::new()
     };
     let origin = shelf(2).start().await;
     let url = |key: &str| origin.url(&format!("/1?token={key}"));

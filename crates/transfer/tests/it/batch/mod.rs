@@ -14,16 +14,18 @@ mod whose;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use haul_lab::{Content, Origin, OriginBuilder, Resource, within};
+use haul_lab::{Origin, OriginBuilder, OriginResource, ResourceContent, within};
 use haul_net::{Client, ClientConfig};
 use haul_plan::RetryOptions;
-use haul_plan::dispatch::Limit;
-use haul_transfer::archive::{ArchiveOptions, Destination, Shards};
-use haul_transfer::batch::{Archive, Batch, BatchOptions, Entries, GroupOptions, Summary};
-use haul_transfer::disk::Layer;
-use haul_transfer::list::Entry;
-use haul_transfer::manifest::{Manifest, Row, State};
-use haul_transfer::{Connections, Event, GetOptions};
+use haul_plan::dispatch::HostConnectionLimit;
+use haul_transfer::archive::{ArchiveDestination, ArchiveOptions, ShardWriter};
+use haul_transfer::batch::{
+    Batch, BatchArchive, BatchOptions, BatchSummary, CommitGroupOptions, ListEntries,
+};
+use haul_transfer::disk::StorageLayer;
+use haul_transfer::list::ListEntry;
+use haul_transfer::manifest::{Manifest, ManifestRow, RowState};
+use haul_transfer::{ConnectionCount, GetOptions, TransferEvent};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -31,7 +33,7 @@ use tokio_util::sync::CancellationToken;
 use crate::harness::LIMIT;
 
 /// A directory, settings, and what a test says about a batch.
-pub(crate) struct Lot {
+pub(crate) struct BatchCase {
     pub(crate) dir: TempDir,
     pub(crate) get: GetOptions,
     pub(crate) client: ClientConfig,
@@ -50,19 +52,19 @@ pub(crate) struct Lot {
 }
 
 /// What came of it.
-pub(crate) struct Ran {
-    pub(crate) summary: Summary,
-    pub(crate) rows: Vec<Row>,
+pub(crate) struct BatchRun {
+    pub(crate) summary: BatchSummary,
+    pub(crate) rows: Vec<ManifestRow>,
     pub(crate) warnings: Vec<String>,
 }
 
-impl Lot {
+impl BatchCase {
     /// Settings that make retries quick, and a file of some hundred kilobytes a large one.
     pub(crate) fn new() -> Self {
         Self {
             dir: tempfile::tempdir().unwrap(),
             get: GetOptions {
-                connections: Connections::Auto { max: 4 },
+                connections: ConnectionCount::Auto { max: 4 },
                 min_segment: Some(64 << 10),
                 segment: Some(512 << 10),
                 retry: RetryOptions {
@@ -79,9 +81,9 @@ impl Lot {
             },
             options: BatchOptions {
                 each: true,
-                group: GroupOptions {
+                group: CommitGroupOptions {
                     linger: Duration::from_millis(20),
-                    ..GroupOptions::default()
+                    ..CommitGroupOptions::default()
                 },
                 ..BatchOptions::default()
             },
@@ -95,16 +97,16 @@ impl Lot {
     }
 
     /// Downloads what entries name.
-    pub(crate) async fn run(&self, entries: Entries) -> Ran {
+    pub(crate) async fn run(&self, entries: ListEntries) -> BatchRun {
         let (sender, mut events) = mpsc::channel(64);
         let manifest = self
             .manifest
             .map(|name| Manifest::open(&self.beside.path().join(name)).unwrap());
         let archive = self.tar.map(|(name, shard_size)| {
             let options = ArchiveOptions {
-                destination: Destination::File(self.beside.path().join(name)),
+                destination: ArchiveDestination::File(self.beside.path().join(name)),
                 shard_size,
-                layer: Layer::default(),
+                layer: StorageLayer::default(),
             };
             let known = manifest.as_ref().map(|(_, past)| {
                 past.shards()
@@ -113,8 +115,8 @@ impl Lot {
             });
             let known = known.unwrap_or_default();
             let known = known.iter().map(|(name, end)| (name.as_str(), *end));
-            Archive {
-                shards: Shards::open(options, known).unwrap(),
+            BatchArchive {
+                shards: ShardWriter::open(options, known).unwrap(),
                 staging: self.dir.path().to_owned(),
             }
         });
@@ -124,8 +126,8 @@ impl Lot {
         };
         // As the command line has it: one number for files of all sizes.
         options.dispatch.per_host = match self.get.connections {
-            Connections::Auto { max } => Limit::Auto { max },
-            Connections::Fixed(number) => Limit::Fixed(number),
+            ConnectionCount::Auto { max } => HostConnectionLimit::Auto { max },
+            ConnectionCount::Fixed(number) => HostConnectionLimit::Fixed(number),
         };
         let batch = Batch {
             client: Client::new(self.client.clone()).unwrap(),
@@ -140,7 +142,7 @@ impl Lot {
         let (summary, (mut rows, warnings)) =
             within(self.limit, async { tokio::join!(work, listen) }).await;
         rows.sort_by_key(|row| row.line);
-        Ran {
+        BatchRun {
             summary,
             rows,
             warnings,
@@ -148,18 +150,21 @@ impl Lot {
     }
 
     /// Hears what a batch tells, to its end.
-    async fn listen(&self, events: &mut mpsc::Receiver<Event>) -> (Vec<Row>, Vec<String>) {
+    async fn listen(
+        &self,
+        events: &mut mpsc::Receiver<TransferEvent>,
+    ) -> (Vec<ManifestRow>, Vec<String>) {
         let (mut rows, mut warnings, mut done) = (Vec::new(), Vec::new(), 0);
         while let Some(event) = events.recv().await {
             match event {
-                Event::Row(row) => {
-                    done += usize::from(row.state == State::Done);
+                TransferEvent::Row(row) => {
+                    done += usize::from(row.state == RowState::Done);
                     rows.push(*row);
                     if self.enough == Some(done) {
                         self.stop.cancel();
                     }
                 }
-                Event::Warning { text, .. } => warnings.push(text),
+                TransferEvent::Warning { text, .. } => warnings.push(text),
                 _ => {}
             }
         }
@@ -167,7 +172,7 @@ impl Lot {
     }
 
     /// Downloads URLs, a line each.
-    pub(crate) async fn get(&self, urls: impl IntoIterator<Item = String>) -> Ran {
+    pub(crate) async fn get(&self, urls: impl IntoIterator<Item = String>) -> BatchRun {
         let urls: Vec<_> = urls.into_iter().collect();
         self.run(entries(urls)).await
     }
@@ -188,23 +193,23 @@ impl Lot {
 
     /// That a file is this.
     #[track_caller]
-    pub(crate) fn assert_file(&self, name: &str, content: &Content) {
+    pub(crate) fn assert_file(&self, name: &str, content: &ResourceContent) {
         let found = std::fs::read(self.path(name)).unwrap();
         assert!(found == content.to_vec(), "{name} is not what was served");
     }
 }
 
-impl Ran {
+impl BatchRun {
     /// The row of a name.
     #[track_caller]
-    pub(crate) fn row(&self, name: &str) -> &Row {
-        let ends = |row: &&Row| row.url.ends_with(name);
+    pub(crate) fn row(&self, name: &str) -> &ManifestRow {
+        let ends = |row: &&ManifestRow| row.url.ends_with(name);
         self.rows.iter().find(ends).expect("it has a row")
     }
 
     /// Done, skipped, failed.
     pub(crate) fn counts(&self) -> (u64, u64, u64) {
-        let Summary {
+        let BatchSummary {
             done,
             skipped,
             failed,
@@ -217,7 +222,7 @@ impl Ran {
     #[track_caller]
     pub(crate) fn error(&self, name: &str) -> String {
         let row = self.row(name);
-        assert_eq!(row.state, State::Failed, "{row:?}");
+        assert_eq!(row.state, RowState::Failed, "{row:?}");
         row.error
             .as_ref()
             .expect("failed rows say why")
@@ -227,19 +232,19 @@ impl Ran {
 }
 
 /// Entries of URLs, a line each.
-pub(crate) fn entries(urls: Vec<String>) -> Entries {
-    let entry = |(line, url): (u64, String)| Ok(Entry::new(line, url.parse().unwrap()));
+pub(crate) fn entries(urls: Vec<String>) -> ListEntries {
+    let entry = |(line, url): (u64, String)| Ok(ListEntry::new(line, url.parse().unwrap()));
     Box::new((1..).zip(urls).map(entry))
 }
 
 /// Content for a number: small ones of all lengths about a few kilobytes.
-pub(crate) fn small(number: u64) -> Content {
-    Content::random(number, number * 37 % 9000)
+pub(crate) fn small(number: u64) -> ResourceContent {
+    ResourceContent::random(number, number * 37 % 9000)
 }
 
 /// An origin with files `/0`, `/1`, ... .
 pub(crate) fn shelf(files: u64) -> OriginBuilder {
     (0..files).fold(Origin::builder(), |origin, number| {
-        origin.resource(&format!("/{number}"), Resource::new(small(number)))
+        origin.resource(&format!("/{number}"), OriginResource::new(small(number)))
     })
 }

@@ -3,24 +3,24 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_lab::{Content, Origin, Resource, When, breakage};
-use haul_transfer::Connections;
-use haul_transfer::disk::Layer;
-use haul_transfer::list::Entry;
-use haul_transfer::manifest::State;
+use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, breakage};
+use haul_transfer::ConnectionCount;
+use haul_transfer::disk::StorageLayer;
+use haul_transfer::list::ListEntry;
+use haul_transfer::manifest::RowState;
 
-use super::{Lot, shelf, small};
-use crate::disks::Manners;
+use super::{BatchCase, shelf, small};
+use crate::disks::DiskFaults;
 use crate::harness::LIMIT;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn c7_large_files_are_segmented_with_the_answer_that_was_there() {
-    let lot = Lot::new();
-    let large = Content::random(1, 3 << 20);
-    let medium = Content::random(2, 400 << 10);
+    let lot = BatchCase::new();
+    let large = ResourceContent::random(1, 3 << 20);
+    let medium = ResourceContent::random(2, 400 << 10);
     let origin = shelf(50)
-        .resource("/large", Resource::new(large.clone()))
-        .resource("/medium", Resource::new(medium.clone()))
+        .resource("/large", OriginResource::new(large.clone()))
+        .resource("/medium", OriginResource::new(medium.clone()))
         .start()
         .await;
     let names = ["large".into(), "medium".into()];
@@ -45,12 +45,12 @@ async fn c7_large_files_are_segmented_with_the_answer_that_was_there() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a2_a12_origins_without_ranges_or_lengths_are_one_answer() {
-    let lot = Lot::new();
-    let long = Content::random(4, 700 << 10);
-    let plain = |rule: fn(&haul_lab::Asked, &mut haul_lab::Reply)| {
-        Resource::new(long.clone())
-            .rule(When::always(), breakage::ignore_range)
-            .rule(When::always(), rule)
+    let lot = BatchCase::new();
+    let long = ResourceContent::random(4, 700 << 10);
+    let plain = |rule: fn(&haul_lab::RecordedRequest, &mut haul_lab::OriginReply)| {
+        OriginResource::new(long.clone())
+            .rule(RequestMatcher::always(), breakage::ignore_range)
+            .rule(RequestMatcher::always(), rule)
     };
     let origin = shelf(1)
         .resource("/whole", plain(|_, _| {}))
@@ -58,9 +58,9 @@ async fn a2_a12_origins_without_ranges_or_lengths_are_one_answer() {
         .resource("/close", plain(breakage::until_close))
         .resource(
             "/small",
-            Resource::new(small(40))
-                .rule(When::always(), breakage::ignore_range)
-                .rule(When::always(), breakage::chunked),
+            OriginResource::new(small(40))
+                .rule(RequestMatcher::always(), breakage::ignore_range)
+                .rule(RequestMatcher::always(), breakage::chunked),
         )
         .start()
         .await;
@@ -77,11 +77,11 @@ async fn a2_a12_origins_without_ranges_or_lengths_are_one_answer() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a13_a_coding_that_nobody_asked_for_is_stored_as_it_was_sent() {
-    let lot = Lot::new();
-    let resource = Resource::new(small(30)).rule(When::always(), breakage::gzip);
+    let lot = BatchCase::new();
+    let resource = OriginResource::new(small(30)).rule(RequestMatcher::always(), breakage::gzip);
     let origin = shelf(1).resource("/zip", resource).start().await;
     let ran = lot.get([origin.url("/zip")]).await;
-    assert_eq!(ran.row("/zip").state, State::Done);
+    assert_eq!(ran.row("/zip").state, RowState::Done);
     assert_eq!(std::fs::read(lot.path("zip")).unwrap()[..2], [0x1f, 0x8b]);
     let told = |warning: &String| warning.contains("sent it as gzip");
     assert!(ran.warnings.iter().any(told), "{:?}", ran.warnings);
@@ -89,19 +89,19 @@ async fn a13_a_coding_that_nobody_asked_for_is_stored_as_it_was_sent() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn b2_a_row_is_done_when_all_names_above_a_large_file_are_durable() {
-    let large = Content::random(1, 2 << 20);
+    let large = ResourceContent::random(1, 2 << 20);
     let origin = shelf(1)
-        .resource("/deep/large", Resource::new(large.clone()))
+        .resource("/deep/large", OriginResource::new(large.clone()))
         .start()
         .await;
-    let mut lot = Lot::new();
-    lot.options.layout = haul_plan::Layout::Path;
+    let mut lot = BatchCase::new();
+    lot.options.layout = haul_plan::PathLayout::Path;
     let host = origin.address().to_string().replace(':', "+");
     for unsyncable in ["", "x", "x/deep"] {
         let name = |name: &str| name.replace('x', &host);
-        let disk = Arc::new(Manners {
+        let disk = Arc::new(DiskFaults {
             unsyncable: Some(lot.path(&name(unsyncable))).filter(|_| !unsyncable.is_empty()),
-            ..Manners::default()
+            ..DiskFaults::default()
         });
         lot.get.layer = disk.layer();
         let ran = lot.get([origin.url("/deep/large")]).await;
@@ -122,17 +122,17 @@ async fn b2_a_row_is_done_when_all_names_above_a_large_file_are_durable() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn b4_a_place_beneath_where_files_cannot_be_without_a_name_gets_them_all_the_same() {
-    let medium = Content::random(2, 400 << 10);
+    let medium = ResourceContent::random(2, 400 << 10);
     let origin = shelf(40)
-        .resource("/medium", Resource::new(medium.clone()))
+        .resource("/medium", OriginResource::new(medium.clone()))
         .start()
         .await;
-    let mut lot = Lot::new();
+    let mut lot = BatchCase::new();
     let elsewhere = lot.path("elsewhere");
-    lot.get.layer = Layer::default().with_names_in(move |path| path.starts_with(&elsewhere));
+    lot.get.layer = StorageLayer::default().with_names_in(move |path| path.starts_with(&elsewhere));
     let entry = |name: String, directory: &str| {
-        let entry = Entry::new(1, origin.url(&format!("/{name}")).parse().unwrap());
-        Ok(Entry {
+        let entry = ListEntry::new(1, origin.url(&format!("/{name}")).parse().unwrap());
+        Ok(ListEntry {
             directory: Some(directory.into()),
             ..entry
         })
@@ -152,10 +152,11 @@ async fn b4_a_place_beneath_where_files_cannot_be_without_a_name_gets_them_all_t
 #[tokio::test(flavor = "multi_thread")]
 async fn a19_a_body_that_drips_is_fetched_where_nothing_of_it_is_lost() {
     // As slow over every connection: begun again and again it would never come.
-    let content = Content::random(1, 900);
-    let slow = Resource::new(content.clone()).rule(When::always(), breakage::drip(900));
+    let content = ResourceContent::random(1, 900);
+    let slow =
+        OriginResource::new(content.clone()).rule(RequestMatcher::always(), breakage::drip(900));
     let origin = shelf(1).resource("/slow", slow).start().await;
-    let mut lot = Lot::new();
+    let mut lot = BatchCase::new();
     lot.options.patience = Duration::ZERO;
     lot.client.stall_timeout = LIMIT;
     // What is begun again too often would fail.
@@ -172,15 +173,15 @@ async fn a16_a_signature_that_expired_is_renewed_by_the_first_url() {
     let origin = (0..60).fold(Origin::builder(), |origin, n| {
         origin.resource(
             &format!("/denied{n}"),
-            Resource::new(small(1)).rule(When::always(), breakage::status(403)),
+            OriginResource::new(small(1)).rule(RequestMatcher::always(), breakage::status(403)),
         )
     });
     // Each place answers 403 to the first request: what the first redirect signed has expired.
     let far = (0..30).fold(Origin::builder(), |origin, n| {
-        let resource = Resource::new(small(n));
+        let resource = OriginResource::new(small(n));
         origin.resource(
             &format!("/{n}"),
-            resource.rule(When::first(1), breakage::status(403)),
+            resource.rule(RequestMatcher::first(1), breakage::status(403)),
         )
     });
     let far = far.start().await;
@@ -188,11 +189,11 @@ async fn a16_a_signature_that_expired_is_renewed_by_the_first_url() {
         let to = breakage::redirect(302, far.url(&format!("/{n}")));
         origin.resource(
             &format!("/{n}"),
-            Resource::new(small(n)).rule(When::always(), to),
+            OriginResource::new(small(n)).rule(RequestMatcher::always(), to),
         )
     });
     let origin = origin.start().await;
-    let lot = Lot::new();
+    let lot = BatchCase::new();
     // First it is learnt that asking this host again is of no use.
     let denied = (0..60).map(|n| origin.url(&format!("/denied{n}")));
     let urls = denied.chain((0..30).map(|n| origin.url(&format!("/{n}"))));
@@ -208,7 +209,7 @@ async fn a16_a_signature_that_expired_in_the_wait_for_a_connection_is_renewed() 
     // One connection at a time to the place that delivers, and the first signature of each file is good for one request.
     let far = Arc::new(std::sync::Mutex::new(std::collections::BTreeSet::new()));
     let seen = Arc::clone(&far);
-    let stale = move |asked: &haul_lab::Asked, reply: &mut haul_lab::Reply| {
+    let stale = move |asked: &haul_lab::RecordedRequest, reply: &mut haul_lab::OriginReply| {
         // Whoever comes with one that was shown before comes too late.
         let again = !seen.lock().unwrap().insert(asked.target.clone());
         if again && asked.target.ends_with("-0") {
@@ -216,27 +217,31 @@ async fn a16_a_signature_that_expired_in_the_wait_for_a_connection_is_renewed() 
         }
     };
     let store = (0..16).fold(Origin::builder(), |origin, n| {
-        let resource = Resource::new(Content::random(n, 60_000));
+        let resource = OriginResource::new(ResourceContent::random(n, 60_000));
         let resource = resource
-            .rule(When::always(), breakage::drip(600_000))
-            .rule(When::always(), stale.clone());
+            .rule(RequestMatcher::always(), breakage::drip(600_000))
+            .rule(RequestMatcher::always(), stale.clone());
         origin.resource(&format!("/{n}"), resource)
     });
     // It is known to mean its 403s, too.
     let store = (0..30).fold(store, |store, n| {
-        let denied = Resource::new(small(1)).rule(When::always(), breakage::status(403));
+        let denied =
+            OriginResource::new(small(1)).rule(RequestMatcher::always(), breakage::status(403));
         store.resource(&format!("/denied{n}"), denied)
     });
     let store = store.start().await;
     let origins = redirectors(&store).await;
-    let mut lot = Lot::new();
-    lot.get.connections = Connections::Fixed(1);
+    let mut lot = BatchCase::new();
+    lot.get.connections = ConnectionCount::Fixed(1);
     let denied = (0..30).map(|n| store.url(&format!("/denied{n}")));
     let urls = (0..16).map(|n| origins[n % origins.len()].url(&format!("/{n}")));
     let ran = lot.get(denied.chain(urls)).await;
     assert_eq!(ran.counts(), (16, 0, 30), "{:?}", ran.summary.causes);
     for number in 0..16 {
-        lot.assert_file(&number.to_string(), &Content::random(number, 60_000));
+        lot.assert_file(
+            &number.to_string(),
+            &ResourceContent::random(number, 60_000),
+        );
     }
     let asked = far.lock().unwrap().len();
     assert!(asked > 16, "none had to wait, so that nothing was shown");
@@ -248,11 +253,12 @@ async fn redirectors(store: &Origin) -> Vec<Origin> {
     for host in 0..8 {
         let origin = (0..16).fold(Origin::builder(), |origin, n| {
             let to = store.url(&format!("/{n}"));
-            let signed = move |asked: &haul_lab::Asked, reply: &mut haul_lab::Reply| {
+            let signed = move |asked: &haul_lab::RecordedRequest,
+                               reply: &mut haul_lab::OriginReply| {
                 let to = format!("{to}?signed={host}-{}", asked.number);
                 breakage::redirect(302, to)(asked, reply);
             };
-            let resource = Resource::new(small(1)).rule(When::always(), signed);
+            let resource = OriginResource::new(small(1)).rule(RequestMatcher::always(), signed);
             origin.resource(&format!("/{n}"), resource)
         });
         origins.push(origin.start().await);
@@ -262,9 +268,10 @@ async fn redirectors(store: &Origin) -> Vec<Origin> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a10_a_body_that_breaks_is_begun_again_and_leaves_nothing() {
-    let lot = Lot::new();
-    let medium = Content::random(6, 450 << 10);
-    let cut = Resource::new(medium.clone()).rule(When::first(2), breakage::close_after(300 << 10));
+    let lot = BatchCase::new();
+    let medium = ResourceContent::random(6, 450 << 10);
+    let cut = OriginResource::new(medium.clone())
+        .rule(RequestMatcher::first(2), breakage::close_after(300 << 10));
     let origin = shelf(1).resource("/cut", cut).start().await;
     let ran = lot.get([origin.url("/cut")]).await;
     assert_eq!((ran.counts(), ran.row("/cut").attempts), ((1, 0, 0), 3));
@@ -274,14 +281,15 @@ async fn a10_a_body_that_breaks_is_begun_again_and_leaves_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn b1_what_an_earlier_run_left_of_a_large_file_is_gone_on_with() {
-    let lot = Lot::new();
-    let large = Content::random(1, 3 << 20);
-    let cut = Resource::new(large.clone()).rule(When::served(2 << 20), breakage::status(404));
+    let lot = BatchCase::new();
+    let large = ResourceContent::random(1, 3 << 20);
+    let cut = OriginResource::new(large.clone())
+        .rule(RequestMatcher::served(2 << 20), breakage::status(404));
     let origin = shelf(1).resource("/large", cut).start().await;
     let ran = lot.get([origin.url("/large")]).await;
     assert_eq!(ran.counts(), (0, 0, 1));
     assert_eq!(lot.listing(), ["large.haul-journal", "large.haul-part"]);
-    origin.swap("/large", Resource::new(large.clone()));
+    origin.swap("/large", OriginResource::new(large.clone()));
     let before = origin.sent();
     let ran = lot.get([origin.url("/large")]).await;
     assert_eq!(ran.counts(), (1, 0, 0));
@@ -295,12 +303,12 @@ async fn b1_what_an_earlier_run_left_of_a_large_file_is_gone_on_with() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn files_go_into_directories_that_are_made() {
-    let (lot, origin) = (Lot::new(), shelf(2).start().await);
+    let (lot, origin) = (BatchCase::new(), shelf(2).start().await);
     let entry = |(line, path): (u64, &str)| {
         let url = origin.url("/1").parse().unwrap();
-        Ok(Entry {
+        Ok(ListEntry {
             path: Some(path.into()),
-            ..Entry::new(line, url)
+            ..ListEntry::new(line, url)
         })
     };
     let entries: Vec<_> = (1..).zip(["a/b/c", "a/d"]).map(entry).collect();
@@ -312,13 +320,17 @@ async fn files_go_into_directories_that_are_made() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mirror_is_asked_when_the_first_source_fails() {
-    let (lot, bad, good) = (Lot::new(), shelf(1).start().await, shelf(9).start().await);
+    let (lot, bad, good) = (
+        BatchCase::new(),
+        shelf(1).start().await,
+        shelf(9).start().await,
+    );
     let url = |origin: &Origin, name: &str| origin.url(name).parse().unwrap();
     let nobody = format!("http://127.0.0.1:{}/8", free_port());
     let entries = ["/7", "/8"].map(|name| {
-        Ok(Entry {
+        Ok(ListEntry {
             mirrors: vec![nobody.parse().unwrap(), url(&good, name)],
-            ..Entry::new(1, url(&bad, name))
+            ..ListEntry::new(1, url(&bad, name))
         })
     });
     let ran = lot.run(Box::new(entries.into_iter())).await;
@@ -330,18 +342,18 @@ async fn a_mirror_is_asked_when_the_first_source_fails() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mirror_is_asked_when_the_first_source_broke_twice() {
     for short in [true, false] {
-        let mut lot = Lot::new();
+        let mut lot = BatchCase::new();
         lot.get.retry.retries = 1000;
-        let resource = Resource::new(small(8));
+        let resource = OriginResource::new(small(8));
         let bad = match short {
-            true => resource.rule(When::always(), breakage::close_after(2)),
-            false => resource.rule(When::always(), breakage::reset_after(2)),
+            true => resource.rule(RequestMatcher::always(), breakage::close_after(2)),
+            false => resource.rule(RequestMatcher::always(), breakage::reset_after(2)),
         };
         let bad = Origin::builder().resource("/8", bad).start().await;
         let good = shelf(9).start().await;
-        let entry = Entry {
+        let entry = ListEntry {
             mirrors: vec![good.url("/8").parse().unwrap()],
-            ..Entry::new(1, bad.url("/8").parse().unwrap())
+            ..ListEntry::new(1, bad.url("/8").parse().unwrap())
         };
         let ran = lot.run(Box::new([Ok(entry)].into_iter())).await;
         assert_eq!((ran.counts(), bad.asked().len()), ((1, 0, 0), 2));
@@ -352,12 +364,13 @@ async fn a_mirror_is_asked_when_the_first_source_broke_twice() {
 /// The one that broke is still there, when all others have nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_source_that_broke_twice_is_asked_again_after_its_mirrors() {
-    let resource = Resource::new(small(8)).rule(When::first(4), breakage::close_after(2));
+    let resource =
+        OriginResource::new(small(8)).rule(RequestMatcher::first(4), breakage::close_after(2));
     let bad = Origin::builder().resource("/8", resource).start().await;
-    let (lot, empty) = (Lot::new(), shelf(1).start().await);
-    let entry = Entry {
+    let (lot, empty) = (BatchCase::new(), shelf(1).start().await);
+    let entry = ListEntry {
         mirrors: vec![empty.url("/8").parse().unwrap()],
-        ..Entry::new(1, bad.url("/8").parse().unwrap())
+        ..ListEntry::new(1, bad.url("/8").parse().unwrap())
     };
     let ran = lot.run(Box::new([Ok(entry)].into_iter())).await;
     assert_eq!((ran.counts(), bad.asked().len()), ((1, 0, 0), 5));
@@ -367,19 +380,22 @@ async fn a_source_that_broke_twice_is_asked_again_after_its_mirrors() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_large_file_of_two_versions_is_fetched_again_from_each_alone() {
-    let (meant, other) = (Content::random(1, 2 << 20), Content::random(2, 2 << 20));
-    let serve = |content: &Content, tag| {
-        let resource = Resource::bare(content.clone()).etag(tag);
+    let (meant, other) = (
+        ResourceContent::random(1, 2 << 20),
+        ResourceContent::random(2, 2 << 20),
+    );
+    let serve = |content: &ResourceContent, tag| {
+        let resource = OriginResource::bare(content.clone()).etag(tag);
         let origin = Origin::builder().resource("/large", resource);
         origin.rate_per_connection(1 << 20).start()
     };
     let (bad, good) = (serve(&other, "\"a\"").await, serve(&meant, "\"b\"").await);
-    let entry = Entry {
+    let entry = ListEntry {
         mirrors: vec![good.url("/large").parse().unwrap()],
         checksums: vec![format!("sha256:{}", meant.sha256()).parse().unwrap()],
-        ..Entry::new(1, bad.url("/large").parse().unwrap())
+        ..ListEntry::new(1, bad.url("/large").parse().unwrap())
     };
-    let lot = Lot::new();
+    let lot = BatchCase::new();
     let ran = lot.run(Box::new([Ok(entry)].into_iter())).await;
     assert_eq!(ran.counts(), (1, 0, 0));
     lot.assert_file("large", &meant);
@@ -394,13 +410,13 @@ pub(crate) fn free_port() -> u16 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn c7_a_large_file_goes_into_a_directory_that_is_made() {
-    let large = Content::random(1, 2 << 20);
+    let large = ResourceContent::random(1, 2 << 20);
     let origin = shelf(1)
-        .resource("/deep/down/large", Resource::new(large.clone()))
+        .resource("/deep/down/large", OriginResource::new(large.clone()))
         .start()
         .await;
-    let mut lot = Lot::new();
-    lot.options.layout = haul_plan::Layout::Path;
+    let mut lot = BatchCase::new();
+    lot.options.layout = haul_plan::PathLayout::Path;
     let ran = lot
         .get(["/0", "/deep/down/large"].map(|path| origin.url(path)))
         .await;
@@ -412,12 +428,13 @@ async fn c7_a_large_file_goes_into_a_directory_that_is_made() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a18_a_host_that_says_403_to_more_than_four_at_once_is_learnt() {
     let origin = (0..120).fold(Origin::builder(), |origin, number| {
-        let crowded = Resource::new(small(number)).rule(When::crowded(4), breakage::status(403));
+        let crowded = OriginResource::new(small(number))
+            .rule(RequestMatcher::crowded(4), breakage::status(403));
         origin.resource(&format!("/{number}"), crowded)
     });
     let origin = origin.start().await;
-    let mut lot = Lot::new();
-    lot.get.connections = Connections::Auto { max: 128 };
+    let mut lot = BatchCase::new();
+    lot.get.connections = ConnectionCount::Auto { max: 128 };
     lot.get.retry.base = Duration::from_millis(20);
     let ran = lot
         .get((0..120).map(|n| origin.url(&format!("/{n}"))))
@@ -428,10 +445,11 @@ async fn a18_a_host_that_says_403_to_more_than_four_at_once_is_learnt() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_403_that_is_meant_is_asked_again_a_few_times_for_all_jobs_together() {
     let origin = (0..50).fold(Origin::builder(), |origin, number| {
-        let denied = Resource::new(small(number)).rule(When::always(), breakage::status(403));
+        let denied = OriginResource::new(small(number))
+            .rule(RequestMatcher::always(), breakage::status(403));
         origin.resource(&format!("/{number}"), denied)
     });
-    let (lot, origin) = (Lot::new(), origin.start().await);
+    let (lot, origin) = (BatchCase::new(), origin.start().await);
     let ran = lot.get((0..50).map(|n| origin.url(&format!("/{n}")))).await;
     assert_eq!(ran.counts(), (0, 0, 50));
     // Those that were under way until it was clear are asked again, too.
@@ -440,12 +458,16 @@ async fn a_403_that_is_meant_is_asked_again_a_few_times_for_all_jobs_together() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mirror_is_asked_when_what_came_is_not_the_file_meant() {
-    let (lot, bad, good) = (Lot::new(), shelf(9).start().await, shelf(9).start().await);
-    bad.swap("/8", Resource::new(small(7)));
-    let entry = Entry {
+    let (lot, bad, good) = (
+        BatchCase::new(),
+        shelf(9).start().await,
+        shelf(9).start().await,
+    );
+    bad.swap("/8", OriginResource::new(small(7)));
+    let entry = ListEntry {
         mirrors: vec![good.url("/8").parse().unwrap()],
         checksums: vec![format!("sha256:{}", small(8).sha256()).parse().unwrap()],
-        ..Entry::new(1, bad.url("/8").parse().unwrap())
+        ..ListEntry::new(1, bad.url("/8").parse().unwrap())
     };
     let ran = lot.run(Box::new([Ok(entry)].into_iter())).await;
     assert_eq!(ran.counts(), (1, 0, 0));
@@ -455,14 +477,14 @@ async fn a_mirror_is_asked_when_what_came_is_not_the_file_meant() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_more_than_expected_is_not_fetched_to_its_end() {
-    let endless = Resource::new(Content::random(1, 64 << 20))
-        .rule(When::always(), breakage::ignore_range)
-        .rule(When::always(), breakage::chunked);
+    let endless = OriginResource::new(ResourceContent::random(1, 64 << 20))
+        .rule(RequestMatcher::always(), breakage::ignore_range)
+        .rule(RequestMatcher::always(), breakage::chunked);
     let origin = Origin::builder()
         .resource("/endless", endless)
         .start()
         .await;
-    let mut lot = Lot::new();
+    let mut lot = BatchCase::new();
     lot.client.stall_timeout = LIMIT;
     lot.get.expect.max = Some(1 << 20);
     let ran = lot.get([origin.url("/endless")]).await;

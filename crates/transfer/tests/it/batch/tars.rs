@@ -2,33 +2,37 @@
 
 use std::path::PathBuf;
 
-use haul_lab::{Content, Origin, Resource, When, breakage};
-use haul_transfer::Existing;
-use haul_transfer::list::Entry;
+use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, breakage};
+use haul_transfer::ExistingFilePolicy;
+use haul_transfer::list::ListEntry;
 
 use super::kept::unpacked;
-use super::{Lot, shelf, small};
+use super::{BatchCase, shelf, small};
 
 /// A lot whose files go into an archive that the next run goes on with.
-fn archived() -> Lot {
-    Lot {
+fn archived() -> BatchCase {
+    BatchCase {
         tar: Some(("all.tar", None)),
         manifest: Some("m.jsonl"),
-        ..Lot::new()
+        ..BatchCase::new()
     }
 }
 
 /// Where a large entry lies until it is in.
-fn staged(lot: &Lot, path: &str) -> PathBuf {
+fn staged(lot: &BatchCase, path: &str) -> PathBuf {
     lot.path(&blake3::hash(path.as_bytes()).to_hex()[..32])
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn c6_a_large_file_that_a_kill_left_without_a_row_is_fetched_again() {
-    let large = Content::random(2, 2 << 20);
-    let dated = Resource::new(large.clone()).last_modified("Sun, 06 Nov 1994 08:49:37 GMT");
+    let large = ResourceContent::random(2, 2 << 20);
+    let dated = OriginResource::new(large.clone()).last_modified("Sun, 06 Nov 1994 08:49:37 GMT");
     let origin = Origin::builder().resource("/large", dated).start().await;
-    for existing in [Existing::Keep, Existing::Overwrite, Existing::Update] {
+    for existing in [
+        ExistingFilePolicy::Keep,
+        ExistingFilePolicy::Overwrite,
+        ExistingFilePolicy::Update,
+    ] {
         let mut lot = archived();
         lot.get.existing = existing;
         // Of which version it is nobody knows any more; it is newer than the origin's.
@@ -43,16 +47,19 @@ async fn c6_a_large_file_that_a_kill_left_without_a_row_is_fetched_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_large_file_that_the_archive_refuses_leaves_nothing_behind() {
     let origin = Origin::builder()
-        .resource("/large", Resource::new(Content::random(2, 2 << 20)))
-        .resource("/1", Resource::new(small(1)))
+        .resource(
+            "/large",
+            OriginResource::new(ResourceContent::random(2, 2 << 20)),
+        )
+        .resource("/1", OriginResource::new(small(1)))
         .start()
         .await;
     let lot = archived();
     let entry = |line, name: &str, path: Option<PathBuf>| {
         let url = origin.url(name).parse().unwrap();
-        Ok(Entry {
+        Ok(ListEntry {
             path,
-            ..Entry::new(line, url)
+            ..ListEntry::new(line, url)
         })
     };
     // Longer than an entry's name may be.
@@ -67,20 +74,23 @@ async fn a_large_file_that_the_archive_refuses_leaves_nothing_behind() {
 #[tokio::test(flavor = "multi_thread")]
 async fn b9_wrong_bytes_of_an_entry_are_laid_nowhere() {
     let origin = Origin::builder()
-        .resource("/wrong-small", Resource::new(small(7)))
+        .resource("/wrong-small", OriginResource::new(small(7)))
         .resource(
             "/wrong-medium",
-            Resource::new(Content::random(1, 400 << 10)),
+            OriginResource::new(ResourceContent::random(1, 400 << 10)),
         )
-        .resource("/wrong-large", Resource::new(Content::random(2, 2 << 20)))
+        .resource(
+            "/wrong-large",
+            OriginResource::new(ResourceContent::random(2, 2 << 20)),
+        )
         .start()
         .await;
     let lot = archived();
     let entry = |(line, name): (u64, &str)| {
         let url = origin.url(name).parse().unwrap();
-        Ok(Entry {
+        Ok(ListEntry {
             checksums: vec![format!("md5:{}", "0".repeat(32)).parse().unwrap()],
-            ..Entry::new(line, url)
+            ..ListEntry::new(line, url)
         })
     };
     let names = ["/wrong-small", "/wrong-medium", "/wrong-large"];
@@ -96,14 +106,15 @@ async fn b9_wrong_bytes_of_an_entry_are_laid_nowhere() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn c6_a_finished_archive_is_gone_on_with() {
-    let late = || Resource::new(small(9));
-    let missing = Resource::new(small(9)).rule(When::always(), breakage::status(404));
+    let late = || OriginResource::new(small(9));
+    let missing =
+        OriginResource::new(small(9)).rule(RequestMatcher::always(), breakage::status(404));
     for (size, names) in [
         (None, &["all.tar"][..]),
         (Some(1 << 20), &["all-000000.tar", "all-000001.tar"]),
     ] {
         let origin = shelf(5).resource("/late", missing.clone()).start().await;
-        let lot = Lot {
+        let lot = BatchCase {
             tar: Some(("all.tar", size)),
             ..archived()
         };

@@ -7,13 +7,14 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use haul_lab::{
-    Asked, Content, Origin, OriginBuilder, Reply, Resource, Shelf, Silent, When, breakage,
+    GeneratedFiles, Origin, OriginBuilder, OriginReply, OriginResource, RecordedRequest,
+    RequestMatcher, ResourceContent, SilentListener, breakage,
 };
 use haul_net::ProxyRules;
-use haul_transfer::Connections;
+use haul_transfer::ConnectionCount;
 
 use super::roads::free_port;
-use super::{Lot, Ran};
+use super::{BatchCase, BatchRun};
 use crate::harness::LIMIT;
 
 /// Longer than any test.
@@ -23,10 +24,10 @@ const FOR_EVER: Duration = LIMIT.saturating_mul(10);
 fn everywhere() -> OriginBuilder {
     Origin::builder()
         .listen_on(Ipv4Addr::UNSPECIFIED.into())
-        .shelf(Shelf::new(1, 1..4000))
+        .shelf(GeneratedFiles::new(1, 1..4000))
 }
 
-impl Lot {
+impl BatchCase {
     /// Settings under which nothing is given up.
     fn patient() -> Self {
         let mut lot = Self::new();
@@ -36,7 +37,7 @@ impl Lot {
     }
 
     /// Downloads until so many files are in their place, then stops.
-    async fn get_until(mut self, files: usize, urls: impl IntoIterator<Item = String>) -> Ran {
+    async fn get_until(mut self, files: usize, urls: impl IntoIterator<Item = String>) -> BatchRun {
         self.enough = Some(files);
         let ran = self.get(urls).await;
         assert_eq!(
@@ -51,17 +52,19 @@ impl Lot {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn c3_a_dead_host_holds_up_nothing_but_its_own_jobs() {
-    let (silent, origin) = (Silent::start().unwrap(), everywhere().start().await);
+    let (silent, origin) = (SilentListener::start().unwrap(), everywhere().start().await);
     let port = origin.address().port();
     // They come first, and are more than what may run at once.
     let dead = (0..200).map(|n| format!("http://{}/dead{n}", silent.address()));
     let living = (0..500).map(|n| format!("http://127.1.0.{}:{port}/{n}", n % 50 + 1));
-    Lot::patient().get_until(500, dead.chain(living)).await;
+    BatchCase::patient()
+        .get_until(500, dead.chain(living))
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn c3_dead_hosts_among_many_hold_up_nothing_but_their_own_jobs() {
-    let (silent, origin) = (Silent::start().unwrap(), everywhere().start().await);
+    let (silent, origin) = (SilentListener::start().unwrap(), everywhere().start().await);
     // One in twenty, up and down the list, with four jobs each.
     let port = |host: u8| match host % 20 {
         7 => silent.address().port(),
@@ -71,12 +74,12 @@ async fn c3_dead_hosts_among_many_hold_up_nothing_but_their_own_jobs() {
         let host = u8::try_from(n % 200 + 1).unwrap();
         format!("http://127.1.1.{host}:{}/{n}", port(host))
     });
-    Lot::patient().get_until(760, urls).await;
+    BatchCase::patient().get_until(760, urls).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn c3_jobs_of_dead_hosts_end_as_failed_rows() {
-    let silent = Silent::start().unwrap();
+    let silent = SilentListener::start().unwrap();
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let refusing = gone.local_addr().unwrap().port();
     drop(gone);
@@ -87,7 +90,7 @@ async fn c3_jobs_of_dead_hosts_end_as_failed_rows() {
         _ => origin.address().port(),
     };
     let urls = (0..500).map(|n| format!("http://127.1.2.{}:{}/{n}", n % 50 + 1, port(n % 50)));
-    let mut lot = Lot::new();
+    let mut lot = BatchCase::new();
     // Long enough that a busy machine is not taken for a dead one.
     lot.client.connector.connect_timeout = Duration::from_secs(1);
     lot.client.stall_timeout = Duration::from_secs(10);
@@ -110,7 +113,7 @@ async fn c3_jobs_of_dead_hosts_end_as_failed_rows() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn c3_a_dead_proxy_is_blamed_and_not_the_hosts_behind_it() {
-    let mut lot = Lot::new();
+    let mut lot = BatchCase::new();
     let proxy = format!("http://127.0.0.1:{}", free_port());
     lot.client.proxy = ProxyRules::all(proxy.parse().unwrap());
     lot.get.retry.opening = 1;
@@ -141,28 +144,30 @@ async fn c3_a_slow_host_holds_up_nothing_but_its_own_jobs() {
     let port = origin.address().port();
     let jobs = (0..200).map(|n| slow.url(&format!("/slow{n}")));
     let others = (0..500).map(|n| format!("http://127.1.3.{}:{port}/{n}", n % 50 + 1));
-    Lot::patient().get_until(500, jobs.chain(others)).await;
+    BatchCase::patient()
+        .get_until(500, jobs.chain(others))
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn c7_small_files_do_not_wait_for_large_ones_of_their_host() {
     // After the first half, which comes at once, a byte a second.
-    let large = Resource::new(Content::random(1, 4 << 20));
-    let half = |asked: &Asked, reply: &mut Reply| {
+    let large = OriginResource::new(ResourceContent::random(1, 4 << 20));
+    let half = |asked: &RecordedRequest, reply: &mut OriginReply| {
         if asked.start() >= 2 << 20 {
             breakage::drip(1)(asked, reply);
         }
     };
-    let large = large.rule(When::always(), half);
+    let large = large.rule(RequestMatcher::always(), half);
     let origin = (0..3)
         .fold(Origin::builder(), |origin, n| {
             origin.resource(&format!("/large{n}"), large.clone())
         })
-        .shelf(Shelf::new(1, 1..2000))
+        .shelf(GeneratedFiles::new(1, 1..2000))
         .start()
         .await;
-    let mut lot = Lot::patient();
-    lot.get.connections = Connections::Auto { max: 8 };
+    let mut lot = BatchCase::patient();
+    lot.get.connections = ConnectionCount::Auto { max: 8 };
     let urls = (0..3).map(|n| format!("/large{n}"));
     let urls = urls.chain((0..500).map(|n| format!("/{n}")));
     lot.get_until(500, urls.map(|path| origin.url(&path))).await;
@@ -173,11 +178,11 @@ async fn c7_small_files_do_not_wait_for_large_ones_of_their_host() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn c3_a_list_that_begins_with_a_slow_host_keeps_the_others_busy() {
-    let mut lot = Lot::patient();
+    let mut lot = BatchCase::patient();
     // The slow one has more jobs in front than are held at a time, and is silent for as long as anybody looks.
     lot.options.dispatch.window = 64;
-    let silent = Resource::new(Content::random(1, 100));
-    let silent = silent.rule(When::always(), breakage::silent_for(FOR_EVER));
+    let silent = OriginResource::new(ResourceContent::random(1, 100));
+    let silent = silent.rule(RequestMatcher::always(), breakage::silent_for(FOR_EVER));
     let slow = (0..300).fold(Origin::builder(), |origin, number| {
         origin.resource(&format!("/slow{number}"), silent.clone())
     });

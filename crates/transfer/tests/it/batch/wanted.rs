@@ -1,23 +1,23 @@
 //! What the user wants of a batch as a whole: names, types and sizes, an end to what is hopeless.
 
-use haul_lab::{Origin, Resource, When, breakage};
-use haul_plan::{ErrorLimit, Expectation, Layout};
-use haul_transfer::Class;
-use haul_transfer::batch::Halt;
-use haul_transfer::list::Entry;
-use haul_transfer::manifest::State;
+use haul_lab::{Origin, OriginResource, RequestMatcher, breakage};
+use haul_plan::{ContentExpectation, ErrorLimit, PathLayout};
+use haul_transfer::ErrorClass;
+use haul_transfer::batch::BatchHaltKind;
+use haul_transfer::list::ListEntry;
+use haul_transfer::manifest::RowState;
 
-use super::{Lot, shelf, small};
+use super::{BatchCase, shelf, small};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn c4_equal_names_are_two_files_with_the_same_names_on_every_run() {
     let origin = Origin::builder()
-        .resource("/a/photo.jpg", Resource::new(small(1)))
-        .resource("/b/photo.jpg", Resource::new(small(2)))
+        .resource("/a/photo.jpg", OriginResource::new(small(1)))
+        .resource("/b/photo.jpg", OriginResource::new(small(2)))
         .start()
         .await;
     let urls = || ["/a/photo.jpg", "/b/photo.jpg", "/a/photo.jpg"].map(|path| origin.url(path));
-    let (lot, again) = (Lot::new(), Lot::new());
+    let (lot, again) = (BatchCase::new(), BatchCase::new());
     let ran = lot.get(urls()).await;
     assert_eq!(ran.counts(), (2, 1, 0), "the third is the first once more");
     again.get(urls()).await;
@@ -30,12 +30,12 @@ async fn c4_equal_names_are_two_files_with_the_same_names_on_every_run() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn c4_a_path_that_the_list_gives_twice_is_the_first_ones() {
-    let (lot, origin) = (Lot::new(), shelf(3).start().await);
+    let (lot, origin) = (BatchCase::new(), shelf(3).start().await);
     let entry = |line| {
         let url = origin.url(&format!("/{line}")).parse().unwrap();
-        Ok(Entry {
+        Ok(ListEntry {
             path: Some("same".into()),
-            ..Entry::new(line, url)
+            ..ListEntry::new(line, url)
         })
     };
     let ran = lot.run(Box::new([entry(1), entry(2)].into_iter())).await;
@@ -47,11 +47,11 @@ async fn c4_a_path_that_the_list_gives_twice_is_the_first_ones() {
 #[tokio::test(flavor = "multi_thread")]
 async fn layouts_put_files_where_they_say() {
     let origin = Origin::builder()
-        .resource("/a/b.bin", Resource::new(small(1)))
+        .resource("/a/b.bin", OriginResource::new(small(1)))
         .start()
         .await;
-    let mut lot = Lot::new();
-    lot.options.layout = Layout::Path;
+    let mut lot = BatchCase::new();
+    lot.options.layout = PathLayout::Path;
     assert_eq!(lot.get([origin.url("/a/b.bin")]).await.counts(), (1, 0, 0));
     let host = lot.listing().remove(0);
     assert!(host.contains("127.0.0.1"), "{host}");
@@ -61,32 +61,32 @@ async fn layouts_put_files_where_they_say() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a24_an_error_page_is_not_the_file_expected() {
     let page = |content| {
-        Resource::new(content).rule(
-            When::always(),
+        OriginResource::new(content).rule(
+            RequestMatcher::always(),
             breakage::header("Content-Type", "text/html"),
         )
     };
-    let image = Resource::new(small(20)).header("Content-Type", "image/png");
+    let image = OriginResource::new(small(20)).header("Content-Type", "image/png");
     let origin = Origin::builder()
         .resource("/page", page(small(9)))
         .resource("/image", image.clone())
         .resource(
             "/tiny",
-            Resource::new(small(0)).header("Content-Type", "image/png"),
+            OriginResource::new(small(0)).header("Content-Type", "image/png"),
         )
         .resource(
             "/unsaid",
             image
-                .rule(When::always(), breakage::chunked)
-                .rule(When::always(), breakage::ignore_range),
+                .rule(RequestMatcher::always(), breakage::chunked)
+                .rule(RequestMatcher::always(), breakage::ignore_range),
         )
         .start()
         .await;
-    let mut lot = Lot::new();
-    lot.get.expect = Expectation {
+    let mut lot = BatchCase::new();
+    lot.get.expect = ContentExpectation {
         types: haul_plan::MediaRange::parse_list("image/*").unwrap(),
         min: Some(500),
-        ..Expectation::default()
+        ..ContentExpectation::default()
     };
     let names = ["page", "image", "tiny", "unsaid"];
     let ran = lot
@@ -100,20 +100,20 @@ async fn a24_an_error_page_is_not_the_file_expected() {
     );
     assert_eq!(
         ran.row("/page").error.as_ref().unwrap().class,
-        Class::Verification
+        ErrorClass::Verification
     );
-    assert_eq!(ran.row("/tiny").state, State::Failed);
+    assert_eq!(ran.row("/tiny").state, RowState::Failed);
     assert_eq!(lot.listing(), ["image", "unsaid"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_size_that_the_list_gives_is_held_to() {
-    let (lot, origin) = (Lot::new(), shelf(4).start().await);
+    let (lot, origin) = (BatchCase::new(), shelf(4).start().await);
     let entry = |line, size| {
         let url = origin.url(&format!("/{line}")).parse().unwrap();
-        Ok(Entry {
+        Ok(ListEntry {
             size: Some(size),
-            ..Entry::new(line, url)
+            ..ListEntry::new(line, url)
         })
     };
     let entries = [entry(1, small(1).length()), entry(2, small(2).length() + 1)];
@@ -125,22 +125,22 @@ async fn a_size_that_the_list_gives_is_held_to() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hopeless_batch_ends_at_its_limit_of_failures() {
-    let (mut lot, origin) = (Lot::new(), shelf(1).start().await);
+    let (mut lot, origin) = (BatchCase::new(), shelf(1).start().await);
     lot.options.limit = Some(ErrorLimit::Count(10));
     let ran = lot
         .get((0..5000).map(|n| origin.url(&format!("/missing{n}"))))
         .await;
     assert_eq!(
         ran.summary.halted.as_ref().unwrap().kind,
-        Halt::TooManyFailed
+        BatchHaltKind::TooManyFailed
     );
     assert!((11..400).contains(&ran.summary.failed), "{:?}", ran.summary);
-    assert!(ran.rows.iter().all(|row| row.state == State::Failed));
+    assert!(ran.rows.iter().all(|row| row.state == RowState::Failed));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn c3_a_dead_host_holds_up_nothing_but_its_own_jobs() {
-    let (lot, origin) = (Lot::new(), shelf(50).start().await);
+    let (lot, origin) = (BatchCase::new(), shelf(50).start().await);
     let dead = super::roads::free_port();
     let urls = (0..100).map(|n| match n % 2 {
         0 => origin.url(&format!("/{}", n / 2)),
@@ -162,17 +162,19 @@ async fn c3_a_dead_host_holds_up_nothing_but_its_own_jobs() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a24_a_large_file_is_held_to_what_is_expected_too() {
-    let large =
-        |kind| Resource::new(haul_lab::Content::random(1, 2 << 20)).header("Content-Type", kind);
+    let large = |kind| {
+        OriginResource::new(haul_lab::ResourceContent::random(1, 2 << 20))
+            .header("Content-Type", kind)
+    };
     let origin = Origin::builder()
         .resource("/page", large("text/html; charset=utf-8"))
         .resource("/image", large("image/tiff"))
         .start()
         .await;
-    let mut lot = Lot::new();
-    lot.get.expect = Expectation {
+    let mut lot = BatchCase::new();
+    lot.get.expect = ContentExpectation {
         types: haul_plan::MediaRange::parse_list("image/*").unwrap(),
-        ..Expectation::default()
+        ..ContentExpectation::default()
     };
     let ran = lot
         .get(["/page", "/image"].map(|path| origin.url(path)))
@@ -186,17 +188,20 @@ async fn header_fields_of_a_list_go_to_its_origin_and_no_further() {
     let far = shelf(2).start().await;
     let to = breakage::redirect(302, far.url("/1"));
     let origin = Origin::builder()
-        .resource("/here", Resource::new(small(3)))
-        .resource("/there", Resource::new(small(4)).rule(When::always(), to))
+        .resource("/here", OriginResource::new(small(3)))
+        .resource(
+            "/there",
+            OriginResource::new(small(4)).rule(RequestMatcher::always(), to),
+        )
         .resource(
             "/large",
-            Resource::new(haul_lab::Content::random(1, 2 << 20)),
+            OriginResource::new(haul_lab::ResourceContent::random(1, 2 << 20)),
         )
         .start()
         .await;
-    let lot = Lot::new();
+    let lot = BatchCase::new();
     let entry = |path: &str| {
-        let mut entry = Entry::new(1, origin.url(path).parse().unwrap());
+        let mut entry = ListEntry::new(1, origin.url(path).parse().unwrap());
         entry.headers.insert("x-token", "s3cret".parse().unwrap());
         entry.headers.insert("accept", "image/*".parse().unwrap());
         Ok(entry)
@@ -219,19 +224,19 @@ async fn header_fields_of_a_list_go_to_its_origin_and_no_further() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_for_hosts_that_the_user_named_goes_to_none_that_a_document_named() {
-    let large = haul_lab::Content::random(1, 2 << 20);
+    let large = haul_lab::ResourceContent::random(1, 2 << 20);
     let origin = shelf(2)
-        .resource("/large", Resource::new(large))
+        .resource("/large", OriginResource::new(large))
         .start()
         .await;
-    let mut lot = Lot::new();
+    let mut lot = BatchCase::new();
     lot.client
         .headers
         .insert("private-token", "s3cret".parse().unwrap());
     let entry = |path: &str, stranger| {
-        Ok(Entry {
+        Ok(ListEntry {
             stranger,
-            ..Entry::new(1, origin.url(path).parse().unwrap())
+            ..ListEntry::new(1, origin.url(path).parse().unwrap())
         })
     };
     let entries = [entry("/0", true), entry("/large", true), entry("/1", false)];
@@ -246,13 +251,13 @@ async fn what_is_for_hosts_that_the_user_named_goes_to_none_that_a_document_name
 #[tokio::test(flavor = "multi_thread")]
 async fn pieces_of_a_document_are_looked_at_in_a_batch_too() {
     use sha2::Digest;
-    let content = haul_lab::Content::random(1, 100_000);
+    let content = haul_lab::ResourceContent::random(1, 100_000);
     let mut damaged = content.to_vec();
     damaged[70_000] ^= 1;
-    let bad = Resource::new(haul_lab::Content::fixed(damaged));
+    let bad = OriginResource::new(haul_lab::ResourceContent::fixed(damaged));
     let bad = Origin::builder().resource("/f", bad).start().await;
     let good = Origin::builder()
-        .resource("/f", Resource::new(content.clone()))
+        .resource("/f", OriginResource::new(content.clone()))
         .start()
         .await;
     let digests = content.to_vec();
@@ -261,14 +266,14 @@ async fn pieces_of_a_document_are_looked_at_in_a_batch_too() {
         .map(|piece| sha2::Sha256::digest(piece).to_vec());
     let algorithm = "sha256".parse().unwrap();
     let digests: Vec<Vec<u8>> = digests.collect();
-    let pieces = haul_plan::Pieces::new(algorithm, 50_000, digests).unwrap();
-    let entry = Entry {
+    let pieces = haul_plan::PieceDigests::new(algorithm, 50_000, digests).unwrap();
+    let entry = ListEntry {
         mirrors: vec![good.url("/f").parse().unwrap()],
         size: Some(100_000),
         pieces: Some(pieces),
-        ..Entry::new(1, bad.url("/f").parse().unwrap())
+        ..ListEntry::new(1, bad.url("/f").parse().unwrap())
     };
-    let lot = Lot::new();
+    let lot = BatchCase::new();
     assert_eq!(
         lot.run(Box::new([Ok(entry)].into_iter())).await.counts(),
         (1, 0, 0)

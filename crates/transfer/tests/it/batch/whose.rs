@@ -1,13 +1,15 @@
 //! Row C4 between runs: what lies under a name is the file of the URL that it came from, whatever the next list's order.
 
-use haul_lab::{Asked, Content, Origin, Reply, Resource, When};
+use haul_lab::{
+    Origin, OriginReply, OriginResource, RecordedRequest, RequestMatcher, ResourceContent,
+};
 use haul_plan::ResourceId;
-use haul_transfer::Existing;
+use haul_transfer::ExistingFilePolicy;
 
-use super::{Lot, shelf, small};
+use super::{BatchCase, shelf, small};
 
 /// Two files of one name.
-async fn photos(of: impl Fn(Content) -> Resource) -> Origin {
+async fn photos(of: impl Fn(ResourceContent) -> OriginResource) -> Origin {
     Origin::builder()
         .resource("/a/photo.jpg", of(small(1)))
         .resource("/b/photo.jpg", of(small(2)))
@@ -15,7 +17,7 @@ async fn photos(of: impl Fn(Content) -> Resource) -> Origin {
         .await
 }
 
-impl Lot {
+impl BatchCase {
     /// The name that is not the one which both URLs want.
     #[track_caller]
     fn suffixed(&self) -> String {
@@ -39,7 +41,7 @@ impl Lot {
 #[tokio::test(flavor = "multi_thread")]
 async fn c4_a_list_in_another_order_finds_each_file_where_it_is() {
     for mark in [true, false] {
-        let (lot, origin) = (Lot::new(), photos(Resource::bare).await);
+        let (lot, origin) = (BatchCase::new(), photos(OriginResource::bare).await);
         let urls = ["/a/photo.jpg", "/b/photo.jpg"].map(|path| origin.url(path));
         assert_eq!(lot.get(urls.clone()).await.counts(), (2, 0, 0));
         let suffixed = lot.suffixed();
@@ -62,12 +64,15 @@ async fn c4_a_list_in_another_order_finds_each_file_where_it_is() {
 #[tokio::test(flavor = "multi_thread")]
 async fn c4_another_urls_file_under_the_name_is_no_reason_to_skip() {
     // Small ones and such as come in segments; with a validator and without.
-    for of in [Resource::new, Resource::bare] {
+    for of in [OriginResource::new, OriginResource::bare] {
         for (a, b) in [
             (small(1), small(2)),
-            (Content::random(1, 2 << 20), Content::random(2, 2 << 20)),
+            (
+                ResourceContent::random(1, 2 << 20),
+                ResourceContent::random(2, 2 << 20),
+            ),
         ] {
-            let lot = Lot::new();
+            let lot = BatchCase::new();
             if !lot.marks() {
                 return;
             }
@@ -89,22 +94,22 @@ async fn c4_another_urls_file_under_the_name_is_no_reason_to_skip() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn c4_update_does_not_ask_with_another_urls_tag_and_overwrite_replaces() {
-    let mut lot = Lot::new();
+    let mut lot = BatchCase::new();
     if !lot.marks() {
         return;
     }
     // Both have the tag "v1".
-    let origin = photos(Resource::new).await;
+    let origin = photos(OriginResource::new).await;
     let url = |name: &str| origin.url(&format!("/{name}/photo.jpg"));
     lot.get([url("a")]).await;
-    lot.get.existing = Existing::Update;
+    lot.get.existing = ExistingFilePolicy::Update;
     assert_eq!(lot.get([url("b")]).await.counts(), (1, 0, 0));
     let asked = origin.asked();
     assert_eq!(asked.last().unwrap().header("if-none-match"), None);
     lot.assert_file("photo.jpg", &small(1));
     lot.assert_file(&lot.suffixed(), &small(2));
     // Whoever says so wants what is there replaced: by the file of its own URL, if that has one.
-    lot.get.existing = Existing::Overwrite;
+    lot.get.existing = ExistingFilePolicy::Overwrite;
     assert_eq!(lot.get([url("b"), url("a")]).await.counts(), (2, 0, 0));
     lot.assert_file("photo.jpg", &small(1));
     std::fs::remove_file(lot.path(&lot.suffixed())).unwrap();
@@ -115,7 +120,7 @@ async fn c4_update_does_not_ask_with_another_urls_tag_and_overwrite_replaces() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn c4_a_list_that_was_signed_anew_finds_its_files() {
-    let (lot, origin) = (Lot::new(), shelf(5).start().await);
+    let (lot, origin) = (BatchCase::new(), shelf(5).start().await);
     let urls = |date: u64| {
         let url = move |n: u64| format!("/{n}?X-Amz-Date={date}&X-Amz-Signature={}", n + date);
         (0..5).map(url)
@@ -128,11 +133,11 @@ async fn c4_a_list_that_was_signed_anew_finds_its_files() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn c4_entries_of_an_archive_keep_their_names_in_another_order() {
-    let origin = photos(Resource::new).await;
-    let lot = Lot {
+    let origin = photos(OriginResource::new).await;
+    let lot = BatchCase {
         manifest: Some("m.jsonl"),
         tar: Some(("all.tar", None)),
-        ..Lot::new()
+        ..BatchCase::new()
     };
     let [a, b] = ["/a/photo.jpg", "/b/photo.jpg"].map(|path| origin.url(path));
     let first = lot.get([a.clone(), b.clone()]).await;
@@ -143,23 +148,23 @@ async fn c4_entries_of_an_archive_keep_their_names_in_another_order() {
 }
 
 /// Two URLs that want one name, and the origin that gives the first of them meanwhile: what another haul would do.
-async fn overtaken(lot: &Lot, by: &str) -> Origin {
-    let origin = photos(Resource::new).await;
+async fn overtaken(lot: &BatchCase, by: &str) -> Origin {
+    let origin = photos(OriginResource::new).await;
     let (path, of) = (lot.path("photo.jpg"), origin.url(by));
-    let lay = move |_: &Asked, _: &mut Reply| {
+    let lay = move |_: &RecordedRequest, _: &mut OriginReply| {
         let id = ResourceId::of(&of.parse().unwrap()).to_string();
         std::fs::write(&path, "another haul's").unwrap();
         let flags = rustix::fs::XattrFlags::empty();
         rustix::fs::setxattr(&path, "user.haul.from", id.as_bytes(), flags).unwrap();
     };
-    let late = Resource::new(small(2)).rule(When::first(1), lay);
+    let late = OriginResource::new(small(2)).rule(RequestMatcher::first(1), lay);
     origin.swap("/b/photo.jpg", late);
     origin
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn c4_a_name_that_another_url_got_meanwhile_is_no_reason_to_skip() {
-    let lot = Lot::new();
+    let lot = BatchCase::new();
     if !lot.marks() {
         return;
     }
@@ -177,7 +182,7 @@ async fn c4_a_name_that_another_url_got_meanwhile_is_no_reason_to_skip() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn c4_a_name_that_the_same_url_got_meanwhile_is_taken_for_there() {
-    let lot = Lot::new();
+    let lot = BatchCase::new();
     if !lot.marks() {
         return;
     }
@@ -190,8 +195,8 @@ async fn c4_a_name_that_the_same_url_got_meanwhile_is_taken_for_there() {
 #[tokio::test(flavor = "multi_thread")]
 async fn c4_without_marks_the_manifest_says_whose_a_file_is() {
     for name in ["m.jsonl", "m.csv"] {
-        let (lot, origin) = (Lot::new(), photos(Resource::new).await);
-        let lot = Lot {
+        let (lot, origin) = (BatchCase::new(), photos(OriginResource::new).await);
+        let lot = BatchCase {
             manifest: Some(name),
             ..lot
         };
@@ -209,8 +214,8 @@ async fn c4_without_marks_the_manifest_says_whose_a_file_is() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn c4_without_marks_a_list_that_was_signed_anew_finds_its_files() {
-    let (lot, origin) = (Lot::new(), shelf(1).start().await);
-    let lot = Lot {
+    let (lot, origin) = (BatchCase::new(), shelf(1).start().await);
+    let lot = BatchCase {
         manifest: Some("m.jsonl"),
         ..lot
     };
@@ -225,11 +230,11 @@ async fn c4_without_marks_a_list_that_was_signed_anew_finds_its_files() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn c4_an_archive_that_grows_gets_no_second_entry_of_a_name() {
-    let origin = photos(Resource::new).await;
-    let lot = Lot {
+    let origin = photos(OriginResource::new).await;
+    let lot = BatchCase {
         manifest: Some("m.jsonl"),
         tar: Some(("all.tar", None)),
-        ..Lot::new()
+        ..BatchCase::new()
     };
     let [a, b] = ["/a/photo.jpg", "/b/photo.jpg"].map(|path| origin.url(path));
     assert_eq!(lot.get([a.clone()]).await.counts(), (1, 0, 0));

@@ -51,7 +51,7 @@ impl ForwardRequest {
 mod tests {
     use super::super::tests::request;
     use super::*;
-    use crate::relay::Extent;
+    use crate::relay::BodyFraming;
 
     const POST: &str = "POST http://a.test:81/p?q#f HTTP/1.1\r\nHost: other.test\r\nX-One: 1\r\nConnection: x-two, keep-alive\r\nX-Two: 2\r\n\
         Proxy-Authorization: Basic x\r\nContent-Length: 3\r\nTE: trailers\r\n\r\n";
@@ -76,7 +76,7 @@ mod tests {
             head.contains("\r\nProxy-Authorization: Basic y\r\n") && !head.contains("Basic x"),
             "{head}"
         );
-        assert_eq!(request.body(), Extent::bytes(3));
+        assert_eq!(request.body(), BodyFraming::bytes(3));
         let probe = String::from_utf8(request.probe().for_proxy(None)).unwrap();
         assert_eq!(
             probe,

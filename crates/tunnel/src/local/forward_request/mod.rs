@@ -10,7 +10,7 @@ use std::fmt;
 
 use haul_net::Target;
 
-use crate::relay::Extent;
+use crate::relay::BodyFraming;
 
 /// A request to pass on.
 #[derive(Clone)]
@@ -26,7 +26,7 @@ pub(crate) struct ForwardRequest {
     /// What goes on, in its order.
     fields: Vec<(String, Vec<u8>)>,
     /// How much belongs to it behind its head.
-    body: Extent,
+    body: BodyFraming,
 }
 
 impl fmt::Debug for ForwardRequest {
@@ -51,7 +51,7 @@ impl ForwardRequest {
     }
 
     /// How much belongs to it behind its head.
-    pub(crate) fn body(&self) -> Extent {
+    pub(crate) fn body(&self) -> BodyFraming {
         self.body
     }
 
@@ -60,7 +60,7 @@ impl ForwardRequest {
         Self {
             method: "HEAD".to_owned(),
             fields: Vec::new(),
-            body: Extent::bytes(0),
+            body: BodyFraming::bytes(0),
             ..self.clone()
         }
     }
@@ -90,13 +90,13 @@ mod tests {
             text.contains("a.test") && !text.contains("secret"),
             "{text}"
         );
-        let asked = crate::local::Asked {
+        let asked = crate::local::ClientRequest {
             target: request.target().clone(),
-            answer: crate::local::Answer::Request,
+            answer: crate::local::ClientReply::Request,
             early: bytes::Bytes::from_static(b"secret"),
             request: Some(request),
         };
-        let early = crate::relay::Early {
+        let early = crate::relay::EarlyBytes {
             up: asked.early.clone(),
             down: asked.early.clone(),
             ..Default::default()

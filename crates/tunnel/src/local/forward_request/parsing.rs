@@ -7,8 +7,8 @@ use haul_net::Target;
 use url::{Position, Url};
 
 use super::ForwardRequest;
-use crate::local::hop::{Hop, values};
-use crate::relay::Extent;
+use crate::local::hop::{HopByHopFields, values};
+use crate::relay::BodyFraming;
 
 /// What is said to those who want something else.
 const FOR_PROXY: &str = "this is a proxy: it takes CONNECT, and requests for http:// URLs";
@@ -22,7 +22,7 @@ impl ForwardRequest {
         let method = request.method.unwrap_or_default();
         let (url, path) = split(request.path.unwrap_or_default()).ok_or(FOR_PROXY)?;
         let target = Target::of(&url).filter(|target| target.port > 0);
-        let hop = Hop::of(request.headers);
+        let hop = HopByHopFields::of(request.headers);
         // Ours says the same as the URL.
         let stays = |name: &str| hop.is_ours(name) || name.eq_ignore_ascii_case("host");
         let fields = request.headers.iter().filter(|field| !stays(field.name));
@@ -59,21 +59,21 @@ fn split(text: &str) -> Option<(Url, &str)> {
 }
 
 /// How long a request's body is (RFC 9112 section 6.3); none where that could be read in two ways.
-fn body(request: &httparse::Request<'_, '_>) -> Option<Extent> {
+fn body(request: &httparse::Request<'_, '_>) -> Option<BodyFraming> {
     let mut lengths = values(request.headers, "content-length");
     let mut codings = values(request.headers, "transfer-encoding");
     match (lengths.next(), codings.next()) {
-        (None, None) => Some(Extent::bytes(0)),
+        (None, None) => Some(BodyFraming::bytes(0)),
         (Some(length), None) => {
             let is_number = !length.is_empty() && length.iter().all(u8::is_ascii_digit);
             let length = std::str::from_utf8(length).ok().filter(|_| is_number)?;
             lengths.next().is_none().then_some(())?;
-            length.parse().ok().map(Extent::bytes)
+            length.parse().ok().map(BodyFraming::bytes)
         }
         // One who speaks 1.0 knows of no chunks.
         (None, Some(coding)) if request.version == Some(1) => {
             let is_chunked = coding.eq_ignore_ascii_case(b"chunked") && codings.next().is_none();
-            is_chunked.then_some(Extent::chunks())
+            is_chunked.then_some(BodyFraming::chunks())
         }
         _ => None,
     }
@@ -96,7 +96,7 @@ mod tests {
         let none = request("GET http://a/ HTTP/1.1\r\nContent-Length: 00\r\n\r\n");
         assert!(none.body().is_over());
         let chunked = request("PUT http://a/ HTTP/1.1\r\nTransfer-Encoding: Chunked\r\n\r\n");
-        assert_eq!(chunked.body(), Extent::chunks());
+        assert_eq!(chunked.body(), BodyFraming::chunks());
     }
 
     #[test]

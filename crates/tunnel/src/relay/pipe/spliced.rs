@@ -13,8 +13,8 @@ use rustix::pipe::{
 };
 use tokio::io::Interest;
 
-use crate::relay::end::Sink;
-use crate::relay::socket::Socket;
+use crate::relay::end::RelaySink;
+use crate::relay::socket::RelaySocket;
 
 /// Bytes that a pipe is asked to hold. A user's pipes have a quota in common (pipe(7)), of which this times [`MOST`] is half.
 const ROOM: usize = 256 << 10;
@@ -38,16 +38,16 @@ const KEPT: usize = 16;
 static PIPES: AtomicUsize = AtomicUsize::new(0);
 
 /// Those that nobody uses.
-static FREE: Mutex<Vec<Pipe>> = Mutex::new(Vec::new());
+static FREE: Mutex<Vec<SplicePipe>> = Mutex::new(Vec::new());
 
 /// A pipe. Empty, when it is given back.
 #[derive(Debug)]
-struct Pipe {
+struct SplicePipe {
     reader: OwnedFd,
     writer: OwnedFd,
 }
 
-impl Pipe {
+impl SplicePipe {
     /// One that is free, or a new one, unless there are too many.
     fn take() -> Option<Self> {
         let free = FREE.lock().unwrap_or_else(PoisonError::into_inner).pop();
@@ -79,7 +79,7 @@ impl Pipe {
     }
 }
 
-impl Drop for Pipe {
+impl Drop for SplicePipe {
     fn drop(&mut self) {
         PIPES.fetch_sub(1, Ordering::Relaxed);
     }
@@ -87,17 +87,17 @@ impl Drop for Pipe {
 
 /// What one direction has in a pipe.
 #[derive(Debug, Default)]
-pub(in crate::relay) struct Piped {
-    pipe: Option<Pipe>,
+pub(in crate::relay) struct PipedBytes {
+    pipe: Option<SplicePipe>,
     /// Bytes in it.
     held: usize,
 }
 
-impl Piped {
+impl PipedBytes {
     /// Gets a pipe; false if there is none to be had.
     pub(in crate::relay) fn get_ready(&mut self) -> bool {
         if self.pipe.is_none() {
-            self.pipe = Pipe::take();
+            self.pipe = SplicePipe::take();
         }
         self.pipe.is_some()
     }
@@ -116,7 +116,7 @@ impl Piped {
     pub(in crate::relay) fn poll_fill(
         &mut self,
         cx: &mut Context<'_>,
-        from: Socket<'_>,
+        from: RelaySocket<'_>,
     ) -> Poll<io::Result<usize>> {
         let Some(pipe) = &self.pipe else {
             return Poll::Ready(Err(io::ErrorKind::NotFound.into()));
@@ -131,7 +131,7 @@ impl Piped {
     }
 
     /// The same, whether the runtime knows of anything there or not.
-    pub(in crate::relay) fn fill_now(&mut self, from: Socket<'_>) -> Poll<io::Result<usize>> {
+    pub(in crate::relay) fn fill_now(&mut self, from: RelaySocket<'_>) -> Poll<io::Result<usize>> {
         let Some(pipe) = &self.pipe else {
             return Poll::Ready(Err(io::ErrorKind::NotFound.into()));
         };
@@ -150,9 +150,9 @@ impl Piped {
     pub(in crate::relay) fn poll_empty(
         &mut self,
         cx: &mut Context<'_>,
-        to: &mut Sink<'_>,
+        to: &mut RelaySink<'_>,
     ) -> Poll<io::Result<usize>> {
-        let (Some(pipe), Sink::Socket(to)) = (&self.pipe, to) else {
+        let (Some(pipe), RelaySink::Socket(to)) = (&self.pipe, to) else {
             return Poll::Ready(Err(io::ErrorKind::NotFound.into()));
         };
         let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
@@ -177,7 +177,7 @@ impl Piped {
     }
 }
 
-impl Drop for Piped {
+impl Drop for PipedBytes {
     fn drop(&mut self) {
         self.give_back();
     }

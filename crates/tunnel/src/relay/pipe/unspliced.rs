@@ -11,9 +11,9 @@ pub const FILES: u64 = 0;
 
 /// What one direction has in a pipe: nothing.
 #[derive(Debug, Default)]
-pub(in crate::relay) struct Piped;
+pub(in crate::relay) struct PipedBytes;
 
-impl Piped {
+impl PipedBytes {
     /// There is none to be had.
     pub(in crate::relay) fn get_ready(&mut self) -> bool {
         false

@@ -9,9 +9,9 @@ use super::*;
 const PATTERN: usize = 65_537;
 
 /// Small and repeatable.
-struct Dice(u64);
+struct TestRandom(u64);
 
-impl Dice {
+impl TestRandom {
     /// From 0 to below `sides`.
     fn roll(&mut self, sides: usize) -> usize {
         self.0 = self
@@ -23,7 +23,7 @@ impl Dice {
 }
 
 fn pattern(seed: u64) -> Vec<u8> {
-    let mut dice = Dice(seed);
+    let mut dice = TestRandom(seed);
     (0..2 * PATTERN)
         .map(|_| u8::try_from(dice.roll(256)).unwrap())
         .take(PATTERN)
@@ -33,7 +33,7 @@ fn pattern(seed: u64) -> Vec<u8> {
 
 /// What one direction is to carry, and how.
 #[derive(Debug, Clone, Copy)]
-struct Load {
+struct DirectionLoad {
     seed: u64,
     /// Bytes in all.
     bytes: usize,
@@ -45,7 +45,7 @@ struct Load {
     pauses: usize,
 }
 
-impl Load {
+impl DirectionLoad {
     fn early(&self) -> Bytes {
         let pattern = pattern(self.seed);
         (0..self.early)
@@ -54,7 +54,7 @@ impl Load {
             .into()
     }
 
-    async fn pause(&self, dice: &mut Dice) {
+    async fn pause(&self, dice: &mut TestRandom) {
         if dice.roll(self.pauses) == 0 {
             for _ in 0..dice.roll(40) {
                 tokio::task::yield_now().await;
@@ -63,7 +63,8 @@ impl Load {
     }
 
     async fn say(self, mut peer: impl AsyncWriteExt + Unpin) {
-        let (pattern, mut dice, mut at) = (pattern(self.seed), Dice(self.seed ^ 1), self.early);
+        let (pattern, mut dice, mut at) =
+            (pattern(self.seed), TestRandom(self.seed ^ 1), self.early);
         while at < self.bytes {
             let piece = (1 + dice.roll(self.piece))
                 .min(self.bytes - at)
@@ -79,7 +80,7 @@ impl Load {
 
     /// Reads to the end, and tells where it was not what was said.
     async fn hear(self, mut peer: impl AsyncReadExt + Unpin) -> Result<(), String> {
-        let (pattern, mut dice, mut at) = (pattern(self.seed), Dice(self.seed ^ 2), 0);
+        let (pattern, mut dice, mut at) = (pattern(self.seed), TestRandom(self.seed ^ 2), 0);
         let mut room = vec![0; self.piece.min(PATTERN)];
         loop {
             let size = 1 + dice.roll(room.len());
@@ -104,14 +105,17 @@ impl Load {
 }
 
 /// Relays a load each way, both at once.
-async fn carry((client, target): (Kind, Kind), (up, down): (Load, Load)) -> Result<(), String> {
+async fn carry(
+    (client, target): (EndKind, EndKind),
+    (up, down): (DirectionLoad, DirectionLoad),
+) -> Result<(), String> {
     let ((client, caller), (target, called)) = (end(client).await, end(target).await);
-    let early = Early {
+    let early = EarlyBytes {
         up: up.early(),
         down: down.early(),
-        ..Early::default()
+        ..EarlyBytes::default()
     };
-    let running = Running::with(client, target, (early, None));
+    let running = RunningRelay::with(client, target, (early, None));
     let moved = Arc::clone(&running.moved);
     let (caller_in, caller_out) = tokio::io::split(caller);
     let (called_in, called_out) = tokio::io::split(called);
@@ -134,22 +138,23 @@ async fn carry((client, target): (Kind, Kind), (up, down): (Load, Load)) -> Resu
     })
     .await?;
     let ended = running.ended().await;
-    if ended != Ended::Closed || (moved.up(), moved.down()) != (up.bytes as u64, down.bytes as u64)
+    if ended != RelayOutcome::Closed
+        || (moved.up(), moved.down()) != (up.bytes as u64, down.bytes as u64)
     {
         return Err(format!("{ended}, {moved:?}"));
     }
     Ok(())
 }
 
-const KINDS: [Kind; 5] = [
-    Kind::Tcp,
-    Kind::Unix,
-    Kind::Tcp,
-    Kind::Memory(1),
-    Kind::Memory(70_000),
+const KINDS: [EndKind; 5] = [
+    EndKind::Tcp,
+    EndKind::Unix,
+    EndKind::Tcp,
+    EndKind::Memory(1),
+    EndKind::Memory(70_000),
 ];
 
-fn any_load(most: usize) -> impl Strategy<Value = Load> {
+fn any_load(most: usize) -> impl Strategy<Value = DirectionLoad> {
     let piece = prop_oneof![1usize..50, 1usize..5000, Just(PATTERN)];
     (
         any::<u64>(),
@@ -161,7 +166,7 @@ fn any_load(most: usize) -> impl Strategy<Value = Load> {
         .prop_map(|(seed, bytes, early, piece, pauses)| {
             // One byte at a time of very many is no other case than of some.
             let bytes = bytes.min(piece * 4000);
-            Load {
+            DirectionLoad {
                 seed,
                 bytes,
                 early: early.index(bytes + 1),
@@ -184,9 +189,9 @@ fn every_byte_arrives_once_and_in_order_both_ways() {
     let kind = || prop::sample::select(&KINDS[..]);
     let strategy = ((kind(), kind()), (any_load(3 << 20), any_load(3 << 20)));
     let result = TestRunner::new(config).run(&strategy, |(kinds, loads)| {
-        let small = |kind: Kind, load: Load| match kind {
+        let small = |kind: EndKind, load: DirectionLoad| match kind {
             // A byte at a time takes its time.
-            Kind::Memory(1) => Load {
+            EndKind::Memory(1) => DirectionLoad {
                 bytes: load.bytes.min(20_000),
                 early: load.early.min(load.bytes.min(20_000)),
                 ..load
@@ -207,7 +212,7 @@ fn every_byte_arrives_once_and_in_order_both_ways() {
 /// So large and so fast that pipes are taken, given back, and taken again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bulk_arrives_whole_both_ways_at_once() {
-    let load = |seed, bytes| Load {
+    let load = |seed, bytes| DirectionLoad {
         seed,
         bytes,
         early: 1000,
@@ -215,9 +220,9 @@ async fn bulk_arrives_whole_both_ways_at_once() {
         pauses: 100,
     };
     for kinds in [
-        (Kind::Tcp, Kind::Tcp),
-        (Kind::Unix, Kind::Unix),
-        (Kind::Tcp, Kind::Unix),
+        (EndKind::Tcp, EndKind::Tcp),
+        (EndKind::Unix, EndKind::Unix),
+        (EndKind::Tcp, EndKind::Unix),
     ] {
         carry(kinds, (load(1, 24 << 20), load(2, 24 << 20)))
             .await
@@ -231,14 +236,17 @@ async fn more_directions_than_pipes_are_all_carried() {
     let _alone = PIPES.lock().await;
     let mut all = JoinSet::new();
     for n in 0..160 {
-        let load = move |seed| Load {
+        let load = move |seed| DirectionLoad {
             seed,
             bytes: 600_000,
             early: 0,
             piece: PATTERN,
             pauses: 10,
         };
-        all.spawn(carry((Kind::Tcp, Kind::Tcp), (load(n), load(n + 1000))));
+        all.spawn(carry(
+            (EndKind::Tcp, EndKind::Tcp),
+            (load(n), load(n + 1000)),
+        ));
     }
     within(LIMIT, async {
         while let Some(done) = all.join_next().await {

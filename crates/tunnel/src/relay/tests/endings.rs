@@ -2,13 +2,13 @@
 
 use super::*;
 
-const KINDS: [Kind; 3] = [Kind::Tcp, Kind::Unix, Kind::Memory(4096)];
+const KINDS: [EndKind; 3] = [EndKind::Tcp, EndKind::Unix, EndKind::Memory(4096)];
 
 #[tokio::test]
 async fn e7_a_client_that_is_done_speaking_still_hears_all() {
     for kind in KINDS {
         let ((client, mut caller), (target, mut called)) = (end(kind).await, end(kind).await);
-        let mut running = Running::start(client, target);
+        let mut running = RunningRelay::start(client, target);
         say(&mut caller, b"question").await;
         finish(&mut caller).await;
         assert_eq!(heard(&mut called).await, b"question");
@@ -19,7 +19,7 @@ async fn e7_a_client_that_is_done_speaking_still_hears_all() {
         running.goes_on();
         finish(&mut called).await;
         assert_eq!(heard(&mut caller).await, b"");
-        assert_eq!(running.ended().await, Ended::Closed);
+        assert_eq!(running.ended().await, RelayOutcome::Closed);
     }
 }
 
@@ -27,7 +27,7 @@ async fn e7_a_client_that_is_done_speaking_still_hears_all() {
 async fn e7_a_target_that_is_done_speaking_still_hears_all() {
     for kind in KINDS {
         let ((client, mut caller), (target, mut called)) = (end(kind).await, end(kind).await);
-        let mut running = Running::start(client, target);
+        let mut running = RunningRelay::start(client, target);
         say(&mut called, b"banner").await;
         finish(&mut called).await;
         assert_eq!(heard(&mut caller).await, b"banner");
@@ -38,7 +38,7 @@ async fn e7_a_target_that_is_done_speaking_still_hears_all() {
         running.goes_on();
         finish(&mut caller).await;
         assert_eq!(heard(&mut called).await, b"");
-        assert_eq!(running.ended().await, Ended::Closed);
+        assert_eq!(running.ended().await, RelayOutcome::Closed);
     }
 }
 
@@ -46,7 +46,7 @@ async fn e7_a_target_that_is_done_speaking_still_hears_all() {
 async fn e7_an_end_waits_for_what_was_said_before_it() {
     for kind in KINDS {
         let ((client, mut caller), (target, mut called)) = (end(kind).await, end(kind).await);
-        let running = Running::start(client, target);
+        let running = RunningRelay::start(client, target);
         let all = vec![7; 4 << 20];
         let mut speaking = JoinSet::new();
         let said = all.clone();
@@ -63,7 +63,7 @@ async fn e7_an_end_waits_for_what_was_said_before_it() {
         finish(&mut called).await;
         let mut caller = speaking.join_next().await.unwrap().unwrap();
         assert_eq!(heard(&mut caller).await, b"");
-        assert_eq!(running.ended().await, Ended::Closed);
+        assert_eq!(running.ended().await, RelayOutcome::Closed);
     }
 }
 
@@ -71,19 +71,19 @@ async fn e7_an_end_waits_for_what_was_said_before_it() {
 async fn early_bytes_come_first() {
     for kind in KINDS {
         let ((client, mut caller), (target, mut called)) = (end(kind).await, end(kind).await);
-        let early = Early {
+        let early = EarlyBytes {
             up: Bytes::from_static(b"first up, "),
             down: Bytes::from_static(b"first down, "),
-            ..Early::default()
+            ..EarlyBytes::default()
         };
-        let running = Running::with(client, target, (early, None));
+        let running = RunningRelay::with(client, target, (early, None));
         say(&mut caller, b"then up").await;
         say(&mut called, b"then down").await;
         finish(&mut caller).await;
         finish(&mut called).await;
         assert_eq!(heard(&mut called).await, b"first up, then up");
         assert_eq!(heard(&mut caller).await, b"first down, then down");
-        assert_eq!(running.ended().await, Ended::Closed);
+        assert_eq!(running.ended().await, RelayOutcome::Closed);
     }
 }
 
@@ -91,22 +91,22 @@ async fn early_bytes_come_first() {
 async fn what_is_behind_a_request_goes_nowhere_and_is_no_end() {
     let second = b"GET http://other.test/ HTTP/1.1\r\n\r\n";
     for (extent, body) in [
-        (Extent::bytes(0), &b""[..]),
-        (Extent::bytes(4), b"body"),
-        (Extent::chunks(), b"4\r\nbody\r\n0\r\n\r\n"),
+        (BodyFraming::bytes(0), &b""[..]),
+        (BodyFraming::bytes(4), b"body"),
+        (BodyFraming::chunks(), b"4\r\nbody\r\n0\r\n\r\n"),
     ] {
         for early in [0, body.len() / 2, body.len() + 5] {
             for kind in KINDS {
                 let ((client, mut caller), (target, mut called)) =
                     (end(kind).await, end(kind).await);
                 let all = [body, second].concat();
-                let early = Early {
+                let early = EarlyBytes {
                     up: all[..early].to_vec().into(),
                     extent,
-                    ..Early::default()
+                    ..EarlyBytes::default()
                 };
                 let said = early.up.len();
-                let mut running = Running::with(client, target, (early, None));
+                let mut running = RunningRelay::with(client, target, (early, None));
                 say(&mut caller, &all[said..]).await;
                 assert_eq!(next(&mut called, body.len()).await, body);
                 say(&mut called, b"answer").await;
@@ -116,7 +116,7 @@ async fn what_is_behind_a_request_goes_nowhere_and_is_no_end() {
                 assert_eq!(heard(&mut caller).await, b"");
                 // Nothing more was said to it, not even an end, before it ended.
                 drop(caller);
-                assert_eq!(running.ended().await, Ended::Closed);
+                assert_eq!(running.ended().await, RelayOutcome::Closed);
                 assert_eq!(heard(&mut called).await, b"", "{extent:?} {said}");
             }
         }
@@ -128,12 +128,13 @@ async fn what_is_behind_a_request_goes_nowhere_and_is_no_end() {
 async fn an_answer_arrives_whole_however_much_is_behind_its_request() {
     for behind in [2, 100_000, 3 << 20] {
         let ((client, caller), (target, mut called)) = (tcp().await, tcp().await);
-        let early = Early {
+        let early = EarlyBytes {
             up: Bytes::from_static(b"\r\n"),
-            extent: Extent::bytes(0),
-            ..Early::default()
+            extent: BodyFraming::bytes(0),
+            ..EarlyBytes::default()
         };
-        let running = Running::with(End::Tcp(client), End::Tcp(target), (early, None));
+        let running =
+            RunningRelay::with(RelayEnd::Tcp(client), RelayEnd::Tcp(target), (early, None));
         let (mut hearing, mut saying) = caller.into_split();
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
@@ -155,32 +156,37 @@ async fn an_answer_arrives_whole_however_much_is_behind_its_request() {
         // It hangs up, and nobody waits for it any longer.
         drop(hearing);
         tasks.shutdown().await;
-        assert_eq!(running.ended().await, Ended::Closed);
+        assert_eq!(running.ended().await, RelayOutcome::Closed);
     }
 }
 
 #[tokio::test]
 async fn a_request_whose_chunks_are_none_breaks() {
-    let ((client, mut caller), (target, mut called)) = (end(Kind::Tcp).await, end(Kind::Tcp).await);
-    let early = Early {
-        extent: Extent::chunks(),
-        ..Early::default()
+    let ((client, mut caller), (target, mut called)) =
+        (end(EndKind::Tcp).await, end(EndKind::Tcp).await);
+    let early = EarlyBytes {
+        extent: BodyFraming::chunks(),
+        ..EarlyBytes::default()
     };
-    let running = Running::with(client, target, (early, None));
+    let running = RunningRelay::with(client, target, (early, None));
     say(&mut caller, b"4\r\nbodyGET").await;
     assert!(matches!(
         running.ended().await,
-        Ended::Broken(Side::Client, _)
+        RelayOutcome::Broken(RelaySide::Client, _)
     ));
     assert_eq!(error(&mut called).await, io::ErrorKind::ConnectionReset);
 }
 
 #[tokio::test]
 async fn a_unix_peer_that_will_read_no_more_is_gone() {
-    let ((client, mut caller), (near, far)) = (end(Kind::Unix).await, UnixStream::pair().unwrap());
-    let running = Running::start(client, End::Unix(near));
+    let ((client, mut caller), (near, far)) =
+        (end(EndKind::Unix).await, UnixStream::pair().unwrap());
+    let running = RunningRelay::start(client, RelayEnd::Unix(near));
     rustix::net::shutdown(&far, rustix::net::Shutdown::Read).unwrap();
     say(&mut caller, b"to nobody").await;
-    assert_eq!(running.ended().await, Ended::Reset(Side::Target));
+    assert_eq!(
+        running.ended().await,
+        RelayOutcome::Reset(RelaySide::Target)
+    );
     assert_eq!(heard(&mut caller).await, b"");
 }

@@ -6,26 +6,26 @@ use http::HeaderMap;
 use super::*;
 
 /// A relay of a request, whose answer is a line: `no` is refused, `wait` comes before it, `as` is made `in other words`.
-async fn between(said: &'static [u8]) -> (Running, TcpStream, TcpStream) {
+async fn between(said: &'static [u8]) -> (RunningRelay, TcpStream, TcpStream) {
     let ((client, caller), (target, called)) = (tcp().await, tcp().await);
-    let listener = Listener::new(|said| {
+    let listener = ResponseObserver::new(|said| {
         let Some(end) = said.iter().position(|byte| *byte == b'\n') else {
-            return Heard::Part;
+            return ResponseAction::Part;
         };
         match &said[..end] {
-            b"wait" => Heard::Before(end + 1),
-            b"as" => Heard::Words(end + 1, b"in other words\n".to_vec()),
-            b"no" => Heard::Refused(Box::new(refusal())),
-            _ => Heard::Whatever,
+            b"wait" => ResponseAction::Before(end + 1),
+            b"as" => ResponseAction::Words(end + 1, b"in other words\n".to_vec()),
+            b"no" => ResponseAction::Refused(Box::new(refusal())),
+            _ => ResponseAction::Whatever,
         }
     });
-    let early = Early {
+    let early = EarlyBytes {
         down: said.into(),
-        extent: Extent::bytes(1 << 30),
+        extent: BodyFraming::bytes(1 << 30),
         listener: Some(listener),
-        ..Early::default()
+        ..EarlyBytes::default()
     };
-    let running = Running::with(End::Tcp(client), End::Tcp(target), (early, None));
+    let running = RunningRelay::with(RelayEnd::Tcp(client), RelayEnd::Tcp(target), (early, None));
     (running, caller, called)
 }
 
@@ -56,7 +56,7 @@ async fn a_beginning_is_made_out_however_it_comes() {
             assert_eq!(heard(&mut caller).await, told.as_bytes());
             let moved = Arc::clone(&running.moved);
             finish(&mut caller).await;
-            assert_eq!(running.ended().await, Ended::Closed);
+            assert_eq!(running.ended().await, RelayOutcome::Closed);
             assert_eq!((moved.up(), moved.down()), (4, told.len() as u64));
         }
     }
@@ -78,7 +78,7 @@ async fn a_beginning_without_end_goes_on_as_it_is() {
     assert!(came == all);
     finish(&mut called).await;
     finish(&mut caller).await;
-    assert_eq!(running.ended().await, Ended::Closed);
+    assert_eq!(running.ended().await, RelayOutcome::Closed);
 }
 
 /// Also by one who leaves with a reset, since it has not read the body.
@@ -86,19 +86,24 @@ async fn a_beginning_without_end_goes_on_as_it_is() {
 async fn a_refusal_is_no_word_to_the_client() {
     for leaves in [false, true] {
         let ((client, mut caller), (target, mut called)) = (tcp().await, tcp().await);
-        let listener = Listener::new(|said| match said.ends_with(b"no\n") {
-            true => Heard::Refused(Box::new(refusal())),
-            false => Heard::Part,
+        let listener = ResponseObserver::new(|said| match said.ends_with(b"no\n") {
+            true => ResponseAction::Refused(Box::new(refusal())),
+            false => ResponseAction::Part,
         });
-        let early = Early {
-            extent: Extent::bytes(1 << 30),
+        let early = EarlyBytes {
+            extent: BodyFraming::bytes(1 << 30),
             listener: Some(listener),
-            ..Early::default()
+            ..EarlyBytes::default()
         };
         say(&mut called, b"no\n").await;
         say(&mut caller, b"body").await;
-        let moved = Moved::default();
-        let relayed = relay(End::Tcp(client), End::Tcp(target), early, (&moved, None));
+        let moved = RelayedBytes::default();
+        let relayed = relay(
+            RelayEnd::Tcp(client),
+            RelayEnd::Tcp(target),
+            early,
+            (&moved, None),
+        );
         let relayed = async {
             let (relayed, ()) = tokio::join!(relayed, async {
                 if leaves {
@@ -120,17 +125,22 @@ async fn a_refusal_is_no_word_to_the_client() {
 async fn an_end_without_a_word_is_no_answer() {
     for said in ["", "no head"] {
         let ((client, mut caller), (target, mut called)) = (tcp().await, tcp().await);
-        let listener = Listener::new(|_| Heard::Part).unless_silent(refusal());
-        let early = Early {
-            extent: Extent::bytes(0),
+        let listener = ResponseObserver::new(|_| ResponseAction::Part).unless_silent(refusal());
+        let early = EarlyBytes {
+            extent: BodyFraming::bytes(0),
             listener: Some(listener),
-            ..Early::default()
+            ..EarlyBytes::default()
         };
         say(&mut called, said.as_bytes()).await;
         finish(&mut called).await;
         finish(&mut caller).await;
-        let moved = Moved::default();
-        let relayed = relay(End::Tcp(client), End::Tcp(target), early, (&moved, None));
+        let moved = RelayedBytes::default();
+        let relayed = relay(
+            RelayEnd::Tcp(client),
+            RelayEnd::Tcp(target),
+            early,
+            (&moved, None),
+        );
         let relayed = within(LIMIT, relayed).await;
         assert_eq!(relayed.is_err(), said.is_empty());
         drop(relayed);

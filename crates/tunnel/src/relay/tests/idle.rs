@@ -7,18 +7,27 @@ use super::*;
 const IDLE: Duration = Duration::from_secs(60);
 
 /// A relay with an idle timeout between peers in memory.
-fn between(room: usize) -> (Running, tokio::io::DuplexStream, tokio::io::DuplexStream) {
+fn between(
+    room: usize,
+) -> (
+    RunningRelay,
+    tokio::io::DuplexStream,
+    tokio::io::DuplexStream,
+) {
     let ((client, caller), (target, called)) = (tokio::io::duplex(room), tokio::io::duplex(room));
-    let (client, target) = (End::Other(Box::new(client)), End::Other(Box::new(target)));
-    let running = Running::with(client, target, (Early::default(), Some(IDLE)));
+    let (client, target) = (
+        RelayEnd::Other(Box::new(client)),
+        RelayEnd::Other(Box::new(target)),
+    );
+    let running = RunningRelay::with(client, target, (EarlyBytes::default(), Some(IDLE)));
     (running, caller, called)
 }
 
 /// It ends after the limit since then, and not more than a quarter later.
-async fn ends_in_time(mut running: Running, since: Instant) {
+async fn ends_in_time(mut running: RunningRelay, since: Instant) {
     assert_eq!(
         running.task.join_next().await.unwrap().unwrap(),
-        Ended::Idle
+        RelayOutcome::Idle
     );
     let passed = since.elapsed();
     let latest = IDLE + IDLE / 4 + Duration::from_millis(10);
@@ -80,7 +89,10 @@ async fn e9_half_of_it_is_ended_as_well() {
 async fn e9_without_a_limit_hours_pass() {
     let ((client, mut caller), (target, mut called)) =
         (tokio::io::duplex(64), tokio::io::duplex(64));
-    let mut running = Running::start(End::Other(Box::new(client)), End::Other(Box::new(target)));
+    let mut running = RunningRelay::start(
+        RelayEnd::Other(Box::new(client)),
+        RelayEnd::Other(Box::new(target)),
+    );
     sleep(Duration::from_secs(7 * 86_400)).await;
     running.goes_on();
     called.write_all(b"x").await.unwrap();
@@ -90,8 +102,12 @@ async fn e9_without_a_limit_hours_pass() {
 #[tokio::test(start_paused = true)]
 async fn e9_any_limit_can_be_counted_with() {
     let ((client, _caller), (target, _called)) = (tokio::io::duplex(64), tokio::io::duplex(64));
-    let (client, target) = (End::Other(Box::new(client)), End::Other(Box::new(target)));
-    let mut running = Running::with(client, target, (Early::default(), Some(Duration::MAX)));
+    let (client, target) = (
+        RelayEnd::Other(Box::new(client)),
+        RelayEnd::Other(Box::new(target)),
+    );
+    let mut running =
+        RunningRelay::with(client, target, (EarlyBytes::default(), Some(Duration::MAX)));
     sleep(Duration::from_secs(7 * 86_400)).await;
     running.goes_on();
 }
@@ -99,9 +115,9 @@ async fn e9_any_limit_can_be_counted_with() {
 #[tokio::test]
 async fn e9_a_tcp_peer_sees_that_it_was_cut_off() {
     let ((client, mut caller), (target, mut called)) = (tcp().await, tcp().await);
-    let early = (Early::default(), Some(Duration::from_millis(20)));
-    let running = Running::with(End::Tcp(client), End::Tcp(target), early);
-    assert_eq!(running.ended().await, Ended::Idle);
+    let early = (EarlyBytes::default(), Some(Duration::from_millis(20)));
+    let running = RunningRelay::with(RelayEnd::Tcp(client), RelayEnd::Tcp(target), early);
+    assert_eq!(running.ended().await, RelayOutcome::Idle);
     assert_eq!(error(&mut caller).await, io::ErrorKind::ConnectionReset);
     assert_eq!(error(&mut called).await, io::ErrorKind::ConnectionReset);
 }

@@ -4,34 +4,34 @@ use std::sync::atomic::AtomicU64;
 
 use super::*;
 #[cfg(target_os = "linux")]
-use crate::relay::pipe::Piped;
+use crate::relay::pipe::PipedBytes;
 
 /// More than all sockets on the way have room for.
 const MUCH: usize = 48 << 20;
 
 /// One direction, polled until a condition holds.
-struct Way {
-    direction: Direction,
-    from: End,
-    to: End,
+struct PolledDirection {
+    direction: RelayDirection,
+    from: RelayEnd,
+    to: RelayEnd,
     moved: AtomicU64,
 }
 
-impl Way {
+impl PolledDirection {
     /// With the peers at both of its ends.
     async fn new() -> (Self, TcpStream, TcpStream) {
         let ((from, speaker), (to, listener)) = (tcp().await, tcp().await);
         let way = Self {
-            direction: Direction::new(Bytes::new(), Extent::ALL),
-            from: End::Tcp(from),
-            to: End::Tcp(to),
+            direction: RelayDirection::new(Bytes::new(), BodyFraming::ALL),
+            from: RelayEnd::Tcp(from),
+            to: RelayEnd::Tcp(to),
             moved: AtomicU64::new(0),
         };
         (way, speaker, listener)
     }
 
     /// Goes on until something is so, after it has been polled.
-    async fn until(&mut self, is_so: impl Fn(&Direction, u64) -> bool + Send + Sync) {
+    async fn until(&mut self, is_so: impl Fn(&RelayDirection, u64) -> bool + Send + Sync) {
         let (mut source, _) = self.from.split();
         let (_, mut sink) = self.to.split();
         let reached = poll_fn(|cx| {
@@ -59,7 +59,7 @@ async fn drain(mut peer: TcpStream) {
 #[tokio::test]
 async fn a_pipe_is_taken_for_bulk_and_given_back_in_a_pause() {
     let _alone = PIPES.lock().await;
-    let (mut way, mut speaker, mut listener) = Way::new().await;
+    let (mut way, mut speaker, mut listener) = PolledDirection::new().await;
     for round in 1..3 {
         let mut peers = JoinSet::new();
         peers.spawn(async move {
@@ -87,7 +87,7 @@ async fn a_pipe_is_taken_for_bulk_and_given_back_in_a_pause() {
 #[tokio::test]
 async fn a_pipe_is_given_back_when_bulk_becomes_a_trickle() {
     let _alone = PIPES.lock().await;
-    let (mut way, mut speaker, listener) = Way::new().await;
+    let (mut way, mut speaker, listener) = PolledDirection::new().await;
     let mut peers = JoinSet::new();
     peers.spawn(drain(listener));
     let said = fill(&mut speaker).await as u64;
@@ -103,7 +103,7 @@ async fn a_pipe_is_given_back_when_bulk_becomes_a_trickle() {
 #[tokio::test]
 async fn what_is_in_a_pipe_is_kept_for_a_slow_reader() {
     let _alone = PIPES.lock().await;
-    let (mut way, mut speaker, mut listener) = Way::new().await;
+    let (mut way, mut speaker, mut listener) = PolledDirection::new().await;
     let said = vec![3; MUCH];
     let length = said.len();
     let mut peers = JoinSet::new();
@@ -115,7 +115,7 @@ async fn what_is_in_a_pipe_is_kept_for_a_slow_reader() {
         .await;
     let mut hearing = JoinSet::new();
     hearing.spawn(async move { heard(&mut listener).await.len() });
-    let Way {
+    let PolledDirection {
         mut direction,
         mut from,
         mut to,
@@ -136,7 +136,7 @@ async fn what_is_in_a_pipe_is_kept_for_a_slow_reader() {
 
 #[tokio::test]
 async fn a_direction_in_small_steps_never_has_a_pipe_and_keeps_nothing() {
-    let (mut way, mut speaker, mut listener) = Way::new().await;
+    let (mut way, mut speaker, mut listener) = PolledDirection::new().await;
     for n in 1..100_u64 {
         say(&mut speaker, &[0; 100]).await;
         way.until(|_, moved| moved >= 100 * n).await;
@@ -147,9 +147,9 @@ async fn a_direction_in_small_steps_never_has_a_pipe_and_keeps_nothing() {
 
 #[tokio::test]
 async fn an_idle_relay_is_small() {
-    let ((client, _caller), (target, _called)) = (end(Kind::Tcp).await, end(Kind::Tcp).await);
-    let moved = Moved::default();
-    let relay = relay(client, target, Early::default(), (&moved, None));
+    let ((client, _caller), (target, _called)) = (end(EndKind::Tcp).await, end(EndKind::Tcp).await);
+    let moved = RelayedBytes::default();
+    let relay = relay(client, target, EarlyBytes::default(), (&moved, None));
     assert!(size_of_val(&relay) < 2048, "{}", size_of_val(&relay));
 }
 
@@ -157,7 +157,7 @@ async fn an_idle_relay_is_small() {
 #[tokio::test]
 async fn a_direction_that_loses_its_pipe_is_woken_for_every_byte() {
     let _alone = PIPES.lock().await;
-    let (mut way, mut speaker, mut listener) = Way::new().await;
+    let (mut way, mut speaker, mut listener) = PolledDirection::new().await;
     let mut peers = JoinSet::new();
     peers.spawn(async move {
         say(&mut speaker, &vec![3; MUCH]).await;
@@ -175,9 +175,9 @@ async fn a_direction_that_loses_its_pipe_is_woken_for_every_byte() {
         ends.push(end.unwrap());
     }
     // Others have all the pipes that there are.
-    let mut others: Vec<Piped> = Vec::new();
+    let mut others: Vec<PipedBytes> = Vec::new();
     loop {
-        let mut other = Piped::default();
+        let mut other = PipedBytes::default();
         if !other.get_ready() {
             break;
         }
@@ -185,7 +185,7 @@ async fn a_direction_that_loses_its_pipe_is_woken_for_every_byte() {
     }
     let speaks = ends.iter_mut().find(|end| {
         let port = |end: &TcpStream| end.peer_addr().unwrap();
-        let End::Tcp(from) = &way.from else {
+        let RelayEnd::Tcp(from) = &way.from else {
             return false;
         };
         port(end) == from.local_addr().unwrap()

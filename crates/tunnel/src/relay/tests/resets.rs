@@ -5,9 +5,9 @@ use std::io::ErrorKind::ConnectionReset;
 use super::*;
 
 /// A relay between two TCP peers: client and target.
-async fn between() -> (Running, TcpStream, TcpStream) {
+async fn between() -> (RunningRelay, TcpStream, TcpStream) {
     let ((client, caller), (target, called)) = (tcp().await, tcp().await);
-    let running = Running::start(End::Tcp(client), End::Tcp(target));
+    let running = RunningRelay::start(RelayEnd::Tcp(client), RelayEnd::Tcp(target));
     (running, caller, called)
 }
 
@@ -16,12 +16,18 @@ async fn e8_a_reset_of_either_side_is_the_others() {
     let (running, caller, mut called) = between().await;
     reset(caller);
     assert_eq!(error(&mut called).await, ConnectionReset);
-    assert_eq!(running.ended().await, Ended::Reset(Side::Client));
+    assert_eq!(
+        running.ended().await,
+        RelayOutcome::Reset(RelaySide::Client)
+    );
 
     let (running, mut caller, called) = between().await;
     reset(called);
     assert_eq!(error(&mut caller).await, ConnectionReset);
-    assert_eq!(running.ended().await, Ended::Reset(Side::Target));
+    assert_eq!(
+        running.ended().await,
+        RelayOutcome::Reset(RelaySide::Target)
+    );
 }
 
 #[tokio::test]
@@ -29,13 +35,19 @@ async fn e8_a_reset_is_seen_while_its_direction_is_held_up() {
     let (running, mut caller, mut called) = between().await;
     assert!(fill(&mut caller).await > 100_000);
     reset(caller);
-    assert_eq!(running.ended().await, Ended::Reset(Side::Client));
+    assert_eq!(
+        running.ended().await,
+        RelayOutcome::Reset(RelaySide::Client)
+    );
     assert_eq!(error(&mut called).await, ConnectionReset);
 
     let (running, mut caller, mut called) = between().await;
     assert!(fill(&mut called).await > 100_000);
     reset(called);
-    assert_eq!(running.ended().await, Ended::Reset(Side::Target));
+    assert_eq!(
+        running.ended().await,
+        RelayOutcome::Reset(RelaySide::Target)
+    );
     assert_eq!(error(&mut caller).await, ConnectionReset);
 }
 
@@ -44,13 +56,19 @@ async fn e8_a_reset_of_one_who_does_not_read_is_seen() {
     let (running, mut caller, called) = between().await;
     fill(&mut caller).await;
     reset(called);
-    assert_eq!(running.ended().await, Ended::Reset(Side::Target));
+    assert_eq!(
+        running.ended().await,
+        RelayOutcome::Reset(RelaySide::Target)
+    );
     assert_eq!(error(&mut caller).await, ConnectionReset);
 
     let (running, caller, mut called) = between().await;
     fill(&mut called).await;
     reset(caller);
-    assert_eq!(running.ended().await, Ended::Reset(Side::Client));
+    assert_eq!(
+        running.ended().await,
+        RelayOutcome::Reset(RelaySide::Client)
+    );
     assert_eq!(error(&mut called).await, ConnectionReset);
 }
 
@@ -60,7 +78,10 @@ async fn e8_a_reset_with_both_directions_held_up_is_seen() {
     fill(&mut caller).await;
     fill(&mut called).await;
     reset(caller);
-    assert_eq!(running.ended().await, Ended::Reset(Side::Client));
+    assert_eq!(
+        running.ended().await,
+        RelayOutcome::Reset(RelaySide::Client)
+    );
     assert_eq!(error(&mut called).await, ConnectionReset);
 }
 
@@ -70,7 +91,10 @@ async fn e8_a_reset_after_the_end_of_a_stream_is_seen() {
     finish(&mut caller).await;
     assert_eq!(heard(&mut called).await, b"");
     reset(caller);
-    assert_eq!(running.ended().await, Ended::Reset(Side::Client));
+    assert_eq!(
+        running.ended().await,
+        RelayOutcome::Reset(RelaySide::Client)
+    );
     let refused = within(LIMIT, called.write_all(b"x")).await.unwrap_err();
     assert!(is_departure(&refused), "{refused}");
 
@@ -78,7 +102,10 @@ async fn e8_a_reset_after_the_end_of_a_stream_is_seen() {
     finish(&mut called).await;
     assert_eq!(heard(&mut caller).await, b"");
     reset(called);
-    assert_eq!(running.ended().await, Ended::Reset(Side::Target));
+    assert_eq!(
+        running.ended().await,
+        RelayOutcome::Reset(RelaySide::Target)
+    );
 }
 
 #[tokio::test]
@@ -89,7 +116,10 @@ async fn e8_one_who_closes_with_something_unread_has_reset() {
     // All of it is there before it is left unread.
     within(LIMIT, caller.peek(&mut [0; 4])).await.unwrap();
     drop(caller);
-    assert_eq!(running.ended().await, Ended::Reset(Side::Client));
+    assert_eq!(
+        running.ended().await,
+        RelayOutcome::Reset(RelaySide::Client)
+    );
     assert_eq!(error(&mut called).await, ConnectionReset);
 }
 
@@ -105,7 +135,10 @@ async fn e8_one_who_closed_in_order_is_gone_when_it_is_spoken_to() {
         }
     })
     .await;
-    assert_eq!(running.ended().await, Ended::Reset(Side::Client));
+    assert_eq!(
+        running.ended().await,
+        RelayOutcome::Reset(RelaySide::Client)
+    );
 }
 
 #[tokio::test]
@@ -115,16 +148,22 @@ async fn e8_what_came_before_a_reset_is_told() {
     assert_eq!(next(&mut called, 6).await, b"before");
     let moved = Arc::clone(&running.moved);
     reset(caller);
-    assert_eq!(running.ended().await, Ended::Reset(Side::Client));
+    assert_eq!(
+        running.ended().await,
+        RelayOutcome::Reset(RelaySide::Client)
+    );
     assert_eq!((moved.up(), moved.down()), (6, 0));
 }
 
 #[tokio::test]
 async fn e8_a_socket_without_resets_is_closed() {
-    let ((client, mut caller), (target, called)) = (end(Kind::Unix).await, tcp().await);
-    let running = Running::start(client, End::Tcp(target));
+    let ((client, mut caller), (target, called)) = (end(EndKind::Unix).await, tcp().await);
+    let running = RunningRelay::start(client, RelayEnd::Tcp(target));
     reset(called);
-    assert_eq!(running.ended().await, Ended::Reset(Side::Target));
+    assert_eq!(
+        running.ended().await,
+        RelayOutcome::Reset(RelaySide::Target)
+    );
     assert_eq!(heard(&mut caller).await, b"");
 }
 
@@ -146,7 +185,10 @@ async fn e8_last_words_before_a_reset_are_handed_on_and_no_end_is() {
     say(&mut called, b"413 too much").await;
     // Closed with something unread.
     drop(called);
-    assert_eq!(running.ended().await, Ended::Reset(Side::Target));
+    assert_eq!(
+        running.ended().await,
+        RelayOutcome::Reset(RelaySide::Target)
+    );
     assert_eq!(next(&mut caller, 12).await, b"413 too much");
     assert_eq!(error(&mut caller).await, ConnectionReset);
 }
@@ -156,17 +198,18 @@ async fn e8_last_words_before_a_reset_are_handed_on_and_no_end_is() {
 async fn e8_a_long_answer_before_the_body_was_read_arrives_whole() {
     let all = vec![7; 1 << 20];
     for (has_ended, extent) in [
-        (false, Extent::ALL),
-        (true, Extent::ALL),
-        (false, Extent::bytes(u64::MAX)),
-        (true, Extent::bytes(u64::MAX)),
+        (false, BodyFraming::ALL),
+        (true, BodyFraming::ALL),
+        (false, BodyFraming::bytes(u64::MAX)),
+        (true, BodyFraming::bytes(u64::MAX)),
     ] {
         let ((client, mut caller), (target, mut called)) = (tcp().await, tcp().await);
-        let early = Early {
+        let early = EarlyBytes {
             extent,
-            ..Early::default()
+            ..EarlyBytes::default()
         };
-        let running = Running::with(End::Tcp(client), End::Tcp(target), (early, None));
+        let running =
+            RunningRelay::with(RelayEnd::Tcp(client), RelayEnd::Tcp(target), (early, None));
         fill(&mut caller).await;
         // All of it is at the relay before that can notice the reset.
         let saying = async {
@@ -189,7 +232,7 @@ async fn e8_a_long_answer_before_the_body_was_read_arrives_whole() {
         };
         drop(caller);
         let ended = running.ended().await;
-        assert_eq!(ended, Ended::Reset(Side::Target), "{has_ended}");
+        assert_eq!(ended, RelayOutcome::Reset(RelaySide::Target), "{has_ended}");
         if has_ended {
             assert!(is_ended && heard.len() == all.len(), "{}", heard.len());
         } else {

@@ -1,15 +1,17 @@
 //! Ends with TLS: of a proxy, or of the target itself.
 
-use haul_lab::Authority;
-use haul_net::{Connector, ConnectorConfig, Offer, Peer as TlsPeer, Standing, Target, TlsOptions};
+use haul_lab::CertificateAuthority;
+use haul_net::{
+    AlpnOffer, Connector, ConnectorConfig, CredentialScope, Target, TlsOptions, TlsPeer,
+};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use super::*;
 
 /// An end that speaks TLS, and the server behind it.
-async fn secured() -> (End, TlsStream<TcpStream>) {
-    let authority = Authority::new();
+async fn secured() -> (RelayEnd, TlsStream<TcpStream>) {
+    let authority = CertificateAuthority::new();
     let acceptor = TlsAcceptor::from(authority.issue(&["127.0.0.1"]).server(None));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let tls = TlsOptions {
@@ -26,8 +28,8 @@ async fn secured() -> (End, TlsStream<TcpStream>) {
         let reached = connector.connect(&target, &[], &url).await.unwrap();
         let peer = TlsPeer {
             host: &target.host,
-            standing: Standing::Named,
-            offer: Offer::Nothing,
+            standing: CredentialScope::Named,
+            offer: AlpnOffer::Nothing,
         };
         connector.secure(reached, peer, &url).await.unwrap().stream
     });
@@ -38,15 +40,15 @@ async fn secured() -> (End, TlsStream<TcpStream>) {
             .unwrap()
     };
     let (stream, server) = within(LIMIT, async { tokio::join!(dialled, accepted) }).await;
-    let (end, early) = End::of(stream);
-    assert!(matches!(end, End::Tls(_)) && early.is_empty());
+    let (end, early) = RelayEnd::of(stream);
+    assert!(matches!(end, RelayEnd::Tls(_)) && early.is_empty());
     (end, server)
 }
 
 #[tokio::test]
 async fn e7_half_closes_pass_through_tls() {
-    let ((client, mut caller), (target, mut server)) = (end(Kind::Tcp).await, secured().await);
-    let running = Running::start(client, target);
+    let ((client, mut caller), (target, mut server)) = (end(EndKind::Tcp).await, secured().await);
+    let running = RunningRelay::start(client, target);
     say(&mut caller, b"question").await;
     finish(&mut caller).await;
     assert_eq!(heard(&mut server).await, b"question");
@@ -58,26 +60,26 @@ async fn e7_half_closes_pass_through_tls() {
         finish(&mut server).await;
     });
     assert!(heard(&mut caller).await == answer);
-    assert_eq!(running.ended().await, Ended::Closed);
+    assert_eq!(running.ended().await, RelayOutcome::Closed);
 }
 
 #[tokio::test]
 async fn e7_a_server_that_is_done_speaking_still_hears_all() {
-    let ((client, mut caller), (target, mut server)) = (end(Kind::Tcp).await, secured().await);
-    let running = Running::start(client, target);
+    let ((client, mut caller), (target, mut server)) = (end(EndKind::Tcp).await, secured().await);
+    let running = RunningRelay::start(client, target);
     say(&mut server, b"banner").await;
     finish(&mut server).await;
     assert_eq!(heard(&mut caller).await, b"banner");
     say(&mut caller, &[5; 100_000]).await;
     finish(&mut caller).await;
     assert_eq!(heard(&mut server).await, [5; 100_000]);
-    assert_eq!(running.ended().await, Ended::Closed);
+    assert_eq!(running.ended().await, RelayOutcome::Closed);
 }
 
 #[tokio::test]
 async fn small_words_are_not_held_back() {
-    let ((client, mut caller), (target, mut server)) = (end(Kind::Tcp).await, secured().await);
-    let _running = Running::start(client, target);
+    let ((client, mut caller), (target, mut server)) = (end(EndKind::Tcp).await, secured().await);
+    let _running = RunningRelay::start(client, target);
     for n in 0..50_u8 {
         say(&mut caller, &[n]).await;
         assert_eq!(next(&mut server, 1).await, [n]);
@@ -90,33 +92,39 @@ async fn small_words_are_not_held_back() {
 #[tokio::test]
 async fn e8_a_reset_is_one_below_tls_as_well() {
     let ((client, mut caller), (target, mut server)) = (tcp().await, secured().await);
-    let running = Running::start(End::Tcp(client), target);
+    let running = RunningRelay::start(RelayEnd::Tcp(client), target);
     // What TLS says after its handshake has been read as well: unread, it would be a reset by itself.
     say(&mut server, b"x").await;
     server.flush().await.unwrap();
     assert_eq!(next(&mut caller, 1).await, b"x");
     reset(caller);
-    assert_eq!(running.ended().await, Ended::Reset(Side::Client));
+    assert_eq!(
+        running.ended().await,
+        RelayOutcome::Reset(RelaySide::Client)
+    );
     assert_eq!(error(&mut server).await, io::ErrorKind::ConnectionReset);
 
     let ((client, mut caller), (target, server)) = (tcp().await, secured().await);
-    let running = Running::start(End::Tcp(client), target);
+    let running = RunningRelay::start(RelayEnd::Tcp(client), target);
     reset(server.into_inner().0);
-    assert_eq!(running.ended().await, Ended::Reset(Side::Target));
+    assert_eq!(
+        running.ended().await,
+        RelayOutcome::Reset(RelaySide::Target)
+    );
     assert_eq!(error(&mut caller).await, io::ErrorKind::ConnectionReset);
 }
 
 #[tokio::test]
 async fn tls_that_was_cut_is_no_end() {
     let ((client, mut caller), (target, mut server)) = (tcp().await, secured().await);
-    let running = Running::start(End::Tcp(client), target);
+    let running = RunningRelay::start(RelayEnd::Tcp(client), target);
     say(&mut server, b"half of").await;
     server.flush().await.unwrap();
     assert_eq!(next(&mut caller, 7).await, b"half of");
     drop(server);
     assert!(matches!(
         running.ended().await,
-        Ended::Broken(Side::Target, _) | Ended::Reset(Side::Target)
+        RelayOutcome::Broken(RelaySide::Target, _) | RelayOutcome::Reset(RelaySide::Target)
     ));
     assert_eq!(error(&mut caller).await, io::ErrorKind::ConnectionReset);
 }

@@ -4,16 +4,16 @@
 //! the way of a new one, as 9993 in that of *:9993: such a one is closed first, and opened again if the new one cannot be had after all.
 //! Connections are not touched by any of this.
 
-use haul_service::listen::{Address, SocketFile};
+use haul_service::listen::{ListenAddress, SocketFile};
 
-use super::{Doors, Opened, Shown, Trouble, name, tunnel};
+use super::{CommandError, OpenTunnelListener, TunnelDescription, TunnelListenerSet, name, tunnel};
 use crate::commands::service::taken::meets;
-use crate::commands::tunnel::change::{Change, Order, same_port};
-use crate::settings::Planned;
+use crate::commands::tunnel::change::{ListenerChangeOrder, ListenerChanges, same_port};
+use crate::settings::PlannedTunnel;
 
 /// What came of settings that were read again.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(in crate::commands::tunnel) struct Changed {
+pub(in crate::commands::tunnel) struct ReloadOutcome {
     /// Where it listens now and did not before, with where that leads.
     pub(in crate::commands::tunnel) opened: Vec<String>,
     /// Where it did before.
@@ -22,34 +22,34 @@ pub(in crate::commands::tunnel) struct Changed {
 
 /// New settings that could not be followed.
 #[derive(Debug)]
-pub(in crate::commands::tunnel) struct NotFollowed {
+pub(in crate::commands::tunnel) struct ReloadError {
     /// Why.
-    pub(in crate::commands::tunnel) why: Trouble,
+    pub(in crate::commands::tunnel) why: CommandError,
     /// What had made room and could not be opened again: where that was, and why not. All else is as it was.
-    pub(in crate::commands::tunnel) lost: Vec<(String, Trouble)>,
+    pub(in crate::commands::tunnel) lost: Vec<(String, CommandError)>,
 }
 
-impl From<Trouble> for NotFollowed {
-    fn from(why: Trouble) -> Self {
+impl From<CommandError> for ReloadError {
+    fn from(why: CommandError) -> Self {
         let lost = Vec::new();
         Self { why, lost }
     }
 }
 
-impl Doors {
+impl TunnelListenerSet {
     /// Brings what is open in line with new settings. When an address cannot be listened on, nothing has changed.
     pub(in crate::commands::tunnel) async fn follow(
         &mut self,
-        planned: &[Planned],
-    ) -> Result<Changed, NotFollowed> {
-        let are: Vec<&Address> = self.open.iter().map(|open| &open.planned.listen).collect();
-        let wanted: Vec<&Address> = planned.iter().map(|planned| &planned.listen).collect();
-        let change = Change::between(&are, &wanted);
-        let new: Vec<&Planned> = change.open.iter().map(|at| &planned[*at]).collect();
+        planned: &[PlannedTunnel],
+    ) -> Result<ReloadOutcome, ReloadError> {
+        let are: Vec<&ListenAddress> = self.open.iter().map(|open| &open.planned.listen).collect();
+        let wanted: Vec<&ListenAddress> = planned.iter().map(|planned| &planned.listen).collect();
+        let change = ListenerChanges::between(&are, &wanted);
+        let new: Vec<&PlannedTunnel> = change.open.iter().map(|at| &planned[*at]).collect();
         self.are_handed(&new)?;
         let is_met = |old: usize, new: usize| self.open[old].is_met(&planned[new]);
         // What is taken of handed sockets is gone for good if another address cannot be had.
-        let is_handed = |new: usize| matches!(planned[new].listen, Address::Systemd { .. });
+        let is_handed = |new: usize| matches!(planned[new].listen, ListenAddress::Systemd { .. });
         let order = change.order(is_met, is_handed);
         let begun = match order.first.is_empty() {
             true => self.begin(&new, &[])?,
@@ -61,9 +61,9 @@ impl Doors {
     /// Opens these after some others were closed: first those that need not wait for that.
     async fn begin_instead(
         &mut self,
-        new: &[&Planned],
-        order: &Order,
-    ) -> Result<Vec<Opened>, NotFollowed> {
+        new: &[&PlannedTunnel],
+        order: &ListenerChangeOrder,
+    ) -> Result<Vec<OpenTunnelListener>, ReloadError> {
         let of = |kind: bool| {
             let some = new.iter().zip(&order.waits);
             let some = some.filter(|(_, waits)| **waits == kind);
@@ -88,17 +88,17 @@ impl Doors {
             Err(why) => {
                 at_once.iter().for_each(|opened| opened.door.close());
                 let lost = self.open_again(&order.first);
-                Err(NotFollowed { why, lost })
+                Err(ReloadError { why, lost })
             }
         }
     }
 
     /// Opens again what has made room in vain. Which of them could not be.
-    fn open_again(&mut self, closed: &[usize]) -> Vec<(String, Trouble)> {
+    fn open_again(&mut self, closed: &[usize]) -> Vec<(String, CommandError)> {
         let mut lost = Vec::new();
         for at in closed {
             let was = &self.open[*at];
-            let planned = Planned {
+            let planned = PlannedTunnel {
                 listen: same_port(&was.planned.listen, &was.locals),
                 ..was.planned.clone()
             };
@@ -120,17 +120,22 @@ impl Doors {
     }
 
     /// Has those that stay lead where they are to, closes those that are to go, and puts all in their order.
-    fn settle(&mut self, change: Change, planned: &[Planned], begun: Vec<Opened>) -> Changed {
-        let mut changed = Changed::default();
-        let mut before: Vec<Option<Opened>> = self.open.drain(..).map(Some).collect();
-        let mut now: Vec<Option<Opened>> = planned.iter().map(|_| None).collect();
+    fn settle(
+        &mut self,
+        change: ListenerChanges,
+        planned: &[PlannedTunnel],
+        begun: Vec<OpenTunnelListener>,
+    ) -> ReloadOutcome {
+        let mut changed = ReloadOutcome::default();
+        let mut before: Vec<Option<OpenTunnelListener>> = self.open.drain(..).map(Some).collect();
+        let mut now: Vec<Option<OpenTunnelListener>> = planned.iter().map(|_| None).collect();
         for (old, new) in change.stay {
             let Some(mut opened) = before[old].take() else {
                 continue;
             };
             let name = name(&opened.locals);
             opened.door.lead_into(tunnel(&planned[new], &name));
-            opened.shown = Shown::of(&planned[new]);
+            opened.shown = TunnelDescription::of(&planned[new]);
             opened.planned = planned[new].clone();
             now[new] = Some(opened);
         }
@@ -147,11 +152,11 @@ impl Doors {
     }
 }
 
-impl Opened {
+impl OpenTunnelListener {
     /// Whether that cannot be listened on beside this, and can be after this was closed. A socket that was handed over is whoever's who did
     /// it; where a file was put in the place of ours, that one is in the way, and closing would only lose what is open.
-    fn is_met(&self, new: &Planned) -> bool {
-        let is_ours = !matches!(self.planned.listen, Address::Systemd { .. });
+    fn is_met(&self, new: &PlannedTunnel) -> bool {
+        let is_ours = !matches!(self.planned.listen, ListenAddress::Systemd { .. });
         is_ours
             && self.locals.iter().any(|local| meets(&new.listen, local))
             && self.files.iter().flatten().all(SocketFile::is_there)

@@ -1,89 +1,96 @@
 //! Keys that several tables have: what is wished of all tunnels or of one, and what stands beside a proxy.
 
-use haul_net::{Family, NoProxy, Secret};
+use haul_net::{AddressFamily, NoProxy, Secret};
 
-use super::Proxies;
+use super::NamedProxies;
 use crate::args::{
-    Duration, Field, MaybeTime, Resolve, User, ValueError, keepalive, no_proxy, ready,
+    DurationArg, HeaderArg, OptionalTimeArg, ResolveArg, UserArg, ValueError, keepalive, no_proxy,
+    ready,
 };
-use crate::settings::tunnel::beside::{LoginWish, Place, TlsWish};
+use crate::settings::tunnel::beside::{ProxyChainStep, ProxyLoginOptions, ProxyTlsOptions};
 use crate::settings::tunnel::chain;
-use crate::settings::tunnel::table::{Table, Value};
-use crate::settings::tunnel::wishes::Wishes;
-use crate::settings::{Said, SettingError};
+use crate::settings::tunnel::table::{TomlTable, TomlValue};
+use crate::settings::tunnel::wishes::TunnelOptionsLayer;
+use crate::settings::{SettingError, Sourced};
 
 /// What the file as a whole or one of its tunnels wishes.
-pub(super) fn wishes(table: &Table<'_>, proxies: &Proxies) -> Result<Wishes, SettingError> {
-    Ok(Wishes {
+pub(super) fn wishes(
+    table: &TomlTable<'_>,
+    proxies: &NamedProxies,
+) -> Result<TunnelOptionsLayer, SettingError> {
+    Ok(TunnelOptionsLayer {
         proxies: table.read(&["proxy"], |value| places(value, proxies))?,
         is_own: false,
         login: login(table)?,
         headers: headers(table)?,
-        proxy_tls: TlsWish {
-            cacert: table.said(&["proxy-cacert"], Value::path)?,
-            insecure: table.said(&["proxy-insecure"], Value::flag)?,
-            cert: table.said(&["proxy-cert"], Value::path)?,
-            key: table.said(&["proxy-key"], Value::path)?,
+        proxy_tls: ProxyTlsOptions {
+            cacert: table.said(&["proxy-cacert"], TomlValue::path)?,
+            insecure: table.said(&["proxy-insecure"], TomlValue::flag)?,
+            cert: table.said(&["proxy-cert"], TomlValue::path)?,
+            key: table.said(&["proxy-key"], TomlValue::path)?,
         },
         no_proxy: table.read(&["no-proxy"], hosts)?,
-        direct_fallback: table.read(&["direct-fallback"], Value::flag)?,
-        target_tls: table.read(&["target-tls"], Value::flag)?,
+        direct_fallback: table.read(&["direct-fallback"], TomlValue::flag)?,
+        target_tls: table.read(&["target-tls"], TomlValue::flag)?,
         tls: tls(table)?,
         connect_timeout: table
             .read(&["connect-timeout"], |value| value.parsed(str::parse))?
-            .map(|time: Duration| time.0),
+            .map(|time: DurationArg| time.0),
         idle_timeout: maybe_time(table, "idle-timeout")?,
         keepalive: table.read(&["keepalive"], |value| value.parsed(keepalive))?,
         warm: table.read(&["warm"], |value| value.parsed(ready))?,
         warm_idle: table
             .read(&["warm-idle"], |value| value.parsed(str::parse))?
-            .map(|time: Duration| time.0),
-        resolve: list(table, &["resolve"], str::parse::<Resolve>)?,
+            .map(|time: DurationArg| time.0),
+        resolve: list(table, &["resolve"], str::parse::<ResolveArg>)?,
         family: family(table)?,
     })
 }
 
-fn family(table: &Table<'_>) -> Result<Option<Family>, SettingError> {
+fn family(table: &TomlTable<'_>) -> Result<Option<AddressFamily>, SettingError> {
     let wanted = |name| {
-        let said = table.said(&[name], Value::flag)?;
+        let said = table.said(&[name], TomlValue::flag)?;
         Ok::<_, SettingError>(said.filter(|said| said.value))
     };
     match (wanted("ipv4")?, wanted("ipv6")?) {
         (Some(_), Some(said)) => Err(said.by.wrong("ipv4 and ipv6 exclude each other")),
-        (Some(_), None) => Ok(Some(Family::V4)),
-        (None, v6) => Ok(v6.map(|_| Family::V6)),
+        (Some(_), None) => Ok(Some(AddressFamily::V4)),
+        (None, v6) => Ok(v6.map(|_| AddressFamily::V6)),
     }
 }
 
 /// A time, or none.
 pub(super) fn maybe_time(
-    table: &Table<'_>,
+    table: &TomlTable<'_>,
     name: &'static str,
-) -> Result<Option<MaybeTime>, SettingError> {
+) -> Result<Option<OptionalTimeArg>, SettingError> {
     table.read(&[name], |value| value.parsed(str::parse))
 }
 
 /// Places in a row; in each a text with commas, or a list, of alternatives.
-fn places(value: Value<'_>, proxies: &Proxies) -> Result<Vec<Place>, SettingError> {
+fn places(
+    value: TomlValue<'_>,
+    proxies: &NamedProxies,
+) -> Result<Vec<ProxyChainStep>, SettingError> {
     let whole = value.clone();
-    let is_empty = |value: &Value<'_>| value.is_list() && value.clone().each().is_empty();
+    let is_empty = |value: &TomlValue<'_>| value.is_list() && value.clone().each().is_empty();
     if is_empty(&whole) || whole.clone().each().iter().any(is_empty) {
         let told = whole.wrong("there is no proxy in this list");
         return Err(told.hint("proxy = \"\" goes straight to targets"));
     }
-    let place = |value: Value<'_>| {
+    let place = |value: TomlValue<'_>| {
         let by = value.by();
         if !value.is_list() {
-            return value.text().map(|text| Place::of(text, by));
+            return value.text().map(|text| ProxyChainStep::of(text, by));
         }
         let texts = value.each().into_iter().map(|value| {
             let text = value.text()?;
             Ok(Secret::new(text.trim().to_owned()))
         });
         let proxies = texts.collect::<Result<_, _>>()?;
-        Ok(Place { proxies, by })
+        Ok(ProxyChainStep { proxies, by })
     };
-    let places: Vec<Place> = value
+    let places: Vec<ProxyChainStep> = value
         .each()
         .into_iter()
         .map(place)
@@ -94,17 +101,17 @@ fn places(value: Value<'_>, proxies: &Proxies) -> Result<Vec<Place>, SettingErro
 }
 
 /// Who we are to a proxy.
-pub(super) fn login(table: &Table<'_>) -> Result<LoginWish, SettingError> {
-    let user = |value: Value<'_>| value.parsed(str::parse::<User>);
-    Ok(LoginWish {
+pub(super) fn login(table: &TomlTable<'_>) -> Result<ProxyLoginOptions, SettingError> {
+    let user = |value: TomlValue<'_>| value.parsed(str::parse::<UserArg>);
+    Ok(ProxyLoginOptions {
         user: table.said(&["user", "proxy-user"], user)?,
-        file: table.said(&["password-file", "proxy-password-file"], Value::path)?,
+        file: table.said(&["password-file", "proxy-password-file"], TomlValue::path)?,
     })
 }
 
 /// Fields of a CONNECT.
-pub(super) fn headers(table: &Table<'_>) -> Result<Vec<Said<Field>>, SettingError> {
-    let field = |value: Value<'_>| value.said(|value| value.parsed(str::parse));
+pub(super) fn headers(table: &TomlTable<'_>) -> Result<Vec<Sourced<HeaderArg>>, SettingError> {
+    let field = |value: TomlValue<'_>| value.said(|value| value.parsed(str::parse));
     let fields = table.read(&["headers", "header"], |value| {
         value.each().into_iter().map(field).collect()
     })?;
@@ -112,18 +119,18 @@ pub(super) fn headers(table: &Table<'_>) -> Result<Vec<Said<Field>>, SettingErro
 }
 
 /// Files of TLS.
-pub(super) fn tls(table: &Table<'_>) -> Result<TlsWish, SettingError> {
-    Ok(TlsWish {
-        cacert: table.said(&["cacert"], Value::path)?,
-        insecure: table.said(&["insecure"], Value::flag)?,
-        cert: table.said(&["cert"], Value::path)?,
-        key: table.said(&["key"], Value::path)?,
+pub(super) fn tls(table: &TomlTable<'_>) -> Result<ProxyTlsOptions, SettingError> {
+    Ok(ProxyTlsOptions {
+        cacert: table.said(&["cacert"], TomlValue::path)?,
+        insecure: table.said(&["insecure"], TomlValue::flag)?,
+        cert: table.said(&["cert"], TomlValue::path)?,
+        key: table.said(&["key"], TomlValue::path)?,
     })
 }
 
 /// A list of texts as one, as the flag has them. Each is judged where it stands.
-fn hosts(value: Value<'_>) -> Result<NoProxy, SettingError> {
-    let judged = |value: Value<'_>| {
+fn hosts(value: TomlValue<'_>) -> Result<NoProxy, SettingError> {
+    let judged = |value: TomlValue<'_>| {
         let text = value.clone().text()?;
         value.parsed(no_proxy).map(|_| text.to_owned())
     };
@@ -133,7 +140,7 @@ fn hosts(value: Value<'_>) -> Result<NoProxy, SettingError> {
 }
 
 fn list<T>(
-    table: &Table<'_>,
+    table: &TomlTable<'_>,
     names: &[&'static str],
     parse: impl Fn(&str) -> Result<T, ValueError>,
 ) -> Result<Vec<T>, SettingError> {

@@ -3,19 +3,19 @@
 use super::*;
 
 /// What a command line comes to in this environment.
-fn of(line: &str, environment: Environment) -> Result<TunnelSettings, SettingError> {
+fn of(line: &str, environment: EnvironmentReader) -> Result<TunnelSettings, SettingError> {
     let words = ["haul", "tunnel"]
         .into_iter()
         .chain(line.split_whitespace());
-    let Command::Tunnel(args) = Args::try_parse_from(words).unwrap().command else {
+    let CliCommand::Tunnel(args) = CliArgs::try_parse_from(words).unwrap().command else {
         panic!("another command");
     };
-    TunnelSettings::resolve_in(&args, &Passwords::default(), environment)
+    TunnelSettings::resolve_in(&args, &PromptedPasswords::default(), environment)
 }
 
 #[test]
 fn the_environment_names_a_proxy_where_nobody_else_does() {
-    let some: Environment = |name| match name {
+    let some: EnvironmentReader = |name| match name {
         "https_proxy" => Some("http://env.test:3128".to_owned()),
         // Not for tunnels, and so no matter how wrong.
         "http_proxy" => Some("other.test".to_owned()),
@@ -35,7 +35,7 @@ fn the_environment_names_a_proxy_where_nobody_else_does() {
         ["127.0.0.1:1 t.lan:1 via a:1"]
     );
     // What cannot be used there is told of, unless nobody asks for the list.
-    let odd: Environment = |name| match name {
+    let odd: EnvironmentReader = |name| match name {
         "https_proxy" => Some("env.test:3128".to_owned()),
         "no_proxy" => Some(".lan, 1.2.3.4/99,,".to_owned()),
         _ => None,
@@ -53,24 +53,24 @@ fn the_environment_names_a_proxy_where_nobody_else_does() {
         assert_eq!(settings.warnings, [""; 0]);
     }
     assert_eq!(
-        Folder::new().wrong_with("1:t.test:1", ""),
+        SettingsFixture::new().wrong_with("1:t.test:1", ""),
         "there is no proxy: -p names none, and no variable either\nhint: -p HOST:PORT names one, as do https_proxy and all_proxy; -p '' goes straight"
     );
-    let empty: Environment = |name| (name == "HAUL_PROXY_USER").then(String::new);
+    let empty: EnvironmentReader = |name| (name == "HAUL_PROXY_USER").then(String::new);
     let error = of("-p a:1 1:t.test:1", empty).unwrap_err();
     assert!(error.to_string().contains("HAUL_PROXY_USER"));
 }
 
 #[test]
 fn a_variable_that_cannot_be_used_keeps_nobody_from_going_another_way() {
-    let wrong: Environment = |name| (name == "https_proxy").then(|| "ftp://x".to_owned());
+    let wrong: EnvironmentReader = |name| (name == "https_proxy").then(|| "ftp://x".to_owned());
     let error = of("1:t.test:1", wrong).unwrap_err();
     assert_eq!(error.to_string(), "the variable https_proxy cannot be used");
     assert!(of("-p a:1 1:t.test:1", wrong).is_ok());
     // Who does not need it is not kept from anything by it, and who does goes no other way.
     let spared = of("1:t.lan:1 2:u.lan:1 --no-proxy .lan", wrong).unwrap();
     assert!(lines(&spared).iter().all(|line| line.ends_with("directly")));
-    let everything: Environment = |name| match name {
+    let everything: EnvironmentReader = |name| match name {
         "https_proxy" => Some("corp".to_owned()),
         "no_proxy" => Some("*".to_owned()),
         _ => None,

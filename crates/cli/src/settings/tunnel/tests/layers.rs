@@ -28,7 +28,7 @@ fn the_files_tunnels_follow_those_of_flags() {
         target = "git.lan:22"
         no-proxy = [".lan"]
     "#;
-    let place = Folder::new();
+    let place = SettingsFixture::new();
     let settings = place.resolve("5:x.test:6 --http 7", file).unwrap();
     let socket = place.0.path().join("s.sock");
     assert_eq!(
@@ -53,7 +53,7 @@ fn the_files_tunnels_follow_those_of_flags() {
     assert_eq!(idle, [hour, hour, hour, None, hour]);
     let warm = settings.tunnels.iter().map(|planned| planned.warm);
     let twenty = std::time::Duration::from_secs(20);
-    let four = ReserveOptions {
+    let four = WarmPoolOptions {
         ready: 4,
         longest: twenty,
     };
@@ -77,12 +77,12 @@ fn flags_go_before_the_file() {
         target = "t.test:1"
         proxy = "b:2"
     "#;
-    let place = Folder::new();
+    let place = SettingsFixture::new();
     let settings = place.resolve("", file).unwrap();
     assert_eq!(lines(&settings), ["127.0.0.1:9993 t.test:1 via b:2"]);
     let running = &settings.running;
     assert_eq!(running.max_connections.connections(), 7);
-    assert_eq!(running.log_format, haul_tunnel::LogFormat::Json);
+    assert_eq!(running.log_format, haul_tunnel::TunnelLogFormat::Json);
     let log = haul_service::observe::LogTarget::File(place.0.path().join("l.log"));
     assert_eq!(running.log.as_ref().unwrap().value.target, log);
     let settings = place
@@ -115,7 +115,7 @@ fn what_flags_say_of_a_proxy_is_not_for_one_that_a_tunnel_names() {
         target = "t.test:1"
         proxy = "else"
     "#;
-    let place = Folder::new();
+    let place = SettingsFixture::new();
     // A SOCKS proxy takes no header fields, and has no TLS: had they been laid over it there would be an error.
     for flags in [
         "-U me:s3cret",
@@ -129,19 +129,22 @@ fn what_flags_say_of_a_proxy_is_not_for_one_that_a_tunnel_names() {
         assert!(!told.contains("s3cret"));
     }
     let words = "haul tunnel 1:t:1".split(' ');
-    let Command::Tunnel(args) = Args::try_parse_from(words).unwrap().command else {
+    let CliCommand::Tunnel(args) = CliArgs::try_parse_from(words).unwrap().command else {
         panic!("another command");
     };
     // Nor is the variable's: a user without a password would be completed by it, or asked for it.
-    let passwords = Passwords::default();
+    let passwords = PromptedPasswords::default();
     passwords.silence();
     let login = |is_own| {
-        let wishes = Wishes {
-            proxies: Some(vec![Place::of("http://b.test", By::Flag("-p"))]),
+        let wishes = TunnelOptionsLayer {
+            proxies: Some(vec![ProxyChainStep::of(
+                "http://b.test",
+                OptionSource::Flag("-p"),
+            )]),
             is_own,
-            ..Wishes::default()
+            ..TunnelOptionsLayer::default()
         };
-        let told = Told::by(&args).unwrap();
+        let told = TunnelLayers::by(&args).unwrap();
         let ways = told.ways(&passwords, |name| {
             (name == login::VARIABLE).then(|| "var:v".to_owned())
         });
@@ -165,7 +168,7 @@ fn tunnels_that_wish_the_same_share_a_way() {
         target = "t:1"
         connect-timeout = 5
     "#;
-    let settings = Folder::new().resolve("3:t:1", file).unwrap();
+    let settings = SettingsFixture::new().resolve("3:t:1", file).unwrap();
     let shares = |a: usize, b: usize| {
         let of = |at: usize| &settings.tunnels[at].way.upstream;
         std::sync::Arc::ptr_eq(of(a), of(b))
@@ -175,28 +178,31 @@ fn tunnels_that_wish_the_same_share_a_way() {
 
 #[test]
 fn families_of_flags_and_files() {
-    let place = Folder::new();
+    let place = SettingsFixture::new();
     let family = |line: &str, file: &str| {
         let config = place.write("f.toml", file);
-        let config = Config::read(Path::new(&config)).unwrap();
+        let config = TunnelConfigFile::read(Path::new(&config)).unwrap();
         let words = ["haul", "tunnel", "1:t:1"]
             .into_iter()
             .chain(line.split_whitespace());
-        let Command::Tunnel(args) = Args::try_parse_from(words).unwrap().command else {
+        let CliCommand::Tunnel(args) = CliArgs::try_parse_from(words).unwrap().command else {
             panic!("another command");
         };
-        let flags = Wishes::of_flags(&args.proxy, &args.way, &args.target);
+        let flags = TunnelOptionsLayer::of_flags(&args.proxy, &args.way, &args.target);
         flags.over(&config.all).family
     };
     assert_eq!(family("", ""), None);
-    assert_eq!(family("", "ipv6 = true\nipv4 = false"), Some(Family::V6));
-    assert_eq!(family("-4", "ipv6 = true"), Some(Family::V4));
+    assert_eq!(
+        family("", "ipv6 = true\nipv4 = false"),
+        Some(AddressFamily::V6)
+    );
+    assert_eq!(family("-4", "ipv6 = true"), Some(AddressFamily::V4));
 }
 
 #[test]
 fn the_example_that_is_shipped_can_be_used() {
     let example = include_str!("../../../../../../packaging/tunnel.toml");
-    let settings = Folder::new().resolve("", example).unwrap();
+    let settings = SettingsFixture::new().resolve("", example).unwrap();
     assert_eq!(settings.tunnels.len(), 4);
     assert_eq!(
         settings.tunnels[0].way.to(None),
@@ -205,7 +211,7 @@ fn the_example_that_is_shipped_can_be_used() {
     // What is commented out there, too.
     let rest = example.split("# With haul-tunnel.socket:").nth(1).unwrap();
     let rest = rest.replace("\n# ", "\n");
-    let settings = Folder::new()
+    let settings = SettingsFixture::new()
         .resolve("", &format!("{example}\n{rest}"))
         .unwrap();
     assert_eq!(settings.tunnels[4].listen.to_string(), "systemd:imaps");

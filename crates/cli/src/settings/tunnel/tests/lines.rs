@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn bad_specs_are_told_by_their_part() {
-    let place = Folder::new();
+    let place = SettingsFixture::new();
     let told: Vec<String> = [
         "x",
         "imap.test:993",
@@ -48,7 +48,7 @@ fn bad_specs_are_told_by_their_part() {
 fn what_means_nothing_to_stdio_is_refused() {
     let line = |more: &str| {
         let words = ["haul", "tunnel", "-p", "a:1", "--stdio", "t.test:1"];
-        Args::try_parse_from(words.into_iter().chain(more.split_whitespace()))
+        CliArgs::try_parse_from(words.into_iter().chain(more.split_whitespace()))
     };
     for more in [
         "--warm 1",
@@ -70,10 +70,10 @@ fn what_means_nothing_to_stdio_is_refused() {
             "{more}"
         );
     }
-    let place = Folder::new();
+    let place = SettingsFixture::new();
     let of = |file: &str| {
         let config = place.write("t.toml", file);
-        let Command::Tunnel(args) = line(&format!("--config {config}")).unwrap().command else {
+        let CliCommand::Tunnel(args) = line(&format!("--config {config}")).unwrap().command else {
             panic!("another command");
         };
         let target = args.stdio.clone().unwrap();

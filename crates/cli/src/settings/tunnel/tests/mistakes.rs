@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn certificates_of_one_tunnel_want_tls_there() {
-    let place = Folder::new();
+    let place = SettingsFixture::new();
     let of = |top: &str, tls: &str| {
         format!(
             "proxy = \"a:1\"\n{top}\n[[tunnel]]\nlisten = \"1\"\ntarget = \"t:1\"\ninsecure = true\n{tls}\n"
@@ -102,7 +102,7 @@ const WAYS: &[&str] = &[
 
 #[test]
 fn every_mistake_in_a_file_is_told_with_its_line() {
-    let place = Folder::new();
+    let place = SettingsFixture::new();
     let tunnel = "[[tunnel]]\nlisten = \"1\"\ntarget = \"t:1\"\n";
     let of = |text: &str| place.wrong(text);
     let mut told = Vec::new();
@@ -127,23 +127,23 @@ fn every_mistake_in_a_file_is_told_with_its_line() {
 
 #[test]
 fn a_file_has_a_limit_and_must_be_there() {
-    let place = Folder::new();
+    let place = SettingsFixture::new();
     let large = format!("# {}", "x".repeat(1 << 20));
     assert_eq!(
         place.wrong(&large),
         "--config: [DIR]/t.toml is larger than 1024 KiB"
     );
-    let missing = Config::read(Path::new("/nowhere/t.toml")).unwrap_err();
+    let missing = TunnelConfigFile::read(Path::new("/nowhere/t.toml")).unwrap_err();
     assert_eq!(missing.to_string(), "--config: cannot read /nowhere/t.toml");
     std::fs::write(place.0.path().join("b"), b"proxy = \"\xff\"").unwrap();
-    let binary = Config::read(&place.0.path().join("b")).unwrap_err();
+    let binary = TunnelConfigFile::read(&place.0.path().join("b")).unwrap_err();
     assert!(binary.to_string().ends_with("is not UTF-8"));
 }
 
 #[test]
 fn a_file_with_a_password_that_all_can_read_is_told_of() {
     use std::os::unix::fs::PermissionsExt;
-    let place = Folder::new();
+    let place = SettingsFixture::new();
     let tunnel = "[[tunnel]]\nlisten = \"1\"\ntarget = \"t:1\"\n";
     let warned = |text: &str, mode: u32| {
         let path = place.write("t.toml", "");

@@ -1,6 +1,6 @@
 //! What comes of what name servers say.
 
-use haul_lab::{NameReply, NameServer};
+use haul_lab::{DnsReply, DnsServer};
 use hickory_resolver::config::ResolverConfig;
 
 use super::*;
@@ -34,39 +34,39 @@ fn the_shortest_time_to_live_counts_within_bounds() {
 #[test]
 fn the_systems_resolver_is_asked_when_it_is_wanted_and_no_servers_were_named() {
     let server = [SocketAddr::from(([127, 0, 0, 1], 53))];
-    assert!(Own::new(Resolver::System, &[]).is_none());
-    assert!(Own::new(Resolver::Auto, &server).is_some_and(|own| own.given));
+    assert!(NameServerClient::new(ResolverChoice::System, &[]).is_none());
+    assert!(NameServerClient::new(ResolverChoice::Auto, &server).is_some_and(|own| own.given));
 }
 
 #[tokio::test]
 async fn trouble_is_the_systems_to_mend_unless_these_servers_were_wanted() {
     let script = |name: &str| match name {
-        "none.test" => NameReply::NoSuchName,
-        _ => NameReply::Failure,
+        "none.test" => DnsReply::NoSuchName,
+        _ => DnsReply::Failure,
     };
-    let server = NameServer::start(script).await;
-    let mut own = Own::new(Resolver::Auto, &[server.address()]).unwrap();
+    let server = DnsServer::start(script).await;
+    let mut own = NameServerClient::new(ResolverChoice::Auto, &[server.address()]).unwrap();
     let trouble = own.ask("bad.test").await;
-    assert!(matches!(trouble, Err(NoAnswer::Final(failure)) if failure.transient));
+    assert!(matches!(trouble, Err(NameServerError::Final(failure)) if failure.transient));
     own.given = false;
     let trouble = own.ask("bad.test").await;
-    assert!(matches!(trouble, Err(NoAnswer::Trouble)));
+    assert!(matches!(trouble, Err(NameServerError::Trouble)));
     let none = own.ask("none.test").await;
-    assert!(matches!(none, Err(NoAnswer::Final(failure)) if !failure.transient));
+    assert!(matches!(none, Err(NameServerError::Final(failure)) if !failure.transient));
     let local = own.ask("localhost").await;
-    assert!(matches!(local, Err(NoAnswer::NotOurs)));
+    assert!(matches!(local, Err(NameServerError::NotOurs)));
 }
 
 #[tokio::test]
 async fn names_of_the_hosts_file_are_the_systems_in_both_families() {
-    let script = |_: &str| NameReply::Addresses(vec!["fd00::1".parse().unwrap()], 60);
-    let server = NameServer::start(script).await;
-    let mut own = Own::new(Resolver::Auto, &[server.address()]).unwrap();
+    let script = |_: &str| DnsReply::Addresses(vec!["fd00::1".parse().unwrap()], 60);
+    let server = DnsServer::start(script).await;
+    let mut own = NameServerClient::new(ResolverChoice::Auto, &[server.address()]).unwrap();
     let lines: &[u8] = b"127.0.0.1 only4.test Alias.test\n";
     own.hosts.read_hosts_conf(lines).unwrap();
     for name in ["only4.test", "ALIAS.test", "alias.test."] {
         assert!(
-            matches!(own.ask(name).await, Err(NoAnswer::NotOurs)),
+            matches!(own.ask(name).await, Err(NameServerError::NotOurs)),
             "{name}"
         );
     }
@@ -74,37 +74,37 @@ async fn names_of_the_hosts_file_are_the_systems_in_both_families() {
     assert!(own.ask("other.test").await.is_ok());
 }
 
-fn nothing() -> NameReply {
-    NameReply::Addresses(Vec::new(), 60)
+fn nothing() -> DnsReply {
+    DnsReply::Addresses(Vec::new(), 60)
 }
 
 /// The same name, one answer a family.
-fn families(v4: NameReply, v6: NameReply) -> NameReply {
-    NameReply::Families {
+fn families(v4: DnsReply, v6: DnsReply) -> DnsReply {
+    DnsReply::Families {
         v4: Box::new(v4),
         v6: Box::new(v6),
     }
 }
 
 /// Asks this server as the system is set up to, with this search list.
-fn searching(server: &NameServer, list: &[&str]) -> Own {
+fn searching(server: &DnsServer, list: &[&str]) -> NameServerClient {
     let mut config = ResolverConfig::from_name_servers(vec![super::server(&server.address())]);
     for domain in list {
         config.add_search(Name::from_utf8(domain).unwrap());
     }
     let mut options = ResolverOpts::default();
     (options.timeout, options.attempts) = (Duration::from_millis(50), 1);
-    Own::of(config, options, false).unwrap()
+    NameServerClient::of(config, options, false).unwrap()
 }
 
 #[tokio::test]
 async fn b8_no_such_host_is_said_only_when_both_families_are_known_to_have_nothing() {
-    let server = NameServer::start(|name| match name {
-        "v4-fails.test" => families(NameReply::Failure, nothing()),
-        "v4-silent.test" => families(NameReply::Silence, nothing()),
-        "v6-fails.test" => families(nothing(), NameReply::Failure),
-        "none-v4-fails.test" => families(NameReply::Failure, NameReply::NoSuchName),
-        "none-and-nothing.test" => families(nothing(), NameReply::NoSuchName),
+    let server = DnsServer::start(|name| match name {
+        "v4-fails.test" => families(DnsReply::Failure, nothing()),
+        "v4-silent.test" => families(DnsReply::Silence, nothing()),
+        "v6-fails.test" => families(nothing(), DnsReply::Failure),
+        "none-v4-fails.test" => families(DnsReply::Failure, DnsReply::NoSuchName),
+        "none-and-nothing.test" => families(nothing(), DnsReply::NoSuchName),
         _ => nothing(),
     })
     .await;
@@ -118,8 +118,8 @@ async fn b8_no_such_host_is_said_only_when_both_families_are_known_to_have_nothi
             "none-v4-fails.test",
         ] {
             let passing = match own.ask(name).await {
-                Err(NoAnswer::Trouble) => !given,
-                Err(NoAnswer::Final(failure)) => given && failure.transient,
+                Err(NameServerError::Trouble) => !given,
+                Err(NameServerError::Final(failure)) => given && failure.transient,
                 _ => false,
             };
             assert!(passing, "{name} {given}");
@@ -127,7 +127,7 @@ async fn b8_no_such_host_is_said_only_when_both_families_are_known_to_have_nothi
         for name in ["nothing.test", "none-and-nothing.test"] {
             let lasting = own.ask(name).await;
             assert!(
-                matches!(lasting, Err(NoAnswer::Final(failure)) if !failure.transient),
+                matches!(lasting, Err(NameServerError::Final(failure)) if !failure.transient),
                 "{name}"
             );
         }
@@ -137,11 +137,11 @@ async fn b8_no_such_host_is_said_only_when_both_families_are_known_to_have_nothi
 #[tokio::test]
 async fn b8_one_familys_addresses_are_kept_for_long_only_if_the_other_is_known() {
     let (v4, v6): (IpAddr, IpAddr) = ("10.0.0.1".parse().unwrap(), "fd00::1".parse().unwrap());
-    let has = |address, life| NameReply::Addresses(vec![address], life);
-    let server = NameServer::start(move |name| match name {
+    let has = |address, life| DnsReply::Addresses(vec![address], life);
+    let server = DnsServer::start(move |name| match name {
         "v6-alone.test" => families(nothing(), has(v6, 600)),
-        "v4-silent.test" => families(NameReply::Silence, has(v6, 600)),
-        "v6-fails.test" => families(has(v4, 600), NameReply::Failure),
+        "v4-silent.test" => families(DnsReply::Silence, has(v6, 600)),
+        "v6-fails.test" => families(has(v4, 600), DnsReply::Failure),
         _ => families(has(v4, 600), has(v6, 60)),
     })
     .await;
@@ -172,27 +172,27 @@ async fn b8_one_familys_addresses_are_kept_for_long_only_if_the_other_is_known()
 
 #[tokio::test]
 async fn b8_search_lists_are_the_systems_to_walk() {
-    let server = NameServer::start(|name| match name {
-        "www.bad.test" => NameReply::Failure,
-        "www.there.test" => NameReply::Addresses(vec![[10, 0, 0, 1].into()], 60),
-        _ => NameReply::NoSuchName,
+    let server = DnsServer::start(|name| match name {
+        "www.bad.test" => DnsReply::Failure,
+        "www.there.test" => DnsReply::Addresses(vec![[10, 0, 0, 1].into()], 60),
+        _ => DnsReply::NoSuchName,
     })
     .await;
     let mut own = searching(&server, &["corp.lan."]);
     assert!(own.ask("www.there.test").await.is_ok());
     let trouble = own.ask("www.bad.test").await;
-    assert!(matches!(trouble, Err(NoAnswer::Trouble)));
+    assert!(matches!(trouble, Err(NameServerError::Trouble)));
     let longer = own.ask("www.none.test").await;
-    assert!(matches!(longer, Err(NoAnswer::NotOurs)));
+    assert!(matches!(longer, Err(NameServerError::NotOurs)));
     let whole = own.ask("www.none.test.").await;
-    assert!(matches!(whole, Err(NoAnswer::Final(failure)) if !failure.transient));
+    assert!(matches!(whole, Err(NameServerError::Final(failure)) if !failure.transient));
     // What is appended to first is not asked for here at all.
     own.search = Some(3);
     let asked = server.asked();
     let short = own.ask("www.there.test").await;
-    assert!(matches!(short, Err(NoAnswer::NotOurs)));
+    assert!(matches!(short, Err(NameServerError::NotOurs)));
     assert_eq!(server.asked(), asked);
     assert!(asked.iter().all(|name| !name.contains("corp")), "{asked:?}");
     let rooted = searching(&server, &["."]).ask("www.none.test").await;
-    assert!(matches!(rooted, Err(NoAnswer::Final(_))));
+    assert!(matches!(rooted, Err(NameServerError::Final(_))));
 }
