@@ -50,7 +50,7 @@ impl ExitReason {
         match summary.halted.as_ref().map(|halted| halted.kind) {
             Some(BatchHaltKind::LocalIo) => return Self::LocalIo,
             Some(BatchHaltKind::ReaderGone) => return Self::ReaderGone,
-            Some(BatchHaltKind::TooManyFailed) | None => {}
+            Some(BatchHaltKind::TooManyFailures) | None => {}
         }
         match summary.failed {
             _ if asked => Self::Interrupted,
@@ -165,7 +165,7 @@ mod tests {
         let exit = |failed, halted: Option<BatchHaltKind>, asked| {
             let halted = halted.map(|kind| BatchHalt {
                 kind,
-                text: "it is so".into(),
+                reason: "it is so".into(),
             });
             let summary = BatchSummary {
                 failed,
@@ -186,7 +186,7 @@ mod tests {
             ExitReason::ReaderGone
         );
         assert_eq!(
-            exit(3, Some(BatchHaltKind::TooManyFailed), false),
+            exit(3, Some(BatchHaltKind::TooManyFailures), false),
             ExitReason::SomeFailed
         );
     }

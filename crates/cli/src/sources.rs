@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use haul_net::shown_text;
 use haul_plan::Glob;
-use haul_transfer::list::{BadLine, BadLineProblem, DownloadList, Format, ListEntry};
+use haul_transfer::list::{BadLine, BadLineProblem, DownloadList, ListEntry, ListFormat};
 use url::Url;
 
 /// Names files.
@@ -32,10 +32,10 @@ pub(crate) enum JobSourceArg {
         /// The file, open.
         file: File,
         /// How it is written, if that was said.
-        format: Option<Format>,
+        format: Option<ListFormat>,
     },
     /// A list on standard input.
-    Stdin(Option<Format>),
+    Stdin(Option<ListFormat>),
     /// The files of a Metalink document, which was read as a whole; in place of those that cannot be used, why.
     Document(Vec<Result<ListEntry, BadLine>>),
 }
@@ -132,7 +132,7 @@ impl Iterator for JobSourceArgs {
                 Some(CurrentSource::List(list, name)) => {
                     let item = list.next();
                     if item.is_none() {
-                        self.ignored.note(name, list.ignored());
+                        self.ignored.note(name, list.ignored_options());
                     }
                     item
                 }
@@ -154,14 +154,14 @@ impl Iterator for JobSourceArgs {
 /// A member of a glob. It has the password of the first one, if it has its user and none of its own.
 fn member(text: &str, first: &Url, number: u64) -> Result<ListEntry, BadLine> {
     let bad = |problem| BadLine {
-        list: "the URL's members".into(),
+        list_name: "the URL's members".into(),
         line: number,
         excerpt: shown_text(text),
         problem,
     };
-    let mut url = Url::parse(text).map_err(|error| bad(BadLineProblem::Url(error)))?;
+    let mut url = Url::parse(text).map_err(|error| bad(BadLineProblem::InvalidUrl(error)))?;
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
-        return Err(bad(BadLineProblem::Scheme));
+        return Err(bad(BadLineProblem::UnsupportedScheme));
     }
     let lacks = url.password().is_none() && !url.username().is_empty();
     let same = url.username() == first.username() && url.origin() == first.origin();

@@ -1,4 +1,4 @@
-//! `haul get` of a batch: one task that does all of it, rows that come from it, and what they come to.
+//! `haul get_options` of a batch: one task that does all of it, rows that come from it, and what they come to.
 //!
 //! Results go to standard output as they come, some at a time. When they cannot be written any more the batch is asked to stop:
 //! hours of downloads whose results nobody gets are of no use to anyone, and what is done stays done.
@@ -60,7 +60,7 @@ pub(super) async fn run(
     let mut crew = BatchTask::new(args, &options, watch.stop());
     let batch = Batch {
         client,
-        get: work.get,
+        get_options: work.get,
         options,
         manifest,
         archive,
@@ -76,7 +76,7 @@ pub(super) async fn run(
             crew.undelivered = Some(ExitReason::ReaderGone);
             cut_off(args, &crew.summary)
         }
-        // `haul get ... --json | head` ends quietly, as every tool in a pipe does.
+        // `haul get_options ... --json | head` ends quietly, as every tool in a pipe does.
         Some(ExitReason::ReaderGone) => Vec::new(),
         _ => lines(args, &crew.summary, elapsed, screen.width()),
     };
@@ -146,13 +146,13 @@ fn lines(
 ) -> Vec<String> {
     let mut lines = Vec::new();
     if !args.messages.quiet {
-        if summary.complete && summary.listed == 0 && summary.halted.is_none() {
+        if summary.list_complete && summary.listed == 0 && summary.halted.is_none() {
             lines.push(message::warning_text("the lists name nothing to download"));
         }
         lines.push(report::summary_line(summary, elapsed, width));
     }
     if let Some(why) = &summary.halted {
-        let why = message::harmless(&why.text);
+        let why = message::harmless(&why.reason);
         let text = match is_all(summary) {
             true => why,
             false => format!("stopped before all was done: {why}"),
@@ -173,13 +173,16 @@ fn lines(
 
 /// Whether every job has ended.
 fn is_all(summary: &BatchSummary) -> bool {
-    summary.complete && summary.done + summary.skipped + summary.failed == summary.listed
+    summary.list_complete && summary.done + summary.skipped + summary.failed == summary.listed
 }
 
 /// Whether all that failed did so for what it is, and not for what was the matter just then.
 fn are_lasting(summary: &BatchSummary) -> bool {
     let lasting = |class| matches!(class, ErrorClass::Usage | ErrorClass::Verification);
-    summary.causes.iter().all(|cause| lasting(cause.class))
+    summary
+        .failure_groups
+        .iter()
+        .all(|cause| lasting(cause.class))
 }
 
 /// The one task of a batch, and what is told of it.

@@ -73,7 +73,7 @@ impl BatchOutputs {
             .as_deref()
             .is_some_and(|tar| destination(tar).is_stream());
         if let Some((manifest, past)) = manifest.as_ref().filter(|_| !stream) {
-            let fits = manifest.is_for(past, args.tar.is_some());
+            let fits = manifest.check_destination(past, args.tar.is_some());
             fits.map_err(|error| cannot_keep(&error, manifest_hint(&error)))?;
         }
         let warnings = match (&args.manifest, &mut manifest) {
@@ -109,7 +109,7 @@ fn open_archive(
         shard_size: args.shard_size.map(|size| size.0),
         layer: StorageLayer::default(),
     };
-    let durable = past.into_iter().flat_map(PreviousRuns::shards);
+    let durable = past.into_iter().flat_map(PreviousRuns::shard_ends);
     let shards = ShardWriter::open(options, durable)
         .map_err(|error| cannot_keep(&error, archive_hint(&error)))?;
     let staging = match stream {
@@ -133,8 +133,8 @@ fn open_archive(
     };
     Ok((
         BatchArchive {
-            shards,
-            staging: path,
+            writer: shards,
+            staging_directory: path,
         },
         staging,
     ))
@@ -143,8 +143,8 @@ fn open_archive(
 /// What is to be told of a manifest. Whoever reads an archive as it comes gets all of it: to him nothing was done before.
 fn warnings(path: &Path, past: &mut PreviousRuns, stream: bool) -> Vec<String> {
     let mut warnings: Vec<String> = past.warnings().iter().map(ToString::to_string).collect();
-    if stream && past.done() > 0 {
-        past.forget();
+    if stream && past.done_count() > 0 {
+        past.forget_all();
         warnings
             .push("what it says is done is fetched again, for whoever reads this archive".into());
     }
@@ -157,7 +157,10 @@ fn cannot_keep(
     error: &(dyn std::error::Error + 'static),
     hint: Option<&'static str>,
 ) -> OutputError {
-    let ending = matches!(error.downcast_ref(), Some(ManifestError::Ending { .. }));
+    let ending = matches!(
+        error.downcast_ref(),
+        Some(ManifestError::UnknownExtension { .. })
+    );
     OutputError {
         exit: if ending {
             ExitReason::Usage
@@ -171,10 +174,14 @@ fn cannot_keep(
 
 fn manifest_hint(error: &ManifestError) -> Option<&'static str> {
     Some(match error {
-        ManifestError::Ending { .. } => "the ending says how it is written: --manifest done.jsonl",
+        ManifestError::UnknownExtension { .. } => {
+            "the ending says how it is written: --manifest done.jsonl"
+        }
         ManifestError::NotAManifest { .. } => "choose another name: nobody's file is overwritten",
-        ManifestError::OfFiles { .. } | ManifestError::OfArchive { .. } => ANOTHERS,
-        ManifestError::NotAFile { .. } => "the next run reads it again, which takes a regular file",
+        ManifestError::DescribesFiles { .. } | ManifestError::DescribesArchive { .. } => ANOTHERS,
+        ManifestError::NotARegularFile { .. } => {
+            "the next run reads it again, which takes a regular file"
+        }
         ManifestError::Locked { .. } => "wait for it, or give this run a manifest of its own",
         _ => return None,
     })
@@ -193,8 +200,8 @@ fn archive_hint(error: &ArchiveError) -> Option<&'static str> {
         }
         ArchiveError::IsDirectory { .. } => "--tar names a file, -d a directory to put files into",
         ArchiveError::Locked { .. } => "wait for it, or write another archive",
-        ArchiveError::Another { .. } => ANOTHERS,
-        ArchiveError::Lost { .. } => {
+        ArchiveError::OtherArchive { .. } => ANOTHERS,
+        ArchiveError::MissingEntries { .. } => {
             "the manifest is another archive's: put back what it speaks of, or begin both anew"
         }
         _ => return None,

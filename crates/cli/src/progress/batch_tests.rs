@@ -20,7 +20,7 @@ fn ms(ms: u64) -> Duration {
 fn look(done: u64, failed: u64, complete: bool) -> TransferEvent {
     let summary = BatchSummary {
         listed: 400_000,
-        complete,
+        list_complete: complete,
         done,
         failed,
         bytes: done << 13,
@@ -74,7 +74,7 @@ fn row(state: RowState, url: &str) -> TransferEvent {
         checksums: Vec::new(),
         etag: None,
         attempts: 1,
-        ms: RowTimings {
+        timings: RowTimings {
             total: 34,
             ..RowTimings::default()
         },

@@ -44,7 +44,7 @@ struct RemainingEstimate {
 impl RemainingTime {
     /// Takes a look.
     pub(super) fn look(&mut self, now: Duration, summary: &BatchSummary) {
-        if !summary.complete {
+        if !summary.list_complete {
             return;
         }
         let ended = ended(summary);
@@ -81,7 +81,7 @@ mod tests {
         let looks = (0..=tenths).map(|tenth| {
             let summary = BatchSummary {
                 listed,
-                complete: true,
+                list_complete: true,
                 done: ended(tenth),
                 ..BatchSummary::default()
             };
@@ -141,8 +141,8 @@ mod tests {
         let mut look = |seconds, earlier, done, complete| {
             let summary = BatchSummary {
                 listed: 200_000,
-                complete,
-                earlier,
+                list_complete: complete,
+                done_earlier: earlier,
                 done,
                 ..BatchSummary::default()
             };

@@ -88,7 +88,7 @@ impl BatchProgress {
 /// `1207/400000`, or as much of it as there is room for.
 fn counted(summary: &BatchSummary, room: usize) -> String {
     let ended = ended(summary);
-    let (long, short) = match summary.complete {
+    let (long, short) = match summary.list_complete {
         // As wide at the beginning as at the end, so that what follows stands still.
         true => {
             let listed = summary.listed.to_string();
@@ -171,14 +171,14 @@ impl ProgressFrame for BatchProgress {
         }
         let summary = &self.board.summary;
         let ended = ended(summary);
-        let share = summary.complete.then(|| match summary.listed {
+        let share = summary.list_complete.then(|| match summary.listed {
             0 => 1.0,
             listed => ended as f64 / listed as f64,
         });
         let room = usize::from(width).saturating_sub(1);
         let count = counted(summary, room);
         let failed = (summary.failed > 0).then(|| format!("{} failed", summary.failed));
-        let left = summary.complete.then(|| {
+        let left = summary.list_complete.then(|| {
             let left = self
                 .remaining
                 .left()
@@ -210,7 +210,7 @@ impl ProgressFrame for BatchProgress {
     fn line(&self) -> Option<String> {
         self.since?;
         let summary = &self.board.summary;
-        let count = match summary.complete {
+        let count = match summary.list_complete {
             true => format!("{} of {} files", ended(summary), summary.listed),
             false => format!("{} files so far", ended(summary)),
         };

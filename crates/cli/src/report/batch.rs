@@ -22,7 +22,7 @@ pub(crate) fn row(row: &ManifestRow) -> Value {
         .checksums
         .iter()
         .map(|(algorithm, hex)| format!("{algorithm}:{hex}"));
-    let ms = &row.ms;
+    let ms = &row.timings;
     let mut told = json!({
         "state": state(row.state),
         "url": row.url,
@@ -84,14 +84,18 @@ pub(crate) fn row_failure(row: &ManifestRow) -> String {
     }
 }
 
-/// How a job ended that did not fail: `d/f  12.3 KiB in 34 ms`.
+/// How a job ended that did not fail: `d/f  12.3 KiB in 34 timings`.
 pub(crate) fn row_line(row: &ManifestRow) -> String {
     let name = row.path.as_deref().unwrap_or(&row.url);
     match (row.state, row.status, &row.error) {
         (RowState::Skipped, Some(304), _) => format!("{name}  not modified"),
         (RowState::Skipped, _, Some(why)) => format!("{name}  skipped: {}", why.text),
         (RowState::Skipped, ..) => format!("{name}  skipped"),
-        _ => format!("{name}  {} in {} ms", bytes_text(row.bytes), row.ms.total),
+        _ => format!(
+            "{name}  {} in {} ms",
+            bytes_text(row.bytes),
+            row.timings.total
+        ),
     }
 }
 
@@ -112,16 +116,16 @@ pub(crate) fn row_checksums(row: &ManifestRow, asked: &[Checksum]) -> Vec<String
 
 /// Jobs that ended, well or not, in this run or an earlier one.
 pub(crate) fn ended(summary: &BatchSummary) -> u64 {
-    summary.done + summary.earlier + summary.skipped + summary.failed
+    summary.done + summary.done_earlier + summary.skipped + summary.failed
 }
 
 /// How a batch stands, as an object.
 pub(crate) fn counts(summary: &BatchSummary) -> Value {
     json!({
         "listed": summary.listed,
-        "complete": summary.complete,
+        "complete": summary.list_complete,
         "done": summary.done,
-        "earlier": summary.earlier,
+        "earlier": summary.done_earlier,
         "skipped": summary.skipped,
         "failed": summary.failed,
         "retries": summary.retries,
@@ -134,7 +138,7 @@ pub(crate) fn summary_object(summary: &BatchSummary, elapsed: Duration) -> Value
     let cause = |cause: &FailureGroup| {
         json!({
             "class": ExitReason::of_class(cause.class).name(),
-            "text": cause.text,
+            "text": cause.cause,
             "count": cause.count,
             "example": harmless(&cause.example),
         })
@@ -144,11 +148,11 @@ pub(crate) fn summary_object(summary: &BatchSummary, elapsed: Duration) -> Value
     told["ms"] = u64::try_from(elapsed.as_millis()).ok().into();
     told["files_per_second"] = rate(summary.done, elapsed).into();
     told["bytes_per_second"] = rate(summary.bytes, elapsed).into();
-    told["causes"] = summary.causes.iter().map(cause).collect();
+    told["causes"] = summary.failure_groups.iter().map(cause).collect();
     told["halted"] = summary
         .halted
         .as_ref()
-        .map(|halted| harmless(&halted.text))
+        .map(|halted| harmless(&halted.reason))
         .into();
     told
 }
@@ -159,7 +163,7 @@ pub(crate) fn summary_line(
     elapsed: Duration,
     width: Option<usize>,
 ) -> String {
-    let of = match summary.complete {
+    let of = match summary.list_complete {
         true => format!("{} of {} files", summary.done, summary.listed),
         // How many there would have been is not known.
         false => format!("{} files", summary.done),
@@ -172,7 +176,7 @@ pub(crate) fn summary_line(
     let facts = [
         of,
         counted(summary.failed, "failed"),
-        counted(summary.earlier, "done before"),
+        counted(summary.done_earlier, "done before"),
         counted(summary.skipped, "skipped"),
         format!(", {}", bytes_text(summary.bytes)),
         format!(" in {:.2} s", elapsed.as_secs_f64()),
@@ -190,7 +194,9 @@ pub(crate) fn failures(summary: &BatchSummary, hint: &str) -> Option<String> {
     }
     let ended = ended(summary);
     let mut text = format!("{} of {ended} files failed", summary.failed);
-    let (told, others) = summary.causes.split_at(summary.causes.len().min(CAUSES));
+    let (told, others) = summary
+        .failure_groups
+        .split_at(summary.failure_groups.len().min(CAUSES));
     let digits = told
         .iter()
         .map(|cause| cause.count.to_string().len())
@@ -199,7 +205,7 @@ pub(crate) fn failures(summary: &BatchSummary, hint: &str) -> Option<String> {
     for cause in told {
         let FailureGroup {
             count,
-            text: what,
+            cause: what,
             example,
             ..
         } = cause;
@@ -243,7 +249,7 @@ mod tests {
             ],
             etag: Some("\"v1\"".into()),
             attempts: 2,
-            ms: RowTimings {
+            timings: RowTimings {
                 dns: 1,
                 connect: 2,
                 tls: 3,
@@ -322,7 +328,7 @@ mod tests {
     fn summary() -> BatchSummary {
         let cause = |count, text: &str, example: &str| FailureGroup {
             class: ErrorClass::Network,
-            text: text.into(),
+            cause: text.into(),
             count,
             example: example.into(),
         };
@@ -341,14 +347,14 @@ mod tests {
         causes.extend((0..10).map(|n| cause(1, &format!("odd {n}"), "x")));
         BatchSummary {
             listed: 5000,
-            complete: true,
+            list_complete: true,
             done: 3700,
-            earlier: 0,
+            done_earlier: 0,
             skipped: 89,
             failed: 1211,
             retries: 3,
             bytes: 98 << 20,
-            causes,
+            failure_groups: causes,
             halted: None,
         }
     }
@@ -368,7 +374,7 @@ mod tests {
     fn the_last_line_is_fitted_to_its_terminal() {
         let seconds = Duration::from_secs(2);
         let cut_off = BatchSummary {
-            complete: false,
+            list_complete: false,
             failed: 0,
             skipped: 0,
             retries: 0,
@@ -381,7 +387,7 @@ mod tests {
             .collect();
         lines.push(summary_line(&cut_off, seconds, None));
         let again = BatchSummary {
-            earlier: 4000,
+            done_earlier: 4000,
             ..summary()
         };
         lines.push(summary_line(&again, seconds, None));
@@ -391,10 +397,10 @@ mod tests {
     #[test]
     fn the_end_as_an_object() {
         let short = BatchSummary {
-            causes: summary().causes[..2].to_vec(),
+            failure_groups: summary().failure_groups[..2].to_vec(),
             halted: Some(BatchHalt {
                 kind: BatchHaltKind::LocalIo,
-                text: "no space left".into(),
+                reason: "no space left".into(),
             }),
             ..summary()
         };

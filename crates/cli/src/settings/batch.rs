@@ -12,7 +12,7 @@ use haul_plan::{ContentExpectation, ErrorLimit, PathLayout};
 use haul_transfer::ConnectionCount;
 use haul_transfer::archive::ArchiveDestination;
 use haul_transfer::batch::{BatchOptions, CommitGroupOptions};
-use haul_transfer::list::{BadLine, BadLineProblem, DownloadList, Format, ListEntry};
+use haul_transfer::list::{BadLine, BadLineProblem, DownloadList, ListEntry, ListFormat};
 
 use super::SettingError;
 use super::credentials::complete;
@@ -111,7 +111,7 @@ fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-fn open(path: &Path, format: Option<Format>) -> Result<JobSourceArg, SettingError> {
+fn open(path: &Path, format: Option<ListFormat>) -> Result<JobSourceArg, SettingError> {
     if is_stdin(path) {
         // `/dev/null` stands in its place, and would be a list that names nothing.
         if sys::stdin_closed() {
@@ -129,10 +129,10 @@ fn open(path: &Path, format: Option<Format>) -> Result<JobSourceArg, SettingErro
         return Err(SettingError::new(format!("-i: {name} is a directory")));
     }
     // Whether it is a document, and so perhaps a few downloads, is looked at where that takes nothing away and waits for nobody.
-    if kind.is_file() && matches!(format, None | Some(Format::Metalink)) {
+    if kind.is_file() && matches!(format, None | Some(ListFormat::Metalink)) {
         let again = file.try_clone().map_err(wrong)?;
         let list = DownloadList::open(Box::new(again), format, &name);
-        if list.format() == Format::Metalink {
+        if list.format() == ListFormat::Metalink {
             return document(list.collect(), &name);
         }
         file.rewind().map_err(wrong)?;
@@ -148,7 +148,7 @@ fn document(
     if files.iter().any(Result::is_ok) {
         return Ok(JobSourceArg::Document(files));
     }
-    let of_no_use = |bad: &&BadLine| !matches!(bad.problem, BadLineProblem::NoMirror);
+    let of_no_use = |bad: &&BadLine| !matches!(bad.problem, BadLineProblem::NoHttpUrl);
     let mut bad = files.iter().filter_map(|file| file.as_ref().err());
     Err(match bad.find(of_no_use) {
         Some(BadLine { line, problem, .. }) => {
@@ -160,14 +160,14 @@ fn document(
     })
 }
 
-fn format(format: ListFormatArg) -> Format {
+fn format(format: ListFormatArg) -> ListFormat {
     match format {
-        ListFormatArg::Plain => Format::Plain,
-        ListFormatArg::Aria2 => Format::Aria2,
-        ListFormatArg::Csv => Format::Csv,
-        ListFormatArg::Tsv => Format::Tsv,
-        ListFormatArg::Jsonl => Format::JsonLines,
-        ListFormatArg::Metalink => Format::Metalink,
+        ListFormatArg::Plain => ListFormat::Plain,
+        ListFormatArg::Aria2 => ListFormat::Aria2,
+        ListFormatArg::Csv => ListFormat::Csv,
+        ListFormatArg::Tsv => ListFormat::Tsv,
+        ListFormatArg::Jsonl => ListFormat::JsonLines,
+        ListFormatArg::Metalink => ListFormat::Metalink,
     }
 }
 
@@ -203,14 +203,14 @@ fn options(args: &GetArgs, connections: ConnectionCount) -> Result<BatchOptions,
         directory: args.output.directory.clone().unwrap_or_default(),
         dispatch: dispatch(&args.batch, connections),
         layout: layout(&args.batch),
-        limit: match (args.batch.max_errors, args.batch.on_error) {
+        error_limit: match (args.batch.max_errors, args.batch.on_error) {
             (Some(limit), _) => Some(limit),
             (None, Some(OnErrorArg::Stop)) => Some(ErrorLimit::Count(0)),
             (None, Some(OnErrorArg::Continue) | None) => None,
         },
         checksums,
-        each,
-        group: group(),
+        report_every_row: each,
+        commit_group: group(),
         ..BatchOptions::default()
     })
 }
@@ -218,12 +218,12 @@ fn options(args: &GetArgs, connections: ConnectionCount) -> Result<BatchOptions,
 /// How many files share a sync: each of them is open until then, and so are those of the group before.
 fn group() -> CommitGroupOptions {
     let defaults = CommitGroupOptions::default();
-    let files = crate::limits::open_files().map_or(defaults.files, |most| {
+    let files = crate::limits::open_files().map_or(defaults.max_files, |most| {
         // Connections need some, too.
         usize::try_from(most / 8).unwrap_or(usize::MAX)
     });
     CommitGroupOptions {
-        files: files.clamp(4, defaults.files),
+        max_files: files.clamp(4, defaults.max_files),
         ..defaults
     }
 }

@@ -412,7 +412,7 @@ fn names_and_what_files_must_be() {
 
 #[test]
 fn failures_that_end_it() {
-    let limit = |flags: &[&str]| many(&[&["-i", "-"], flags].concat()).options.limit;
+    let limit = |flags: &[&str]| many(&[&["-i", "-"], flags].concat()).options.error_limit;
     assert_eq!(limit(&[]), None);
     assert_eq!(limit(&["--on-error", "continue"]), None);
     assert_eq!(limit(&["--on-error", "stop"]), Some(ErrorLimit::Count(0)));
@@ -425,7 +425,11 @@ fn failures_that_end_it() {
 
 #[test]
 fn each_end_is_told_where_somebody_wants_that() {
-    let each = |flags: &[&str]| many(&[&["-i", "-"], flags].concat()).options.each;
+    let each = |flags: &[&str]| {
+        many(&[&["-i", "-"], flags].concat())
+            .options
+            .report_every_row
+    };
     assert!(!each(&[]) && !each(&["--progress", "json"]));
     assert!(each(&["--json"]) && each(&["-v"]) && each(&["--checksum", "md5"]));
 }

@@ -145,7 +145,7 @@ fn c6_a_run_with_nothing_to_do_leaves_a_finished_archive_alone() {
     for _ in 0..2 {
         let mut shards = at.open(at.end).unwrap();
         shards.sync().unwrap();
-        shards.settle().unwrap();
+        shards.publish_full().unwrap();
         shards.finish().unwrap();
         let after = at.metadata();
         assert_eq!(after.modified().unwrap(), before.modified().unwrap());
@@ -229,7 +229,7 @@ fn what_is_known_of_another_archive_is_not_taken_for_this_ones() {
     ] {
         let opened = ShardWriter::open(options(&path, size), [(shard, 1024)]);
         assert!(
-            matches!(&opened, Err(ArchiveError::Another { shard: other, .. }) if other == shard),
+            matches!(&opened, Err(ArchiveError::OtherArchive { shard: other, .. }) if other == shard),
             "{opened:?}"
         );
     }

@@ -35,7 +35,7 @@ pub enum ArchiveError {
     },
     /// Entries that earlier runs wrote are not there any more.
     #[error("{} should hold {claimed} bytes of an earlier run and holds {found}", .path.display())]
-    Lost {
+    MissingEntries {
         /// The temporary name of the shard.
         path: PathBuf,
         /// Where the last entry ends that is said to be in it.
@@ -45,7 +45,7 @@ pub enum ArchiveError {
     },
     /// What is known of earlier runs is known of another archive: what is in that one would be left out of this one.
     #[error("the manifest is of the archive {shard}, and not of {}", .path.display())]
-    Another {
+    OtherArchive {
         /// The one asked for.
         path: PathBuf,
         /// The other, as rows call it.
@@ -53,7 +53,7 @@ pub enum ArchiveError {
     },
     /// No name for an entry.
     #[error("{} cannot be the name of an entry: {what}", .path.display())]
-    Name {
+    InvalidName {
         /// The name.
         path: PathBuf,
         /// Why.

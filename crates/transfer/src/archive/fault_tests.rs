@@ -72,7 +72,7 @@ fn b3_a_part_that_lost_what_rows_speak_of_is_refused() {
     let (bytes, ends) = interrupted(&path, &[entry(0, 5), entry(1, 5)]);
     let lost = |durable: (&str, u64), size| {
         let error = ShardWriter::open(options(&path, size), [durable]).unwrap_err();
-        let ArchiveError::Lost { claimed, found, .. } = error else {
+        let ArchiveError::MissingEntries { claimed, found, .. } = error else {
             panic!("{error}")
         };
         (claimed, found)
@@ -304,7 +304,7 @@ fn run(
         if last && matches!(crash, CrashPoint::Recorded) {
             return;
         }
-        shards.settle().unwrap();
+        shards.publish_full().unwrap();
     }
 }
 

@@ -184,7 +184,7 @@ fn left(
         return Ok(None);
     }
     let path = target.part();
-    Err(ArchiveError::Lost {
+    Err(ArchiveError::MissingEntries {
         path,
         claimed: end,
         found: 0,

@@ -32,9 +32,9 @@ pub(super) fn padding(length: u64) -> &'static [u8] {
 /// A path as the name of an entry.
 ///
 /// # Errors
-/// [`ArchiveError::Name`] when it could not be unpacked everywhere below a directory.
+/// [`ArchiveError::InvalidName`] when it could not be unpacked everywhere below a directory.
 pub(super) fn name(path: &Path) -> Result<String, ArchiveError> {
-    let refused = |what| ArchiveError::Name {
+    let refused = |what| ArchiveError::InvalidName {
         path: path.to_owned(),
         what,
     };
@@ -137,7 +137,7 @@ mod tests {
     fn names_that_lead_elsewhere_are_refused() {
         for bad in ["", ".", "/etc/passwd", "../x", "a/../b", "a\0b"] {
             assert!(
-                matches!(name(Path::new(bad)), Err(ArchiveError::Name { .. })),
+                matches!(name(Path::new(bad)), Err(ArchiveError::InvalidName { .. })),
                 "{bad:?}"
             );
         }

@@ -82,7 +82,7 @@ impl UnfinishedShard {
     /// Goes on with a shard whose entries up to `end` are durable and known.
     ///
     /// # Errors
-    /// [`ArchiveError::Lost`], [`ArchiveError::Locked`], [`ArchiveError::Local`].
+    /// [`ArchiveError::MissingEntries`], [`ArchiveError::Locked`], [`ArchiveError::Local`].
     pub(super) fn resume(
         target: DownloadPaths,
         end: u64,
@@ -97,7 +97,7 @@ impl UnfinishedShard {
     /// that wherever this breaks off there is a whole archive under the final name, or one to [resume](Self::resume).
     ///
     /// # Errors
-    /// [`ArchiveError::InTheWay`], [`ArchiveError::Locked`], [`ArchiveError::Lost`], [`ArchiveError::Local`].
+    /// [`ArchiveError::InTheWay`], [`ArchiveError::Locked`], [`ArchiveError::MissingEntries`], [`ArchiveError::Local`].
     pub(super) fn reopen(
         target: DownloadPaths,
         end: u64,
@@ -126,7 +126,7 @@ impl UnfinishedShard {
         let found = self.storage.length().map_err(|e| self.local("read", e))?;
         if found < end {
             let path = self.target.part();
-            return Err(ArchiveError::Lost {
+            return Err(ArchiveError::MissingEntries {
                 path,
                 claimed: end,
                 found,

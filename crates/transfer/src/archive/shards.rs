@@ -113,7 +113,7 @@ impl ShardEntryContent<'_> {
 /// An archive that is being written.
 ///
 /// The order of calls: [`append`](Self::append) for each entry of a group, [`sync`](Self::sync), then the caller makes rows of all
-/// those entries durable, then [`settle`](Self::settle); at the end, after a last round of these, [`finish`](Self::finish). Dropped
+/// those entries durable, then [`publish_full`](Self::settle); at the end, after a last round of these, [`finish`](Self::finish). Dropped
 /// without that, the unfinished shards keep their temporary names for the next run. Every method blocks.
 #[derive(Debug)]
 pub struct ShardWriter(ShardOutput);
@@ -132,7 +132,7 @@ impl ShardWriter {
     ///
     /// # Errors
     /// [`ArchiveError::Exists`], [`ArchiveError::InTheWay`], [`ArchiveError::IsDirectory`], [`ArchiveError::Locked`],
-    /// [`ArchiveError::Lost`], [`ArchiveError::Another`], [`ArchiveError::Local`].
+    /// [`ArchiveError::Lost`], [`ArchiveError::OtherArchive`], [`ArchiveError::Local`].
     pub fn open<'a>(
         options: ArchiveOptions,
         durable: impl IntoIterator<Item = (&'a str, u64)>,
@@ -164,7 +164,7 @@ impl ShardWriter {
         for (shard, end) in durable {
             let Some(index) = names.index(shard) else {
                 let (path, shard) = (names.path(0), shard.to_owned());
-                return Err(ArchiveError::Another { path, shard });
+                return Err(ArchiveError::OtherArchive { path, shard });
             };
             ends.entry(index)
                 .and_modify(|last: &mut u64| *last = end.max(*last))
@@ -239,7 +239,7 @@ impl ShardWriter {
     ///
     /// # Errors
     /// [`ArchiveError::Exists`] when such a name was taken meanwhile; [`ArchiveError::Local`].
-    pub fn settle(&mut self) -> Result<(), ArchiveError> {
+    pub fn publish_full(&mut self) -> Result<(), ArchiveError> {
         match &mut self.0 {
             ShardOutput::Files(files) => files.settle(),
             ShardOutput::Stream(_) => Ok(()),

@@ -224,14 +224,14 @@ fn names_appear_when_shards_are_whole_and_rows_may_speak_of_them() {
     }
     let parts = ["t-000000.tar.haul-part", "t-000001.tar.haul-part"];
     assert!(parts.iter().all(|part| at(part)));
-    shards.settle().unwrap();
+    shards.publish_full().unwrap();
     assert!(!at("t-000000.tar"), "it is full, and not synced");
     shards.sync().unwrap();
     assert!(
         !at("t-000000.tar"),
         "it is synced, and rows are still to be written"
     );
-    shards.settle().unwrap();
+    shards.publish_full().unwrap();
     assert!(at("t-000000.tar") && !at(parts[0]));
     assert!(!at("t-000001.tar") && at(parts[1]));
     shards.finish().unwrap();

@@ -45,13 +45,13 @@ impl SharedBatchCounts {
         let cause = |((class, text), (count, example)): (&(ErrorClass, String), &(u64, String))| {
             FailureGroup {
                 class: *class,
-                text: text.clone(),
+                cause: text.clone(),
                 count: *count,
                 example: example.clone(),
             }
         };
         let mut causes: Vec<_> = tally.causes.iter().map(cause).collect();
-        causes.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.text.cmp(&b.text)));
+        causes.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.cause.cmp(&b.cause)));
         causes
     }
 
@@ -85,7 +85,7 @@ impl SharedBatchCounts {
     /// The batch ends before its lists; the first reason is the one to tell.
     pub(super) fn halt(&self, kind: BatchHaltKind, text: String) {
         let mut tally = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        tally.halted.get_or_insert(BatchHalt { kind, text });
+        tally.halted.get_or_insert(BatchHalt { kind, reason: text });
     }
 }
 
@@ -122,8 +122,8 @@ impl BatchCounters {
         Self {
             counts,
             events,
-            each: options.each,
-            limit: options.limit,
+            each: options.report_every_row,
+            limit: options.error_limit,
             stop,
             manifest,
             ends: Vec::new(),
@@ -191,7 +191,7 @@ impl BatchCounters {
             .limit
             .and_then(|limit| self.counts.exceeds(limit, (0, 0)))
         {
-            self.counts.halt(BatchHaltKind::TooManyFailed, why);
+            self.counts.halt(BatchHaltKind::TooManyFailures, why);
             self.stop.cancel();
         }
         if self.each || row.state == RowState::Failed {
@@ -230,7 +230,7 @@ fn is_hopeless(error: &GetError) -> bool {
         // What is wrong with one entry is not wrong with the next.
         GetError::Archive { source, .. } => !matches!(
             **source,
-            ArchiveError::Name { .. } | ArchiveError::Content(_)
+            ArchiveError::InvalidName { .. } | ArchiveError::Content(_)
         ),
         GetError::Local { source, .. } => matches!(
             source.kind(),

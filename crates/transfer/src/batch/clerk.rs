@@ -169,8 +169,8 @@ impl CommitThread {
     /// Whether enough has come for a group, or too much has failed for another.
     fn is_full(&self) -> bool {
         let (files, bytes) = self.sink.group();
-        let most = self.options.files;
-        let enough = files >= most || bytes >= self.options.bytes;
+        let most = self.options.max_files;
+        let enough = files >= most || bytes >= self.options.max_bytes;
         enough || self.books.waiting() >= most || self.books.is_pressing()
     }
 

@@ -84,7 +84,7 @@ impl BatchJob {
                 checksums: entry.checksums,
                 mirrors: entry.mirrors,
                 pieces: entry.pieces,
-                named: entry.stranger.then(Vec::new),
+                named: entry.untrusted_hosts.then(Vec::new),
                 size: entry.size,
                 headers: entry.headers,
             },
@@ -214,7 +214,7 @@ impl BatchJob {
             checksums: Vec::new(),
             etag: None,
             attempts: self.attempts,
-            ms: RowTimings {
+            timings: RowTimings {
                 total,
                 ..RowTimings::default()
             },
@@ -229,7 +229,7 @@ impl BatchJob {
         ManifestRow {
             status: Some(head.status.as_u16()),
             etag: etag(&head.version),
-            ms: timed(&head.timings, row.ms.total),
+            timings: timed(&head.timings, row.timings.total),
             ..row
         }
     }

@@ -210,11 +210,11 @@ impl JobReader {
             if self
                 .past
                 .as_ref()
-                .is_some_and(|past| past.is_at(&errand.path))
+                .is_some_and(|past| past.is_manifest_path(&errand.path))
             {
                 return Some(Box::new(SkippedEntry::Delivery(is_manifest(errand))));
             }
-            let row = done.and_then(|past| past.row(&errand.shown(), Some(&errand.name())));
+            let row = done.and_then(|past| past.done_row(&errand.shown(), Some(&errand.name())));
             if let Some(told) = find(errand, self.existing, row) {
                 return Some(Box::new(SkippedEntry::Delivery(told)));
             }
@@ -312,7 +312,7 @@ fn stage(directory: &Path, path: &Path) -> PathBuf {
     directory.join(&hash[..32])
 }
 
-/// Looks what lies under the final name; what there is to tell if the job ends with that. `row` is what the manifest says of it.
+/// Looks what lies under the final name; what there is to tell if the job ends with that. `done_row` is what the manifest says of it.
 fn find(
     errand: &mut BatchJob,
     existing: ExistingFilePolicy,
@@ -418,7 +418,7 @@ fn nothing() -> ManifestRow {
         checksums: Vec::new(),
         etag: None,
         attempts: 0,
-        ms: RowTimings::default(),
+        timings: RowTimings::default(),
         error: None,
         shard: None,
     }

@@ -61,22 +61,25 @@ impl BatchCoordinator {
         let (deliveries, delivered) = mpsc::channel(WAITING);
         let (larger, aside) = mpsc::channel(WAITING);
         let (manifest, past) = batch.manifest.unzip();
-        let staging = batch.archive.as_ref().map(|to| to.staging.clone());
+        let staging = batch
+            .archive
+            .as_ref()
+            .map(|to| to.staging_directory.clone());
         let books = BatchCounters::new(
             &batch.options,
             Arc::clone(&counts),
             (batch.events.clone(), stop.clone()),
             manifest,
         );
-        let sink = sink(batch.archive, batch.get.existing);
-        let clerk = CommitThread::new(books, batch.options.group, sink);
+        let sink = sink(batch.archive, batch.get_options.existing);
+        let clerk = CommitThread::new(books, batch.options.commit_group, sink);
         let small = batch.options.dispatch.per_host.most();
         let shared = Arc::new(BatchState::new(BatchStart {
-            engine: EngineState::of_batch(batch.client, (batch.get, small), larger),
+            engine: EngineState::of_batch(batch.client, (batch.get_options, small), larger),
             dispatch: JobDispatcher::new(batch.options.dispatch),
             low: batch.options.dispatch.window / 2,
-            open: (2 * batch.options.group.files).max(ARMFUL),
-            patience: batch.options.patience,
+            open: (2 * batch.options.commit_group.max_files).max(ARMFUL),
+            patience: batch.options.body_timeout,
             clerk: deliveries,
             stop: stop.clone(),
             counts: Arc::clone(&counts),
@@ -96,11 +99,8 @@ impl BatchCoordinator {
             staging,
             next: 0,
         };
-        let (runtime, guard, fuse) = (
-            Handle::current(),
-            stop.clone().drop_guard(),
-            PanicGuard(stop),
-        );
+        let (runtime, guard) = (Handle::current(), stop.clone().drop_guard());
+        let fuse = PanicGuard(stop);
         let work = move || {
             let _fuse = fuse;
             clerk.work(&runtime, delivered);
@@ -178,8 +178,8 @@ impl BatchCoordinator {
         let shared = &self.shared;
         let mut summary = BatchSummary {
             listed: shared.listed.load(Ordering::Relaxed),
-            earlier: shared.earlier.load(Ordering::Relaxed),
-            complete: shared.dispatch().is_closed(),
+            done_earlier: shared.earlier.load(Ordering::Relaxed),
+            list_complete: shared.dispatch().is_closed(),
             retries: shared.retries.load(Ordering::Relaxed),
             bytes: shared.fetched.load(Ordering::Relaxed) + shared.underway.bytes(),
             ..BatchSummary::default()
@@ -195,7 +195,7 @@ impl BatchCoordinator {
         }
         let mut summary = self.summary();
         let mut threads = vec![self.clerk];
-        if summary.complete {
+        if summary.list_complete {
             threads.push(self.feeder);
         }
         // With the last of those who tell it something the clerk sees the end.
@@ -208,7 +208,7 @@ impl BatchCoordinator {
         }
         drop(self.guard);
         self.counts.fill(&mut summary);
-        summary.causes = self.counts.causes();
+        summary.failure_groups = self.counts.causes();
         summary
     }
 }
@@ -223,7 +223,7 @@ fn looks() -> Interval {
 /// Where files go.
 fn sink(archive: Option<BatchArchive>, existing: ExistingFilePolicy) -> Box<dyn BatchSink> {
     match archive {
-        Some(archive) => Box::new(TarWriter::new(archive.shards)),
+        Some(archive) => Box::new(TarWriter::new(archive.writer)),
         None => Box::new(DirectorySink::new(existing)),
     }
 }

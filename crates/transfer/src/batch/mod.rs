@@ -50,7 +50,7 @@ pub struct Batch {
     /// Makes requests.
     pub client: Client,
     /// Settings of each job.
-    pub get: GetOptions,
+    pub get_options: GetOptions,
     /// Settings of all together.
     pub options: BatchOptions,
     /// Where rows are written down, and what earlier runs wrote there.
@@ -65,9 +65,9 @@ pub struct Batch {
 #[derive(Debug)]
 pub struct BatchArchive {
     /// The archive.
-    pub shards: ShardWriter,
+    pub writer: ShardWriter,
     /// The directory where those lie that are too large to be kept in memory until they are in it.
-    pub staging: PathBuf,
+    pub staging_directory: PathBuf,
 }
 
 impl Batch {

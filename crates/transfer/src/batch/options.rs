@@ -20,25 +20,25 @@ pub struct BatchOptions {
     /// How paths are made of URLs.
     pub layout: PathLayout,
     /// How many jobs may fail before the rest is not tried.
-    pub limit: Option<ErrorLimit>,
+    pub error_limit: Option<ErrorLimit>,
     /// Checksums to compute for each file (without a digest), beside those of its entry.
     pub checksums: Vec<Checksum>,
     /// Whether each end is told as an event, and not only those of failed jobs.
-    pub each: bool,
+    pub report_every_row: bool,
     /// When a group of files is synced and named.
-    pub group: CommitGroupOptions,
+    pub commit_group: CommitGroupOptions,
     /// The longest that a small file's body may take (and a second more for each KiB) before it is asked for on a road where what
     /// comes of it outlives a break.
-    pub patience: Duration,
+    pub body_timeout: Duration,
 }
 
 /// How many files share a sync. What a power cut costs is one group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CommitGroupOptions {
     /// Files, at most: each of them is an open one until it has its name.
-    pub files: usize,
+    pub max_files: usize,
     /// Bytes, about.
-    pub bytes: u64,
+    pub max_bytes: u64,
     /// The longest that a file waits for others.
     pub linger: Duration,
 }
@@ -49,12 +49,12 @@ impl Default for BatchOptions {
             directory: PathBuf::new(),
             dispatch: JobDispatcherOptions::default(),
             layout: PathLayout::default(),
-            limit: None,
+            error_limit: None,
             checksums: Vec::new(),
-            each: false,
-            group: CommitGroupOptions::default(),
+            report_every_row: false,
+            commit_group: CommitGroupOptions::default(),
             // Longer than what ends well by itself.
-            patience: Duration::from_secs(60),
+            body_timeout: Duration::from_secs(60),
         }
     }
 }
@@ -63,9 +63,9 @@ impl Default for CommitGroupOptions {
     fn default() -> Self {
         Self {
             // A sync costs a few milliseconds to tens of them, so that 256 files share it; the usual limit of open files is 1024.
-            files: 256,
+            max_files: 256,
             // A second or less of a fast disk.
-            bytes: 64 << 20,
+            max_bytes: 64 << 20,
             // What somebody who watches a directory hardly sees.
             linger: Duration::from_millis(500),
         }
@@ -78,11 +78,11 @@ pub struct BatchSummary {
     /// Jobs that the lists named so far, lines that could not be read among them.
     pub listed: u64,
     /// Whether that is all of them.
-    pub complete: bool,
+    pub list_complete: bool,
     /// Files that came and are in their place.
     pub done: u64,
     /// Jobs that an earlier run has done, as the manifest says; nothing was asked.
-    pub earlier: u64,
+    pub done_earlier: u64,
     /// Jobs of which nothing was asked, or nothing new was to be had.
     pub skipped: u64,
     /// Jobs without their file.
@@ -92,7 +92,7 @@ pub struct BatchSummary {
     /// Bytes of bodies, as they came.
     pub bytes: u64,
     /// What made jobs fail, the most frequent first.
-    pub causes: Vec<FailureGroup>,
+    pub failure_groups: Vec<FailureGroup>,
     /// Why the batch ended before its lists, if it did so by itself.
     pub halted: Option<BatchHalt>,
 }
@@ -103,14 +103,14 @@ pub struct BatchHalt {
     /// Of what kind that is.
     pub kind: BatchHaltKind,
     /// In words.
-    pub text: String,
+    pub reason: String,
 }
 
 /// What kind of reason it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BatchHaltKind {
     /// More jobs failed than may.
-    TooManyFailed,
+    TooManyFailures,
     /// This machine takes no more: its disk is full, say.
     LocalIo,
     /// Whoever read the archive is gone.
@@ -123,7 +123,7 @@ pub struct FailureGroup {
     /// Of what kind.
     pub class: ErrorClass,
     /// In a few words, without a URL.
-    pub text: String,
+    pub cause: String,
     /// How many.
     pub count: u64,
     /// The first of them, as it was told.

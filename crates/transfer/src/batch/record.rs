@@ -85,7 +85,7 @@ pub(super) fn read(record: &[u8], retry: &RetryOptions) -> Option<BatchJob> {
             .collect::<Option<_>>()?,
         size: record.size,
         headers,
-        stranger: record.stranger,
+        untrusted_hosts: record.stranger,
         ..ListEntry::new(record.line, record.url.parse().ok()?)
     };
     let mut errand = BatchJob::new(record.id, entry, (record.path, record.staged), retry);
@@ -108,7 +108,7 @@ mod tests {
             "sha256".parse().unwrap(),
         ];
         entry.size = Some(9);
-        entry.stranger = true;
+        entry.untrusted_hosts = true;
         let value = HeaderValue::from_bytes(b"caf\xe9").unwrap();
         entry.headers.append("x-a", value.clone());
         entry.headers.append("x-a", HeaderValue::from_static("two"));

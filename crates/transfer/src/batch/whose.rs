@@ -78,7 +78,7 @@ impl FileOwners<'_> {
         let url = shown(self.url);
         let done = self
             .past
-            .and_then(|past| past.done_there_by_another(&url, &named(path)));
+            .and_then(|past| past.other_url_done_at(&url, &named(path)));
         let other = done.and_then(|other| resource(&other));
         other.is_some() && other != resource(&url)
     }

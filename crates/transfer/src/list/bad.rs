@@ -14,10 +14,10 @@ const EXCERPT: usize = 80;
 
 /// A line (or an entry of several) that is no download. It is the only one that is left out, unless the list itself broke off.
 #[derive(Debug, thiserror::Error)]
-#[error("line {line} of {list}{}", quoted(.excerpt))]
+#[error("line {line} of {list_name}{}", quoted(.excerpt))]
 pub struct BadLine {
     /// What messages call the list.
-    pub list: Arc<str>,
+    pub list_name: Arc<str>,
     /// Which line, from one.
     pub line: u64,
     /// What is wrong of it, short, without secrets and control characters. Empty where nothing can be shown safely.
@@ -40,50 +40,50 @@ fn quoted(excerpt: &str) -> String {
 pub enum BadLineProblem {
     /// Not a URL.
     #[error("this is no URL")]
-    Url(#[source] url::ParseError),
+    InvalidUrl(#[source] url::ParseError),
     /// A URL, of a kind that is not downloaded.
     #[error("a URL must begin with http:// or https://")]
-    Scheme,
+    UnsupportedScheme,
     /// A URL with a tab, NUL or the like in it, which would vanish in one program and end the URL in another.
     #[error("a URL has no control characters")]
-    Control,
+    ControlCharacter,
     /// A URL longer than any server takes.
     #[error("a URL has at most {LONGEST_URL} bytes")]
-    LongUrl,
+    UrlTooLong,
     /// A record without a URL.
     #[error("there is no URL")]
     NoUrl,
     /// A file that can only be had in ways that are not ours.
     #[error("it has no URL that begins with http:// or https://")]
-    NoMirror,
+    NoHttpUrl,
     /// Not a checksum.
     #[error("this is no checksum")]
-    Checksum(#[source] ChecksumError),
+    InvalidChecksum(#[source] ChecksumError),
     /// The name of an algorithm alone.
     #[error("a checksum in a list has a digest")]
-    NoDigest,
+    ChecksumWithoutDigest,
     /// Not a number of bytes.
     #[error("this is no size in bytes")]
-    Size,
+    InvalidSize,
     /// A path that leads elsewhere, or nowhere.
     #[error(transparent)]
-    Path(RelativePathError),
+    InvalidPath(RelativePathError),
     /// A header field that is none, or one that the program itself sets.
     #[error("{0}")]
-    Header(&'static str),
+    InvalidHeader(&'static str),
     /// An option before any URL.
     #[error("this option belongs to no URL")]
-    Option,
+    OptionWithoutUrl,
     /// A line or an entry that is longer than the limit.
     #[error("this is longer than {LONGEST} bytes")]
-    TooLong,
+    LineTooLong,
     /// More of something than anybody needs.
-    #[error("there are more than {most} {of}")]
+    #[error("there are more than {limit} {what}")]
     TooMany {
         /// Of what.
-        of: &'static str,
+        what: &'static str,
         /// How many there may be.
-        most: usize,
+        limit: usize,
     },
     /// Not UTF-8.
     #[error("this is not UTF-8")]
@@ -93,10 +93,10 @@ pub enum BadLineProblem {
     Utf16,
     /// A table whose first line does not name a column for URLs. Nothing follows.
     #[error("the first line names no column 'url'")]
-    NoColumn,
+    NoUrlColumn,
     /// More columns than the header names: a comma in a URL without quotes, most likely, which would cut it.
     #[error("there are {found} columns and {named} names for them")]
-    Columns {
+    TooManyColumns {
         /// In this line.
         found: usize,
         /// In the header.
@@ -104,30 +104,30 @@ pub enum BadLineProblem {
     },
     /// The list ended within quotes.
     #[error("a quote does not end")]
-    Quote,
+    UnclosedQuote,
     /// Not a JSON object.
-    #[error("this is no JSON object (character {at})")]
-    Json {
+    #[error("this is no JSON object (character {column})")]
+    InvalidJson {
         /// Where reading stopped, from one.
-        at: usize,
+        column: usize,
     },
     /// A JSON object with something else under a known name.
-    #[error("a value is not of the type that it should be (before character {at})")]
-    JsonType {
+    #[error("a value is not of the type that it should be (before character {column})")]
+    InvalidJsonType {
         /// Where reading stopped, from one.
-        at: usize,
+        column: usize,
     },
     /// A Metalink document, or one file of it, that cannot be used. In the former case nothing of it is.
     #[error(transparent)]
     Metalink(metalink::MetalinkProblem),
     /// The list broke off behind this entry, and with it options that the entry may have.
     #[error("the list breaks off before this entry ends")]
-    CutOff,
+    Truncated,
     /// Compression that is damaged or breaks off. Nothing follows.
-    #[error("the list's {packing} data are damaged or incomplete")]
-    Packed {
+    #[error("the list's {compression} data are damaged or incomplete")]
+    DamagedCompression {
         /// Which compression.
-        packing: &'static str,
+        compression: &'static str,
         /// What its decoder says.
         source: io::Error,
     },
@@ -139,9 +139,11 @@ pub enum BadLineProblem {
 impl BadLineProblem {
     /// Whether nothing can follow: it is wrong with the list, and not with a line.
     #[must_use]
-    pub fn is_last(&self) -> bool {
+    pub fn ends_list(&self) -> bool {
         match self {
-            Self::Read(_) | Self::Packed { .. } | Self::Utf16 | Self::NoColumn => true,
+            Self::Read(_) | Self::DamagedCompression { .. } | Self::Utf16 | Self::NoUrlColumn => {
+                true
+            }
             Self::Metalink(wrong) => !wrong.is_of_one_file(),
             _ => false,
         }
@@ -217,10 +219,10 @@ mod tests {
     #[test]
     fn messages_say_list_line_and_problem() {
         let bad = BadLine {
-            list: "urls.txt".into(),
+            list_name: "urls.txt".into(),
             line: 7,
             excerpt: "ftp://h/".into(),
-            problem: BadLineProblem::Scheme,
+            problem: BadLineProblem::UnsupportedScheme,
         };
         assert_eq!(bad.to_string(), "line 7 of urls.txt: \"ftp://h/\"");
         let source = std::error::Error::source(&bad).unwrap().to_string();

@@ -68,7 +68,7 @@ fn entry(file: MetalinkFile) -> Result<ListEntry, UnplacedBadLine> {
         return Err(UnplacedBadLine::new(
             file.line,
             &name,
-            BadLineProblem::NoMirror,
+            BadLineProblem::NoHttpUrl,
         ));
     };
     Ok(ListEntry {
@@ -77,7 +77,7 @@ fn entry(file: MetalinkFile) -> Result<ListEntry, UnplacedBadLine> {
         checksums: file.checksums,
         size: file.size,
         pieces: file.pieces,
-        stranger: true,
+        untrusted_hosts: true,
         ..ListEntry::new(file.line, url)
     })
 }

@@ -31,7 +31,7 @@ fn c2_a_document_is_found_and_a_bad_file_costs_none_of_the_others() {
     assert_eq!(first.path.as_deref(), Some(Path::new("sub/a.iso")));
     assert_eq!((first.size, first.checksums.len()), (Some(5), 1));
     assert_eq!(first.mirrors[0].as_str(), "http://b.test/a");
-    assert!(good.iter().all(|entry| entry.stranger));
+    assert!(good.iter().all(|entry| entry.untrusted_hosts));
     same(
         &bad,
         &[
@@ -39,22 +39,22 @@ fn c2_a_document_is_found_and_a_bad_file_costs_none_of_the_others() {
             tell(7, "c", "it has no URL that begins with http:// or https://"),
         ],
     );
-    assert!(bad.iter().all(|bad| !bad.problem.is_last()));
+    assert!(bad.iter().all(|bad| !bad.problem.ends_list()));
     // Said to be something else, it is read as that.
-    assert_eq!(read(DOCUMENT, Some(Format::Plain)).0.len(), 0);
+    assert_eq!(read(DOCUMENT, Some(ListFormat::Plain)).0.len(), 0);
 }
 
 #[test]
 fn c1_a_packed_document_is_found_as_well() {
     for text in [gzip(DOCUMENT.as_bytes()), zstd(DOCUMENT.as_bytes())] {
         let list = open(text.clone(), None);
-        assert_eq!(list.format(), Format::Metalink);
+        assert_eq!(list.format(), ListFormat::Metalink);
         assert_eq!(list.filter(Result::is_ok).count(), 2);
         // Half of it is none of it.
-        let mut half = open(&text[..text.len() / 2], Some(Format::Metalink));
+        let mut half = open(&text[..text.len() / 2], Some(ListFormat::Metalink));
         let bad = half.next().unwrap().unwrap_err();
         assert!(
-            matches!(bad.problem, BadLineProblem::Packed { .. }),
+            matches!(bad.problem, BadLineProblem::DamagedCompression { .. }),
             "{bad:?}"
         );
         assert!(half.next().is_none());
@@ -67,9 +67,9 @@ fn c2_a_document_that_is_damaged_names_nothing() {
     for text in [cut, &cut[..cut.len() - 9]] {
         let (good, bad) = read(text, None);
         assert_eq!((good.len(), bad.len()), (0, 1));
-        assert!(bad[0].problem.is_last());
+        assert!(bad[0].problem.ends_list());
     }
-    assert_eq!(read("\n", Some(Format::Metalink)).1.len(), 1);
+    assert_eq!(read("\n", Some(ListFormat::Metalink)).1.len(), 1);
 }
 
 #[test]

@@ -29,7 +29,7 @@ pub struct ListEntry {
     /// Header fields for its requests. Their values are marked as secrets.
     pub headers: HeaderMap,
     /// Whether somebody else than the user named its hosts: what is for hosts that the user named goes to none of them.
-    pub stranger: bool,
+    pub untrusted_hosts: bool,
 }
 
 impl ListEntry {
@@ -46,7 +46,7 @@ impl ListEntry {
             size: None,
             pieces: None,
             headers: HeaderMap::new(),
-            stranger: false,
+            untrusted_hosts: false,
         }
     }
 }

@@ -9,7 +9,7 @@ use super::front::{first_line, without_bom};
 
 /// How a list is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum ListFormat {
     /// A URL a line; tabs and indents mean nothing.
     Plain,
     /// As aria2's `-i` reads it: tabs part mirrors, indented lines are options. A list of plain URLs is one, too.
@@ -27,9 +27,9 @@ pub enum Format {
 /// No format has this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not one of plain, aria2, csv, tsv, jsonl, metalink")]
-pub struct FormatError(String);
+pub struct ListFormatError(String);
 
-impl Format {
+impl ListFormat {
     /// All of them, in the order a message names them.
     pub const ALL: [Self; 6] = [
         Self::Plain,
@@ -54,29 +54,29 @@ impl Format {
     }
 }
 
-impl fmt::Display for Format {
+impl fmt::Display for ListFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl FromStr for Format {
-    type Err = FormatError;
+impl FromStr for ListFormat {
+    type Err = ListFormatError;
 
     /// Case does not matter; `ndjson` is another name for JSON lines.
-    fn from_str(text: &str) -> Result<Self, FormatError> {
+    fn from_str(text: &str) -> Result<Self, ListFormatError> {
         let name = text.to_ascii_lowercase();
         if name == "ndjson" {
             return Ok(Self::JsonLines);
         }
         let found = Self::ALL.into_iter().find(|format| format.name() == name);
-        found.ok_or_else(|| FormatError(text.chars().take(40).collect()))
+        found.ok_or_else(|| ListFormatError(text.chars().take(40).collect()))
     }
 }
 
 /// Tells the format by the first line that is neither blank nor a comment. The word `url` alone is a table of one column, as
 /// it can be no URL.
-pub(super) fn detect(front: &[u8]) -> Format {
+pub(super) fn detect(front: &[u8]) -> ListFormat {
     let line = first_line(without_bom(front)).trim_ascii();
     let names_url = |delimiter: u8| {
         line.split(|&byte| byte == delimiter).any(|name| {
@@ -88,15 +88,15 @@ pub(super) fn detect(front: &[u8]) -> Format {
         })
     };
     if metalink::is_metalink(front) {
-        Format::Metalink
+        ListFormat::Metalink
     } else if line.starts_with(b"{") {
-        Format::JsonLines
+        ListFormat::JsonLines
     } else if names_url(b'\t') && line.contains(&b'\t') {
-        Format::Tsv
+        ListFormat::Tsv
     } else if names_url(b',') {
-        Format::Csv
+        ListFormat::Csv
     } else {
-        Format::Aria2
+        ListFormat::Aria2
     }
 }
 
@@ -107,28 +107,28 @@ mod tests {
     #[test]
     fn formats_are_told_by_the_first_line() {
         for (text, format) in [
-            ("", Format::Aria2),
-            ("http://h/f\nurl,path", Format::Aria2),
-            ("http://h/f\thttp://i/f", Format::Aria2),
-            ("http://h/url,x", Format::Aria2),
-            ("{\"url\": \"http://h/f\"}", Format::JsonLines),
-            ("\u{feff}\r\n# list\n  {\"url\"", Format::JsonLines),
-            ("url,path\n", Format::Csv),
-            ("path, URL ,x", Format::Csv),
-            ("\"path\",\"Url\"", Format::Csv),
-            ("\u{feff}url\r\nhttp://h/f", Format::Csv),
-            ("sha256\turl\n", Format::Tsv),
-            ("\"url\"\tsha256", Format::Tsv),
-            ("#url,path\nhttp://h/", Format::Aria2),
-            ("curl,path", Format::Aria2),
-            ("<metalink xmlns=\"x\">", Format::Metalink),
+            ("", ListFormat::Aria2),
+            ("http://h/f\nurl,path", ListFormat::Aria2),
+            ("http://h/f\thttp://i/f", ListFormat::Aria2),
+            ("http://h/url,x", ListFormat::Aria2),
+            ("{\"url\": \"http://h/f\"}", ListFormat::JsonLines),
+            ("\u{feff}\r\n# list\n  {\"url\"", ListFormat::JsonLines),
+            ("url,path\n", ListFormat::Csv),
+            ("path, URL ,x", ListFormat::Csv),
+            ("\"path\",\"Url\"", ListFormat::Csv),
+            ("\u{feff}url\r\nhttp://h/f", ListFormat::Csv),
+            ("sha256\turl\n", ListFormat::Tsv),
+            ("\"url\"\tsha256", ListFormat::Tsv),
+            ("#url,path\nhttp://h/", ListFormat::Aria2),
+            ("curl,path", ListFormat::Aria2),
+            ("<metalink xmlns=\"x\">", ListFormat::Metalink),
             (
                 "\u{feff}<?xml version='1.0'?>\n<!-- url,x -->\n<m:metalink>",
-                Format::Metalink,
+                ListFormat::Metalink,
             ),
-            ("<html>\n<metalink>", Format::Metalink),
-            ("<html>\n<a>", Format::Aria2),
-            ("http://h/\n<metalink>", Format::Aria2),
+            ("<html>\n<metalink>", ListFormat::Metalink),
+            ("<html>\n<a>", ListFormat::Aria2),
+            ("http://h/\n<metalink>", ListFormat::Aria2),
         ] {
             assert_eq!(detect(text.as_bytes()), format, "{text}");
         }
@@ -136,11 +136,11 @@ mod tests {
 
     #[test]
     fn formats_have_names() {
-        for format in Format::ALL {
+        for format in ListFormat::ALL {
             assert_eq!(format.to_string().to_uppercase().parse(), Ok(format));
         }
-        assert_eq!("NDJSON".parse(), Ok(Format::JsonLines));
-        let error = "torrent".parse::<Format>().unwrap_err().to_string();
+        assert_eq!("NDJSON".parse(), Ok(ListFormat::JsonLines));
+        let error = "torrent".parse::<ListFormat>().unwrap_err().to_string();
         assert_eq!(
             error,
             "\"torrent\" is not one of plain, aria2, csv, tsv, jsonl, metalink"

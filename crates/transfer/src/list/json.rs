@@ -69,7 +69,7 @@ impl JsonList {
                 Err(error) => Err(UnplacedBadLine::read(line, error)),
                 Ok(SourceLine::End) => return None,
                 Ok(SourceLine::TooLong) => {
-                    Err(UnplacedBadLine::new(line, "", BadLineProblem::TooLong))
+                    Err(UnplacedBadLine::new(line, "", BadLineProblem::LineTooLong))
                 }
                 Ok(SourceLine::Line) if !is_content(self.lines.text()) => continue,
                 Ok(SourceLine::Line) => entry(line, self.lines.text()),
@@ -84,7 +84,7 @@ fn entry(line: u64, text: &[u8]) -> Result<ListEntry, UnplacedBadLine> {
         return Err(UnplacedBadLine::new(
             line,
             "",
-            BadLineProblem::Json { at: 1 },
+            BadLineProblem::InvalidJson { column: 1 },
         ));
     }
     // Neither the line nor what the parser says of it is shown: there may be secrets among the header fields.
@@ -123,9 +123,9 @@ fn entry(line: u64, text: &[u8]) -> Result<ListEntry, UnplacedBadLine> {
 }
 
 fn problem(error: &serde_json::Error) -> BadLineProblem {
-    let at = error.column();
+    let column = error.column();
     match error.classify() {
-        Category::Data => BadLineProblem::JsonType { at },
-        Category::Io | Category::Syntax | Category::Eof => BadLineProblem::Json { at },
+        Category::Data => BadLineProblem::InvalidJsonType { column },
+        Category::Io | Category::Syntax | Category::Eof => BadLineProblem::InvalidJson { column },
     }
 }

@@ -50,7 +50,7 @@ impl UrlList {
                 Err(error) => return Some(Err(UnplacedBadLine::read(line, error))),
                 Ok(SourceLine::End) => return None,
                 Ok(SourceLine::TooLong) => {
-                    Err(UnplacedBadLine::new(line, "", BadLineProblem::TooLong))
+                    Err(UnplacedBadLine::new(line, "", BadLineProblem::LineTooLong))
                 }
                 Ok(SourceLine::Line) if !is_content(self.lines.text()) => continue,
                 Ok(SourceLine::Line) if self.aria2 => self.first_line(),
@@ -68,7 +68,7 @@ impl UrlList {
     fn first_line(&self) -> Result<ListEntry, UnplacedBadLine> {
         let (line, text) = (self.lines.number(), text(&self.lines)?);
         match option_of(&self.lines, text) {
-            Some(option) => Err(option::bad(line, option, BadLineProblem::Option)),
+            Some(option) => Err(option::bad(line, option, BadLineProblem::OptionWithoutUrl)),
             None if text.contains('\t') => source::entry(line, text.split('\t')),
             None => single(line, text),
         }
@@ -90,7 +90,7 @@ impl UrlList {
                         Err(UnplacedBadLine::new(
                             first,
                             entry.url.as_str(),
-                            BadLineProblem::CutOff,
+                            BadLineProblem::Truncated,
                         ))
                     });
                 }
@@ -120,7 +120,7 @@ impl UrlList {
             Ok(SourceLine::TooLong) => AfterUrl::Bad(UnplacedBadLine::new(
                 self.lines.number(),
                 "",
-                BadLineProblem::TooLong,
+                BadLineProblem::LineTooLong,
             )),
             Ok(SourceLine::Line) if !is_content(self.lines.text()) => AfterUrl::Blank,
             Ok(SourceLine::Line) => match text(&self.lines) {
@@ -142,7 +142,7 @@ impl UrlList {
     ) -> Result<ListEntry, UnplacedBadLine> {
         let (line, text) = (self.lines.number(), text(&self.lines)?);
         if bytes > LONGEST {
-            return Err(UnplacedBadLine::new(line, "", BadLineProblem::TooLong));
+            return Err(UnplacedBadLine::new(line, "", BadLineProblem::LineTooLong));
         }
         if let Some(option) = option_of(&self.lines, text) {
             let applied = option::apply(option, &mut entry, &mut self.ignored);

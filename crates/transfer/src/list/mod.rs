@@ -31,7 +31,7 @@ use std::sync::Arc;
 
 pub use bad::{BadLine, BadLineProblem};
 pub use entry::ListEntry;
-pub use format::{Format, FormatError};
+pub use format::{ListFormat, ListFormatError};
 
 use bad::UnplacedBadLine;
 use front::PeekedSource;
@@ -40,7 +40,7 @@ use lines::SourceLines;
 /// The entries of a list, read as they are asked for: blocking, so for a thread of its own.
 ///
 /// In the format of aria2 an entry is given when the first byte behind it has come, since options may follow;
-/// [`Format::Plain`] gives each as soon as its line is whole. A [`Format::Metalink`] is read to its end for the first one.
+/// [`ListFormat::Plain`] gives each as soon as its line is whole. A [`ListFormat::Metalink`] is read to its end for the first one.
 pub struct DownloadList {
     /// What messages call the list.
     name: Arc<str>,
@@ -49,7 +49,7 @@ pub struct DownloadList {
     /// Nothing more can come: whatever the source would say, it is not asked again.
     ended: bool,
     /// How it is written.
-    format: Format,
+    format: ListFormat,
     /// How it is compressed: for the message when that fails.
     packing: Option<&'static str>,
 }
@@ -68,7 +68,7 @@ impl DownloadList {
     /// Begins a list: looks at its first bytes, and its first lines where the format is not given. Compression is found by
     /// itself. What fails here is told by the first item.
     #[must_use]
-    pub fn open(source: Box<dyn Read + Send>, format: Option<Format>, name: &str) -> Self {
+    pub fn open(source: Box<dyn Read + Send>, format: Option<ListFormat>, name: &str) -> Self {
         let (unpacked, packing) = unpack::unpacked(source);
         let front = PeekedSource::of_list(unpacked, format.is_none());
         let format = format.unwrap_or_else(|| format::detect(front.seen()));
@@ -88,14 +88,14 @@ impl DownloadList {
 
     /// How the list is written, as given or found.
     #[must_use]
-    pub fn format(&self) -> Format {
+    pub fn format(&self) -> ListFormat {
         self.format
     }
 
     /// Options of aria2 that were seen so far, are not obeyed, and would have changed what is asked for or of whom. All others
     /// that are not obeyed change only the way to the same bytes.
     #[must_use]
-    pub fn ignored(&self) -> BTreeSet<&'static str> {
+    pub fn ignored_options(&self) -> BTreeSet<&'static str> {
         match &self.reader {
             ListReader::Links(links) => links.ignored().clone(),
             _ => BTreeSet::new(),
@@ -106,13 +106,18 @@ impl DownloadList {
     fn told(&self, bad: UnplacedBadLine) -> BadLine {
         let problem = match (bad.problem, self.packing) {
             // Decoders have errors of their own; one of the system comes from below them.
-            (BadLineProblem::Read(source), Some(packing)) if source.raw_os_error().is_none() => {
-                BadLineProblem::Packed { packing, source }
+            (BadLineProblem::Read(source), Some(compression))
+                if source.raw_os_error().is_none() =>
+            {
+                BadLineProblem::DamagedCompression {
+                    compression,
+                    source,
+                }
             }
             (problem, _) => problem,
         };
         BadLine {
-            list: Arc::clone(&self.name),
+            list_name: Arc::clone(&self.name),
             line: bad.line,
             excerpt: bad.excerpt,
             problem,
@@ -121,15 +126,15 @@ impl DownloadList {
 }
 
 impl ListReader {
-    fn new(format: Format, front: PeekedSource) -> Self {
+    fn new(format: ListFormat, front: PeekedSource) -> Self {
         let lines = |front| SourceLines::new(Box::new(front));
         match format {
-            Format::Plain => Self::Links(links::UrlList::plain(lines(front))),
-            Format::Aria2 => Self::Links(links::UrlList::aria2(lines(front))),
-            Format::Csv => Self::Table(Box::new(table::TableList::new(lines(front), b','))),
-            Format::Tsv => Self::Table(Box::new(table::TableList::new(lines(front), b'\t'))),
-            Format::JsonLines => Self::Json(json::JsonList::new(lines(front))),
-            Format::Metalink => Self::Document(document::ListDocument::new(Box::new(front))),
+            ListFormat::Plain => Self::Links(links::UrlList::plain(lines(front))),
+            ListFormat::Aria2 => Self::Links(links::UrlList::aria2(lines(front))),
+            ListFormat::Csv => Self::Table(Box::new(table::TableList::new(lines(front), b','))),
+            ListFormat::Tsv => Self::Table(Box::new(table::TableList::new(lines(front), b'\t'))),
+            ListFormat::JsonLines => Self::Json(json::JsonList::new(lines(front))),
+            ListFormat::Metalink => Self::Document(document::ListDocument::new(Box::new(front))),
         }
     }
 }
@@ -151,7 +156,7 @@ impl Iterator for DownloadList {
         self.ended = match &item {
             None => true,
             Some(Ok(_)) => false,
-            Some(Err(bad)) => bad.problem.is_last(),
+            Some(Err(bad)) => bad.problem.ends_list(),
         };
         item.map(|item| item.map_err(|bad| self.told(bad)))
     }

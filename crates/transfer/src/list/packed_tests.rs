@@ -93,7 +93,7 @@ fn c1_what_is_typed_is_given_at_once() {
     }
     let mut list = DownloadList::open(
         Box::new(TypedReader(vec!["http://h/1\n"])),
-        Some(Format::Plain),
+        Some(ListFormat::Plain),
         "-",
     );
     assert!(list.next().unwrap().is_ok());
@@ -110,7 +110,7 @@ fn c1_what_is_typed_is_given_at_once() {
     assert_eq!(list.next().unwrap().unwrap().line, 1);
     // The second may have options behind it, which the error hides.
     let cut = list.next().unwrap().unwrap_err();
-    assert!(cut.line == 2 && matches!(cut.problem, BadLineProblem::CutOff));
+    assert!(cut.line == 2 && matches!(cut.problem, BadLineProblem::Truncated));
     let bad = list.next().unwrap().unwrap_err();
     assert!(bad.line == 3 && matches!(bad.problem, BadLineProblem::Read(_)));
     assert!(list.next().is_none());
@@ -130,7 +130,7 @@ fn c2_compression_that_breaks_off_is_told_and_no_half_line_is_an_entry() {
             .into_iter()
             .enumerate()
         {
-            let mut items: Vec<_> = open(source, Some(Format::Plain)).collect();
+            let mut items: Vec<_> = open(source, Some(ListFormat::Plain)).collect();
             let bad = items.pop().unwrap().unwrap_err();
             let problem = bad.source().unwrap().to_string();
             assert_eq!(
@@ -192,7 +192,7 @@ fn c1_a_bomb_is_read_through_and_not_held() {
         assert_eq!(items.len(), 3);
         assert!(matches!(
             items[1].as_ref().unwrap_err().problem,
-            BadLineProblem::TooLong
+            BadLineProblem::LineTooLong
         ));
         assert_eq!(items[2].as_ref().unwrap().url.path(), "/2");
     }
@@ -202,5 +202,8 @@ fn c1_a_bomb_is_read_through_and_not_held() {
     encoder.write_all(&vec![b'\n'; 1 << 20]).unwrap();
     let wide = encoder.finish().unwrap();
     let bad = open(wide, None).next().unwrap().unwrap_err();
-    assert!(matches!(bad.problem, BadLineProblem::Packed { .. }));
+    assert!(matches!(
+        bad.problem,
+        BadLineProblem::DamagedCompression { .. }
+    ));
 }

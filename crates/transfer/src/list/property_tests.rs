@@ -31,10 +31,10 @@ fn hostile() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
 }
 
-fn format() -> impl Strategy<Value = Option<Format>> {
+fn format() -> impl Strategy<Value = Option<ListFormat>> {
     prop_oneof![
         Just(None),
-        prop::sample::select(Format::ALL.to_vec()).prop_map(Some)
+        prop::sample::select(ListFormat::ALL.to_vec()).prop_map(Some)
     ]
 }
 
@@ -126,25 +126,25 @@ fn json(entry: &ListEntry, text: &mut String) {
 }
 
 /// Writes a list, notes in each entry what the format keeps of it and where it stands.
-fn write(entries: &mut [ListEntry], format: Format) -> String {
+fn write(entries: &mut [ListEntry], format: ListFormat) -> String {
     let mut text = match format {
-        Format::Csv => "size,url,caption,path,checksum\n".to_owned(),
-        Format::Tsv => "size\turl\tcaption\tpath\tchecksum\n".to_owned(),
+        ListFormat::Csv => "size,url,caption,path,checksum\n".to_owned(),
+        ListFormat::Tsv => "size\turl\tcaption\tpath\tchecksum\n".to_owned(),
         _ => String::new(),
     };
     for entry in entries {
         text.push('\n');
         entry.line = text.matches('\n').count() as u64 + 1;
         match format {
-            Format::Plain => {
+            ListFormat::Plain => {
                 *entry = ListEntry::new(entry.line, entry.url.clone());
                 writeln!(text, "{}", entry.url).unwrap();
             }
-            Format::Aria2 => aria2(entry, &mut text),
-            Format::Csv => table(entry, ',', &mut text),
-            Format::Tsv => table(entry, '\t', &mut text),
-            Format::JsonLines => json(entry, &mut text),
-            Format::Metalink => unreachable!("it has no lines"),
+            ListFormat::Aria2 => aria2(entry, &mut text),
+            ListFormat::Csv => table(entry, ',', &mut text),
+            ListFormat::Tsv => table(entry, '\t', &mut text),
+            ListFormat::JsonLines => json(entry, &mut text),
+            ListFormat::Metalink => unreachable!("it has no lines"),
         }
     }
     text
@@ -168,10 +168,10 @@ proptest! {
         is_told: bool,
         step in 1_usize..40,
     ) {
-        let format = Format::ALL[which];
+        let format = ListFormat::ALL[which];
         let text = write(&mut entries, format);
         // What a list of nothing is cannot be found out, nor that tabs are not special.
-        let found = !is_told && format != Format::Plain && !entries.is_empty();
+        let found = !is_told && format != ListFormat::Plain && !entries.is_empty();
         let source = TrickleReader(Cursor::new(text.clone().into_bytes()), step);
         let list = DownloadList::open(Box::new(source), (!found).then_some(format), "list");
         prop_assert_eq!(list.format(), format);
@@ -224,7 +224,7 @@ proptest! {
             let good = items.0.into_iter().map(|item| item.unwrap().line).collect();
             (good, items.1.into_iter().map(|item| item.unwrap_err().line).collect())
         };
-        prop_assert_eq!(read(Some(Format::Plain)), (good.clone(), bad.clone()));
-        prop_assert_eq!(read(Some(Format::Aria2)), (good, bad));
+        prop_assert_eq!(read(Some(ListFormat::Plain)), (good.clone(), bad.clone()));
+        prop_assert_eq!(read(Some(ListFormat::Aria2)), (good, bad));
     }
 }

@@ -67,9 +67,9 @@ fn c2_bad_records_of_a_table() {
         ],
     );
     for header in ["path,size\nhttp://h/1,2\n", "\"url\n", "\u{1}\n"] {
-        let (good, bad) = read(header, Some(Format::Csv));
+        let (good, bad) = read(header, Some(ListFormat::Csv));
         assert!(good.is_empty() && bad.len() == 1, "{header}");
-        assert!(matches!(bad[0].problem, BadLineProblem::NoColumn));
+        assert!(matches!(bad[0].problem, BadLineProblem::NoUrlColumn));
     }
 }
 
@@ -78,7 +78,7 @@ fn c2_a_quote_that_does_not_end_costs_a_megabyte_at_most() {
     let filler = "http://h/f\n".repeat(150_000);
     let (good, bad) = read(&format!("url\n\"http://h/2\n{filler}http://h/last\n"), None);
     assert!(bad.len() == 1 && bad[0].line == 2);
-    assert!(matches!(bad[0].problem, BadLineProblem::TooLong));
+    assert!(matches!(bad[0].problem, BadLineProblem::LineTooLong));
     let lost = lines::LONGEST / 11;
     assert!((150_001 - lost - 2..=150_001 - lost + 2).contains(&good.len()));
     assert_eq!(good.last().unwrap().line, 150_003);

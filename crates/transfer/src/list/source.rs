@@ -14,17 +14,17 @@ pub(super) const LONGEST_URL: usize = 16 << 10;
 /// A URL that can be downloaded, with a login if it has one.
 pub(super) fn url(text: &str) -> Result<Url, BadLineProblem> {
     if text.len() > LONGEST_URL {
-        return Err(BadLineProblem::LongUrl);
+        return Err(BadLineProblem::UrlTooLong);
     }
     // A parser of URLs leaves such characters out, and two URLs would become one.
     if text.bytes().any(|byte| byte.is_ascii_control()) {
-        return Err(BadLineProblem::Control);
+        return Err(BadLineProblem::ControlCharacter);
     }
-    let url = Url::parse(text).map_err(BadLineProblem::Url)?;
+    let url = Url::parse(text).map_err(BadLineProblem::InvalidUrl)?;
     if matches!(url.scheme(), "http" | "https") && url.has_host() {
         Ok(url)
     } else {
-        Err(BadLineProblem::Scheme)
+        Err(BadLineProblem::UnsupportedScheme)
     }
 }
 
@@ -40,20 +40,22 @@ pub(super) fn entry<'a>(
         match (url(text), &mut entry) {
             (Ok(url), None) => entry = Some(ListEntry::new(line, url)),
             (Ok(_), Some(entry)) if entry.mirrors.len() >= MOST_MIRRORS => {
-                let (of, most) = ("mirrors", MOST_MIRRORS);
+                let (what, limit) = ("mirrors", MOST_MIRRORS);
                 return Err(UnplacedBadLine::new(
                     line,
                     text,
-                    BadLineProblem::TooMany { of, most },
+                    BadLineProblem::TooMany { what, limit },
                 ));
             }
             (Ok(url), Some(entry)) => entry.mirrors.push(url),
-            (Err(BadLineProblem::Scheme), _) => other_scheme = other_scheme.or(Some(text)),
+            (Err(BadLineProblem::UnsupportedScheme), _) => {
+                other_scheme = other_scheme.or(Some(text))
+            }
             (Err(problem), _) => return Err(UnplacedBadLine::new(line, text, problem)),
         }
     }
     entry.ok_or_else(|| match other_scheme {
-        Some(text) => UnplacedBadLine::new(line, text, BadLineProblem::Scheme),
+        Some(text) => UnplacedBadLine::new(line, text, BadLineProblem::UnsupportedScheme),
         None => UnplacedBadLine::new(line, "", BadLineProblem::NoUrl),
     })
 }
@@ -77,7 +79,10 @@ mod tests {
             "http://h:99999/",
             "http://a b/",
         ] {
-            assert!(matches!(url(bad), Err(BadLineProblem::Url(_))), "{bad}");
+            assert!(
+                matches!(url(bad), Err(BadLineProblem::InvalidUrl(_))),
+                "{bad}"
+            );
         }
         for bad in [
             "ftp://h/f",
@@ -86,13 +91,19 @@ mod tests {
             "data:,x",
             "me:pw@h",
         ] {
-            assert!(matches!(url(bad), Err(BadLineProblem::Scheme)), "{bad}");
+            assert!(
+                matches!(url(bad), Err(BadLineProblem::UnsupportedScheme)),
+                "{bad}"
+            );
         }
         let long = format!("http://h/{}", "a".repeat(LONGEST_URL));
-        assert!(matches!(url(&long), Err(BadLineProblem::LongUrl)));
+        assert!(matches!(url(&long), Err(BadLineProblem::UrlTooLong)));
         assert!(url(&long[..LONGEST_URL]).is_ok());
         for bad in ["http://h/a\tb", "http://h/\0", "http://h/\r", "\u{7f}"] {
-            assert!(matches!(url(bad), Err(BadLineProblem::Control)), "{bad:?}");
+            assert!(
+                matches!(url(bad), Err(BadLineProblem::ControlCharacter)),
+                "{bad:?}"
+            );
         }
     }
 
@@ -106,7 +117,7 @@ mod tests {
         assert_eq!((bad.excerpt.as_str(), bad.line), ("ftp://a/f", 3));
         assert!(matches!(
             of("http://a/f\tb").unwrap_err().problem,
-            BadLineProblem::Url(_)
+            BadLineProblem::InvalidUrl(_)
         ));
         assert!(matches!(
             of("\t").unwrap_err().problem,

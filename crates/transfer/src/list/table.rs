@@ -68,13 +68,13 @@ impl TableList {
     fn header(&mut self) -> Option<Result<Vec<Option<ListField>>, UnplacedBadLine>> {
         let line = match self.record()? {
             Ok(line) => line,
-            Err(bad) if bad.problem.is_last() => return Some(Err(bad)),
+            Err(bad) if bad.problem.ends_list() => return Some(Err(bad)),
             // Without a header nothing else can be read.
             Err(bad) => {
                 return Some(Err(UnplacedBadLine::new(
                     bad.line,
                     "",
-                    BadLineProblem::NoColumn,
+                    BadLineProblem::NoUrlColumn,
                 )));
             }
         };
@@ -93,7 +93,7 @@ impl TableList {
             Some(Err(UnplacedBadLine::new(
                 line,
                 &first,
-                BadLineProblem::NoColumn,
+                BadLineProblem::NoUrlColumn,
             )))
         }
     }
@@ -106,7 +106,7 @@ impl TableList {
             return Err(UnplacedBadLine::new(
                 line,
                 shown,
-                BadLineProblem::Columns { found, named },
+                BadLineProblem::TooManyColumns { found, named },
             ));
         }
         let mut values = Vec::with_capacity(named);
@@ -139,10 +139,10 @@ impl TableList {
             match got {
                 Err(error) => return Some(Err(UnplacedBadLine::read(line, error))),
                 Ok(SourceLine::End) if bytes == 0 => return None,
-                Ok(SourceLine::End) => return bad(BadLineProblem::Quote),
+                Ok(SourceLine::End) => return bad(BadLineProblem::UnclosedQuote),
                 Ok(SourceLine::TooLong) => {
                     self.core.reset();
-                    return bad(BadLineProblem::TooLong);
+                    return bad(BadLineProblem::LineTooLong);
                 }
                 Ok(SourceLine::Line) if bytes == 0 && self.says_nothing() => {
                     first = None;
@@ -152,7 +152,7 @@ impl TableList {
             }
             if bytes > LONGEST + 1 {
                 self.core.reset();
-                return bad(BadLineProblem::TooLong);
+                return bad(BadLineProblem::LineTooLong);
             }
             if self.record.take(&mut self.core, self.lines.terminated()) {
                 return Some(Ok(begin));

@@ -7,12 +7,12 @@ use std::path::Path;
 use super::*;
 
 /// Opens a text.
-pub(super) fn open(text: impl Into<Vec<u8>>, format: Option<Format>) -> DownloadList {
+pub(super) fn open(text: impl Into<Vec<u8>>, format: Option<ListFormat>) -> DownloadList {
     DownloadList::open(Box::new(Cursor::new(text.into())), format, "list")
 }
 
 /// All good entries and all bad lines of a text.
-pub(super) fn read(text: &str, format: Option<Format>) -> (Vec<ListEntry>, Vec<BadLine>) {
+pub(super) fn read(text: &str, format: Option<ListFormat>) -> (Vec<ListEntry>, Vec<BadLine>) {
     let (good, bad): (Vec<_>, Vec<_>) = open(text, format).partition(Result::is_ok);
     let good = good.into_iter().map(Result::unwrap);
     (
@@ -58,7 +58,7 @@ pub(super) fn same(bad: &[BadLine], expected: &[(u64, String, String)]) {
 fn c2_plain_lists_with_everything_that_is_no_url() {
     let text = "\u{feff}http://h/1\r\n\r\n# comment\r\n  # another\n\t\nhttp://h/4 \n  http://me:pw@h/5\n\
                 nonsense\nftp://me:s3cret@h/x?token=s3cret\nhttp://h/6\nhttp://h/6\nhttp://h/\u{1}\nhttps://h/7";
-    for format in [None, Some(Format::Plain), Some(Format::Aria2)] {
+    for format in [None, Some(ListFormat::Plain), Some(ListFormat::Aria2)] {
         let (good, bad) = read(text, format);
         assert_eq!(
             urls(&good),
@@ -85,14 +85,14 @@ fn c2_plain_lists_with_everything_that_is_no_url() {
         );
         assert!(!format!("{good:?}{bad:?}").contains("pw@"));
     }
-    assert_eq!(open(text, None).format(), Format::Aria2);
+    assert_eq!(open(text, None).format(), ListFormat::Aria2);
     assert!(open("", None).next().is_none() && open("\n#\n", None).next().is_none());
 }
 
 #[test]
 fn c2_in_a_plain_list_tabs_and_indents_are_not_special() {
     let text = "http://h/1\thttp://i/1\n  out=x\n\thttp://h/3\n";
-    let (good, bad) = read(text, Some(Format::Plain));
+    let (good, bad) = read(text, Some(ListFormat::Plain));
     assert_eq!(urls(&good), [(3, "http://h/3")]);
     same(
         &bad,
@@ -133,7 +133,7 @@ fn c2_long_lines_and_other_encodings_cost_themselves_alone() {
         ]
     );
     for mark in [&b"\xff\xfe"[..], b"\xfe\xff", b"\xff\xfe\0\0"] {
-        for format in [None, Some(Format::Plain), Some(Format::JsonLines)] {
+        for format in [None, Some(ListFormat::Plain), Some(ListFormat::JsonLines)] {
             let mut items = open([mark, b"h\0t\0t\0p\0\n\0"].concat(), format);
             let bad = items.next().unwrap().unwrap_err();
             assert!(bad.line == 1 && matches!(bad.problem, BadLineProblem::Utf16));
@@ -174,7 +174,7 @@ fn c2_options_and_mirrors_as_aria2_has_them() {
     assert_eq!(urls(&rest), [(13, "http://a/2"), (14, "http://a/3?out=x")]);
     assert!(rest[0].headers.is_empty() && rest[1].headers["user-agent"] == "x");
     assert_eq!(
-        list.ignored().into_iter().collect::<Vec<_>>(),
+        list.ignored_options().into_iter().collect::<Vec<_>>(),
         ["http-passwd"]
     );
 }
@@ -207,5 +207,5 @@ fn c2_a_bad_option_makes_its_entry_a_bad_one() {
     let endless = "  gid=0123456789abcdef\n".repeat(60_000);
     let (good, bad) = read(&format!("http://a/1\n{endless}http://a/2\n"), None);
     assert_eq!(urls(&good), [(60_002, "http://a/2")]);
-    assert!(bad.len() == 1 && matches!(bad[0].problem, BadLineProblem::TooLong));
+    assert!(bad.len() == 1 && matches!(bad[0].problem, BadLineProblem::LineTooLong));
 }

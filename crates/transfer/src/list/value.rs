@@ -12,7 +12,7 @@ const MOST_HEADERS: usize = 100;
 
 /// Where a file goes.
 pub(super) fn path(text: &str) -> Result<PathBuf, BadLineProblem> {
-    relative_path(text).map_err(BadLineProblem::Path)
+    relative_path(text).map_err(BadLineProblem::InvalidPath)
 }
 
 /// The directory that it goes to, under that of the batch: whoever wrote the list need not be who runs it.
@@ -21,16 +21,16 @@ pub(super) fn directory(text: &str) -> Result<PathBuf, BadLineProblem> {
     match relative_path(if bare.is_empty() { text } else { bare }) {
         // It is this one.
         Err(RelativePathError::Empty) if text == "." || text == "./" => Ok(PathBuf::new()),
-        other => other.map_err(BadLineProblem::Path),
+        other => other.map_err(BadLineProblem::InvalidPath),
     }
 }
 
 /// `ALGO:HEX` or `ALGO=HEX`.
 pub(super) fn checksum(text: &str) -> Result<Checksum, BadLineProblem> {
-    let checksum: Checksum = text.parse().map_err(BadLineProblem::Checksum)?;
+    let checksum: Checksum = text.parse().map_err(BadLineProblem::InvalidChecksum)?;
     match checksum.digest {
         Some(_) => Ok(checksum),
-        None => Err(BadLineProblem::NoDigest),
+        None => Err(BadLineProblem::ChecksumWithoutDigest),
     }
 }
 
@@ -43,13 +43,13 @@ pub(super) fn digest(algorithm: DigestAlgorithm, hex: &str) -> Result<Checksum, 
 pub(super) fn size(text: &str) -> Result<u64, BadLineProblem> {
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
     let size = text.parse().ok().filter(|_| is_number);
-    size.ok_or(BadLineProblem::Size)
+    size.ok_or(BadLineProblem::InvalidSize)
 }
 
 /// Adds `Name: value`.
 pub(super) fn header_line(headers: &mut HeaderMap, text: &str) -> Result<(), BadLineProblem> {
     let pair = text.split_once(':');
-    let (name, value) = pair.ok_or(BadLineProblem::Header(
+    let (name, value) = pair.ok_or(BadLineProblem::InvalidHeader(
         "a header field is written as Name: value",
     ))?;
     header(headers, name, value)
@@ -62,20 +62,20 @@ pub(super) fn header(
     value: &str,
 ) -> Result<(), BadLineProblem> {
     if headers.len() >= MOST_HEADERS {
-        let (of, most) = ("header fields", MOST_HEADERS);
-        return Err(BadLineProblem::TooMany { of, most });
+        let (what, limit) = ("header fields", MOST_HEADERS);
+        return Err(BadLineProblem::TooMany { what, limit });
     }
     let name: HeaderName = name
         .trim()
         .parse()
-        .map_err(|_| BadLineProblem::Header("this is no name of a header field"))?;
+        .map_err(|_| BadLineProblem::InvalidHeader("this is no name of a header field"))?;
     if haul_net::is_framing(&name) {
-        return Err(BadLineProblem::Header(
+        return Err(BadLineProblem::InvalidHeader(
             "this header field is set by haul itself",
         ));
     }
     let mut value = HeaderValue::from_str(value.trim()).map_err(|_| {
-        BadLineProblem::Header("a header field has a line break or a control character")
+        BadLineProblem::InvalidHeader("a header field has a line break or a control character")
     })?;
     value.set_sensitive(true);
     headers.append(name, value);
@@ -99,21 +99,27 @@ mod tests {
                 digest(DigestAlgorithm::Md5, md5).unwrap()
             );
         }
-        assert!(matches!(checksum("md5"), Err(BadLineProblem::NoDigest)));
+        assert!(matches!(
+            checksum("md5"),
+            Err(BadLineProblem::ChecksumWithoutDigest)
+        ));
         for bad in ["", "md5:", "md5:0123", "crc7:00", &md5[1..]] {
             assert!(
-                matches!(checksum(bad), Err(BadLineProblem::Checksum(_))),
+                matches!(checksum(bad), Err(BadLineProblem::InvalidChecksum(_))),
                 "{bad}"
             );
         }
         assert!(matches!(
             digest(DigestAlgorithm::Sha1, md5),
-            Err(BadLineProblem::Checksum(_))
+            Err(BadLineProblem::InvalidChecksum(_))
         ));
         assert_eq!(size("0").unwrap(), 0);
         assert_eq!(size("18446744073709551615").unwrap(), u64::MAX);
         for bad in ["", "-1", "+1", "1.0", "1k", "18446744073709551616", "0x10"] {
-            assert!(matches!(size(bad), Err(BadLineProblem::Size)), "{bad}");
+            assert!(
+                matches!(size(bad), Err(BadLineProblem::InvalidSize)),
+                "{bad}"
+            );
         }
     }
 
@@ -147,7 +153,7 @@ mod tests {
             assert!(
                 matches!(
                     header_line(&mut headers, bad),
-                    Err(BadLineProblem::Header(_))
+                    Err(BadLineProblem::InvalidHeader(_))
                 ),
                 "{bad:?}"
             );

@@ -17,7 +17,7 @@ fn b4_on_a_full_disk_the_file_ends_with_a_whole_row_and_goes_on_when_there_is_ro
             drop(append(&path, &[row(0, true)]));
             let before = std::fs::read(&path).unwrap();
             let disk = FaultyDisk::with_room(before.len() as u64 + room);
-            let (mut manifest, past) = Manifest::open_through(&path, &disk.layer()).unwrap();
+            let (mut manifest, past) = Manifest::open_with_layer(&path, &disk.layer()).unwrap();
             let more: Vec<ManifestRow> = (1..12).map(|n| row(n, true)).collect();
             manifest.append(&more).unwrap();
             let full = manifest.sync();
@@ -41,7 +41,7 @@ fn b4_a_torn_row_that_cannot_be_taken_back_is_written_over() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("m.jsonl");
     let disk = FaultyDisk::with_room(300);
-    let (mut manifest, past) = Manifest::open_through(&path, &disk.layer()).unwrap();
+    let (mut manifest, past) = Manifest::open_with_layer(&path, &disk.layer()).unwrap();
     disk.cuts.store(false, Ordering::SeqCst);
     manifest.append(&[row(0, true), row(1, true)]).unwrap();
     assert!(manifest.sync().is_err());
@@ -57,7 +57,7 @@ fn b2_after_a_sync_that_failed_nothing_is_promised() {
     let dir = tempfile::tempdir().unwrap();
     let disk = FaultyDisk::with_room(u64::MAX);
     let (mut manifest, _past) =
-        Manifest::open_through(&dir.path().join("m.csv"), &disk.layer()).unwrap();
+        Manifest::open_with_layer(&dir.path().join("m.csv"), &disk.layer()).unwrap();
     manifest.append(&[row(0, true)]).unwrap();
     manifest.sync().unwrap();
     assert_eq!(disk.calls(), "ws");
@@ -67,7 +67,10 @@ fn b2_after_a_sync_that_failed_nothing_is_promised() {
         Err(ManifestError::Local { action: "sync", .. })
     ));
     disk.forgets.store(false, Ordering::SeqCst);
-    assert!(matches!(manifest.sync(), Err(ManifestError::Lost { .. })));
+    assert!(matches!(
+        manifest.sync(),
+        Err(ManifestError::EarlierSyncFailed { .. })
+    ));
 }
 
 #[test]
@@ -75,7 +78,7 @@ fn a_failing_disk_does_not_make_the_buffer_grow() {
     let dir = tempfile::tempdir().unwrap();
     let disk = FaultyDisk::with_room(0);
     let (mut manifest, _past) =
-        Manifest::open_through(&dir.path().join("m.csv"), &disk.layer()).unwrap();
+        Manifest::open_with_layer(&dir.path().join("m.csv"), &disk.layer()).unwrap();
     let some: Vec<ManifestRow> = (0..64).map(|n| row(n, true)).collect();
     let refused = (0..1000)
         .filter(|_| manifest.append(&some).is_err())

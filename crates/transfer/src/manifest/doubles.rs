@@ -61,7 +61,7 @@ pub(super) fn row(n: u64, done: bool) -> ManifestRow {
         checksums: Vec::new(),
         etag: done.then(|| format!("\"v{n}\"")),
         attempts: 1,
-        ms: RowTimings::default(),
+        timings: RowTimings::default(),
         error: (!done).then(|| RowError {
             class: ErrorClass::Network,
             text: "it answered 404 Not Found".into(),
@@ -151,7 +151,7 @@ pub(super) fn any_row() -> impl Strategy<Value = ManifestRow> {
         checksums: answer.2,
         etag: answer.3,
         attempts: rest.0,
-        ms: rest.1,
+        timings: rest.1,
         error: rest.2,
         shard: rest.3,
     })

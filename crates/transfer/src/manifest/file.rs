@@ -20,7 +20,7 @@ const GATHERED: usize = 256 * 1024;
 pub enum ManifestError {
     /// The name has another ending than those that there are formats for.
     #[error("{} ends neither in .jsonl (an object a line) nor in .csv (a table)", .path.display())]
-    Ending {
+    UnknownExtension {
         /// The name.
         path: PathBuf,
     },
@@ -32,13 +32,13 @@ pub enum ManifestError {
     },
     /// Its rows are of files in directories, none of which would be in the archive that is to be written.
     #[error("{} is the manifest of files, and not of an archive", .path.display())]
-    OfFiles {
+    DescribesFiles {
         /// The name.
         path: PathBuf,
     },
     /// Its rows are of an archive's entries, of which there are no files.
     #[error("{} is the manifest of the archive {shard}, and not of files", .path.display())]
-    OfArchive {
+    DescribesArchive {
         /// The name.
         path: PathBuf,
         /// The archive, as rows call it.
@@ -46,7 +46,7 @@ pub enum ManifestError {
     },
     /// A directory, a FIFO, a device: nothing that can be read back.
     #[error("{} is no regular file", .path.display())]
-    NotAFile {
+    NotARegularFile {
         /// The name.
         path: PathBuf,
     },
@@ -58,7 +58,7 @@ pub enum ManifestError {
     },
     /// An earlier sync failed, and what was lost by that cannot be told.
     #[error("{} could not be synced before, so nothing more can be relied on", .path.display())]
-    Lost {
+    EarlierSyncFailed {
         /// The name.
         path: PathBuf,
     },
@@ -98,26 +98,26 @@ impl Manifest {
     /// Opens a manifest, or begins one; reads what earlier runs left, and cuts off a last row that is not whole.
     ///
     /// # Errors
-    /// Each kind of [`ManifestError`] but `Lost`. A file that is no manifest is not changed.
+    /// Each kind of [`ManifestError`] but `EarlierSyncFailed`. A file that is no manifest is not changed.
     pub fn open(path: &Path) -> Result<(Self, PreviousRuns), ManifestError> {
-        Self::open_through(path, &StorageLayer::default())
+        Self::open_with_layer(path, &StorageLayer::default())
     }
 
     /// The same with something between the manifest and its file.
     ///
     /// # Errors
     /// As [`Manifest::open`].
-    pub fn open_through(
+    pub fn open_with_layer(
         path: &Path,
         layer: &StorageLayer,
     ) -> Result<(Self, PreviousRuns), ManifestError> {
         let path = path.to_owned();
         let Some(format) = ManifestFormat::of(&path) else {
-            return Err(ManifestError::Ending { path });
+            return Err(ManifestError::UnknownExtension { path });
         };
         let target = DownloadPaths::through(path.clone());
         if std::fs::metadata(target.path()).is_ok_and(|found| !found.is_file()) {
-            return Err(ManifestError::NotAFile { path });
+            return Err(ManifestError::NotARegularFile { path });
         }
         let local = |action, source| ManifestError::Local {
             action,
@@ -168,12 +168,16 @@ impl Manifest {
     /// of both would stand for each other. Which archive it is of [`ShardWriter::open`](crate::archive::ShardWriter::open) sees.
     ///
     /// # Errors
-    /// [`ManifestError::OfFiles`], [`ManifestError::OfArchive`].
-    pub fn is_for(&self, past: &PreviousRuns, archive: bool) -> Result<(), ManifestError> {
+    /// [`ManifestError::DescribesFiles`], [`ManifestError::DescribesArchive`].
+    pub fn check_destination(
+        &self,
+        past: &PreviousRuns,
+        archive: bool,
+    ) -> Result<(), ManifestError> {
         let path = self.path.clone();
-        match past.shards().next() {
-            _ if archive && past.has_files() => Err(ManifestError::OfFiles { path }),
-            Some((shard, _)) if !archive => Err(ManifestError::OfArchive {
+        match past.shard_ends().next() {
+            _ if archive && past.has_files() => Err(ManifestError::DescribesFiles { path }),
+            Some((shard, _)) if !archive => Err(ManifestError::DescribesArchive {
                 path,
                 shard: shard.to_owned(),
             }),
@@ -201,10 +205,10 @@ impl Manifest {
     ///
     /// # Errors
     /// [`ManifestError::Local`] as [`Manifest::append`] has it. When the sync itself fails nothing that was appended since the last one
-    /// may be relied on, and every later call gives [`ManifestError::Lost`].
+    /// may be relied on, and every later call gives [`ManifestError::EarlierSyncFailed`].
     pub fn sync(&mut self) -> Result<(), ManifestError> {
         if self.lost {
-            return Err(ManifestError::Lost {
+            return Err(ManifestError::EarlierSyncFailed {
                 path: self.path.clone(),
             });
         }

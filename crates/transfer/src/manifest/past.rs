@@ -38,7 +38,7 @@ pub enum ManifestWarning {
     },
     /// Rows of files that were handed to the reader of an archive. What became of them there nobody knows here, so those jobs are not
     /// done for a later run.
-    Handed {
+    StreamedRows {
         /// How many rows.
         count: u64,
     },
@@ -66,7 +66,7 @@ impl fmt::Display for ManifestWarning {
                     lines.join(", ")
                 )
             }
-            Self::Handed { count } => write!(
+            Self::StreamedRows { count } => write!(
                 f,
                 "{count} of its rows are of archives that were read as they came, and count for nothing: what became of those files nobody knows here"
             ),
@@ -110,7 +110,7 @@ impl PreviousRuns {
     /// The last row of a job that was done. Reads it in the file, which blocks; one that cannot be read is as if there were none, and
     /// the job is fetched again.
     #[must_use]
-    pub fn row(&self, url: &str, path: Option<&str>) -> Option<ManifestRow> {
+    pub fn done_row(&self, url: &str, path: Option<&str>) -> Option<ManifestRow> {
         let last = self.index.find(url, path).filter(|last| last.done)?;
         match ManifestScan::at(&*self.storage, &self.format, last.at).next() {
             // Somebody may have written to the file in spite of the lock, and two jobs may have one hash.
@@ -124,7 +124,7 @@ impl PreviousRuns {
     /// The URL of the job that was the last to be done under a path, if that is another job than the one of `url`. Reads in the file
     /// only if it is.
     #[must_use]
-    pub fn done_there_by_another(&self, url: &str, path: &str) -> Option<String> {
+    pub fn other_url_done_at(&self, url: &str, path: &str) -> Option<String> {
         let last = self.index.done_last_under(path)?;
         if self.index.find(url, Some(path)) == Some(last) {
             return None;
@@ -140,7 +140,7 @@ impl PreviousRuns {
     }
 
     /// Takes nothing for done any more: for a run whose result is to hold all of it.
-    pub fn forget(&mut self) {
+    pub fn forget_all(&mut self) {
         self.index = ManifestIndex::default();
         self.shards.clear();
         self.files = false;
@@ -148,18 +148,18 @@ impl PreviousRuns {
 
     /// How many jobs are done.
     #[must_use]
-    pub fn done(&self) -> u64 {
+    pub fn done_count(&self) -> u64 {
         self.index.counts().0
     }
 
     /// How many jobs failed, so that they are tried again.
     #[must_use]
-    pub fn failed(&self) -> u64 {
+    pub fn failed_count(&self) -> u64 {
         self.index.counts().1
     }
 
     /// For each of the latest shards the end of the last entry that a row speaks of, in the order in which they were begun.
-    pub fn shards(&self) -> impl Iterator<Item = (&str, u64)> {
+    pub fn shard_ends(&self) -> impl Iterator<Item = (&str, u64)> {
         self.shards.iter().map(|(name, end)| (&**name, *end))
     }
 
@@ -171,7 +171,7 @@ impl PreviousRuns {
 
     /// Whether this path leads to the manifest itself: what is written there would take the place of all rows.
     #[must_use]
-    pub fn is_at(&self, path: &Path) -> bool {
+    pub fn is_manifest_path(&self, path: &Path) -> bool {
         let leads = path.canonicalize().ok();
         leads.is_some() && leads == self.at
     }
@@ -236,7 +236,7 @@ impl PreviousRuns {
         past.warnings = tally.warnings(length - whole);
         if handed > 0 {
             past.warnings
-                .push(ManifestWarning::Handed { count: handed });
+                .push(ManifestWarning::StreamedRows { count: handed });
         }
         let format = opened.format;
         Ok(Some(ManifestReading {

@@ -19,12 +19,12 @@ fn c6_done_rows_are_not_asked_for_again_and_failed_ones_are() {
         // Interrupted at half: of ten jobs every third failed, and five have no row.
         let first: Vec<ManifestRow> = (0..5).map(|n| row(n, n % 3 != 0)).collect();
         let past = append(&path, &first);
-        assert_eq!((past.done(), past.failed()), (0, 0));
+        assert_eq!((past.done_count(), past.failed_count()), (0, 0));
         drop(past);
         let again: Vec<ManifestRow> = [0, 5, 6, 7, 8, 9].map(|n| row(n, true)).to_vec();
         let past = append(&path, &again);
         assert_eq!(jobs_done(&past, 10), [1, 2, 4]);
-        assert_eq!((past.done(), past.failed()), (3, 2));
+        assert_eq!((past.done_count(), past.failed_count()), (3, 2));
         drop(past);
         let (_, past) = Manifest::open(&path).unwrap();
         assert_eq!(jobs_done(&past, 10), [0, 1, 2, 4, 5, 6, 7, 8, 9]);
@@ -62,7 +62,7 @@ fn c6_the_last_row_of_a_job_rules_and_skips_are_passed_over() {
         let (_manifest, past) = Manifest::open(&path).unwrap();
         assert_eq!(jobs_done(&past, 6), [1, 3, 4]);
         let etag = |n: u64| {
-            past.row(&format!("http://h.test/{n}"), Some(&format!("d/{n}")))?
+            past.done_row(&format!("http://h.test/{n}"), Some(&format!("d/{n}")))?
                 .etag
         };
         assert_eq!(etag(0), None, "what failed is fetched whole");
@@ -102,7 +102,7 @@ fn shards_are_remembered_with_the_end_of_their_last_entry() {
         ],
     ));
     let (_manifest, past) = Manifest::open(&path).unwrap();
-    let shards: Vec<(&str, u64)> = past.shards().collect();
+    let shards: Vec<(&str, u64)> = past.shard_ends().collect();
     assert_eq!(shards, [("t-000000.tar", 2048), ("t-000001.tar", 512)]);
 }
 
@@ -131,7 +131,7 @@ fn rows_of_lines_that_named_no_job_are_read_back_and_are_no_jobs() {
         drop(append(&path, &[row(0, true), skipped.clone()]));
         assert_eq!(rows(&path), [bad.clone(), row(0, true), skipped.clone()]);
         let (_manifest, past) = Manifest::open(&path).unwrap();
-        assert_eq!((past.done(), past.failed()), (1, 0));
+        assert_eq!((past.done_count(), past.failed_count()), (1, 0));
         assert_eq!(past.warnings(), []);
         drop((_manifest, past));
         // What nobody writes: a job that was done and is none.
@@ -159,10 +159,16 @@ fn what_was_handed_to_a_reader_is_not_done_for_a_later_run() {
         drop(append(&path, &rows));
         let (_manifest, mut past) = Manifest::open(&path).unwrap();
         assert_eq!(jobs_done(&past, 3), [1, 2]);
-        assert_eq!(past.shards().collect::<Vec<_>>(), [("t.tar", 512)]);
-        assert_eq!(past.warnings(), [ManifestWarning::Handed { count: 2 }]);
-        past.forget();
-        assert_eq!((jobs_done(&past, 3), past.shards().count()), (vec![], 0));
+        assert_eq!(past.shard_ends().collect::<Vec<_>>(), [("t.tar", 512)]);
+        assert_eq!(
+            past.warnings(),
+            [ManifestWarning::StreamedRows { count: 2 }]
+        );
+        past.forget_all();
+        assert_eq!(
+            (jobs_done(&past, 3), past.shard_ends().count()),
+            (vec![], 0)
+        );
     }
 }
 
@@ -174,7 +180,7 @@ fn a_manifest_is_of_files_or_of_an_archive() {
             let path = dir.path().join(format!("{n}{name}"));
             drop(append(&path, &[row]));
             let (manifest, past) = Manifest::open(&path).unwrap();
-            [false, true].map(|archive| manifest.is_for(&past, archive).is_ok())
+            [false, true].map(|archive| manifest.check_destination(&past, archive).is_ok())
         };
         assert_eq!(kind(0, row(0, true)), [true, false]);
         assert_eq!(kind(1, placed(0, "t.tar", 512)), [false, true]);
@@ -196,11 +202,11 @@ fn whose_job_was_the_last_to_be_done_under_a_path_is_known() {
         let rows = [under(0, true), under(1, true), under(2, false)];
         drop(append(&path, &rows));
         let (_manifest, past) = Manifest::open(&path).unwrap();
-        let other = |n: u64| past.done_there_by_another(&format!("http://h.test/{n}"), "d/f");
+        let other = |n: u64| past.other_url_done_at(&format!("http://h.test/{n}"), "d/f");
         for n in [0, 2, 3] {
             assert_eq!(other(n).as_deref(), Some("http://h.test/1"));
         }
         assert_eq!(other(1), None);
-        assert_eq!(past.done_there_by_another("http://h.test/0", "d/g"), None);
+        assert_eq!(past.other_url_done_at("http://h.test/0", "d/g"), None);
     }
 }

@@ -67,7 +67,7 @@ pub struct ManifestRow {
     /// Requests made.
     pub attempts: u32,
     /// Where the time went.
-    pub ms: RowTimings,
+    pub timings: RowTimings,
     /// Why there is no file.
     pub error: Option<RowError>,
     /// Where in which tar the file is. Rows of one shard are appended in the order of its entries.

@@ -81,7 +81,7 @@ impl<'a> SerializedRow<'a> {
             checksums: checksums.collect(),
             etag: row.etag.as_deref().map(Cow::Borrowed),
             attempts: row.attempts,
-            ms: row.ms,
+            ms: row.timings,
             error_class: row
                 .error
                 .as_ref()
@@ -127,7 +127,7 @@ impl<'a> SerializedRow<'a> {
             checksums: checksums.filter_map(|text| checksum(text)).collect(),
             etag: full(self.etag),
             attempts: self.attempts,
-            ms: self.ms,
+            timings: self.ms,
             error: error.map(|class| RowError {
                 class,
                 text: self.error.map_or_else(String::new, Cow::into_owned),

@@ -108,7 +108,7 @@ impl BatchSink for TarWriter {
     fn settle(&mut self) -> Result<(), GetError> {
         let settled = match self.broken.take() {
             Some(error) => Err(error),
-            None => self.shards.settle(),
+            None => self.shards.publish_full(),
         };
         settled.map_err(|error| archive(Path::new("a full shard"), error))
     }

@@ -40,7 +40,7 @@ async fn every_file_is_in_its_place_and_has_a_row() {
 async fn groups_that_are_smaller_than_an_armful_hold_nothing_up() {
     // As where few files may be open.
     let (mut lot, origin) = (BatchCase::new(), shelf(200).start().await);
-    lot.options.group.files = 4;
+    lot.options.commit_group.max_files = 4;
     let ran = lot
         .get((0..200).map(|n| origin.url(&format!("/{n}"))))
         .await;
@@ -81,9 +81,9 @@ async fn c5_what_may_heal_is_tried_again_and_the_rest_is_told_by_cause() {
     assert_eq!(lot.listing().len(), 22);
     let causes = ran
         .summary
-        .causes
+        .failure_groups
         .iter()
-        .map(|c| (c.text.as_str(), c.count));
+        .map(|c| (c.cause.as_str(), c.count));
     let causes: Vec<_> = causes.collect();
     assert_eq!(
         causes,
@@ -93,7 +93,7 @@ async fn c5_what_may_heal_is_tried_again_and_the_rest_is_told_by_cause() {
             ("500 Internal Server Error", 1)
         ]
     );
-    let FailureGroup { example, class, .. } = &ran.summary.causes[0];
+    let FailureGroup { example, class, .. } = &ran.summary.failure_groups[0];
     assert!(example.contains("/missing"), "{example}");
     assert_eq!(*class, ErrorClass::Network);
     assert!(ran.row("down").attempts > 3 && ran.row("gone").attempts == 1);
@@ -119,7 +119,10 @@ async fn b9_bytes_that_are_not_the_file_meant_are_set_aside() {
     assert!(ran.error("/2").contains(&small(2).sha256()));
     assert_eq!(lot.listing(), ["1", "2.haul-bad-checksum"]);
     lot.assert_file("2.haul-bad-checksum", &small(2));
-    assert_eq!(ran.summary.causes[0].class, ErrorClass::Verification);
+    assert_eq!(
+        ran.summary.failure_groups[0].class,
+        ErrorClass::Verification
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -143,7 +146,7 @@ async fn c2_a_bad_line_is_a_failed_row_with_its_number() {
     assert_eq!(ran.counts(), (2, 0, 1));
     let row = &ran.rows[1];
     assert_eq!((row.line, row.state), (Some(2), RowState::Failed));
-    assert_eq!(ran.summary.causes[0].class, ErrorClass::Usage);
+    assert_eq!(ran.summary.failure_groups[0].class, ErrorClass::Usage);
     assert_eq!(ran.summary.listed, 3);
 }
 

@@ -160,7 +160,7 @@ async fn twice(files: usize, limit: Duration) {
         // Two in a hundred wait for this to pass. What is given up too soon is asked for again.
         lot.client.stall_timeout = Duration::from_millis(150);
         // A busy disk takes longer for each sync than a group of the tests' size for its downloads.
-        lot.options.group = CommitGroupOptions::default();
+        lot.options.commit_group = CommitGroupOptions::default();
         let (ran, asked) = lot.get_shelf(&shelf, files).await;
         assert_eq!(ran.summary.halted, None);
         assert_eq!(ran.rows.len(), files, "a row each");
@@ -203,9 +203,9 @@ async fn c5_500s_on_one_percent_are_retried_and_nothing_is_asked_for_twice() {
     );
     let causes = ran
         .summary
-        .causes
+        .failure_groups
         .iter()
-        .map(|c| (c.text.as_str(), c.count));
+        .map(|c| (c.cause.as_str(), c.count));
     assert!(causes.eq([("404 Not Found", missing.len() as u64)]));
     let internal = |path: &String| {
         (0..)
@@ -312,7 +312,7 @@ async fn c6_a_batch_in_trouble_that_was_stopped_comes_to_the_same() {
         .map(|asked| asked.target.clone())
         .collect();
     assert!(again.is_empty(), "asked for again: {again:?}");
-    assert_eq!(second.summary.earlier, done.len() as u64);
+    assert_eq!(second.summary.done_earlier, done.len() as u64);
     assert_eq!(second.failed(), doomed(&shelf, FILES));
     let both = BatchRun {
         rows: [first.rows, second.rows].concat(),

@@ -31,11 +31,11 @@ async fn c6_done_rows_are_not_asked_for_again_and_failed_ones_are() {
         origin.swap("/flaky", OriginResource::new(small(40)));
         let before = origin.asked().len();
         let ran = lot.get(urls()).await;
-        assert_eq!((ran.counts(), ran.summary.earlier), ((1, 0, 0), 30));
+        assert_eq!((ran.counts(), ran.summary.done_earlier), ((1, 0, 0), 30));
         assert_eq!(origin.asked().len() - before, 1);
         lot.assert_file("flaky", &small(40));
         let ran = lot.get(urls()).await;
-        assert_eq!((ran.counts(), ran.summary.earlier), ((0, 0, 0), 31));
+        assert_eq!((ran.counts(), ran.summary.done_earlier), ((0, 0, 0), 31));
     }
 }
 
@@ -63,7 +63,7 @@ async fn c6_a_batch_that_was_stopped_goes_on_with_its_manifest() {
     };
     let asked = origin.asked().len();
     let second = lot.get(urls()).await;
-    assert_eq!(second.summary.earlier, first.summary.done);
+    assert_eq!(second.summary.done_earlier, first.summary.done);
     assert_eq!(first.summary.done + second.summary.done, 301);
     assert_eq!(
         origin.asked().len() - asked,
@@ -108,7 +108,7 @@ async fn a_done_row_whose_file_is_gone_is_no_reason_to_skip() {
     for existing in [ExistingFilePolicy::Keep, ExistingFilePolicy::Overwrite] {
         lot.get.existing = existing;
         let ran = lot.get(urls()).await;
-        assert_eq!((ran.counts(), ran.summary.earlier), ((1, 0, 0), 4));
+        assert_eq!((ran.counts(), ran.summary.done_earlier), ((1, 0, 0), 4));
         lot.assert_file("3", &small(3));
         std::fs::remove_file(lot.path("3")).unwrap();
     }
@@ -153,7 +153,7 @@ async fn no_job_takes_the_place_of_the_manifest() {
             );
         }
         let (_manifest, past) = Manifest::open(&lot.beside.path().join("m.jsonl")).unwrap();
-        assert_eq!((past.done(), past.failed()), (2, 2));
+        assert_eq!((past.done_count(), past.failed_count()), (2, 2));
     }
 }
 
@@ -240,7 +240,7 @@ async fn c6_shards_are_gone_on_with() {
         ..lot
     };
     let second = lot.get(urls()).await;
-    assert_eq!(second.summary.earlier + second.summary.done, 101);
+    assert_eq!(second.summary.done_earlier + second.summary.done, 101);
     let mut names: Vec<_> = std::fs::read_dir(lot.beside.path())
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -271,6 +271,9 @@ async fn c6_urls_that_differ_in_what_is_masked_are_two_jobs() {
         first.rows[0].url
     );
     let second = lot.get([url("A"), url("B")]).await;
-    assert_eq!((second.summary.earlier, second.counts()), (1, (1, 0, 0)));
+    assert_eq!(
+        (second.summary.done_earlier, second.counts()),
+        (1, (1, 0, 0))
+    );
     assert_eq!(lot.listing().len(), 2);
 }

@@ -80,8 +80,8 @@ impl BatchCase {
                 ..ClientConfig::default()
             },
             options: BatchOptions {
-                each: true,
-                group: CommitGroupOptions {
+                report_every_row: true,
+                commit_group: CommitGroupOptions {
                     linger: Duration::from_millis(20),
                     ..CommitGroupOptions::default()
                 },
@@ -109,15 +109,15 @@ impl BatchCase {
                 layer: StorageLayer::default(),
             };
             let known = manifest.as_ref().map(|(_, past)| {
-                past.shards()
+                past.shard_ends()
                     .map(|(name, end)| (name.to_owned(), end))
                     .collect::<Vec<_>>()
             });
             let known = known.unwrap_or_default();
             let known = known.iter().map(|(name, end)| (name.as_str(), *end));
             BatchArchive {
-                shards: ShardWriter::open(options, known).unwrap(),
-                staging: self.dir.path().to_owned(),
+                writer: ShardWriter::open(options, known).unwrap(),
+                staging_directory: self.dir.path().to_owned(),
             }
         });
         let mut options = BatchOptions {
@@ -131,7 +131,7 @@ impl BatchCase {
         };
         let batch = Batch {
             client: Client::new(self.client.clone()).unwrap(),
-            get: self.get.clone(),
+            get_options: self.get.clone(),
             options,
             manifest,
             archive,

@@ -142,7 +142,7 @@ async fn b4_a_place_beneath_where_files_cannot_be_without_a_name_gets_them_all_t
     let third = [entry("medium".into(), "elsewhere")];
     let entries: Vec<_> = first.chain(second).chain(third).collect();
     let ran = lot.run(Box::new(entries.into_iter())).await;
-    assert_eq!(ran.counts(), (41, 0, 0), "{:?}", ran.summary.causes);
+    assert_eq!(ran.counts(), (41, 0, 0), "{:?}", ran.summary.failure_groups);
     for number in 20..40 {
         lot.assert_file(&format!("elsewhere/deep/{number}"), &small(number));
     }
@@ -157,12 +157,12 @@ async fn a19_a_body_that_drips_is_fetched_where_nothing_of_it_is_lost() {
         OriginResource::new(content.clone()).rule(RequestMatcher::always(), breakage::drip(900));
     let origin = shelf(1).resource("/slow", slow).start().await;
     let mut lot = BatchCase::new();
-    lot.options.patience = Duration::ZERO;
+    lot.options.body_timeout = Duration::ZERO;
     lot.client.stall_timeout = LIMIT;
     // What is begun again too often would fail.
     lot.get.retry.retries = 1;
     let ran = lot.get([origin.url("/slow")]).await;
-    assert_eq!(ran.counts(), (1, 0, 0), "{:?}", ran.summary.causes);
+    assert_eq!(ran.counts(), (1, 0, 0), "{:?}", ran.summary.failure_groups);
     lot.assert_file("slow", &content);
     assert_eq!(lot.listing(), ["slow"]);
 }
@@ -198,7 +198,12 @@ async fn a16_a_signature_that_expired_is_renewed_by_the_first_url() {
     let denied = (0..60).map(|n| origin.url(&format!("/denied{n}")));
     let urls = denied.chain((0..30).map(|n| origin.url(&format!("/{n}"))));
     let ran = lot.get(urls).await;
-    assert_eq!(ran.counts(), (30, 0, 60), "{:?}", ran.summary.causes);
+    assert_eq!(
+        ran.counts(),
+        (30, 0, 60),
+        "{:?}",
+        ran.summary.failure_groups
+    );
     for number in 0..30 {
         lot.assert_file(&number.to_string(), &small(number));
     }
@@ -236,7 +241,12 @@ async fn a16_a_signature_that_expired_in_the_wait_for_a_connection_is_renewed() 
     let denied = (0..30).map(|n| store.url(&format!("/denied{n}")));
     let urls = (0..16).map(|n| origins[n % origins.len()].url(&format!("/{n}")));
     let ran = lot.get(denied.chain(urls)).await;
-    assert_eq!(ran.counts(), (16, 0, 30), "{:?}", ran.summary.causes);
+    assert_eq!(
+        ran.counts(),
+        (16, 0, 30),
+        "{:?}",
+        ran.summary.failure_groups
+    );
     for number in 0..16 {
         lot.assert_file(
             &number.to_string(),

@@ -47,10 +47,13 @@ async fn a_list_that_stands_still_holds_up_neither_downloads_nor_a_stop() {
         ..lot
     };
     // Nor are files without their names while no other comes, however long they might wait for one.
-    lot.options.group.linger = Duration::from_secs(3600);
+    lot.options.commit_group.linger = Duration::from_secs(3600);
     let ran = lot.run(lines).await;
     assert_eq!(ran.counts(), (5, 0, 0));
-    assert!(!ran.summary.complete, "nobody knows what would have come");
+    assert!(
+        !ran.summary.list_complete,
+        "nobody knows what would have come"
+    );
     drop(writer);
 }
 
@@ -113,7 +116,7 @@ async fn b4_a_full_disk_ends_the_batch_with_a_reason() {
         .await;
     let halted = ran.summary.halted.as_ref().expect("it ended early");
     assert_eq!(halted.kind, BatchHaltKind::LocalIo);
-    assert!(halted.text.contains("No space left"), "{halted:?}");
+    assert!(halted.reason.contains("No space left"), "{halted:?}");
     assert!(ran.summary.done < 21);
     for row in ran.rows.iter().filter(|row| row.error.is_none()) {
         let name = row.url.rsplit('/').next().unwrap();

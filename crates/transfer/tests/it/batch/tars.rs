@@ -130,7 +130,7 @@ async fn c6_a_finished_archive_is_gone_on_with() {
         origin.swap("/late", late());
         assert_eq!(lot.get(urls()).await.counts(), (1, 0, 0));
         let ran = lot.get(urls()).await;
-        assert_eq!((ran.counts(), ran.summary.earlier), ((0, 0, 0), 6));
+        assert_eq!((ran.counts(), ran.summary.done_earlier), ((0, 0, 0), 6));
         assert!(ran.summary.halted.is_none());
         let found = unpacked(&lot, names);
         assert_eq!(found.len(), 6);

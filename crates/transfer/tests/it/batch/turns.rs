@@ -44,7 +44,7 @@ impl BatchCase {
             ran.counts(),
             (files as u64, 0, 0),
             "{:?}",
-            ran.summary.causes
+            ran.summary.failure_groups
         );
         ran
     }
@@ -96,8 +96,18 @@ async fn c3_jobs_of_dead_hosts_end_as_failed_rows() {
     lot.client.stall_timeout = Duration::from_secs(10);
     lot.get.retry.opening = 1;
     let ran = lot.get(urls).await;
-    assert_eq!(ran.counts(), (480, 0, 20), "{:?}", ran.summary.causes);
-    let named: u64 = ran.summary.causes.iter().map(|cause| cause.count).sum();
+    assert_eq!(
+        ran.counts(),
+        (480, 0, 20),
+        "{:?}",
+        ran.summary.failure_groups
+    );
+    let named: u64 = ran
+        .summary
+        .failure_groups
+        .iter()
+        .map(|cause| cause.count)
+        .sum();
     assert_eq!(named, 20);
     // Those that were never tried say why, too.
     let texts = ran.rows.iter().filter_map(|row| row.error.as_ref());
@@ -121,7 +131,12 @@ async fn c3_a_dead_proxy_is_blamed_and_not_the_hosts_behind_it() {
         .get((0..20).map(|n| format!("http://origin.test/{n}")))
         .await;
     assert_eq!(ran.counts(), (0, 0, 20));
-    let causes: Vec<_> = ran.summary.causes.iter().map(|cause| &cause.text).collect();
+    let causes: Vec<_> = ran
+        .summary
+        .failure_groups
+        .iter()
+        .map(|cause| &cause.cause)
+        .collect();
     assert!(
         !causes.iter().any(|text| text.contains("its host")),
         "{causes:?}"

@@ -126,13 +126,13 @@ async fn a_size_that_the_list_gives_is_held_to() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hopeless_batch_ends_at_its_limit_of_failures() {
     let (mut lot, origin) = (BatchCase::new(), shelf(1).start().await);
-    lot.options.limit = Some(ErrorLimit::Count(10));
+    lot.options.error_limit = Some(ErrorLimit::Count(10));
     let ran = lot
         .get((0..5000).map(|n| origin.url(&format!("/missing{n}"))))
         .await;
     assert_eq!(
         ran.summary.halted.as_ref().unwrap().kind,
-        BatchHaltKind::TooManyFailed
+        BatchHaltKind::TooManyFailures
     );
     assert!((11..400).contains(&ran.summary.failed), "{:?}", ran.summary);
     assert!(ran.rows.iter().all(|row| row.state == RowState::Failed));
@@ -150,13 +150,13 @@ async fn c3_a_dead_host_holds_up_nothing_but_its_own_jobs() {
     assert_eq!(ran.counts(), (50, 0, 50));
     let given_up = ran
         .summary
-        .causes
+        .failure_groups
         .iter()
-        .find(|cause| cause.text.contains("given up"));
+        .find(|cause| cause.cause.contains("given up"));
     assert!(
         given_up.is_some_and(|cause| cause.count > 40),
         "{:?}",
-        ran.summary.causes
+        ran.summary.failure_groups
     );
 }
 
@@ -233,9 +233,9 @@ async fn what_is_for_hosts_that_the_user_named_goes_to_none_that_a_document_name
     lot.client
         .headers
         .insert("private-token", "s3cret".parse().unwrap());
-    let entry = |path: &str, stranger| {
+    let entry = |path: &str, untrusted_hosts| {
         Ok(ListEntry {
-            stranger,
+            untrusted_hosts,
             ..ListEntry::new(1, origin.url(path).parse().unwrap())
         })
     };

@@ -143,7 +143,10 @@ async fn c4_entries_of_an_archive_keep_their_names_in_another_order() {
     let first = lot.get([a.clone(), b.clone()]).await;
     assert_eq!(first.counts(), (2, 0, 0));
     let second = lot.get([b, a]).await;
-    assert_eq!((second.counts(), second.summary.earlier), ((0, 0, 0), 2));
+    assert_eq!(
+        (second.counts(), second.summary.done_earlier),
+        ((0, 0, 0), 2)
+    );
     assert_eq!(origin.asked().len(), 2);
 }
 
@@ -206,7 +209,7 @@ async fn c4_without_marks_the_manifest_says_whose_a_file_is() {
             rustix::fs::removexattr(lot.path("photo.jpg"), "user.haul.from").unwrap();
         }
         let ran = lot.get([b, a]).await;
-        assert_eq!((ran.counts(), ran.summary.earlier), ((1, 0, 0), 1));
+        assert_eq!((ran.counts(), ran.summary.done_earlier), ((1, 0, 0), 1));
         lot.assert_file("photo.jpg", &small(1));
         lot.assert_file(&lot.suffixed(), &small(2));
     }
@@ -239,6 +242,6 @@ async fn c4_an_archive_that_grows_gets_no_second_entry_of_a_name() {
     let [a, b] = ["/a/photo.jpg", "/b/photo.jpg"].map(|path| origin.url(path));
     assert_eq!(lot.get([a.clone()]).await.counts(), (1, 0, 0));
     let ran = lot.get([b, a]).await;
-    assert_eq!((ran.counts(), ran.summary.earlier), ((1, 0, 0), 1));
+    assert_eq!((ran.counts(), ran.summary.done_earlier), ((1, 0, 0), 1));
     assert_ne!(ran.row("/b/photo.jpg").path.as_deref(), Some("photo.jpg"));
 }
