@@ -75,10 +75,6 @@ impl<T> JobDispatcher<T> {
     }
 
     /// The job will be tried again, not before `wait` has passed. Until then it takes no place, though it is held.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "which, what, when and why: a struct would only be taken apart"
-    )]
     pub fn again(
         &mut self,
         ticket: JobTicket,
