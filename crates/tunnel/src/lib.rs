@@ -11,31 +11,32 @@
 //!
 //! What is told of it goes three ways: a [`TunnelRecord`] of each connection for the log, [`TunnelMetrics`], and the [`TunnelStatus`] of what is live.
 
+mod active_connections;
 #[cfg(target_os = "linux")]
 mod diag;
 mod engine;
-mod live;
 mod local;
 mod metrics;
 mod record;
 pub mod relay;
 mod request;
-mod reserve;
 mod session;
 mod spec;
 mod status;
 mod upstream;
 mod waiting;
+mod warm_pool;
 
 pub use engine::{TunnelEngine, TunnelEngineOptions, TunnelListener};
 pub use haul_plan::tunnel::WarmPoolOptions;
 pub use local::ListenerKind;
 pub use metrics::TunnelMetrics;
 pub use record::{TunnelLogFormat, TunnelLogFormatError, TunnelOutcome, TunnelRecord};
-pub use reserve::WarmPool;
-pub use session::{TunnelClient, TunnelConfig, TunnelTimeouts, join};
+pub use session::{ClientAddress, TunnelConfig, TunnelTimeouts, relay_to_target};
 pub use spec::{TunnelSpec, TunnelSpecError};
 pub use status::{ConnectionStatus, ListenerStatus, TunnelStatus};
 pub use upstream::{
-    ConnectRequest, TargetUnreached, Upstream, UpstreamConnection, UpstreamError, UpstreamOptions,
+    StreamPurpose, Upstream, UpstreamConfigError, UpstreamConnectError, UpstreamConnection,
+    UpstreamOptions,
 };
+pub use warm_pool::WarmPool;

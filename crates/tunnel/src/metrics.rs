@@ -6,7 +6,7 @@ use haul_service::observe::{
     DurationHistogram, MetricKind, MetricSource, MetricsText, ShardedCounters,
 };
 
-use crate::live::ActiveConnections;
+use crate::active_connections::ActiveConnections;
 use crate::record::{TunnelOutcome, TunnelRecord};
 
 /// Counters beside those of outcomes: bytes each way, of connections that are over.
@@ -41,7 +41,7 @@ impl TunnelMetrics {
         }
         self.counters.add(UP, record.up);
         self.counters.add(DOWN, record.down);
-        self.lasted.observe(record.took);
+        self.lasted.observe(record.duration);
     }
 }
 

@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime};
 use haul_service::observe::{UtcTimestamp, number};
 
 use crate::relay::RelayOutcome;
-use crate::session::TunnelClient;
-use crate::upstream::TargetUnreached;
+use crate::session::ClientAddress;
+use crate::upstream::UpstreamConnectError;
 
 /// Characters of an outcome at most: a chain of errors may be long.
 const LONGEST: usize = 1024;
@@ -18,11 +18,11 @@ const LONGEST: usize = 1024;
 #[derive(Debug)]
 pub struct TunnelRecord<'a> {
     /// When it came.
-    pub when: SystemTime,
+    pub started_at: SystemTime,
     /// The listener it came to.
-    pub tunnel: &'a str,
+    pub listener: &'a str,
     /// Who came.
-    pub peer: TunnelClient,
+    pub client: ClientAddress,
     /// Where it went; none of one that did not say.
     pub target: Option<String>,
     /// By which way; none if there was none.
@@ -32,7 +32,7 @@ pub struct TunnelRecord<'a> {
     /// Bytes to the client.
     pub down: u64,
     /// From its coming to its end.
-    pub took: Duration,
+    pub duration: Duration,
     /// Why it ended.
     pub outcome: &'a TunnelOutcome,
 }
@@ -41,17 +41,17 @@ pub struct TunnelRecord<'a> {
 #[derive(Debug, Clone)]
 pub enum TunnelOutcome {
     /// It was relayed, and that ended so.
-    Ended(RelayOutcome),
+    Relayed(RelayOutcome),
     /// No way led to the target.
-    Unreached(TargetUnreached),
+    Unreached(UpstreamConnectError),
     /// The client left before the target was reached.
-    Left,
+    ClientLeft,
     /// The client never said where to.
     Silent,
     /// The client said something else.
-    Misunderstood(String),
+    BadRequest(String),
     /// There were as many connections as there may be.
-    TooMany {
+    TooManyConnections {
         /// How many.
         most: usize,
         /// Who allows no more.
@@ -67,16 +67,16 @@ impl TunnelOutcome {
     pub fn word(&self) -> &'static str {
         use crate::relay::RelaySide;
         match self {
-            Self::Ended(RelayOutcome::Closed) => "closed",
-            Self::Ended(RelayOutcome::Reset(RelaySide::Client)) => "reset_by_client",
-            Self::Ended(RelayOutcome::Reset(RelaySide::Target)) => "reset_by_target",
-            Self::Ended(RelayOutcome::Broken(..)) => "broken",
-            Self::Ended(RelayOutcome::Idle) => "idle",
+            Self::Relayed(RelayOutcome::Closed) => "closed",
+            Self::Relayed(RelayOutcome::Reset(RelaySide::Client)) => "reset_by_client",
+            Self::Relayed(RelayOutcome::Reset(RelaySide::Target)) => "reset_by_target",
+            Self::Relayed(RelayOutcome::Broken(..)) => "broken",
+            Self::Relayed(RelayOutcome::IdleTimeout) => "idle",
             Self::Unreached(_) => "unreached",
-            Self::Left => "left",
+            Self::ClientLeft => "left",
             Self::Silent => "silent",
-            Self::Misunderstood(_) => "misunderstood",
-            Self::TooMany { .. } => "too_many",
+            Self::BadRequest(_) => "misunderstood",
+            Self::TooManyConnections { .. } => "too_many",
             Self::Stopped => "stopped",
         }
     }
@@ -100,12 +100,12 @@ impl TunnelOutcome {
 impl fmt::Display for TunnelOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ended(ended) => write!(f, "{ended}"),
+            Self::Relayed(ended) => write!(f, "{ended}"),
             Self::Unreached(why) => write!(f, "failed: {why}"),
-            Self::Left => f.write_str("the client left before it was connected"),
+            Self::ClientLeft => f.write_str("the client left before it was connected"),
             Self::Silent => f.write_str("the client did not say where to"),
-            Self::Misunderstood(why) => write!(f, "failed: {why}"),
-            Self::TooMany { most, by } => {
+            Self::BadRequest(why) => write!(f, "failed: {why}"),
+            Self::TooManyConnections { most, by } => {
                 write!(f, "refused: {by} allows no more than {most} at one time")
             }
             Self::Stopped => f.write_str("stopped"),
@@ -153,10 +153,10 @@ impl TunnelLogFormat {
 
 /// `2026-01-02T03:04:05.678Z 127.0.0.1:5000 > mail.test:993 via proxy.test:3128: closed, 12 up, 3456 down, 789 ms`
 fn text(record: &TunnelRecord<'_>, line: &mut Vec<u8>) {
-    UtcTimestamp::from(record.when).rfc3339(line);
+    UtcTimestamp::from(record.started_at).rfc3339(line);
     let target = record.target.as_deref().unwrap_or("?");
     // A vector takes all that is written to it.
-    let _ = write!(line, " {} > {target}", record.peer);
+    let _ = write!(line, " {} > {target}", record.client);
     if let Some(via) = record.via {
         let _ = write!(line, " via {via}");
     }
@@ -166,13 +166,13 @@ fn text(record: &TunnelRecord<'_>, line: &mut Vec<u8>) {
         harmless(record.outcome),
         record.up,
         record.down,
-        record.took.as_millis()
+        record.duration.as_millis()
     );
 }
 
 fn json(record: &TunnelRecord<'_>, line: &mut Vec<u8>) {
     line.extend_from_slice(b"{\"time\":\"");
-    UtcTimestamp::from(record.when).rfc3339(line);
+    UtcTimestamp::from(record.started_at).rfc3339(line);
     line.push(b'"');
     let text = |line: &mut Vec<u8>, name: &str, value: Option<&str>| {
         let _ = write!(line, ",\"{name}\":");
@@ -182,15 +182,15 @@ fn json(record: &TunnelRecord<'_>, line: &mut Vec<u8>) {
             None => line.extend_from_slice(b"null"),
         }
     };
-    text(line, "tunnel", Some(record.tunnel));
-    text(line, "client", Some(&record.peer.to_string()));
+    text(line, "tunnel", Some(record.listener));
+    text(line, "client", Some(&record.client.to_string()));
     text(line, "target", record.target.as_deref());
     text(line, "via", record.via);
     for (name, value) in [("up", record.up), ("down", record.down)] {
         let _ = write!(line, ",\"{name}\":");
         number(line, value, 0);
     }
-    let _ = write!(line, ",\"ms\":{}", record.took.as_millis());
+    let _ = write!(line, ",\"ms\":{}", record.duration.as_millis());
     text(line, "end", Some(record.outcome.word()));
     text(line, "reason", Some(&harmless(record.outcome)));
     line.push(b'}');
@@ -231,14 +231,14 @@ mod tests {
 
     fn line(format: TunnelLogFormat, outcome: &TunnelOutcome, via: Option<&str>) -> String {
         let record = TunnelRecord {
-            when: UNIX_EPOCH + Duration::from_millis(971_186_136_007),
-            tunnel: "127.0.0.1:9993",
-            peer: TunnelClient::Tcp("127.0.0.1:5000".parse().unwrap()),
+            started_at: UNIX_EPOCH + Duration::from_millis(971_186_136_007),
+            listener: "127.0.0.1:9993",
+            client: ClientAddress::Tcp("127.0.0.1:5000".parse().unwrap()),
             target: Some("mail.test:993".to_owned()),
             via,
             up: 12,
             down: 3456,
-            took: Duration::from_micros(789_900),
+            duration: Duration::from_micros(789_900),
             outcome,
         };
         let mut line = Vec::new();
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn people_and_programs_are_told_the_same() {
-        let ended = TunnelOutcome::Ended(RelayOutcome::Reset(RelaySide::Target));
+        let ended = TunnelOutcome::Relayed(RelayOutcome::Reset(RelaySide::Target));
         let text = "2000-10-10T13:55:36.007Z 127.0.0.1:5000 > mail.test:993 via p.test:3128: reset by target, 12 up, 3456 down, 789 ms\n";
         assert_eq!(
             line(TunnelLogFormat::Text, &ended, Some("p.test:3128")),
@@ -264,9 +264,8 @@ mod tests {
 
     #[test]
     fn what_a_peer_says_is_one_line_and_no_other() {
-        let evil = TunnelOutcome::Misunderstood(
-            "a\"b\\c\r\nd\x1b[2J\u{9b}".to_owned() + &"x".repeat(5000),
-        );
+        let evil =
+            TunnelOutcome::BadRequest("a\"b\\c\r\nd\x1b[2J\u{9b}".to_owned() + &"x".repeat(5000));
         for format in [TunnelLogFormat::Text, TunnelLogFormat::Json] {
             let line = line(format, &evil, None);
             assert!(line.len() < 1500 && line.ends_with('\n'), "{line}");
@@ -282,15 +281,15 @@ mod tests {
     fn every_outcome_has_a_word_that_is_known() {
         let error = || "x".to_owned();
         for outcome in [
-            TunnelOutcome::Ended(RelayOutcome::Closed),
-            TunnelOutcome::Ended(RelayOutcome::Reset(RelaySide::Client)),
-            TunnelOutcome::Ended(RelayOutcome::Reset(RelaySide::Target)),
-            TunnelOutcome::Ended(RelayOutcome::Broken(RelaySide::Client, error())),
-            TunnelOutcome::Ended(RelayOutcome::Idle),
-            TunnelOutcome::Left,
+            TunnelOutcome::Relayed(RelayOutcome::Closed),
+            TunnelOutcome::Relayed(RelayOutcome::Reset(RelaySide::Client)),
+            TunnelOutcome::Relayed(RelayOutcome::Reset(RelaySide::Target)),
+            TunnelOutcome::Relayed(RelayOutcome::Broken(RelaySide::Client, error())),
+            TunnelOutcome::Relayed(RelayOutcome::IdleTimeout),
+            TunnelOutcome::ClientLeft,
             TunnelOutcome::Silent,
-            TunnelOutcome::Misunderstood(error()),
-            TunnelOutcome::TooMany {
+            TunnelOutcome::BadRequest(error()),
+            TunnelOutcome::TooManyConnections {
                 most: 5,
                 by: "--max-connections".into(),
             },

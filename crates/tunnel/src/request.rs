@@ -19,8 +19,8 @@ use tokio::time::timeout;
 use url::Url;
 
 use crate::local::{ForwardRequest, ParsedResponseHead};
-use crate::relay::{RelayEnd, ResponseAction, ResponseObserver};
-use crate::upstream::{ConnectRequest, TargetUnreached, Upstream, UpstreamConnection};
+use crate::relay::{RelayStream, ResponseAction, ResponseObserver};
+use crate::upstream::{StreamPurpose, Upstream, UpstreamConnectError, UpstreamConnection};
 
 /// Bytes of a proxy's head that are looked at.
 const HEAD: usize = 64 << 10;
@@ -28,7 +28,7 @@ const HEAD: usize = 64 << 10;
 /// An end on which a request was sent.
 #[derive(Debug)]
 pub(crate) struct SentRequest {
-    pub(crate) end: RelayEnd,
+    pub(crate) end: RelayStream,
     /// What came of the answer already.
     pub(crate) early: Bytes,
     pub(crate) via: Arc<str>,
@@ -53,13 +53,13 @@ struct RequestSender {
 #[derive(Debug)]
 pub(crate) enum RequestError {
     /// There is no way to where it is taken.
-    Unreached(TargetUnreached),
+    Unreached(UpstreamConnectError),
     /// Nothing was heard for too long.
     Idle,
 }
 
-impl From<TargetUnreached> for RequestError {
-    fn from(why: TargetUnreached) -> Self {
+impl From<UpstreamConnectError> for RequestError {
+    fn from(why: UpstreamConnectError) -> Self {
         Self::Unreached(why)
     }
 }
@@ -81,12 +81,12 @@ pub(crate) async fn send(
     idle: Option<Duration>,
 ) -> Result<SentRequest, RequestError> {
     let found = upstream
-        .reach(request.target(), ConnectRequest::Request)
+        .connect(request.target(), StreamPurpose::HttpRequest)
         .await?;
     let asker = RequestSender {
         upstream: Arc::clone(upstream),
         request: request.clone(),
-        proxy: found.forwarder.clone(),
+        proxy: found.http_proxy.clone(),
         url: found.url.clone(),
     };
     let Some(proxy) = asker.proxy.clone() else {
@@ -109,7 +109,7 @@ pub(crate) async fn send(
         None => {
             let shown = probe(&asker, found, &proxy).await?;
             let found = upstream
-                .reach(request.target(), ConnectRequest::Request)
+                .connect(request.target(), StreamPurpose::HttpRequest)
                 .await?;
             (found, shown)
         }
@@ -122,7 +122,7 @@ async fn probe(
     asker: &RequestSender,
     found: UpstreamConnection,
     proxy: &Proxy,
-) -> Result<Option<Authorization>, TargetUnreached> {
+) -> Result<Option<Authorization>, UpstreamConnectError> {
     let (upstream, request) = (&asker.upstream, &asker.request);
     let probe = RequestSender {
         request: request.probe(),
@@ -171,10 +171,10 @@ async fn exchange(
         shown = connector.challenged((proxy, &fields), shown.as_ref(), line);
         if shown.is_none() {
             let error = Connector::unwelcome((proxy, &fields), true, &asker.url);
-            return Err(TargetUnreached::from(error).into());
+            return Err(UpstreamConnectError::from(error).into());
         }
         found = upstream
-            .reach(request.target(), ConnectRequest::Request)
+            .connect(request.target(), StreamPurpose::HttpRequest)
             .await?;
     }
     // Whatever it says now is its last word.
@@ -194,7 +194,7 @@ impl RequestSender {
             Some(_) => self.request.for_proxy(shown.map(Authorization::value)),
             None => self.request.for_origin(),
         };
-        let (mut end, early) = RelayEnd::of(found.stream);
+        let (mut end, early) = RelayStream::from_transport(found.stream);
         let writing = async {
             let _ = end.write_all(&head).await;
             let _ = end.flush().await;

@@ -9,16 +9,16 @@ use bytes::Bytes;
 use haul_net::Target;
 use tokio::time::timeout;
 
-use crate::live::ActiveConnection;
+use crate::active_connections::ActiveConnection;
 use crate::local::{self, ClientReply, ClientRequest, ForwardRequest, ListenerKind};
 use crate::record::TunnelOutcome;
 use crate::relay::{
-    BodyFraming, EarlyBytes, RelayEnd, RelayOutcome, RelayedBytes, ResponseObserver, relay,
+    BodyFraming, EarlyBytes, RelayOutcome, RelayStream, RelayedBytes, ResponseObserver, relay,
 };
 use crate::request::{self, RequestError};
-use crate::reserve::WarmPool;
-use crate::upstream::{ConnectRequest, TargetUnreached, Upstream};
+use crate::upstream::{StreamPurpose, Upstream, UpstreamConnectError};
 use crate::waiting::{ClientLeft, while_it_waits};
+use crate::warm_pool::WarmPool;
 
 /// For a client to say where to, where it has to.
 const SAYING: Duration = Duration::from_secs(30);
@@ -29,13 +29,13 @@ pub struct TunnelConfig {
     /// What logs and tables call it: its listener, as it was written.
     pub name: Arc<str>,
     /// What its clients say first.
-    pub local: ListenerKind,
+    pub kind: ListenerKind,
     /// How their targets are reached.
     pub upstream: Arc<Upstream>,
     /// Connections that stand ready for them.
-    pub warm: Option<Arc<WarmPool>>,
+    pub warm_pool: Option<Arc<WarmPool>>,
     /// Its limits.
-    pub options: TunnelTimeouts,
+    pub timeouts: TunnelTimeouts,
 }
 
 /// How long anybody is waited for.
@@ -50,7 +50,7 @@ pub struct TunnelTimeouts {
 
 /// Who came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TunnelClient {
+pub enum ClientAddress {
     /// By TCP.
     Tcp(SocketAddr),
     /// By a socket file, which has no address.
@@ -59,7 +59,7 @@ pub enum TunnelClient {
     Stdio,
 }
 
-impl fmt::Display for TunnelClient {
+impl fmt::Display for ClientAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(address) => write!(f, "{address}"),
@@ -71,7 +71,7 @@ impl fmt::Display for TunnelClient {
 
 /// An end of a target's, with what is known of it.
 struct ReachedTarget {
-    end: RelayEnd,
+    end: RelayStream,
     early: Bytes,
     via: Arc<str>,
     /// Of a request that was passed on: bytes of its head, and who hears the answer first.
@@ -80,21 +80,21 @@ struct ReachedTarget {
 
 /// Serves one client to the end.
 pub(crate) async fn serve(
-    mut client: RelayEnd,
+    mut client: RelayStream,
     tunnel: &TunnelConfig,
     entry: &ActiveConnection,
 ) -> TunnelOutcome {
-    let asked = match tunnel.local {
+    let asked = match tunnel.kind {
         // Nothing is said, and so nothing waited for.
-        ListenerKind::Forward(_) => local::ask(&tunnel.local, &mut client).await,
-        _ => match timeout(SAYING, local::ask(&tunnel.local, &mut client)).await {
+        ListenerKind::Forward(_) => local::ask(&tunnel.kind, &mut client).await,
+        _ => match timeout(SAYING, local::ask(&tunnel.kind, &mut client)).await {
             Ok(asked) => asked,
             Err(_) => return TunnelOutcome::Silent,
         },
     };
     let asked = match asked {
         Ok(asked) => asked,
-        Err(why) => return TunnelOutcome::Misunderstood(why.to_string()),
+        Err(why) => return TunnelOutcome::BadRequest(why.to_string()),
     };
     entry.asked(&asked.target);
     let mut early = EarlyBytes {
@@ -109,28 +109,28 @@ pub(crate) async fn serve(
     let way = Box::pin(reach(tunnel, &asked));
     let reached = match while_it_waits(&mut client, &mut early, way).await {
         Ok(Ok(reached)) => reached,
-        Ok(Err(RequestError::Idle)) => return TunnelOutcome::Ended(RelayOutcome::Idle),
+        Ok(Err(RequestError::Idle)) => return TunnelOutcome::Relayed(RelayOutcome::IdleTimeout),
         Ok(Err(RequestError::Unreached(why))) => {
             asked.answer.unreached(&mut client, &why).await;
             return TunnelOutcome::Unreached(why);
         }
-        Err(ClientLeft) => return TunnelOutcome::Left,
+        Err(ClientLeft) => return TunnelOutcome::ClientLeft,
     };
     entry.reached(&reached.via);
     if asked.answer.reached(&mut client).await.is_err() {
-        return TunnelOutcome::Left;
+        return TunnelOutcome::ClientLeft;
     }
     early.down = reached.early;
     if let Some((head, listener)) = reached.request {
         entry.moved().began(head);
         early.listener = Some(listener);
     }
-    let idle = tunnel.options.idle;
+    let idle = tunnel.timeouts.idle;
     match relay(client, reached.end, early, (entry.moved(), idle)).await {
-        Ok(ended) => TunnelOutcome::Ended(ended),
+        Ok(ended) => TunnelOutcome::Relayed(ended),
         Err(refused) => {
             let (mut client, error) = refused.into_parts();
-            let why = TargetUnreached::from(error);
+            let why = UpstreamConnectError::from(error);
             // Apart, as the way was.
             Box::pin(asked.answer.unreached(client.end(), &why)).await;
             TunnelOutcome::Unreached(why)
@@ -143,7 +143,7 @@ async fn reach(
     tunnel: &TunnelConfig,
     asked: &ClientRequest,
 ) -> Result<ReachedTarget, RequestError> {
-    let warm = tunnel.warm.as_ref();
+    let warm = tunnel.warm_pool.as_ref();
     let warm = warm.filter(|warm| *warm.target() == asked.target && asked.request.is_none());
     if let Some(taken) = warm.and_then(|warm| warm.take()) {
         return Ok(ReachedTarget {
@@ -154,7 +154,7 @@ async fn reach(
         });
     }
     if let (ClientReply::Request, Some(request)) = (asked.answer, &asked.request) {
-        let sending = request::send(&tunnel.upstream, request, tunnel.options.idle);
+        let sending = request::send(&tunnel.upstream, request, tunnel.timeouts.idle);
         let sent = Box::pin(sending).await?;
         return Ok(ReachedTarget {
             end: sent.end,
@@ -165,9 +165,9 @@ async fn reach(
     }
     let found = tunnel
         .upstream
-        .reach(&asked.target, ConnectRequest::Tunnel)
+        .connect(&asked.target, StreamPurpose::Tunnel)
         .await?;
-    let (end, early) = RelayEnd::of(found.stream);
+    let (end, early) = RelayStream::from_transport(found.stream);
     Ok(ReachedTarget {
         end,
         early,
@@ -180,14 +180,14 @@ async fn reach(
 ///
 /// # Errors
 /// When no way leads to the target.
-pub async fn join(
-    client: RelayEnd,
+pub async fn relay_to_target(
+    client: RelayStream,
     target: &Target,
     upstream: &Upstream,
     idle: Option<Duration>,
-) -> Result<RelayOutcome, TargetUnreached> {
-    let found = upstream.reach(target, ConnectRequest::Tunnel).await?;
-    let (end, early) = RelayEnd::of(found.stream);
+) -> Result<RelayOutcome, UpstreamConnectError> {
+    let found = upstream.connect(target, StreamPurpose::Tunnel).await?;
+    let (end, early) = RelayStream::from_transport(found.stream);
     let early = EarlyBytes {
         down: early,
         ..EarlyBytes::default()

@@ -40,7 +40,7 @@ pub enum TunnelSpecError {
 
 impl TunnelSpecError {
     /// How one is written.
-    pub const GRAMMAR: &str = "[BIND:]PORT:HOST:HOSTPORT, as 9993:imap.example.com:993; unix:PATH:HOST:HOSTPORT; IPv6 in brackets";
+    pub const SYNTAX: &str = "[BIND:]PORT:HOST:HOSTPORT, as 9993:imap.example.com:993; unix:PATH:HOST:HOSTPORT; IPv6 in brackets";
 }
 
 impl FromStr for TunnelSpec {

@@ -70,7 +70,7 @@ fn begin(args: &TunnelArgs) -> Result<ExitReason, CommandError> {
         .map_err(|error| CommandError::local(format!("cannot listen to signals: {error}")))?;
     let engine = TunnelEngine::new(TunnelEngineOptions {
         max_connections: running.max_connections.connections(),
-        max_by: running.max_connections.by().into(),
+        max_connections_set_by: running.max_connections.by().into(),
         log: log.clone().map(|log| (log, running.log_format)),
     });
     let mut doors = TunnelListenerSet::new(engine.clone(), InheritedSockets::take()?);
@@ -82,7 +82,7 @@ fn begin(args: &TunnelArgs) -> Result<ExitReason, CommandError> {
     let mut sources: Vec<Arc<dyn MetricSource>> =
         vec![engine.metrics(), Arc::new(endpoint::process())];
     sources.extend(log.clone().map(|log| log as Arc<dyn MetricSource>));
-    let admin = || AdminEndpoint::new(sources.clone(), engine.closing()).page(engine.page());
+    let admin = || AdminEndpoint::new(sources.clone(), engine.closing()).page(engine.status_page());
     let endpoint = endpoint.serve(admin())?;
     let own = answering::open(admin()).unwrap_or_else(|why| {
         if !running.quiet {

@@ -106,7 +106,7 @@ impl TunnelSettings {
         }));
         if wanted.is_empty() {
             return Err(SettingError::new("there is nothing to listen on")
-                .hint(format!("a SPEC is {}", TunnelSpecError::GRAMMAR)));
+                .hint(format!("a SPEC is {}", TunnelSpecError::SYNTAX)));
         }
         listeners::are_apart(&wanted)?;
         let all = told.flags.over(&told.config.all);
@@ -171,7 +171,7 @@ fn besides(tunnels: &[PlannedTunnel]) -> DescriptorNeeds {
     let ready = tunnels.iter().filter_map(|planned| planned.warm);
     DescriptorNeeds {
         listeners: tunnels.len(),
-        ready: ready.map(|warm| warm.ready).sum(),
+        ready: ready.map(|warm| warm.size).sum(),
     }
 }
 
@@ -189,8 +189,8 @@ fn planned(
     let wishes = wanted.wishes.as_ref().unwrap_or(all);
     let ready = wishes.warm.unwrap_or(0);
     let warm = (ready > 0 && target.is_some()).then(|| WarmPoolOptions {
-        ready,
-        longest: wishes.warm_idle.unwrap_or(WARM_IDLE),
+        size: ready,
+        max_idle: wishes.warm_idle.unwrap_or(WARM_IDLE),
     });
     let keepalive = haul_net::ConnectorConfig::default().keepalive;
     Ok(PlannedTunnel {

@@ -4,10 +4,10 @@
 //! when moving bytes within the kernel is worth its two further calls. [`WarmPoolPlan`] keeps connections open in advance. What connects,
 //! reads and writes is the tunnel's own crate.
 
-mod bulk;
-mod reserve;
-mod ways;
+mod bulk_detector;
+mod routes;
+mod warm_pool;
 
-pub use bulk::{BulkDetector, CopyMethod};
-pub use reserve::{WarmPoolOptions, WarmPoolPlan};
-pub use ways::{RouteFailure, UpstreamRoute, UpstreamRoutes, share};
+pub use bulk_detector::{BulkDetector, CopyMethod};
+pub use routes::{RouteFailure, UpstreamRoute, UpstreamRoutes, attempt_timeout};
+pub use warm_pool::{WarmPoolOptions, WarmPoolPlan};

@@ -10,10 +10,10 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::time::{Instant, timeout};
 
 use super::{TunnelEngineState, TunnelListener};
-use crate::live::ActiveConnection;
+use crate::active_connections::ActiveConnection;
 use crate::record::TunnelOutcome;
-use crate::relay::RelayEnd;
-use crate::session::{self, TunnelClient};
+use crate::relay::RelayStream;
+use crate::session::{self, ClientAddress};
 
 /// Before another try when the system has no descriptor for a connection.
 const BREATH: Duration = Duration::from_millis(100);
@@ -33,18 +33,18 @@ impl PolledListener {
         })
     }
 
-    async fn accept(&self) -> io::Result<(RelayEnd, TunnelClient)> {
+    async fn accept(&self) -> io::Result<(RelayStream, ClientAddress)> {
         match self {
             Self::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
                 // Linux has it from the listener.
                 #[cfg(not(target_os = "linux"))]
                 let _ = stream.set_nodelay(true);
-                Ok((RelayEnd::Tcp(stream), TunnelClient::Tcp(peer)))
+                Ok((RelayStream::Tcp(stream), ClientAddress::Tcp(peer)))
             }
             Self::Unix(listener) => {
                 let (stream, _) = listener.accept().await?;
-                Ok((RelayEnd::Unix(stream), TunnelClient::Unix))
+                Ok((RelayStream::Unix(stream), ClientAddress::Unix))
             }
         }
     }
@@ -83,8 +83,8 @@ pub(super) async fn accept(
 
 /// Has a connection served, if there is room for one.
 fn begin(
-    client: RelayEnd,
-    peer: TunnelClient,
+    client: RelayStream,
+    peer: ClientAddress,
     door: &TunnelListener,
     shared: &Arc<TunnelEngineState>,
 ) {
@@ -94,7 +94,7 @@ fn begin(
         client.reset_on_drop();
         return shared.refused(tunnel, peer);
     };
-    client.keep_alive(tunnel.options.keepalive);
+    client.keep_alive(tunnel.timeouts.keepalive);
     let shared_too = Arc::clone(shared);
     shared.tasks.spawn(async move {
         let outcome = tokio::select! {

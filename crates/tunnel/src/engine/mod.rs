@@ -1,11 +1,11 @@
 //! Accepts, and owns everything that lives: listeners, connections, what stands ready for them.
 //!
 //! A listener and what it does are apart: a [`TunnelListener`] can be given another [`TunnelConfig`] while it is open, and connections go on with the one
-//! that they came to. That is how settings are read again without anybody noticing. All tasks are tracked: [`TunnelEngine::end`] closes the
+//! that they came to. That is how settings are read again without anybody noticing. All tasks are tracked: [`TunnelEngine::shut_down`] closes the
 //! doors, gives connections some time, and cuts off the rest.
 
 mod accepting;
-mod door;
+mod listener;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use haul_service::observe::{AdminPage, LineLog, MetricSource};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::live::{ActiveConnection, ActiveConnectionGuard, ActiveConnections};
+use crate::active_connections::{ActiveConnection, ActiveConnectionGuard, ActiveConnections};
 use crate::metrics::TunnelMetrics;
 use crate::record::{TunnelLogFormat, TunnelOutcome, TunnelRecord};
-use crate::session::{TunnelClient, TunnelConfig};
+use crate::session::{ClientAddress, TunnelConfig};
 use crate::status::{ConnectionStatus, ListenerStatus, TunnelStatus};
-pub use door::TunnelListener;
-use door::TunnelListeners;
+pub use listener::TunnelListener;
+use listener::TunnelListeners;
 
 /// What all tunnels of a process share.
 #[derive(Debug, Clone)]
@@ -29,7 +29,7 @@ pub struct TunnelEngineOptions {
     /// Connections at one time. One more is accepted and closed at once.
     pub max_connections: usize,
     /// Who allows no more, as the log says it to whoever wonders: a flag, a limit of the system's.
-    pub max_by: Arc<str>,
+    pub max_connections_set_by: Arc<str>,
     /// Where a line for each connection goes, and what it looks like.
     pub log: Option<(Arc<LineLog>, TunnelLogFormat)>,
 }
@@ -77,7 +77,7 @@ impl TunnelEngine {
     ///
     /// # Errors
     /// When the runtime cannot watch the listener.
-    pub fn open(
+    pub fn listen(
         &self,
         listeners: Vec<Listener>,
         tunnel: TunnelConfig,
@@ -103,7 +103,7 @@ impl TunnelEngine {
 
     /// What is live, as a page of the admin endpoint.
     #[must_use]
-    pub fn page(&self) -> Arc<dyn AdminPage> {
+    pub fn status_page(&self) -> Arc<dyn AdminPage> {
         Arc::new(StatusPage(Arc::clone(&self.shared)))
     }
 
@@ -115,13 +115,13 @@ impl TunnelEngine {
 
     /// How many connections there are.
     #[must_use]
-    pub fn connections(&self) -> usize {
+    pub fn connection_count(&self) -> usize {
         self.shared.live.count()
     }
 
     /// Accepts no more, waits up to `grace` for the connections that there are, and cuts off the rest; how many those were. Cancel safe:
     /// called again, it goes on with less patience.
-    pub async fn end(&self, grace: Duration) -> usize {
+    pub async fn shut_down(&self, grace: Duration) -> usize {
         self.shared.closing.cancel();
         self.shared.tasks.close();
         if tokio::time::timeout(grace, self.shared.tasks.wait())
@@ -130,7 +130,7 @@ impl TunnelEngine {
         {
             return 0;
         }
-        let left = self.connections();
+        let left = self.connection_count();
         self.shared.cutting.cancel();
         self.shared.tasks.wait().await;
         left
@@ -152,9 +152,12 @@ impl TunnelEngineState {
         };
         let tunnel = |tunnel: Arc<TunnelConfig>| ListenerStatus {
             listen: tunnel.name.to_string(),
-            to: tunnel.local.to_string(),
+            to: tunnel.kind.to_string(),
             tls: tunnel.upstream.has_target_tls(),
-            ready: tunnel.warm.as_ref().map_or(0, |warm| warm.ready()),
+            ready: tunnel
+                .warm_pool
+                .as_ref()
+                .map_or(0, |warm| warm.ready_count()),
         };
         TunnelStatus {
             pid: std::process::id(),
@@ -171,14 +174,14 @@ impl TunnelEngineState {
         outcome: &TunnelOutcome,
     ) {
         let record = TunnelRecord {
-            when: entry.when,
-            tunnel: &entry.tunnel.name,
-            peer: entry.peer,
+            started_at: entry.when,
+            listener: &entry.tunnel.name,
+            client: entry.peer,
             target: entry.target().map(ToString::to_string),
             via: entry.via(),
             up: entry.moved().up(),
             down: entry.moved().down(),
-            took: entry.since.elapsed(),
+            duration: entry.since.elapsed(),
             outcome,
         };
         match place {
@@ -191,10 +194,10 @@ impl TunnelEngineState {
     }
 
     /// A connection that is refused, for there are too many.
-    fn refused(&self, tunnel: Arc<TunnelConfig>, peer: TunnelClient) {
-        let outcome = TunnelOutcome::TooMany {
+    fn refused(&self, tunnel: Arc<TunnelConfig>, peer: ClientAddress) {
+        let outcome = TunnelOutcome::TooManyConnections {
             most: self.options.max_connections,
-            by: Arc::clone(&self.options.max_by),
+            by: Arc::clone(&self.options.max_connections_set_by),
         };
         self.over(&ActiveConnection::new(tunnel, peer), None, &outcome);
     }

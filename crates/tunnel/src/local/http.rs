@@ -15,8 +15,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::forward_request::ForwardRequest;
 use super::{ClientReply, ClientRequest, ClientRequestError};
-use crate::relay::{RelayEnd, part};
-use crate::upstream::TargetUnreached;
+use crate::relay::{RelayStream, part};
+use crate::upstream::UpstreamConnectError;
 
 /// Bytes of the longest head.
 const HEAD: usize = 64 << 10;
@@ -25,7 +25,7 @@ const HEAD: usize = 64 << 10;
 pub(super) const FIELDS: usize = 128;
 
 /// Hears where a client wants to go.
-pub(super) async fn ask(client: &mut RelayEnd) -> Result<ClientRequest, ClientRequestError> {
+pub(super) async fn ask(client: &mut RelayStream) -> Result<ClientRequest, ClientRequestError> {
     let mut buffer = BytesMut::with_capacity(4096);
     let length = loop {
         match head_length(&buffer) {
@@ -86,7 +86,7 @@ fn understood(head: &Bytes) -> Result<ClientRequest, &'static str> {
 }
 
 /// The tunnel is there.
-pub(super) async fn connected(client: &mut RelayEnd) -> io::Result<()> {
+pub(super) async fn connected(client: &mut RelayStream) -> io::Result<()> {
     client
         .write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")
         .await?;
@@ -94,7 +94,7 @@ pub(super) async fn connected(client: &mut RelayEnd) -> io::Result<()> {
 }
 
 /// The target was not reached, for this reason.
-pub(super) async fn unreached(client: &mut RelayEnd, why: &TargetUnreached) {
+pub(super) async fn unreached(client: &mut RelayStream, why: &UpstreamConnectError) {
     let status = match why.errors().last() {
         Some(error) if error.refusal() == Some(ProxyRefusal::NotAllowed) => 403,
         Some(error) if matches!(error.kind(), Kind::ConnectTimeout(_)) => 504,
@@ -120,13 +120,13 @@ fn hint(error: &Error) -> Option<&'static str> {
 }
 
 /// Says no, and why.
-async fn refuse(client: &mut RelayEnd, status: u16, why: &'static str) -> ClientRequestError {
+async fn refuse(client: &mut RelayStream, status: u16, why: &'static str) -> ClientRequestError {
     answer(client, status, why).await;
     ClientRequestError::Refused(why)
 }
 
 /// An answer of our own, and the end.
-async fn answer(client: &mut RelayEnd, status: u16, text: &str) {
+async fn answer(client: &mut RelayStream, status: u16, text: &str) {
     let status = http::StatusCode::from_u16(status).unwrap_or(http::StatusCode::BAD_GATEWAY);
     let body = format!("haul: {text}\n");
     let length = body.len();

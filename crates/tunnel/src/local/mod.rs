@@ -16,8 +16,8 @@ use std::io;
 use bytes::Bytes;
 use haul_net::Target;
 
-use crate::relay::RelayEnd;
-use crate::upstream::TargetUnreached;
+use crate::relay::RelayStream;
+use crate::upstream::UpstreamConnectError;
 pub(crate) use answer_head::ParsedResponseHead;
 pub(crate) use forward_request::ForwardRequest;
 
@@ -93,7 +93,7 @@ pub(crate) enum ClientRequestError {
 /// Hears what a client wants. Whoever says too much, or another protocol, is refused in the words of this one.
 pub(crate) async fn ask(
     local: &ListenerKind,
-    client: &mut RelayEnd,
+    client: &mut RelayStream,
 ) -> Result<ClientRequest, ClientRequestError> {
     match local {
         ListenerKind::Forward(target) => Ok(ClientRequest {
@@ -110,7 +110,7 @@ pub(crate) async fn ask(
 
 impl ClientReply {
     /// The target was reached.
-    pub(crate) async fn reached(self, client: &mut RelayEnd) -> io::Result<()> {
+    pub(crate) async fn reached(self, client: &mut RelayStream) -> io::Result<()> {
         match self {
             Self::Nothing | Self::Request => Ok(()),
             Self::Socks => socks::reached(client).await,
@@ -119,7 +119,7 @@ impl ClientReply {
     }
 
     /// It was not. Over in a bounded time, whatever the client does.
-    pub(crate) async fn unreached(self, client: &mut RelayEnd, why: &TargetUnreached) {
+    pub(crate) async fn unreached(self, client: &mut RelayStream, why: &UpstreamConnectError) {
         match self {
             Self::Nothing => {}
             Self::Socks => Box::pin(socks::unreached(client, why)).await,

@@ -8,14 +8,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::socks_wire::{self as wire, SocksMessage, SocksMessageError, SocksReply};
 use super::{ClientReply, ClientRequest, ClientRequestError};
-use crate::relay::{RelayEnd, part};
-use crate::upstream::TargetUnreached;
+use crate::relay::{RelayStream, part};
+use crate::upstream::UpstreamConnectError;
 
 /// Bytes that are read ahead: both messages at their longest, and what little a hasty client adds.
 const ROOM: usize = 2048;
 
 /// Hears where a client wants to go.
-pub(super) async fn ask(client: &mut RelayEnd) -> Result<ClientRequest, ClientRequestError> {
+pub(super) async fn ask(client: &mut RelayStream) -> Result<ClientRequest, ClientRequestError> {
     let mut buffer = BytesMut::with_capacity(ROOM);
     read(client, &mut buffer, wire::greeting).await?;
     client.write_all(&wire::METHOD).await?;
@@ -31,7 +31,7 @@ pub(super) async fn ask(client: &mut RelayEnd) -> Result<ClientRequest, ClientRe
 
 /// Reads until there is a message.
 async fn read<T>(
-    client: &mut RelayEnd,
+    client: &mut RelayStream,
     buffer: &mut BytesMut,
     message: impl Fn(&[u8]) -> Result<SocksMessage<T>, SocksMessageError>,
 ) -> Result<T, ClientRequestError> {
@@ -52,7 +52,7 @@ async fn read<T>(
 }
 
 /// Says no, and why.
-async fn refuse(client: &mut RelayEnd, problem: SocksMessageError) -> ClientRequestError {
+async fn refuse(client: &mut RelayStream, problem: SocksMessageError) -> ClientRequestError {
     let (said, why): (&[u8], _) = match problem {
         SocksMessageError::Version => (b"", "the client does not speak SOCKS5"),
         SocksMessageError::Method => (
@@ -72,7 +72,7 @@ async fn refuse(client: &mut RelayEnd, problem: SocksMessageError) -> ClientRequ
 }
 
 /// The target was reached.
-pub(super) async fn reached(client: &mut RelayEnd) -> io::Result<()> {
+pub(super) async fn reached(client: &mut RelayStream) -> io::Result<()> {
     client
         .write_all(&wire::reply(SocksReply::Succeeded))
         .await?;
@@ -80,7 +80,7 @@ pub(super) async fn reached(client: &mut RelayEnd) -> io::Result<()> {
 }
 
 /// It was not, for this reason.
-pub(super) async fn unreached(client: &mut RelayEnd, why: &TargetUnreached) {
+pub(super) async fn unreached(client: &mut RelayStream, why: &UpstreamConnectError) {
     let reply = match why.errors().last() {
         None => SocksReply::Failed,
         Some(error) => match (error.kind(), error.refusal()) {

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, Bytes};
 use haul_plan::tunnel::{BulkDetector, CopyMethod};
 
-use super::end::{RelaySink, RelaySource};
+use super::end::{RelayReader, RelayWriter};
 use super::extent::BodyFraming;
 use super::gathering::ReadLowWater;
 use super::pipe::PipedBytes;
@@ -144,7 +144,7 @@ impl RelayDirection {
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
-        (from, to): (&mut RelaySource<'_>, &mut RelaySink<'_>),
+        (from, to): (&mut RelayReader<'_>, &mut RelayWriter<'_>),
         moved: &AtomicU64,
         is_last: bool,
     ) -> Poll<Result<(), DirectionError>> {
@@ -170,7 +170,7 @@ impl RelayDirection {
             if self.surplus >= SURPLUS {
                 return self.poll_flush(cx, to);
             }
-            let came = match self.bulk.road() {
+            let came = match self.bulk.method() {
                 CopyMethod::Copy => {
                     // What was taken for bulk that is over; it is empty by now.
                     self.piped.give_back();
@@ -191,7 +191,7 @@ impl RelayDirection {
     fn poll_waiting(
         &mut self,
         cx: &mut Context<'_>,
-        to: &mut RelaySink<'_>,
+        to: &mut RelayWriter<'_>,
         moved: &AtomicU64,
     ) -> Poll<Result<(), DirectionError>> {
         while !self.waiting.is_empty() {
@@ -213,7 +213,7 @@ impl RelayDirection {
     fn poll_copy(
         &mut self,
         cx: &mut Context<'_>,
-        (from, to): (&mut RelaySource<'_>, &mut RelaySink<'_>),
+        (from, to): (&mut RelayReader<'_>, &mut RelayWriter<'_>),
         moved: &AtomicU64,
     ) -> Poll<Result<(), DirectionError>> {
         with_room(|room| {
@@ -224,7 +224,7 @@ impl RelayDirection {
             }
             let mut rest = match self.extent.is_all() {
                 true => {
-                    self.bulk.moved(read, room.len());
+                    self.bulk.record_move(read, room.len());
                     &room[..read]
                 }
                 false => &room[..self.measure(&room[..read])?],
@@ -250,16 +250,16 @@ impl RelayDirection {
     fn poll_splice(
         &mut self,
         cx: &mut Context<'_>,
-        (from, to): (&mut RelaySource<'_>, &mut RelaySink<'_>),
+        (from, to): (&mut RelayReader<'_>, &mut RelayWriter<'_>),
     ) -> Poll<Result<(), DirectionError>> {
-        let (RelaySource::Socket(from), RelaySink::Socket(_)) = (from, to) else {
-            self.bulk.forbid();
+        let (RelayReader::Socket(from), RelayWriter::Socket(_)) = (from, to) else {
+            self.bulk.fall_back_to_copy();
             return Poll::Ready(Ok(()));
         };
         if !self.piped.get_ready() {
             // Whoever copies is woken by the system alone, and so for every byte.
             self.gathering.end(*from);
-            self.bulk.forbid();
+            self.bulk.fall_back_to_copy();
             return Poll::Ready(Ok(()));
         }
         let mut came = self.piped.poll_fill(cx, *from);
@@ -272,7 +272,7 @@ impl RelayDirection {
             // It is taken as it is. If there is nothing, the stream has paused.
             came = self.piped.fill_now(*from);
             if came.is_pending() {
-                self.bulk.paused();
+                self.bulk.record_pause();
                 self.gathering.end(*from);
             }
         }
@@ -286,12 +286,12 @@ impl RelayDirection {
             Err(error) if is_unfit(&error) => {
                 self.gathering.end(*from);
                 self.piped.give_back();
-                self.bulk.forbid();
+                self.bulk.fall_back_to_copy();
                 return Poll::Ready(Ok(()));
             }
             came => self.filled(came.map_err(DirectionError::Reading)?),
         }
-        if self.bulk.road() == CopyMethod::Copy {
+        if self.bulk.method() == CopyMethod::Copy {
             self.gathering.end(*from);
         }
         Poll::Ready(Ok(()))
@@ -303,7 +303,7 @@ impl RelayDirection {
                 self.piped.give_back();
                 self.stage = DirectionStage::Ending;
             }
-            came => self.bulk.moved(came, ROOM),
+            came => self.bulk.record_move(came, ROOM),
         }
     }
 
@@ -317,7 +317,7 @@ impl RelayDirection {
         Ok(length)
     }
 
-    fn wrote(&mut self, to: &RelaySink<'_>, bytes: usize, moved: &AtomicU64) {
+    fn wrote(&mut self, to: &RelayWriter<'_>, bytes: usize, moved: &AtomicU64) {
         moved.fetch_add(bytes as u64, Ordering::Relaxed);
         self.is_unflushed = to.is_buffered();
     }
@@ -326,7 +326,7 @@ impl RelayDirection {
     fn poll_flush(
         &mut self,
         cx: &mut Context<'_>,
-        to: &mut RelaySink<'_>,
+        to: &mut RelayWriter<'_>,
     ) -> Poll<Result<(), DirectionError>> {
         if self.is_unflushed {
             ready!(to.poll_flush(cx)).map_err(DirectionError::Writing)?;

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use haul_net::Error;
 
 use super::direction::{DirectionError, RelayDirection};
-use super::end::{RelaySink, RelaySource};
+use super::end::{RelayReader, RelayWriter};
 use super::hearing::{ResponseObserver, ResponseReadError, ResponseReader};
 use super::parting::{self, CloseReason};
 use super::{BodyFraming, RelayOutcome, RelaySide, RelayedBytes};
@@ -64,7 +64,7 @@ impl ToClientDirection {
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
-        (from, to): (&mut RelaySource<'_>, &mut RelaySink<'_>),
+        (from, to): (&mut RelayReader<'_>, &mut RelayWriter<'_>),
         moved: &AtomicU64,
         is_last: bool,
     ) -> Poll<Result<(), RelayStop>> {
@@ -92,7 +92,7 @@ impl ToClientDirection {
     /// Hands on what a target said before it broke by this error.
     pub(super) async fn last_words(
         mut self,
-        (from, to): (&mut RelaySource<'_>, &mut RelaySink<'_>),
+        (from, to): (&mut RelayReader<'_>, &mut RelayWriter<'_>),
         (moved, error): (&RelayedBytes, &io::Error),
     ) -> Result<CloseReason, Box<Error>> {
         if let Some(answer) = self.hearing.take() {

@@ -14,12 +14,12 @@ use tokio::net::{TcpStream, UnixStream};
 use super::socket::RelaySocket;
 
 /// What can be read and written, and is no plain socket.
-pub trait DuplexStream: AsyncRead + AsyncWrite + Send + Unpin {}
+pub trait AnyStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> DuplexStream for T {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> AnyStream for T {}
 
 /// An end of a relay.
-pub enum RelayEnd {
+pub enum RelayStream {
     /// TCP.
     Tcp(TcpStream),
     /// A socket in the file system.
@@ -27,29 +27,29 @@ pub enum RelayEnd {
     /// TLS, by way of a proxy or with the target: its bytes pass through buffers, and there is TCP below.
     Tls(Box<TransportStream>),
     /// Standard input and output: buffers, and no telling what is below.
-    Other(Box<dyn DuplexStream>),
+    Other(Box<dyn AnyStream>),
 }
 
-impl RelayEnd {
+impl RelayStream {
     /// What comes from it, and what goes to it.
-    pub(crate) fn split(&mut self) -> (RelaySource<'_>, RelaySink<'_>) {
+    pub(crate) fn split(&mut self) -> (RelayReader<'_>, RelayWriter<'_>) {
         match self {
             Self::Other(stream) => buffered(stream.as_mut()),
             Self::Tls(stream) => buffered(stream.as_mut()),
             Self::Tcp(stream) => (
-                RelaySource::Socket(RelaySocket::Tcp(stream)),
-                RelaySink::Socket(RelaySocket::Tcp(stream)),
+                RelayReader::Socket(RelaySocket::Tcp(stream)),
+                RelayWriter::Socket(RelaySocket::Tcp(stream)),
             ),
             Self::Unix(stream) => (
-                RelaySource::Socket(RelaySocket::Unix(stream)),
-                RelaySink::Socket(RelaySocket::Unix(stream)),
+                RelayReader::Socket(RelaySocket::Unix(stream)),
+                RelayWriter::Socket(RelaySocket::Unix(stream)),
             ),
         }
     }
 
     /// The end of a stream of `net`'s, and what was read of that already.
     #[must_use]
-    pub fn of(stream: TransportStream) -> (Self, Bytes) {
+    pub fn from_transport(stream: TransportStream) -> (Self, Bytes) {
         match stream.into_plain() {
             Ok((early, stream)) => (Self::Tcp(stream), early),
             // What was read of it comes first by itself.
@@ -78,7 +78,7 @@ impl RelayEnd {
     }
 }
 
-impl fmt::Debug for RelayEnd {
+impl fmt::Debug for RelayStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Tcp(_) => "Tcp",
@@ -90,18 +90,18 @@ impl fmt::Debug for RelayEnd {
 }
 
 /// Both directions of what is no plain socket.
-fn buffered(stream: &mut dyn DuplexStream) -> (RelaySource<'_>, RelaySink<'_>) {
+fn buffered(stream: &mut dyn AnyStream) -> (RelayReader<'_>, RelayWriter<'_>) {
     let (source, sink) = tokio::io::split(stream);
-    (RelaySource::Other(source), RelaySink::Other(sink))
+    (RelayReader::Other(source), RelayWriter::Other(sink))
 }
 
 /// What comes from an end.
-pub(crate) enum RelaySource<'a> {
+pub(crate) enum RelayReader<'a> {
     Socket(RelaySocket<'a>),
-    Other(ReadHalf<&'a mut dyn DuplexStream>),
+    Other(ReadHalf<&'a mut dyn AnyStream>),
 }
 
-impl<'a> RelaySource<'a> {
+impl<'a> RelayReader<'a> {
     /// The socket, if it is nothing else.
     pub(crate) fn socket(&self) -> Option<RelaySocket<'a>> {
         match self {
@@ -128,12 +128,12 @@ impl<'a> RelaySource<'a> {
 }
 
 /// What goes to an end.
-pub(crate) enum RelaySink<'a> {
+pub(crate) enum RelayWriter<'a> {
     Socket(RelaySocket<'a>),
-    Other(WriteHalf<&'a mut dyn DuplexStream>),
+    Other(WriteHalf<&'a mut dyn AnyStream>),
 }
 
-impl RelaySink<'_> {
+impl RelayWriter<'_> {
     /// Writes what it takes, one byte at least.
     pub(super) fn poll_write(
         &mut self,

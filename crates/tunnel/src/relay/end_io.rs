@@ -6,11 +6,11 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::{DuplexStream, RelayEnd};
+use super::{AnyStream, RelayStream};
 
-impl RelayEnd {
+impl RelayStream {
     /// Whatever carries the bytes.
-    fn carrier(&mut self) -> Pin<&mut dyn DuplexStream> {
+    fn carrier(&mut self) -> Pin<&mut dyn AnyStream> {
         match self {
             Self::Tcp(stream) => Pin::new(stream),
             Self::Unix(stream) => Pin::new(stream),
@@ -20,7 +20,7 @@ impl RelayEnd {
     }
 }
 
-impl AsyncRead for RelayEnd {
+impl AsyncRead for RelayStream {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -30,7 +30,7 @@ impl AsyncRead for RelayEnd {
     }
 }
 
-impl AsyncWrite for RelayEnd {
+impl AsyncWrite for RelayStream {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

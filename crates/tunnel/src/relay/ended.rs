@@ -58,7 +58,7 @@ pub enum RelayOutcome {
     /// One side broke otherwise: a network that is gone, TLS that was cut.
     Broken(RelaySide, String),
     /// Nothing moved for too long.
-    Idle,
+    IdleTimeout,
 }
 
 impl RelayOutcome {
@@ -91,7 +91,7 @@ impl fmt::Display for RelayOutcome {
             Self::Closed => f.write_str("closed"),
             Self::Reset(side) => write!(f, "reset by {side}"),
             Self::Broken(side, error) => write!(f, "{side} broke: {error}"),
-            Self::Idle => f.write_str("idle"),
+            Self::IdleTimeout => f.write_str("idle"),
         }
     }
 }

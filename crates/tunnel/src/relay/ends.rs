@@ -2,7 +2,7 @@
 
 use haul_net::Error;
 
-use super::RelayEnd;
+use super::RelayStream;
 
 /// A target's answer that is not for the client.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ impl RefusedResponse {
 pub(crate) struct ClientEnd(RelayEnds);
 
 impl ClientEnd {
-    pub(crate) fn end(&mut self) -> &mut RelayEnd {
+    pub(crate) fn end(&mut self) -> &mut RelayStream {
         &mut self.0.client
     }
 }
@@ -31,8 +31,8 @@ impl ClientEnd {
 /// Both ends. Dropped before both directions have come to theirs, the peers see that it was no end.
 #[derive(Debug)]
 pub(super) struct RelayEnds {
-    pub(super) client: RelayEnd,
-    pub(super) target: RelayEnd,
+    pub(super) client: RelayStream,
+    pub(super) target: RelayStream,
     /// Whether they have.
     pub(super) is_closed: bool,
 }

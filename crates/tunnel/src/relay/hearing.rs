@@ -13,7 +13,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use haul_net::Error;
 
 use super::direction::with_room;
-use super::end::{RelaySink, RelaySource};
+use super::end::{RelayReader, RelayWriter};
 
 /// Bytes that are kept at most. Whatever they are, they go on then.
 const MOST: usize = 64 << 10;
@@ -107,7 +107,7 @@ impl ResponseReader {
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
-        (from, to): (&mut RelaySource<'_>, &mut RelaySink<'_>),
+        (from, to): (&mut RelayReader<'_>, &mut RelayWriter<'_>),
         moved: &AtomicU64,
     ) -> Poll<Result<Bytes, ResponseReadError>> {
         loop {

@@ -39,7 +39,7 @@ use haul_net::Error;
 pub(crate) use direction::with_room;
 use direction::{DirectionError, RelayDirection};
 use down::{RelayStop, ToClientDirection};
-pub use end::{DuplexStream, RelayEnd};
+pub use end::{AnyStream, RelayStream};
 pub use ended::{RelayOutcome, RelaySide, RelayedBytes};
 pub use ends::RefusedResponse;
 use ends::RelayEnds;
@@ -48,7 +48,7 @@ pub use hearing::{ResponseAction, ResponseObserver};
 use idle::IdleTimer;
 use parting::CloseReason;
 pub(crate) use parting::part;
-pub use pipe::FILES as PIPE_FILES;
+pub use pipe::MAX_PIPE_DESCRIPTORS as PIPE_FILES;
 pub(crate) use socket::RelaySocket;
 use socket::SocketErrors;
 
@@ -85,8 +85,8 @@ impl fmt::Debug for EarlyBytes {
 /// # Errors
 /// What the target said to begin with was not for the client, which has heard nothing of it.
 pub async fn relay(
-    client: RelayEnd,
-    target: RelayEnd,
+    client: RelayStream,
+    target: RelayStream,
     early: EarlyBytes,
     (moved, idle): (&RelayedBytes, Option<Duration>),
 ) -> Result<RelayOutcome, Box<RefusedResponse>> {
@@ -112,7 +112,7 @@ pub async fn relay(
 }
 
 async fn both(
-    (client, target): (&mut RelayEnd, &mut RelayEnd),
+    (client, target): (&mut RelayStream, &mut RelayStream),
     early: EarlyBytes,
     (moved, idle): (&RelayedBytes, Option<Duration>),
 ) -> Result<(RelayOutcome, CloseReason), Box<Error>> {
@@ -160,7 +160,7 @@ async fn both(
         end_if_followed(cx, &mut up, (&mut more, moved));
         let idle = idle.as_mut().map(|idle| idle.poll(cx, moved));
         idle.map_or(Poll::Pending, |idle| {
-            idle.map(|()| RelayStop::Ended(RelayOutcome::Idle))
+            idle.map(|()| RelayStop::Ended(RelayOutcome::IdleTimeout))
         })
     })
     .await;

@@ -14,9 +14,9 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, interval, timeout};
 
 use super::direction::RelayDirection;
-use super::end::{RelaySink, RelaySource};
+use super::end::{RelayReader, RelayWriter};
 use super::hearing::{ResponseReadError, ResponseReader};
-use super::{Error, RelayEnd, RelayedBytes};
+use super::{Error, RelayStream, RelayedBytes};
 #[cfg(target_os = "linux")]
 use crate::diag;
 
@@ -39,7 +39,7 @@ const QUIET: Duration = Duration::from_millis(200);
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Says something to a client, ends our side, and gives it time to hear and to hang up. Whether it has or not, it is to be closed then.
-pub(crate) async fn part(client: &mut RelayEnd, words: &[u8]) {
+pub(crate) async fn part(client: &mut RelayStream, words: &[u8]) {
     let said = async {
         if client.write_all(words).await.is_ok() {
             gone(client, true).await;
@@ -61,14 +61,14 @@ pub(super) enum CloseReason {
 
 impl CloseReason {
     /// Waits until a client has hung up, or long enough.
-    pub(super) async fn wait(self, client: &mut RelayEnd) {
+    pub(super) async fn wait(self, client: &mut RelayStream) {
         let _ = match (self, &client) {
             (Self::Now, _) => return,
             (Self::Told, _) => timeout(HEARING, gone(client, true)).await,
-            (Self::Untold, RelayEnd::Tcp(stream)) if unsent(stream).is_some() => {
+            (Self::Untold, RelayStream::Tcp(stream)) if unsent(stream).is_some() => {
                 return arrived(|| unsent(stream).unwrap_or(0)).await;
             }
-            (Self::Untold, RelayEnd::Tcp(_)) => timeout(UNTOLD, gone(client, false)).await,
+            (Self::Untold, RelayStream::Tcp(_)) => timeout(UNTOLD, gone(client, false)).await,
             // What was written is there, and no reset takes it back.
             (Self::Untold, _) => timeout(UNTOLD, async { drop(client.flush().await) }).await,
         };
@@ -91,7 +91,7 @@ fn unsent(_: &TcpStream) -> Option<u32> {
 /// What a target that broke has said to begin with, as far as it is there. Whatever it is, somebody makes something of it.
 pub(super) async fn rest(
     mut answer: Box<ResponseReader>,
-    (from, to): (&mut RelaySource<'_>, &mut RelaySink<'_>),
+    (from, to): (&mut RelayReader<'_>, &mut RelayWriter<'_>),
     moved: &RelayedBytes,
 ) -> Result<Bytes, Box<Error>> {
     let heard = poll_fn(|cx| answer.poll(cx, (from, to), &moved.down));
@@ -106,7 +106,7 @@ pub(super) async fn rest(
 /// sockets that tell whether the end had come before the reset.
 pub(super) async fn last_words(
     down: &mut RelayDirection,
-    (from, to): (&mut RelaySource<'_>, &mut RelaySink<'_>),
+    (from, to): (&mut RelayReader<'_>, &mut RelayWriter<'_>),
     (moved, error): (&RelayedBytes, &io::Error),
 ) -> CloseReason {
     let is_tcp = matches!(from.socket(), Some(super::socket::RelaySocket::Tcp(_)));
@@ -150,7 +150,7 @@ async fn arrived(left: impl Fn() -> u32) {
     }
 }
 
-async fn gone(client: &mut RelayEnd, is_told: bool) {
+async fn gone(client: &mut RelayStream, is_told: bool) {
     if is_told && client.shutdown().await.is_err() {
         return;
     }

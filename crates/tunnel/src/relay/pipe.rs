@@ -6,7 +6,7 @@
 #[cfg(target_os = "linux")]
 mod spliced;
 #[cfg(target_os = "linux")]
-pub use spliced::FILES;
+pub use spliced::MAX_PIPE_DESCRIPTORS;
 #[cfg(target_os = "linux")]
 pub(super) use spliced::PipedBytes;
 

@@ -27,7 +27,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 static PIPES: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 /// What a peer speaks by.
-type TestPeer = Box<dyn DuplexStream>;
+type TestPeer = Box<dyn AnyStream>;
 
 /// What an end is made of.
 #[derive(Debug, Clone, Copy)]
@@ -50,19 +50,19 @@ async fn tcp() -> (TcpStream, TcpStream) {
 }
 
 /// An end, and who is behind it.
-async fn end(kind: EndKind) -> (RelayEnd, TestPeer) {
+async fn end(kind: EndKind) -> (RelayStream, TestPeer) {
     match kind {
         EndKind::Tcp => {
             let (near, far) = tcp().await;
-            (RelayEnd::Tcp(near), Box::new(far))
+            (RelayStream::Tcp(near), Box::new(far))
         }
         EndKind::Unix => {
             let (near, far) = UnixStream::pair().unwrap();
-            (RelayEnd::Unix(near), Box::new(far))
+            (RelayStream::Unix(near), Box::new(far))
         }
         EndKind::Memory(room) => {
             let (near, far) = tokio::io::duplex(room);
-            (RelayEnd::Other(Box::new(near)), Box::new(far))
+            (RelayStream::Other(Box::new(near)), Box::new(far))
         }
     }
 }
@@ -74,13 +74,13 @@ struct RunningRelay {
 }
 
 impl RunningRelay {
-    fn start(client: RelayEnd, target: RelayEnd) -> Self {
+    fn start(client: RelayStream, target: RelayStream) -> Self {
         Self::with(client, target, (EarlyBytes::default(), None))
     }
 
     fn with(
-        client: RelayEnd,
-        target: RelayEnd,
+        client: RelayStream,
+        target: RelayStream,
         (early, idle): (EarlyBytes, Option<Duration>),
     ) -> Self {
         let moved = Arc::new(RelayedBytes::default());

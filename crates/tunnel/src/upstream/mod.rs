@@ -1,6 +1,6 @@
 //! How a target is reached: through the upstream proxies in one of the ways that there are, or straight.
 //!
-//! [`Upstream::reach`] tries the ways in the order that [`UpstreamRoutes`] has them in, each with its share of the connect timeout, and tells the
+//! [`Upstream::connect`] tries the ways in the order that [`UpstreamRoutes`] has them in, each with its share of the connect timeout, and tells the
 //! ways what became of each. The bytes are made by `net`'s connector, which knows how each kind of proxy is spoken to; what a
 //! failure means for the next way is in `setback`.
 
@@ -17,7 +17,7 @@ use haul_net::{
     AlpnOffer, ConfigError, ConnectedStream, Connector, ConnectorConfig, CredentialScope, Error,
     Kind, NoProxy, Proxy, Target, TlsOptions, TlsPeer, TransportStream,
 };
-use haul_plan::tunnel::{RouteFailure, UpstreamRoute, UpstreamRoutes, share};
+use haul_plan::tunnel::{RouteFailure, UpstreamRoute, UpstreamRoutes, attempt_timeout};
 use tokio::time::Instant;
 use url::Url;
 
@@ -46,13 +46,13 @@ pub struct UpstreamOptions {
 
 /// Why there is no upstream.
 #[derive(Debug, thiserror::Error)]
-pub enum UpstreamError {
+pub enum UpstreamConfigError {
     /// Alternatives of several places multiply.
     #[error("these alternatives come to more than {MOST} ways")]
-    Ways,
+    TooManyRoutes,
     /// Certificates that cannot be used.
     #[error(transparent)]
-    Config(#[from] ConfigError),
+    Certificates(#[from] ConfigError),
 }
 
 /// The way to targets, shared by all connections of a tunnel.
@@ -85,12 +85,12 @@ struct ProxyChain {
 
 /// What a stream is wanted for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ConnectRequest {
+pub enum StreamPurpose {
     /// Any bytes: proxies are asked to connect.
     Tunnel,
     /// One request for an `http` URL, which an HTTP proxy takes as it is: many let CONNECT through to 443 alone. Where there is to be TLS
     /// with the target, it is a tunnel like any other.
-    Request,
+    HttpRequest,
 }
 
 /// A target that was reached.
@@ -101,21 +101,21 @@ pub struct UpstreamConnection {
     /// What a log calls the way.
     pub via: Arc<str>,
     /// The proxy at whose door the stream ends, where that takes requests in absolute-form.
-    pub forwarder: Option<Proxy>,
+    pub http_proxy: Option<Proxy>,
     /// What errors speak of.
     pub url: Url,
 }
 
 /// No way led to the target: the error of each that was tried, in their order.
 #[derive(Debug, Clone)]
-pub struct TargetUnreached(Vec<Error>);
+pub struct UpstreamConnectError(Vec<Error>);
 
 impl Upstream {
     /// A way to targets; no connection is made yet.
     ///
     /// # Errors
     /// More alternatives than can be tried; certificates and keys that cannot be used.
-    pub fn new(options: UpstreamOptions) -> Result<Self, UpstreamError> {
+    pub fn new(options: UpstreamOptions) -> Result<Self, UpstreamConfigError> {
         let ways = product(options.proxies)?;
         let limit = options.connector.connect_timeout;
         Ok(Self {
@@ -135,13 +135,13 @@ impl Upstream {
     ///
     /// # Errors
     /// What each way that was tried led to.
-    pub async fn reach(
+    pub async fn connect(
         &self,
         target: &Target,
-        errand: ConnectRequest,
-    ) -> Result<UpstreamConnection, TargetUnreached> {
+        errand: StreamPurpose,
+    ) -> Result<UpstreamConnection, UpstreamConnectError> {
         let Some(url) = target.url() else {
-            return Err(TargetUnreached(Vec::new()));
+            return Err(UpstreamConnectError(Vec::new()));
         };
         let begun = Instant::now();
         let mut order = self.order(target).into_iter().peekable();
@@ -152,26 +152,27 @@ impl Upstream {
             if left.is_zero() && !errors.is_empty() {
                 break;
             }
-            let left = share(left, order.len() + 1);
+            let left = attempt_timeout(left, order.len() + 1);
             match self.by(way, (target, errand), (&url, left), begun).await {
                 Ok(found) => {
-                    self.state().worked(way);
+                    self.state().record_success(way);
                     return Ok(found);
                 }
                 Err((error, setback)) => {
-                    self.state().failed(way, setback, self.epoch.elapsed());
+                    self.state()
+                        .record_failure(way, setback, self.epoch.elapsed());
                     errors.push(error);
-                    while order.next_if(|next| !setback.leads_on(*next)).is_some() {}
+                    while order.next_if(|next| !setback.allows(*next)).is_some() {}
                 }
             }
         }
-        Err(TargetUnreached(errors))
+        Err(UpstreamConnectError(errors))
     }
 
     /// The ways to a target.
     fn order(&self, target: &Target) -> Vec<UpstreamRoute> {
         match self.no_proxy.matches(&target.host, target.port) {
-            true => vec![UpstreamRoute::Straight],
+            true => vec![UpstreamRoute::Direct],
             false => self.state().order(self.epoch.elapsed()),
         }
     }
@@ -179,13 +180,13 @@ impl Upstream {
     async fn by(
         &self,
         way: UpstreamRoute,
-        (target, errand): (&Target, ConnectRequest),
+        (target, errand): (&Target, StreamPurpose),
         (url, limit): (&Url, Duration),
         begun: Instant,
     ) -> Result<UpstreamConnection, (Error, RouteFailure)> {
         let chain = match way {
-            UpstreamRoute::By(number) => self.ways.get(number),
-            UpstreamRoute::Straight => None,
+            UpstreamRoute::Proxies(number) => self.ways.get(number),
+            UpstreamRoute::Direct => None,
         };
         let proxies: Vec<&Proxy> = chain.iter().flat_map(|chain| &chain.proxies).collect();
         let via = Arc::clone(chain.map_or(&self.straight, |chain| &chain.name));
@@ -194,7 +195,7 @@ impl Upstream {
             (error, setback)
         };
         // With TLS there is nothing in between that a proxy could read, and so no request for it to take.
-        let is_passed_on = errand == ConnectRequest::Request && !self.target_tls;
+        let is_passed_on = errand == StreamPurpose::HttpRequest && !self.target_tls;
         if is_passed_on && proxies.last().is_some_and(|last| last.is_http()) {
             // Apart: most are tunnels, and need not have room for it.
             let way = (self.connector).connect_to_last_within(limit, &proxies, url);
@@ -202,7 +203,7 @@ impl Upstream {
             return Ok(UpstreamConnection {
                 stream: reached.stream,
                 via,
-                forwarder: proxies.last().copied().cloned(),
+                http_proxy: proxies.last().copied().cloned(),
                 url: url.clone(),
             });
         }
@@ -218,14 +219,14 @@ impl Upstream {
                 let left = self.limit.saturating_sub(begun.elapsed());
                 let secured = Box::pin(self.secured(reached, target, (url, left))).await;
                 secured
-                    .map_err(|error| (error, RouteFailure::Target))?
+                    .map_err(|error| (error, RouteFailure::TargetTls))?
                     .stream
             }
         };
         Ok(UpstreamConnection {
             stream,
             via,
-            forwarder: None,
+            http_proxy: None,
             url: url.clone(),
         })
     }
@@ -274,7 +275,7 @@ impl Upstream {
 }
 
 /// Each alternative of one place with each of the next.
-fn product(places: Vec<Vec<Proxy>>) -> Result<Vec<ProxyChain>, UpstreamError> {
+fn product(places: Vec<Vec<Proxy>>) -> Result<Vec<ProxyChain>, UpstreamConfigError> {
     let mut chains: Vec<Vec<Proxy>> = vec![Vec::new()];
     for alternatives in places.into_iter().filter(|place| !place.is_empty()) {
         let longer = chains.iter().flat_map(|chain| {
@@ -288,7 +289,7 @@ fn product(places: Vec<Vec<Proxy>>) -> Result<Vec<ProxyChain>, UpstreamError> {
     }
     chains.retain(|chain| !chain.is_empty());
     if chains.len() > MOST {
-        return Err(UpstreamError::Ways);
+        return Err(UpstreamConfigError::TooManyRoutes);
     }
     let named = |proxies: Vec<Proxy>| {
         let names: Vec<String> = proxies.iter().map(Proxy::address).collect();
@@ -300,7 +301,7 @@ fn product(places: Vec<Vec<Proxy>>) -> Result<Vec<ProxyChain>, UpstreamError> {
     Ok(chains.into_iter().map(named).collect())
 }
 
-impl TargetUnreached {
+impl UpstreamConnectError {
     /// The error of each way that was tried; of a target that is none there is no error.
     #[must_use]
     pub fn errors(&self) -> &[Error] {
@@ -314,14 +315,14 @@ impl TargetUnreached {
     }
 }
 
-impl From<Error> for TargetUnreached {
+impl From<Error> for UpstreamConnectError {
     /// By the only way that was tried.
     fn from(error: Error) -> Self {
         Self(vec![error])
     }
 }
 
-impl fmt::Display for TargetUnreached {
+impl fmt::Display for UpstreamConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() {
             return f.write_str("that is no host");
@@ -341,4 +342,4 @@ impl fmt::Display for TargetUnreached {
     }
 }
 
-impl std::error::Error for TargetUnreached {}
+impl std::error::Error for UpstreamConnectError {}

@@ -10,15 +10,15 @@ pub(super) fn setback(error: &Error) -> RouteFailure {
         return RouteFailure::Refused;
     }
     if error.is_of_proxy() {
-        return RouteFailure::Away;
+        return RouteFailure::ProxyUnreachable;
     }
     match (error.kind(), error.refusal()) {
         // Something answers there, and it is no proxy, or not the one that is meant.
-        (Kind::NotSocks | Kind::Protocol, _) => RouteFailure::Away,
-        (Kind::Tls(_), _) if error.proxy().is_some() => RouteFailure::Away,
-        (Kind::ConnectTimeout(_) | Kind::Closed, _) => RouteFailure::Slow,
+        (Kind::NotSocks | Kind::Protocol, _) => RouteFailure::ProxyUnreachable,
+        (Kind::Tls(_), _) if error.proxy().is_some() => RouteFailure::ProxyUnreachable,
+        (Kind::ConnectTimeout(_) | Kind::Closed, _) => RouteFailure::NoAnswer,
         (Kind::ProxyAuth(_), _) | (_, Some(ProxyRefusal::NotAllowed)) => RouteFailure::Refused,
         (Kind::ProxyRefused(Some(status)), _) if !status.is_server_error() => RouteFailure::Refused,
-        _ => RouteFailure::Unreachable,
+        _ => RouteFailure::TargetUnreachable,
     }
 }

@@ -31,7 +31,7 @@ async fn by(proxy: &str) -> RouteFailure {
     let upstream = upstream.unwrap();
     let reached = within(
         LIMIT,
-        Box::pin(upstream.reach(&target, ConnectRequest::Tunnel)),
+        Box::pin(upstream.connect(&target, StreamPurpose::Tunnel)),
     );
     let error = reached.await.unwrap_err();
     assert_eq!(error.errors().len(), 1, "{error}");
@@ -73,7 +73,7 @@ async fn a_proxy_that_cannot_be_reached_or_is_none_is_away() {
         format!("https://{ssh}"),
         strange.url(),
     ] {
-        assert_eq!(by(&proxy).await, RouteFailure::Away, "{proxy}");
+        assert_eq!(by(&proxy).await, RouteFailure::ProxyUnreachable, "{proxy}");
     }
 }
 
@@ -90,7 +90,7 @@ async fn a_proxy_that_gives_no_answer_is_slow() {
         hanging.url("socks5h"),
         mute.url("socks5h"),
     ] {
-        assert_eq!(by(&proxy).await, RouteFailure::Slow, "{proxy}");
+        assert_eq!(by(&proxy).await, RouteFailure::NoAnswer, "{proxy}");
     }
 }
 
@@ -103,10 +103,10 @@ async fn a_rule_is_a_refusal_and_trouble_is_none() {
         (407, RouteFailure::Refused),
         (429, RouteFailure::Refused),
         (302, RouteFailure::Refused),
-        (500, RouteFailure::Unreachable),
-        (502, RouteFailure::Unreachable),
-        (503, RouteFailure::Unreachable),
-        (504, RouteFailure::Unreachable),
+        (500, RouteFailure::TargetUnreachable),
+        (502, RouteFailure::TargetUnreachable),
+        (503, RouteFailure::TargetUnreachable),
+        (504, RouteFailure::TargetUnreachable),
     ] {
         let proxy = HttpProxy::builder()
             .rule(RequestMatcher::always(), breakage::status(status))
@@ -115,12 +115,12 @@ async fn a_rule_is_a_refusal_and_trouble_is_none() {
         assert_eq!(by(&proxy.url()).await, expected, "{status}");
     }
     for (code, expected) in [
-        (1, RouteFailure::Unreachable),
+        (1, RouteFailure::TargetUnreachable),
         (2, RouteFailure::Refused),
-        (3, RouteFailure::Unreachable),
-        (4, RouteFailure::Unreachable),
-        (5, RouteFailure::Unreachable),
-        (8, RouteFailure::Unreachable),
+        (3, RouteFailure::TargetUnreachable),
+        (4, RouteFailure::TargetUnreachable),
+        (5, RouteFailure::TargetUnreachable),
+        (8, RouteFailure::TargetUnreachable),
     ] {
         let proxy = SocksProxy::builder()
             .quirk(SocksQuirk::Refuse(code))
@@ -172,7 +172,10 @@ fn more_ways_than_can_be_tried_are_refused() {
         &[1000, 1000, 1000],
     ] {
         assert!(
-            matches!(product(places(counts)), Err(UpstreamError::Ways)),
+            matches!(
+                product(places(counts)),
+                Err(UpstreamConfigError::TooManyRoutes)
+            ),
             "{counts:?}"
         );
     }
@@ -186,7 +189,7 @@ async fn what_is_no_host_is_told_as_that() {
         port: 1,
     };
     let error = upstream
-        .reach(&target, ConnectRequest::Tunnel)
+        .connect(&target, StreamPurpose::Tunnel)
         .await
         .unwrap_err();
     assert_eq!(error.to_string(), "that is no host");
@@ -218,7 +221,7 @@ async fn tried_for(limit: u64, mute: &TcpListener, proxies: [&str; 2]) -> (usize
     let begun = Instant::now();
     let reached = upstream
         .unwrap()
-        .reach(&target, ConnectRequest::Tunnel)
+        .connect(&target, StreamPurpose::Tunnel)
         .await;
     let errors = reached.unwrap_err();
     // The clock goes in whole milliseconds.

@@ -16,7 +16,7 @@ use bytes::Bytes;
 
 use tokio::time::{Instant, Sleep, sleep};
 
-use crate::relay::{EarlyBytes, RelayEnd, RelaySocket, with_room};
+use crate::relay::{EarlyBytes, RelaySocket, RelayStream, with_room};
 
 /// Bytes that are kept of what a client says meanwhile. The rest waits in its socket.
 const ROOM: usize = 16 << 10;
@@ -62,7 +62,7 @@ impl<'a> ClientDeparture<'a> {
 
 /// Does something for a client, unless that leaves. Ends that are no sockets are not looked at.
 pub(crate) async fn while_it_waits<T>(
-    client: &mut RelayEnd,
+    client: &mut RelayStream,
     early: &mut EarlyBytes,
     task: impl Future<Output = T>,
 ) -> Result<T, ClientLeft> {
@@ -119,7 +119,7 @@ mod tests {
     async fn one_that_listens_is_waited_for_until_it_leaves() {
         let (ours, mut peer) = UnixStream::pair().unwrap();
         peer.shutdown().await.unwrap();
-        let mut client = RelayEnd::Unix(ours);
+        let mut client = RelayStream::Unix(ours);
         let mut early = EarlyBytes::default();
         let done = while_it_waits(&mut client, &mut early, sleep(5 * LONGEST)).await;
         assert_eq!(done, Ok(()));

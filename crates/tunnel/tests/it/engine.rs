@@ -25,7 +25,7 @@ async fn a_door_leads_elsewhere_and_who_was_in_stays() {
         name: "there".into(),
         ..tunnel(ListenerKind::Forward(target(other.address)), by(&[]))
     };
-    stand.door.lead_into(elsewhere);
+    stand.door.reconfigure(elsewhere);
     let mut after = stand.call().await;
     assert_eq!(next(&mut after, 3).await, b"two");
     echoed(&mut before).await;
@@ -103,7 +103,7 @@ async fn the_end_waits_for_those_who_are_done_in_time() {
     let stand = EngineFixture::to(target(echo.address), by(&[]));
     let mut client = stand.echoes().await;
     let engine = stand.engine.clone();
-    let ending = async { engine.end(LIMIT).await };
+    let ending = async { engine.shut_down(LIMIT).await };
     let leaving = async {
         within(LIMIT, engine.closing().cancelled()).await;
         // No more are let in, and who is in goes on.
@@ -128,20 +128,20 @@ async fn the_end_cuts_off_those_who_stay_and_they_see_that_it_was_none() {
     let stand = EngineFixture::to(target(far.address), by(&[]));
     let mut relayed = stand.echoes().await;
     // One whose target is being reached yet.
-    stand.door.lead_into(tunnel(
+    stand.door.reconfigure(tunnel(
         ListenerKind::Forward(target("far.test:22")),
         by_one(&mute.proxy()),
     ));
     let mut waiting = stand.call().await;
     until(|| mute.accepted() == 1).await;
-    stand.door.lead_into(tunnel(ListenerKind::Socks, by(&[])));
+    stand.door.reconfigure(tunnel(ListenerKind::Socks, by(&[])));
     let mut asking = stand.call().await;
     stand.until_live(3).await;
     assert_eq!(
-        within(LIMIT, stand.engine.end(Duration::from_millis(20))).await,
+        within(LIMIT, stand.engine.shut_down(Duration::from_millis(20))).await,
         3
     );
-    assert_eq!(stand.engine.connections(), 0);
+    assert_eq!(stand.engine.connection_count(), 0);
     let error = within(LIMIT, relayed.read(&mut [0; 1])).await.unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
     is_gone(&mut waiting).await;
@@ -156,9 +156,15 @@ async fn the_end_can_be_hastened() {
     let echo = ScriptedTarget::echo().await;
     let stand = EngineFixture::to(target(echo.address), by(&[]));
     let _client = stand.echoes().await;
-    let patient = tokio::time::timeout(Duration::from_millis(20), stand.engine.end(LIMIT * 100));
+    let patient = tokio::time::timeout(
+        Duration::from_millis(20),
+        stand.engine.shut_down(LIMIT * 100),
+    );
     assert!(patient.await.is_err());
-    assert_eq!(within(LIMIT, stand.engine.end(Duration::ZERO)).await, 1);
+    assert_eq!(
+        within(LIMIT, stand.engine.shut_down(Duration::ZERO)).await,
+        1
+    );
 }
 
 #[tokio::test]
@@ -172,7 +178,7 @@ async fn clients_of_a_socket_file_are_served() {
     let local = ListenerKind::Forward(target(echo.address));
     stand
         .engine
-        .open(vec![Listener::Unix(listener)], tunnel(local, by(&[])))
+        .listen(vec![Listener::Unix(listener)], tunnel(local, by(&[])))
         .unwrap();
     let mut client = within(LIMIT, UnixStream::connect(&path)).await.unwrap();
     let all = vec![9; 3 << 20];
@@ -199,7 +205,7 @@ async fn a_door_of_which_one_listener_is_unfit_is_not_opened() {
     let unfit = UnixListener::from(std::os::fd::OwnedFd::from(file));
     unfit.set_nonblocking(true).unwrap();
     let local = ListenerKind::Forward(target(echo.address));
-    let opened = stand.engine.open(
+    let opened = stand.engine.listen(
         vec![Listener::Tcp(good), Listener::Unix(unfit)],
         tunnel(local, by(&[])),
     );

@@ -114,10 +114,10 @@ pub(crate) fn target(text: impl ToString) -> Target {
 pub(crate) fn tunnel(local: ListenerKind, upstream: UpstreamOptions) -> TunnelConfig {
     TunnelConfig {
         name: "here".into(),
-        local,
+        kind: local,
         upstream: Arc::new(Upstream::new(upstream).unwrap()),
-        warm: None,
-        options: TunnelTimeouts::default(),
+        warm_pool: None,
+        timeouts: TunnelTimeouts::default(),
     }
 }
 
@@ -152,14 +152,14 @@ impl EngineFixture {
         let log = LineLog::start("tunnel log", Box::new(lines.clone()), 1 << 20).unwrap();
         let engine = TunnelEngine::new(TunnelEngineOptions {
             max_connections,
-            max_by: "the test".into(),
+            max_connections_set_by: "the test".into(),
             log: Some((Arc::new(log), TunnelLogFormat::Json)),
         });
         let bound = listening();
         let Place::Tcp(address) = bound.local else {
             panic!("{bound:?}")
         };
-        let door = engine.open(bound.listeners, tunnel).unwrap();
+        let door = engine.listen(bound.listeners, tunnel).unwrap();
         Self {
             engine,
             door,
@@ -177,12 +177,12 @@ impl EngineFixture {
 
     /// What is live.
     pub(crate) fn status(&self) -> TunnelStatus {
-        serde_json::from_slice(&self.engine.page().render()).unwrap()
+        serde_json::from_slice(&self.engine.status_page().render()).unwrap()
     }
 
     /// Until so many connections are live.
     pub(crate) async fn until_live(&self, count: usize) {
-        until(|| self.engine.connections() == count).await;
+        until(|| self.engine.connection_count() == count).await;
     }
 
     /// Says a word through it, and hears it again.

@@ -107,7 +107,7 @@ async fn a_refused_client_that_stays_is_closed_in_time() {
         let _ = client.read_to_end(&mut all).await;
         let minutes = std::time::Duration::from_secs(120);
         let gone = async {
-            while stand.engine.connections() > 0 {
+            while stand.engine.connection_count() > 0 {
                 tokio::time::sleep(std::time::Duration::from_millis(100)).await;
             }
         };

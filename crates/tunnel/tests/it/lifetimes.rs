@@ -112,7 +112,7 @@ async fn e8_resets_go_through_and_are_told() {
 
 fn with_options(local: ListenerKind, options: TunnelTimeouts) -> TunnelConfig {
     TunnelConfig {
-        options,
+        timeouts: options,
         ..tunnel(local, by(&[]))
     }
 }
@@ -163,7 +163,7 @@ async fn e9_both_sockets_are_probed() {
     upstream.connector.keepalive = Some(Duration::from_secs(555));
     let local = ListenerKind::Forward(target(echo.address));
     let stand = EngineFixture::with(TunnelConfig {
-        options,
+        timeouts: options,
         ..tunnel(local, upstream)
     });
     let client = stand.echoes().await;
@@ -316,7 +316,7 @@ async fn e11_one_too_many_is_refused_and_the_others_stay() {
     for client in &mut clients {
         echoed(client).await;
     }
-    assert_eq!((stand.engine.connections(), echo.accepted()), (3, 3));
+    assert_eq!((stand.engine.connection_count(), echo.accepted()), (3, 3));
     drop(clients.pop());
     stand.until_live(2).await;
     clients.push(stand.echoes().await);

@@ -202,7 +202,7 @@ async fn a_proxy_that_does_not_answer_is_not_waited_for_for_ever() {
         ..with_login(&far)
     };
     let mut tunnel = tunnel(ListenerKind::Http, upstream);
-    tunnel.options.idle = Some(Duration::from_secs(60));
+    tunnel.timeouts.idle = Some(Duration::from_secs(60));
     let stand = EngineFixture::with(tunnel);
     let begun = tokio::time::Instant::now();
     let mut client = TcpStream::connect(stand.address).await.unwrap();

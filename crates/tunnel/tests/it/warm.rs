@@ -23,11 +23,14 @@ fn warm(
     let warm = Arc::new(WarmPool::new(
         Arc::clone(&upstream),
         to.clone(),
-        WarmPoolOptions { ready, longest },
+        WarmPoolOptions {
+            size: ready,
+            max_idle: longest,
+        },
     ));
     let tunnel = TunnelConfig {
         upstream,
-        warm: Some(Arc::clone(&warm)),
+        warm_pool: Some(Arc::clone(&warm)),
         ..tunnel(ListenerKind::Forward(to.clone()), by(&[]))
     };
     (tunnel, warm)
@@ -39,11 +42,11 @@ async fn ready_ones_are_used_and_replaced() {
     let proxy = HttpProxy::builder().start().await;
     let (tunnel, warm) = warm(&target(echo.address), by_one(&proxy.url()), (3, LIMIT));
     let stand = EngineFixture::with(tunnel);
-    until(|| warm.ready() == 3).await;
+    until(|| warm.ready_count() == 3).await;
     assert_eq!((stand.status().tunnels[0].ready, echo.accepted()), (3, 3));
     for n in 1..6 {
         drop(stand.echoes().await);
-        until(|| warm.ready() == 3).await;
+        until(|| warm.ready_count() == 3).await;
         // Each is used once.
         assert_eq!(echo.accepted(), 3 + n);
         let line = stand.lines.line(n - 1).await;
@@ -59,7 +62,7 @@ async fn more_clients_than_are_ready_are_all_served() {
     let echo = ScriptedTarget::echo().await;
     let (tunnel, warm) = warm(&target(echo.address), by(&[]), (2, LIMIT));
     let stand = EngineFixture::with(tunnel);
-    until(|| warm.ready() == 2).await;
+    until(|| warm.ready_count() == 2).await;
     let mut clients = Vec::new();
     for _ in 0..20 {
         clients.push(stand.call().await);
@@ -67,7 +70,7 @@ async fn more_clients_than_are_ready_are_all_served() {
     for client in &mut clients {
         echoed(client).await;
     }
-    until(|| warm.ready() == 2).await;
+    until(|| warm.ready_count() == 2).await;
     assert_eq!(echo.accepted(), 22);
 }
 
@@ -76,7 +79,7 @@ async fn what_a_target_says_first_is_kept() {
     let far = ScriptedTarget::greeting(b"220 ready\r\n").await;
     let (tunnel, warm) = warm(&target(far.address), by(&[]), (1, LIMIT));
     let stand = EngineFixture::with(tunnel);
-    until(|| warm.ready() == 1).await;
+    until(|| warm.ready_count() == 1).await;
     for _ in 0..3 {
         let mut client = stand.call().await;
         assert_eq!(next(&mut client, 11).await, b"220 ready\r\n");
@@ -103,7 +106,7 @@ async fn much_that_a_target_says_first_is_kept_in_its_order() {
         .await;
     let (tunnel, warm) = warm(&target(far.address), by_one(&proxy.url()), (2, LIMIT));
     let stand = EngineFixture::with(tunnel);
-    until(|| warm.ready() == 2).await;
+    until(|| warm.ready_count() == 2).await;
     let mut client = stand.call().await;
     let heard = next(&mut client, 200_007).await;
     assert_eq!(&heard[..7], b"hello, ");
@@ -131,7 +134,7 @@ async fn one_that_its_target_has_closed_is_passed_over() {
     .await;
     let (tunnel, warm) = warm(&target(far.address), by(&[]), (4, LIMIT));
     let stand = EngineFixture::with(tunnel);
-    until(|| warm.ready() == 4 && far.accepted() == 4).await;
+    until(|| warm.ready_count() == 4 && far.accepted() == 4).await;
     // The runtime has heard of the ends when it has been idle.
     tokio::time::timeout(Duration::from_millis(50), std::future::pending::<()>())
         .await
@@ -167,7 +170,7 @@ async fn failures_are_waited_after_and_clients_are_served_meanwhile() {
     // It rests now; one who comes is not kept waiting for that.
     drop(stand.echoes().await);
     assert!(proxy.asked().len() <= 4, "{}", proxy.asked().len());
-    until(|| warm.ready() == 2).await;
+    until(|| warm.ready_count() == 2).await;
 }
 
 #[tokio::test]
@@ -179,16 +182,16 @@ async fn a_door_that_leads_elsewhere_or_closes_leaves_none_open() {
     );
     let (tunnel, before) = warm(&target(one.address), by_one(&first.url()), (3, LIMIT));
     let stand = EngineFixture::with(tunnel);
-    until(|| before.ready() == 3).await;
+    until(|| before.ready_count() == 3).await;
     let (tunnel, after) = warm(&target(other.address), by_one(&last.url()), (2, LIMIT));
-    stand.door.lead_into(tunnel);
-    until(|| after.ready() == 2 && first.open() == 0).await;
-    assert_eq!(before.ready(), 0);
+    stand.door.reconfigure(tunnel);
+    until(|| after.ready_count() == 2 && first.open() == 0).await;
+    assert_eq!(before.ready_count(), 0);
     stand.echoes().await;
     assert!(other.accepted() >= 2);
     stand.door.close();
-    until(|| after.ready() == 0 && last.open() == 0).await;
-    stand.engine.end(LIMIT).await;
+    until(|| after.ready_count() == 0 && last.open() == 0).await;
+    stand.engine.shut_down(LIMIT).await;
 }
 
 #[tokio::test]
@@ -201,7 +204,7 @@ async fn those_under_way_are_dropped_with_their_door() {
     let stand = EngineFixture::with(tunnel);
     // One goes ahead.
     until(|| mute.accepted() == 1).await;
-    assert_eq!(stand.engine.end(LIMIT).await, 0);
+    assert_eq!(stand.engine.shut_down(LIMIT).await, 0);
 }
 
 /// One that stands ready for a target is for no other.
@@ -213,10 +216,10 @@ async fn a_listener_whose_clients_choose_gets_none_that_leads_elsewhere() {
     );
     let (tunnel, warm) = warm(&target(one.address), by(&[]), (2, LIMIT));
     let stand = EngineFixture::with(TunnelConfig {
-        local: ListenerKind::Http,
+        kind: ListenerKind::Http,
         ..tunnel
     });
-    until(|| warm.ready() == 2).await;
+    until(|| warm.ready_count() == 2).await;
     let mut client = stand.call().await;
     say(
         &mut client,

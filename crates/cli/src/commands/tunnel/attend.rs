@@ -272,7 +272,7 @@ fn as_they_were(wanted: &ProcessSettings, running: &ProcessSettings) -> Option<S
 impl ConnectionTurnover {
     /// Whether many came or went, and hardly any do now.
     fn has_gone(&mut self) -> bool {
-        let there_are = self.engine.connections();
+        let there_are = self.engine.connection_count();
         self.turns += there_are.abs_diff(self.there_were) as u64;
         self.there_were = there_are;
         self.ebb.is_time(self.turns)

@@ -164,7 +164,7 @@ impl TunnelListenerSet {
             listeners.extend(bound.listeners);
             files.push(bound.file);
         }
-        let door = self.engine.open(listeners, tunnel).map_err(|error| {
+        let door = self.engine.listen(listeners, tunnel).map_err(|error| {
             CommandError::local(format!("cannot wait for connections: {error}"))
         })?;
         Ok(OpenTunnelListener {
@@ -218,13 +218,13 @@ fn tunnel(planned: &PlannedTunnel, name: &str) -> TunnelConfig {
     };
     TunnelConfig {
         name: name.into(),
-        local: planned.local.clone(),
+        kind: planned.local.clone(),
         upstream: Arc::clone(upstream),
-        warm: planned
+        warm_pool: planned
             .warm
             .zip(planned.target())
             .map(|(options, target)| warm(options, target)),
-        options: planned.options,
+        timeouts: planned.options,
     }
 }
 

@@ -25,7 +25,7 @@ pub(super) async fn end(
     signals: &mut ServerSignals,
 ) -> ExitReason {
     let grace = running.grace;
-    let there_are = engine.connections();
+    let there_are = engine.connection_count();
     if !running.quiet && !grace.is_zero() && there_are > 0 {
         let have = have(there_are, grace);
         // Not waited for: connections may end meanwhile.
@@ -34,12 +34,12 @@ pub(super) async fn end(
         )));
     }
     let patient = unless_asked(
-        async || engine.end(grace).await,
+        async || engine.shut_down(grace).await,
         async || signals.next().await,
     );
     let (cut, is_hurried) = match patient.await {
         Some(cut) => (cut, false),
-        None => (engine.end(Duration::ZERO).await, true),
+        None => (engine.shut_down(Duration::ZERO).await, true),
     };
     let (exit, told) = outcome(cut, is_hurried, running);
     let last = async || {

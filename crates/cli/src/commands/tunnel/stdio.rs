@@ -12,8 +12,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use haul_net::Target;
-use haul_tunnel::relay::{RelayEnd, RelayOutcome, RelaySide};
-use haul_tunnel::{TargetUnreached, join};
+use haul_tunnel::relay::{RelayOutcome, RelaySide, RelayStream};
+use haul_tunnel::{UpstreamConnectError, relay_to_target};
 use rustix::fs::{OFlags, fcntl_getfl};
 use tokio::io::AsyncWrite;
 use tokio_util::sync::CancellationToken;
@@ -69,7 +69,7 @@ pub(super) fn run(args: &TunnelArgs, target: &Target) -> Result<ExitReason, Comm
 async fn joined(settings: &StdioSettings, target: &Target) -> ExitReason {
     let said_all = CancellationToken::new();
     let out = StdioOutput::new(tokio::io::stdout(), said_all.clone());
-    let client = RelayEnd::Other(Box::new(tokio::io::join(tokio::io::stdin(), out.clone())));
+    let client = RelayStream::Other(Box::new(tokio::io::join(tokio::io::stdin(), out.clone())));
     let upstream = &settings.way.upstream;
     let by_terminal = async {
         said_all.cancelled().await;
@@ -79,7 +79,7 @@ async fn joined(settings: &StdioSettings, target: &Target) -> ExitReason {
     };
     let ended = tokio::select! {
         biased;
-        ended = join(client, target, upstream, settings.idle) => ended,
+        ended = relay_to_target(client, target, upstream, settings.idle) => ended,
         () = by_terminal => Ok(RelayOutcome::Closed),
     };
     match ended {
@@ -111,7 +111,7 @@ fn over(ended: &RelayOutcome, target: &Target) -> ExitReason {
             );
             ExitReason::LocalIo
         }
-        RelayOutcome::Idle
+        RelayOutcome::IdleTimeout
         | RelayOutcome::Reset(RelaySide::Target)
         | RelayOutcome::Broken(RelaySide::Target, _) => {
             message::error(
@@ -123,7 +123,7 @@ fn over(ended: &RelayOutcome, target: &Target) -> ExitReason {
     }
 }
 
-fn unreached(why: &TargetUnreached, target: &Target) -> ExitReason {
+fn unreached(why: &UpstreamConnectError, target: &Target) -> ExitReason {
     let hint = why.errors().last().and_then(message::tunnel_hint);
     let text = format!("cannot reach {target}: {why}");
     JsonOutputs::default().fail(ExitReason::Network, &text, hint)

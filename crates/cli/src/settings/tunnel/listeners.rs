@@ -121,7 +121,7 @@ fn wrong_spec(number: usize, error: &TunnelSpecError) -> SettingError {
         _ => error.to_string(),
     };
     SettingError::new(format!("SPEC {number}: {told}"))
-        .hint(format!("a SPEC is {}", TunnelSpecError::GRAMMAR))
+        .hint(format!("a SPEC is {}", TunnelSpecError::SYNTAX))
 }
 
 #[cfg(test)]

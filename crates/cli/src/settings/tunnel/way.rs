@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use haul_net::{ConnectorConfig, NoProxy, ProxyRules, Target, TlsOptions};
-use haul_tunnel::{Upstream, UpstreamError, UpstreamOptions};
+use haul_tunnel::{Upstream, UpstreamConfigError, UpstreamOptions};
 
 use super::EnvironmentReader;
 use super::chain;
@@ -114,7 +114,7 @@ impl TunnelUpstreams<'_> {
             tls: target_tls(wishes)?,
         });
         let upstream = upstream.map_err(|error| match error {
-            UpstreamError::Config(error) => {
+            UpstreamConfigError::Certificates(error) => {
                 let place = wishes
                     .tls
                     .by()
@@ -123,7 +123,7 @@ impl TunnelUpstreams<'_> {
                 SettingError::new(format!("{place}TLS with the target cannot be set up"))
                     .because(error)
             }
-            error @ UpstreamError::Ways => {
+            error @ UpstreamConfigError::TooManyRoutes => {
                 let first = wishes.proxies.as_ref().and_then(|places| places.first());
                 let by = first.map_or(OptionSource::Flag("-p"), |place| place.by.clone());
                 SettingError::new(by.to_string()).because(error)

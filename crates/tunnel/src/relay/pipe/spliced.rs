@@ -13,7 +13,7 @@ use rustix::pipe::{
 };
 use tokio::io::Interest;
 
-use crate::relay::end::RelaySink;
+use crate::relay::end::RelayWriter;
 use crate::relay::socket::RelaySocket;
 
 /// Bytes that a pipe is asked to hold. A user's pipes have a quota in common (pipe(7)), of which this times [`MOST`] is half.
@@ -29,7 +29,7 @@ const AT_ONCE: usize = 1 << 20;
 const MOST: usize = 128;
 
 /// Descriptors that all pipes together have at most.
-pub const FILES: u64 = 2 * MOST as u64;
+pub const MAX_PIPE_DESCRIPTORS: u64 = 2 * MOST as u64;
 
 /// Pipes that are kept for the next who wants one.
 const KEPT: usize = 16;
@@ -150,9 +150,9 @@ impl PipedBytes {
     pub(in crate::relay) fn poll_empty(
         &mut self,
         cx: &mut Context<'_>,
-        to: &mut RelaySink<'_>,
+        to: &mut RelayWriter<'_>,
     ) -> Poll<io::Result<usize>> {
-        let (Some(pipe), RelaySink::Socket(to)) = (&self.pipe, to) else {
+        let (Some(pipe), RelayWriter::Socket(to)) = (&self.pipe, to) else {
             return Poll::Ready(Err(io::ErrorKind::NotFound.into()));
         };
         let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;

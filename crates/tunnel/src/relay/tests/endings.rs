@@ -133,8 +133,11 @@ async fn an_answer_arrives_whole_however_much_is_behind_its_request() {
             extent: BodyFraming::bytes(0),
             ..EarlyBytes::default()
         };
-        let running =
-            RunningRelay::with(RelayEnd::Tcp(client), RelayEnd::Tcp(target), (early, None));
+        let running = RunningRelay::with(
+            RelayStream::Tcp(client),
+            RelayStream::Tcp(target),
+            (early, None),
+        );
         let (mut hearing, mut saying) = caller.into_split();
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
@@ -181,7 +184,7 @@ async fn a_request_whose_chunks_are_none_breaks() {
 async fn a_unix_peer_that_will_read_no_more_is_gone() {
     let ((client, mut caller), (near, far)) =
         (end(EndKind::Unix).await, UnixStream::pair().unwrap());
-    let running = RunningRelay::start(client, RelayEnd::Unix(near));
+    let running = RunningRelay::start(client, RelayStream::Unix(near));
     rustix::net::shutdown(&far, rustix::net::Shutdown::Read).unwrap();
     say(&mut caller, b"to nobody").await;
     assert_eq!(

@@ -25,7 +25,11 @@ async fn between(said: &'static [u8]) -> (RunningRelay, TcpStream, TcpStream) {
         listener: Some(listener),
         ..EarlyBytes::default()
     };
-    let running = RunningRelay::with(RelayEnd::Tcp(client), RelayEnd::Tcp(target), (early, None));
+    let running = RunningRelay::with(
+        RelayStream::Tcp(client),
+        RelayStream::Tcp(target),
+        (early, None),
+    );
     (running, caller, called)
 }
 
@@ -99,8 +103,8 @@ async fn a_refusal_is_no_word_to_the_client() {
         say(&mut caller, b"body").await;
         let moved = RelayedBytes::default();
         let relayed = relay(
-            RelayEnd::Tcp(client),
-            RelayEnd::Tcp(target),
+            RelayStream::Tcp(client),
+            RelayStream::Tcp(target),
             early,
             (&moved, None),
         );
@@ -136,8 +140,8 @@ async fn an_end_without_a_word_is_no_answer() {
         finish(&mut caller).await;
         let moved = RelayedBytes::default();
         let relayed = relay(
-            RelayEnd::Tcp(client),
-            RelayEnd::Tcp(target),
+            RelayStream::Tcp(client),
+            RelayStream::Tcp(target),
             early,
             (&moved, None),
         );

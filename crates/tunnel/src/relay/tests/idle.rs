@@ -16,8 +16,8 @@ fn between(
 ) {
     let ((client, caller), (target, called)) = (tokio::io::duplex(room), tokio::io::duplex(room));
     let (client, target) = (
-        RelayEnd::Other(Box::new(client)),
-        RelayEnd::Other(Box::new(target)),
+        RelayStream::Other(Box::new(client)),
+        RelayStream::Other(Box::new(target)),
     );
     let running = RunningRelay::with(client, target, (EarlyBytes::default(), Some(IDLE)));
     (running, caller, called)
@@ -27,7 +27,7 @@ fn between(
 async fn ends_in_time(mut running: RunningRelay, since: Instant) {
     assert_eq!(
         running.task.join_next().await.unwrap().unwrap(),
-        RelayOutcome::Idle
+        RelayOutcome::IdleTimeout
     );
     let passed = since.elapsed();
     let latest = IDLE + IDLE / 4 + Duration::from_millis(10);
@@ -90,8 +90,8 @@ async fn e9_without_a_limit_hours_pass() {
     let ((client, mut caller), (target, mut called)) =
         (tokio::io::duplex(64), tokio::io::duplex(64));
     let mut running = RunningRelay::start(
-        RelayEnd::Other(Box::new(client)),
-        RelayEnd::Other(Box::new(target)),
+        RelayStream::Other(Box::new(client)),
+        RelayStream::Other(Box::new(target)),
     );
     sleep(Duration::from_secs(7 * 86_400)).await;
     running.goes_on();
@@ -103,8 +103,8 @@ async fn e9_without_a_limit_hours_pass() {
 async fn e9_any_limit_can_be_counted_with() {
     let ((client, _caller), (target, _called)) = (tokio::io::duplex(64), tokio::io::duplex(64));
     let (client, target) = (
-        RelayEnd::Other(Box::new(client)),
-        RelayEnd::Other(Box::new(target)),
+        RelayStream::Other(Box::new(client)),
+        RelayStream::Other(Box::new(target)),
     );
     let mut running =
         RunningRelay::with(client, target, (EarlyBytes::default(), Some(Duration::MAX)));
@@ -116,8 +116,8 @@ async fn e9_any_limit_can_be_counted_with() {
 async fn e9_a_tcp_peer_sees_that_it_was_cut_off() {
     let ((client, mut caller), (target, mut called)) = (tcp().await, tcp().await);
     let early = (EarlyBytes::default(), Some(Duration::from_millis(20)));
-    let running = RunningRelay::with(RelayEnd::Tcp(client), RelayEnd::Tcp(target), early);
-    assert_eq!(running.ended().await, RelayOutcome::Idle);
+    let running = RunningRelay::with(RelayStream::Tcp(client), RelayStream::Tcp(target), early);
+    assert_eq!(running.ended().await, RelayOutcome::IdleTimeout);
     assert_eq!(error(&mut caller).await, io::ErrorKind::ConnectionReset);
     assert_eq!(error(&mut called).await, io::ErrorKind::ConnectionReset);
 }

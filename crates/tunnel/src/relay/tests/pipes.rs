@@ -12,8 +12,8 @@ const MUCH: usize = 48 << 20;
 /// One direction, polled until a condition holds.
 struct PolledDirection {
     direction: RelayDirection,
-    from: RelayEnd,
-    to: RelayEnd,
+    from: RelayStream,
+    to: RelayStream,
     moved: AtomicU64,
 }
 
@@ -23,8 +23,8 @@ impl PolledDirection {
         let ((from, speaker), (to, listener)) = (tcp().await, tcp().await);
         let way = Self {
             direction: RelayDirection::new(Bytes::new(), BodyFraming::ALL),
-            from: RelayEnd::Tcp(from),
-            to: RelayEnd::Tcp(to),
+            from: RelayStream::Tcp(from),
+            to: RelayStream::Tcp(to),
             moved: AtomicU64::new(0),
         };
         (way, speaker, listener)
@@ -185,7 +185,7 @@ async fn a_direction_that_loses_its_pipe_is_woken_for_every_byte() {
     }
     let speaks = ends.iter_mut().find(|end| {
         let port = |end: &TcpStream| end.peer_addr().unwrap();
-        let RelayEnd::Tcp(from) = &way.from else {
+        let RelayStream::Tcp(from) = &way.from else {
             return false;
         };
         port(end) == from.local_addr().unwrap()

@@ -7,7 +7,7 @@ use super::*;
 /// A relay between two TCP peers: client and target.
 async fn between() -> (RunningRelay, TcpStream, TcpStream) {
     let ((client, caller), (target, called)) = (tcp().await, tcp().await);
-    let running = RunningRelay::start(RelayEnd::Tcp(client), RelayEnd::Tcp(target));
+    let running = RunningRelay::start(RelayStream::Tcp(client), RelayStream::Tcp(target));
     (running, caller, called)
 }
 
@@ -158,7 +158,7 @@ async fn e8_what_came_before_a_reset_is_told() {
 #[tokio::test]
 async fn e8_a_socket_without_resets_is_closed() {
     let ((client, mut caller), (target, called)) = (end(EndKind::Unix).await, tcp().await);
-    let running = RunningRelay::start(client, RelayEnd::Tcp(target));
+    let running = RunningRelay::start(client, RelayStream::Tcp(target));
     reset(called);
     assert_eq!(
         running.ended().await,
@@ -208,8 +208,11 @@ async fn e8_a_long_answer_before_the_body_was_read_arrives_whole() {
             extent,
             ..EarlyBytes::default()
         };
-        let running =
-            RunningRelay::with(RelayEnd::Tcp(client), RelayEnd::Tcp(target), (early, None));
+        let running = RunningRelay::with(
+            RelayStream::Tcp(client),
+            RelayStream::Tcp(target),
+            (early, None),
+        );
         fill(&mut caller).await;
         // All of it is at the relay before that can notice the reset.
         let saying = async {

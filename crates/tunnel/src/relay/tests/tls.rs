@@ -10,7 +10,7 @@ use tokio_rustls::server::TlsStream;
 use super::*;
 
 /// An end that speaks TLS, and the server behind it.
-async fn secured() -> (RelayEnd, TlsStream<TcpStream>) {
+async fn secured() -> (RelayStream, TlsStream<TcpStream>) {
     let authority = CertificateAuthority::new();
     let acceptor = TlsAcceptor::from(authority.issue(&["127.0.0.1"]).server(None));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -40,8 +40,8 @@ async fn secured() -> (RelayEnd, TlsStream<TcpStream>) {
             .unwrap()
     };
     let (stream, server) = within(LIMIT, async { tokio::join!(dialled, accepted) }).await;
-    let (end, early) = RelayEnd::of(stream);
-    assert!(matches!(end, RelayEnd::Tls(_)) && early.is_empty());
+    let (end, early) = RelayStream::from_transport(stream);
+    assert!(matches!(end, RelayStream::Tls(_)) && early.is_empty());
     (end, server)
 }
 
@@ -92,7 +92,7 @@ async fn small_words_are_not_held_back() {
 #[tokio::test]
 async fn e8_a_reset_is_one_below_tls_as_well() {
     let ((client, mut caller), (target, mut server)) = (tcp().await, secured().await);
-    let running = RunningRelay::start(RelayEnd::Tcp(client), target);
+    let running = RunningRelay::start(RelayStream::Tcp(client), target);
     // What TLS says after its handshake has been read as well: unread, it would be a reset by itself.
     say(&mut server, b"x").await;
     server.flush().await.unwrap();
@@ -105,7 +105,7 @@ async fn e8_a_reset_is_one_below_tls_as_well() {
     assert_eq!(error(&mut server).await, io::ErrorKind::ConnectionReset);
 
     let ((client, mut caller), (target, server)) = (tcp().await, secured().await);
-    let running = RunningRelay::start(RelayEnd::Tcp(client), target);
+    let running = RunningRelay::start(RelayStream::Tcp(client), target);
     reset(server.into_inner().0);
     assert_eq!(
         running.ended().await,
@@ -117,7 +117,7 @@ async fn e8_a_reset_is_one_below_tls_as_well() {
 #[tokio::test]
 async fn tls_that_was_cut_is_no_end() {
     let ((client, mut caller), (target, mut server)) = (tcp().await, secured().await);
-    let running = RunningRelay::start(RelayEnd::Tcp(client), target);
+    let running = RunningRelay::start(RelayStream::Tcp(client), target);
     say(&mut server, b"half of").await;
     server.flush().await.unwrap();
     assert_eq!(next(&mut caller, 7).await, b"half of");

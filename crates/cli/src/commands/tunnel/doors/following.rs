@@ -73,7 +73,7 @@ impl TunnelListenerSet {
         for at in &order.first {
             let old = &mut self.open[*at];
             old.door.close();
-            old.door.gone().await;
+            old.door.wait_closed().await;
             old.files.clear();
         }
         match self.begin(&of(true), &at_once) {
@@ -134,7 +134,7 @@ impl TunnelListenerSet {
                 continue;
             };
             let name = name(&opened.locals);
-            opened.door.lead_into(tunnel(&planned[new], &name));
+            opened.door.reconfigure(tunnel(&planned[new], &name));
             opened.shown = TunnelDescription::of(&planned[new]);
             opened.planned = planned[new].clone();
             now[new] = Some(opened);

@@ -54,8 +54,8 @@ fn the_files_tunnels_follow_those_of_flags() {
     let warm = settings.tunnels.iter().map(|planned| planned.warm);
     let twenty = std::time::Duration::from_secs(20);
     let four = WarmPoolOptions {
-        ready: 4,
-        longest: twenty,
+        size: 4,
+        max_idle: twenty,
     };
     assert_eq!(
         warm.collect::<Vec<_>>(),

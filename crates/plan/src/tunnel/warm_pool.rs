@@ -10,19 +10,19 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WarmPoolOptions {
     /// So many stand ready.
-    pub ready: usize,
+    pub size: usize,
     /// The longest that one may wait to be used.
-    pub longest: Duration,
+    pub max_idle: Duration,
 }
 
 /// The first wait after a failure.
-const FIRST: Duration = Duration::from_millis(500);
+const FIRST_RETRY_DELAY: Duration = Duration::from_millis(500);
 
 /// The longest wait after failures.
-const LAST: Duration = Duration::from_secs(60);
+const LONGEST_RETRY_DELAY: Duration = Duration::from_secs(60);
 
 /// The wait after a refusal.
-const REFUSED: Duration = Duration::from_secs(600);
+const LOGIN_RETRY_DELAY: Duration = Duration::from_secs(600);
 
 /// What is ready and under way.
 #[derive(Debug, Clone)]
@@ -31,11 +31,11 @@ pub struct WarmPoolPlan {
     /// Attempts under way.
     opening: usize,
     /// Whether the last attempt that ended has brought a connection.
-    has_come: bool,
+    last_succeeded: bool,
     /// Failures in a row.
     failures: u32,
     /// No attempt begins before this.
-    rest: Duration,
+    retry_at: Duration,
 }
 
 impl WarmPoolPlan {
@@ -45,19 +45,19 @@ impl WarmPoolPlan {
         Self {
             options,
             opening: 0,
-            has_come: false,
+            last_succeeded: false,
             failures: 0,
-            rest: Duration::ZERO,
+            retry_at: Duration::ZERO,
         }
     }
 
     /// How many attempts to begin now, with so many ready. They count as under way from here on.
-    pub fn begin(&mut self, ready: usize, now: Duration) -> usize {
-        if now < self.rest {
+    pub fn begin_attempts(&mut self, ready: usize, now: Duration) -> usize {
+        if now < self.retry_at {
             return 0;
         }
-        let missing = self.options.ready.saturating_sub(ready + self.opening);
-        let begun = match self.has_come {
+        let missing = self.options.size.saturating_sub(ready + self.opening);
+        let begun = match self.last_succeeded {
             true => missing,
             false => missing.min(1_usize.saturating_sub(self.opening)),
         };
@@ -67,39 +67,41 @@ impl WarmPoolPlan {
 
     /// When to ask again, if nothing happens before.
     #[must_use]
-    pub fn again(&self, now: Duration) -> Option<Duration> {
-        (now < self.rest).then(|| self.rest - now)
+    pub fn next_attempt_in(&self, now: Duration) -> Option<Duration> {
+        (now < self.retry_at).then(|| self.retry_at - now)
     }
 
     /// An attempt has brought a connection.
-    pub fn opened(&mut self) {
+    pub fn record_success(&mut self) {
         self.opening = self.opening.saturating_sub(1);
-        self.has_come = true;
+        self.last_succeeded = true;
         self.failures = 0;
-        self.rest = Duration::ZERO;
+        self.retry_at = Duration::ZERO;
     }
 
     /// An attempt has failed, perhaps since our login was refused. Whether it is the first of several in a row, and so worth telling.
-    pub fn failed(&mut self, now: Duration, is_login: bool) -> bool {
+    pub fn record_failure(&mut self, now: Duration, is_login: bool) -> bool {
         self.opening = self.opening.saturating_sub(1);
-        self.has_come = false;
+        self.last_succeeded = false;
         // Several that were under way together failed for one reason.
-        if now < self.rest {
+        if now < self.retry_at {
             return false;
         }
         let wait = match is_login {
-            true => REFUSED,
-            false => FIRST.saturating_mul(1 << self.failures.min(16)).min(LAST),
+            true => LOGIN_RETRY_DELAY,
+            false => FIRST_RETRY_DELAY
+                .saturating_mul(1 << self.failures.min(16))
+                .min(LONGEST_RETRY_DELAY),
         };
         self.failures = self.failures.saturating_add(1);
-        self.rest = now + wait;
+        self.retry_at = now + wait;
         self.failures == 1
     }
 
     /// Whether one of this age is too old to be handed to anybody.
     #[must_use]
     pub fn is_stale(&self, age: Duration) -> bool {
-        age >= self.options.longest
+        age >= self.options.max_idle
     }
 }
 
@@ -111,59 +113,65 @@ mod tests {
 
     fn reserve(ready: usize) -> WarmPoolPlan {
         WarmPoolPlan::new(WarmPoolOptions {
-            ready,
-            longest: Duration::from_secs(30),
+            size: ready,
+            max_idle: Duration::from_secs(30),
         })
     }
 
     #[test]
     fn what_is_missing_is_opened_and_no_more() {
         let mut reserve = reserve(4);
-        assert_eq!(reserve.begin(0, Duration::ZERO), 1, "to see");
-        assert_eq!(reserve.begin(0, Duration::ZERO), 0);
-        reserve.opened();
-        assert_eq!(reserve.begin(1, Duration::ZERO), 3);
-        reserve.opened();
-        assert_eq!(reserve.begin(2, Duration::ZERO), 0);
-        assert_eq!(reserve.begin(1, Duration::ZERO), 1, "it was used");
+        assert_eq!(reserve.begin_attempts(0, Duration::ZERO), 1, "to see");
+        assert_eq!(reserve.begin_attempts(0, Duration::ZERO), 0);
+        reserve.record_success();
+        assert_eq!(reserve.begin_attempts(1, Duration::ZERO), 3);
+        reserve.record_success();
+        assert_eq!(reserve.begin_attempts(2, Duration::ZERO), 0);
+        assert_eq!(reserve.begin_attempts(1, Duration::ZERO), 1, "it was used");
     }
 
     #[test]
     fn failures_are_waited_after_and_one_goes_ahead() {
         let mut reserve = reserve(4);
         let mut now = Duration::from_secs(1);
-        assert_eq!(reserve.begin(0, now), 1);
-        reserve.opened();
-        assert_eq!(reserve.begin(0, now), 4);
-        assert!(reserve.failed(now, false), "it is told");
+        assert_eq!(reserve.begin_attempts(0, now), 1);
+        reserve.record_success();
+        assert_eq!(reserve.begin_attempts(0, now), 4);
+        assert!(reserve.record_failure(now, false), "it is told");
         for _ in 1..4 {
-            assert!(!reserve.failed(now, false));
+            assert!(!reserve.record_failure(now, false));
         }
         let mut waits = Vec::new();
         for _ in 0..9 {
-            assert_eq!(reserve.begin(0, now), 0);
-            let wait = reserve.again(now).unwrap();
+            assert_eq!(reserve.begin_attempts(0, now), 0);
+            let wait = reserve.next_attempt_in(now).unwrap();
             waits.push(wait.as_millis());
             now += wait;
-            assert_eq!(reserve.begin(0, now), 1);
-            assert_eq!(reserve.begin(0, now), 0);
-            assert!(!reserve.failed(now, false));
+            assert_eq!(reserve.begin_attempts(0, now), 1);
+            assert_eq!(reserve.begin_attempts(0, now), 0);
+            assert!(!reserve.record_failure(now, false));
         }
         let doubled = [500, 1000, 2000, 4000, 8000, 16000, 32000, 60000, 60000];
         assert_eq!(waits, doubled);
-        now += LAST;
-        assert_eq!(reserve.begin(0, now), 1);
-        reserve.opened();
-        assert_eq!((reserve.begin(1, now), reserve.again(now)), (3, None));
+        now += LONGEST_RETRY_DELAY;
+        assert_eq!(reserve.begin_attempts(0, now), 1);
+        reserve.record_success();
+        assert_eq!(
+            (reserve.begin_attempts(1, now), reserve.next_attempt_in(now)),
+            (3, None)
+        );
     }
 
     #[test]
     fn a_login_that_is_refused_is_not_shown_again_for_long() {
         let mut reserve = reserve(16);
-        assert_eq!(reserve.begin(0, Duration::ZERO), 1);
-        assert!(reserve.failed(Duration::ZERO, true));
-        assert_eq!(reserve.begin(0, REFUSED - Duration::from_millis(1)), 0);
-        assert_eq!(reserve.begin(0, REFUSED), 1);
+        assert_eq!(reserve.begin_attempts(0, Duration::ZERO), 1);
+        assert!(reserve.record_failure(Duration::ZERO, true));
+        assert_eq!(
+            reserve.begin_attempts(0, LOGIN_RETRY_DELAY - Duration::from_millis(1)),
+            0
+        );
+        assert_eq!(reserve.begin_attempts(0, LOGIN_RETRY_DELAY), 1);
     }
 
     #[test]
@@ -182,15 +190,15 @@ mod tests {
             for (what, ms) in happened {
                 now += Duration::from_millis(ms);
                 match what {
-                    0 if opening > 0 => { opening -= 1; ready += 1; reserve.opened(); }
-                    1 if opening > 0 => { opening -= 1; reserve.failed(now, what == 3); }
+                    0 if opening > 0 => { opening -= 1; ready += 1; reserve.record_success(); }
+                    1 if opening > 0 => { opening -= 1; reserve.record_failure(now, what == 3); }
                     2 => ready = ready.saturating_sub(1),
                     _ => {}
                 }
-                opening += reserve.begin(ready, now);
+                opening += reserve.begin_attempts(ready, now);
                 prop_assert!(ready + opening <= wanted);
                 if wanted > ready + opening {
-                    prop_assert!(reserve.again(now).is_some() || opening > 0);
+                    prop_assert!(reserve.next_attempt_in(now).is_some() || opening > 0);
                 }
             }
         }

@@ -18,69 +18,73 @@ pub enum CopyMethod {
 }
 
 /// Fills in a row after which a pipe is taken.
-const FULL: u8 = 2;
+const FULL_READS: u8 = 2;
 
 /// Small moves in a row after which it is given back.
-const SMALL: u8 = 8;
+const SMALL_MOVES: u8 = 8;
 
 /// Bytes below which a move through a pipe is small.
-const LITTLE: usize = 16 << 10;
+const SMALL_MOVE: usize = 16 << 10;
 
 /// Bytes that have gone through a pipe before any are left to gather: a fast link takes some ten milliseconds for them.
-const MUCH: u64 = 16 << 20;
+const BYTES_BEFORE_LOW_WATER: u64 = 16 << 20;
 
 /// Bytes that are left to gather then. Twice that and more has room in a socket's buffer.
-const GATHERED: u32 = 512 << 10;
+const LOW_WATER: u32 = 512 << 10;
 
 /// What is known of one direction.
 #[derive(Debug, Clone, Default)]
 pub struct BulkDetector {
     /// The road that it is on.
-    road: CopyMethod,
+    method: CopyMethod,
     /// In a row: fills of the buffer on the one road, small moves on the other.
-    row: u8,
+    streak: u8,
     /// Bytes that have gone through the pipe without a pause.
-    gone: u64,
+    spliced: u64,
 }
 
 impl BulkDetector {
     /// The road for the next bytes.
     #[must_use]
-    pub fn road(&self) -> CopyMethod {
-        self.road
+    pub fn method(&self) -> CopyMethod {
+        self.method
     }
 
     /// How many bytes are to gather before it is worth being woken for them; 1 is none.
     #[must_use]
     pub fn low_water(&self) -> u32 {
-        if self.gone >= MUCH { GATHERED } else { 1 }
+        if self.spliced >= BYTES_BEFORE_LOW_WATER {
+            LOW_WATER
+        } else {
+            1
+        }
     }
 
     /// Patience was in vain: what had come was all for now.
-    pub fn paused(&mut self) {
-        self.gone = 0;
+    pub fn record_pause(&mut self) {
+        self.spliced = 0;
     }
 
     /// So many bytes came, of as many as there was room for.
-    pub fn moved(&mut self, bytes: usize, room: usize) {
-        let (counts, limit, other) = match self.road {
-            CopyMethod::Copy => (bytes >= room, FULL, CopyMethod::Splice),
-            CopyMethod::Splice => (bytes < LITTLE, SMALL, CopyMethod::Copy),
+    pub fn record_move(&mut self, bytes: usize, room: usize) {
+        let (counts, limit, other) = match self.method {
+            CopyMethod::Copy => (bytes >= room, FULL_READS, CopyMethod::Splice),
+            CopyMethod::Splice => (bytes < SMALL_MOVE, SMALL_MOVES, CopyMethod::Copy),
         };
-        self.row = if counts { self.row + 1 } else { 0 };
-        if self.road == CopyMethod::Splice {
-            self.gone = self.gone.saturating_add(bytes as u64);
+        self.streak = if counts { self.streak + 1 } else { 0 };
+        if self.method == CopyMethod::Splice {
+            self.spliced = self.spliced.saturating_add(bytes as u64);
         }
-        if self.row >= limit {
+        if self.streak >= limit {
             *self = Self {
-                road: other,
+                method: other,
                 ..Self::default()
             };
         }
     }
 
     /// There is no pipe to be had, or these ends cannot use one.
-    pub fn forbid(&mut self) {
+    pub fn fall_back_to_copy(&mut self) {
         *self = Self::default();
     }
 }
@@ -96,60 +100,60 @@ mod tests {
     #[test]
     fn a_buffer_that_keeps_filling_wants_a_pipe() {
         let mut bulk = BulkDetector::default();
-        bulk.moved(ROOM, ROOM);
-        bulk.moved(ROOM - 1, ROOM);
-        bulk.moved(ROOM, ROOM);
-        assert_eq!(bulk.road(), CopyMethod::Copy, "not in a row");
-        bulk.moved(ROOM, ROOM);
-        assert_eq!(bulk.road(), CopyMethod::Splice);
+        bulk.record_move(ROOM, ROOM);
+        bulk.record_move(ROOM - 1, ROOM);
+        bulk.record_move(ROOM, ROOM);
+        assert_eq!(bulk.method(), CopyMethod::Copy, "not in a row");
+        bulk.record_move(ROOM, ROOM);
+        assert_eq!(bulk.method(), CopyMethod::Splice);
     }
 
     #[test]
     fn what_stays_small_goes_back_and_what_is_small_once_does_not() {
         let mut bulk = BulkDetector {
-            road: CopyMethod::Splice,
+            method: CopyMethod::Splice,
             ..BulkDetector::default()
         };
         for _ in 0..100 {
-            for _ in 1..SMALL {
-                bulk.moved(1, ROOM);
+            for _ in 1..SMALL_MOVES {
+                bulk.record_move(1, ROOM);
             }
-            bulk.moved(LITTLE, ROOM);
+            bulk.record_move(SMALL_MOVE, ROOM);
         }
-        assert_eq!(bulk.road(), CopyMethod::Splice);
-        for _ in 0..SMALL {
-            bulk.moved(LITTLE - 1, ROOM);
+        assert_eq!(bulk.method(), CopyMethod::Splice);
+        for _ in 0..SMALL_MOVES {
+            bulk.record_move(SMALL_MOVE - 1, ROOM);
         }
-        assert_eq!(bulk.road(), CopyMethod::Copy);
+        assert_eq!(bulk.method(), CopyMethod::Copy);
     }
 
     #[test]
     fn much_is_left_to_gather_until_it_pauses() {
         let mut bulk = BulkDetector {
-            road: CopyMethod::Splice,
+            method: CopyMethod::Splice,
             ..BulkDetector::default()
         };
-        let moves = MUCH / ROOM as u64;
+        let moves = BYTES_BEFORE_LOW_WATER / ROOM as u64;
         for _ in 1..moves {
-            bulk.moved(ROOM, ROOM);
+            bulk.record_move(ROOM, ROOM);
             assert_eq!(bulk.low_water(), 1);
         }
-        bulk.moved(ROOM, ROOM);
-        assert_eq!(bulk.low_water(), GATHERED);
-        bulk.paused();
-        assert_eq!((bulk.low_water(), bulk.road()), (1, CopyMethod::Splice));
+        bulk.record_move(ROOM, ROOM);
+        assert_eq!(bulk.low_water(), LOW_WATER);
+        bulk.record_pause();
+        assert_eq!((bulk.low_water(), bulk.method()), (1, CopyMethod::Splice));
     }
 
     #[test]
     fn without_a_pipe_it_begins_anew() {
         let mut bulk = BulkDetector {
-            road: CopyMethod::Splice,
-            row: 3,
-            gone: MUCH,
+            method: CopyMethod::Splice,
+            streak: 3,
+            spliced: BYTES_BEFORE_LOW_WATER,
         };
-        bulk.forbid();
+        bulk.fall_back_to_copy();
         assert_eq!(
-            (bulk.road(), bulk.row, bulk.low_water()),
+            (bulk.method(), bulk.streak, bulk.low_water()),
             (CopyMethod::Copy, 0, 1)
         );
     }
@@ -160,8 +164,8 @@ mod tests {
         fn chatter_is_copied(sizes in prop::collection::vec(0usize..ROOM, 0..200)) {
             let mut bulk = BulkDetector::default();
             for size in sizes {
-                bulk.moved(size, ROOM);
-                prop_assert_eq!(bulk.road(), CopyMethod::Copy);
+                bulk.record_move(size, ROOM);
+                prop_assert_eq!(bulk.method(), CopyMethod::Copy);
             }
         }
     }

@@ -18,8 +18,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::relay::RelayEnd;
-use crate::upstream::{ConnectRequest, TargetUnreached, Upstream};
+use crate::relay::RelayStream;
+use crate::upstream::{StreamPurpose, Upstream, UpstreamConnectError};
 
 /// Bytes of a target's first words that are read when its connection is handed out.
 const ROOM: usize = 4096;
@@ -39,7 +39,7 @@ pub struct WarmPool {
 /// One of them.
 #[derive(Debug)]
 struct WarmConnection {
-    end: RelayEnd,
+    end: RelayStream,
     /// What the target has said.
     early: Bytes,
     via: Arc<str>,
@@ -49,14 +49,14 @@ struct WarmConnection {
 /// One that was handed out.
 #[derive(Debug)]
 pub(crate) struct LeasedConnection {
-    pub(crate) end: RelayEnd,
+    pub(crate) end: RelayStream,
     /// What the target has said already.
     pub(crate) early: Bytes,
     pub(crate) via: Arc<str>,
 }
 
 impl WarmPool {
-    /// None is open before [`keep`](Self::keep) runs.
+    /// None is open before [`run`](Self::keep) runs.
     #[must_use]
     pub fn new(upstream: Arc<Upstream>, target: Target, options: WarmPoolOptions) -> Self {
         Self {
@@ -70,7 +70,7 @@ impl WarmPool {
 
     /// How many stand ready.
     #[must_use]
-    pub fn ready(&self) -> usize {
+    pub fn ready_count(&self) -> usize {
         self.lock().len()
     }
 
@@ -93,13 +93,13 @@ impl WarmPool {
     }
 
     /// Keeps as many open as are wanted, until it is stopped; then it closes them.
-    pub async fn keep(self: Arc<Self>, stop: CancellationToken) {
+    pub async fn run(self: Arc<Self>, stop: CancellationToken) {
         let epoch = Instant::now();
         let mut reserve = WarmPoolPlan::new(self.options);
         let mut opening = JoinSet::new();
         loop {
             self.drop_stale(&reserve);
-            for _ in 0..reserve.begin(self.ready(), epoch.elapsed()) {
+            for _ in 0..reserve.begin_attempts(self.ready_count(), epoch.elapsed()) {
                 opening.spawn(Arc::clone(&self).open());
             }
             let next = self.next(&reserve, epoch);
@@ -107,11 +107,11 @@ impl WarmPool {
                 () = stop.cancelled() => break,
                 Some(opened) = opening.join_next() => match opened {
                     Ok(Ok(ready)) => {
-                        reserve.opened();
+                        reserve.record_success();
                         self.lock().push_back(ready);
                     }
                     Ok(Err(error)) => {
-                        if reserve.failed(epoch.elapsed(), error.is_of_login()) {
+                        if reserve.record_failure(epoch.elapsed(), error.is_of_login()) {
                             tracing::warn!(target = %self.target, %error, "cannot connect in advance");
                         }
                     }
@@ -130,8 +130,8 @@ impl WarmPool {
     fn next(&self, reserve: &WarmPoolPlan, epoch: Instant) -> impl Future<Output = ()> + use<> {
         let oldest = self.lock().front().map(|ready| ready.since);
         let stale =
-            oldest.map(|since| (since + self.options.longest).duration_since(Instant::now()));
-        let again = reserve.again(epoch.elapsed());
+            oldest.map(|since| (since + self.options.max_idle).duration_since(Instant::now()));
+        let again = reserve.next_attempt_in(epoch.elapsed());
         let wait = [stale, again].into_iter().flatten().min();
         async move {
             match wait {
@@ -151,12 +151,12 @@ impl WarmPool {
         }
     }
 
-    async fn open(self: Arc<Self>) -> Result<WarmConnection, TargetUnreached> {
+    async fn open(self: Arc<Self>) -> Result<WarmConnection, UpstreamConnectError> {
         let found = self
             .upstream
-            .reach(&self.target, ConnectRequest::Tunnel)
+            .connect(&self.target, StreamPurpose::Tunnel)
             .await?;
-        let (end, early) = RelayEnd::of(found.stream);
+        let (end, early) = RelayStream::from_transport(found.stream);
         Ok(WarmConnection {
             end,
             early,

@@ -44,7 +44,7 @@ impl TunnelListener {
     }
 
     /// Leads into another tunnel from here on. Who came before goes on with the old one.
-    pub fn lead_into(&self, tunnel: TunnelConfig) {
+    pub fn reconfigure(&self, tunnel: TunnelConfig) {
         let tunnel = Arc::new(tunnel);
         let Some(shared) = self.shared.upgrade() else {
             return;
@@ -70,7 +70,7 @@ impl TunnelListener {
     }
 
     /// Waits until what it listened on is free for others: it has been closed, and its sockets with it. Cancel safe.
-    pub async fn gone(&self) {
+    pub async fn wait_closed(&self) {
         self.closed.cancelled().await;
         self.accepting.close();
         self.accepting.wait().await;
@@ -102,8 +102,8 @@ fn warm(
     closed: &CancellationToken,
 ) -> CancellationToken {
     let stop = closed.child_token();
-    if let Some(warm) = &tunnel.warm {
-        shared.tasks.spawn(Arc::clone(warm).keep(stop.clone()));
+    if let Some(warm) = &tunnel.warm_pool {
+        shared.tasks.spawn(Arc::clone(warm).run(stop.clone()));
     }
     stop
 }

@@ -8,13 +8,13 @@ use haul_net::Target;
 use tokio::time::Instant;
 
 use crate::relay::RelayedBytes;
-use crate::session::{TunnelClient, TunnelConfig};
+use crate::session::{ClientAddress, TunnelConfig};
 
 /// A connection that is there.
 #[derive(Debug)]
 pub(crate) struct ActiveConnection {
     pub(crate) tunnel: Arc<TunnelConfig>,
-    pub(crate) peer: TunnelClient,
+    pub(crate) peer: ClientAddress,
     /// When it came, for people.
     pub(crate) when: SystemTime,
     /// When it came, for what is counted.
@@ -28,7 +28,7 @@ pub(crate) struct ActiveConnection {
 }
 
 impl ActiveConnection {
-    pub(crate) fn new(tunnel: Arc<TunnelConfig>, peer: TunnelClient) -> Self {
+    pub(crate) fn new(tunnel: Arc<TunnelConfig>, peer: ClientAddress) -> Self {
         Self {
             tunnel,
             peer,
