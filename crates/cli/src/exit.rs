@@ -69,7 +69,9 @@ impl ExitReason {
                 address: ListenAddress::Unix { .. },
                 ..
             } => Self::LocalIo,
-            ListenError::Io { source, .. } if haul_net::is_shortage(source) => Self::LocalIo,
+            ListenError::Io { source, .. } if haul_net::is_descriptor_limit(source) => {
+                Self::LocalIo
+            }
             _ => Self::Network,
         }
     }

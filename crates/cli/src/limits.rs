@@ -48,7 +48,7 @@ pub(crate) fn room_to_begin() -> std::io::Result<()> {
     let open = || std::fs::File::open("/dev/null");
     let all: std::io::Result<Vec<_>> = (0..NEEDED).map(|_| open()).collect();
     match all {
-        Err(error) if haul_net::is_shortage(&error) => Err(error),
+        Err(error) if haul_net::is_descriptor_limit(&error) => Err(error),
         _ => Ok(()),
     }
 }

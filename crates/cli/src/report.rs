@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use console::{measure_text_width, truncate_str};
-use haul_net::shown;
+use haul_net::redacted_url;
 use haul_plan::Checksum;
 use haul_transfer::{DownloadJob, DownloadOutcome, GetError};
 use serde_json::{Map, Value, json};
@@ -103,8 +103,8 @@ pub(crate) fn digests(outcome: &DownloadOutcome) -> Map<String, Value> {
 pub(crate) fn object(job: u64, outcome: &DownloadOutcome) -> Value {
     json!({
         "job": job,
-        "url": shown(&outcome.url),
-        "final_url": shown(&outcome.final_url),
+        "url": redacted_url(&outcome.url),
+        "final_url": redacted_url(&outcome.final_url),
         "path": outcome.path.as_ref().map(|path| path.to_string_lossy()),
         "bytes": outcome.bytes,
         "fetched": outcome.fetched,
@@ -124,7 +124,7 @@ pub(crate) fn object(job: u64, outcome: &DownloadOutcome) -> Value {
 pub(crate) fn failure(job: &DownloadJob, error: &GetError) -> Value {
     json!({
         "job": job.id,
-        "url": shown(&job.url),
+        "url": redacted_url(&job.url),
         "error": {
             "class": ExitReason::of(error).name(),
             "message": message::chain(error),

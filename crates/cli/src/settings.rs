@@ -99,8 +99,8 @@ impl GetSettings {
         }
         let task = if batch::is_batch(args, &named) {
             let many = batch::many(args, options.connections, named)?;
-            client.idle = client.idle.max(many.idle());
-            client.idle_total = client.idle_total.max(many.options.dispatch.total);
+            client.max_idle_per_host = client.max_idle_per_host.max(many.idle());
+            client.max_idle = client.max_idle.max(many.options.dispatch.total);
             GetTask::Many(Box::new(many))
         } else {
             GetTask::Few(few::jobs(args, named)?)
@@ -136,7 +136,7 @@ fn http_url(text: &str) -> Result<Url, SettingError> {
 
 fn glob(text: &str) -> Result<JobSourceArg, SettingError> {
     let wrong = |error| {
-        let text = format!("{} cannot be read", haul_net::shown_text(text));
+        let text = format!("{} cannot be read", haul_net::redacted_text(text));
         SettingError::new(text)
             .because(error)
             .hint("-g/--globoff takes brackets and braces as they are")
@@ -190,13 +190,13 @@ fn client(args: &GetArgs) -> Result<ClientConfig, SettingError> {
         .partition(|field| field.value.is_some());
     Ok(ClientConfig {
         connector: ConnectorConfig {
-            limit_rate: args.speed.limit_rate.map(|size| size.0),
+            rate_limit: args.speed.limit_rate.map(|size| size.0),
             ..connector(&args.connection)
         },
         stall_timeout: args.connection.stall_timeout.0,
         proxy: proxy(&args.connection)?,
         tls: tls(&args.connection.tls)?,
-        http: match (args.connection.http1, args.connection.http2) {
+        http_version: match (args.connection.http1, args.connection.http2) {
             (true, _) => HttpVersionChoice::Http1,
             (_, true) => HttpVersionChoice::Http2,
             _ => HttpVersionChoice::Auto,
@@ -210,14 +210,14 @@ fn client(args: &GetArgs) -> Result<ClientConfig, SettingError> {
             .into_iter()
             .filter_map(|field| Some((field.name.clone(), field.value.clone()?)))
             .collect(),
-        without: removed
+        removed_headers: removed
             .into_iter()
             .map(|field| field.name.clone())
             .collect(),
-        idle: args
+        max_idle_per_host: args
             .speed
             .max_connections
-            .map_or(defaults.idle, usize::from),
+            .map_or(defaults.max_idle_per_host, usize::from),
         ..defaults
     })
 }
@@ -225,8 +225,8 @@ fn client(args: &GetArgs) -> Result<ClientConfig, SettingError> {
 fn connector(args: &ConnectionArgs) -> ConnectorConfig {
     ConnectorConfig {
         connect_timeout: args.connect_timeout.0,
-        family: family(&args.addresses).unwrap_or_default(),
-        pins: args.addresses.resolve.iter().map(pin).collect(),
+        address_family: family(&args.addresses).unwrap_or_default(),
+        pinned_addresses: args.addresses.resolve.iter().map(pin).collect(),
         ..ConnectorConfig::default()
     }
 }

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use haul_net::shown_text;
+use haul_net::redacted_text;
 use haul_plan::Glob;
 use haul_transfer::list::{BadLine, BadLineProblem, DownloadList, ListEntry, ListFormat};
 use url::Url;
@@ -156,7 +156,7 @@ fn member(text: &str, first: &Url, number: u64) -> Result<ListEntry, BadLine> {
     let bad = |problem| BadLine {
         list_name: "the URL's members".into(),
         line: number,
-        excerpt: shown_text(text),
+        excerpt: redacted_text(text),
         problem,
     };
     let mut url = Url::parse(text).map_err(|error| bad(BadLineProblem::InvalidUrl(error)))?;

@@ -56,7 +56,7 @@ pub struct FetchResponse {
     pub timings: RequestTimings,
     /// How many requests the peer takes at once over the connections that requests share, where there is one by now: HTTP/2. As far as
     /// it has told.
-    pub multiplexed: Option<usize>,
+    pub max_streams: Option<usize>,
     pub(crate) body: ResponseBody,
 }
 
@@ -73,7 +73,7 @@ impl FetchResponse {
     }
 
     /// The next piece if it is there already.
-    pub fn chunk_now(&mut self) -> Option<Result<Option<Bytes>, Error>> {
+    pub fn try_chunk(&mut self) -> Option<Result<Option<Bytes>, Error>> {
         match self.body.poll_now(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(piece) => Some(self.outcome(piece)),
             Poll::Pending => None,
@@ -122,7 +122,7 @@ impl FetchResponse {
 
     /// The error of a body that ended as its framing says, and yet before what its head promised: only the reader knows.
     #[must_use]
-    pub fn cut_short(&self) -> Error {
+    pub fn truncated_error(&self) -> Error {
         Error::new(Kind::Closed, &self.url)
     }
 

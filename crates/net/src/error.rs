@@ -39,9 +39,9 @@ pub struct ProxyName {
     /// Who named it.
     pub source: ProxySource,
     /// Whether there was a login to give it.
-    pub login: bool,
+    pub has_login: bool,
     /// The proxy behind it that it was asked for, if that is not the target.
-    pub next: Option<String>,
+    pub next_hop: Option<String>,
 }
 
 /// What went wrong.
@@ -59,9 +59,9 @@ pub enum Kind {
     /// The connection was not there in time.
     ConnectTimeout(String),
     /// There are connections, and they were full of other requests for too long.
-    NoRoom(String),
+    ConnectionsBusy(String),
     /// The proxy on the way is that of this variable, which cannot be used.
-    UnusableProxy(&'static str),
+    UnusableProxyVariable(&'static str),
     /// The proxy would not connect us; the status it gave, where it is an HTTP proxy.
     ProxyRefused(Option<StatusCode>),
     /// The proxy wants credentials, or others.
@@ -79,7 +79,7 @@ pub enum Kind {
     /// A redirect that is not followed.
     Redirect(haul_plan::RedirectError),
     /// The URL or a header cannot be sent.
-    Request,
+    InvalidRequest,
 }
 
 /// What is wrong with a TLS peer.
@@ -94,7 +94,7 @@ pub enum TlsProblem {
     /// It was revoked.
     Revoked,
     /// The certificates that are trusted cannot be loaded.
-    Roots,
+    RootsUnavailable,
     /// It speaks something else than TLS.
     NotTls,
     /// It wants a client certificate, or another than it was shown.
@@ -139,8 +139,8 @@ impl Error {
         self.proxy = Some(Box::new(ProxyName {
             address: proxy.address(),
             source: proxy.source,
-            login: proxy.login.is_some(),
-            next: None,
+            has_login: proxy.login.is_some(),
+            next_hop: None,
         }));
         self
     }
@@ -148,7 +148,7 @@ impl Error {
     /// The proxy that it happened at was asked for this one, and not for the target.
     pub(crate) fn on_the_way_to(mut self, next: &Proxy) -> Self {
         if let Some(via) = &mut self.proxy {
-            via.next.get_or_insert_with(|| next.address());
+            via.next_hop.get_or_insert_with(|| next.address());
         }
         self
     }
@@ -179,7 +179,7 @@ impl Error {
 
     /// Whether it is the proxy itself that could not be reached.
     #[must_use]
-    pub fn is_of_proxy(&self) -> bool {
+    pub fn is_proxy_unreachable(&self) -> bool {
         let Some(proxy) = &self.proxy else {
             return false;
         };
@@ -196,7 +196,7 @@ impl Error {
     /// Whether it happened before there was a connection, or without a look at any range: which bytes were asked for then
     /// says nothing.
     #[must_use]
-    pub fn is_about_bytes(&self) -> bool {
+    pub fn is_after_connect(&self) -> bool {
         matches!(self.kind, Kind::Stall | Kind::Closed | Kind::Protocol)
     }
 
@@ -207,21 +207,21 @@ impl Error {
             Kind::Resolve(_)
             | Kind::Connect(_)
             | Kind::ConnectTimeout(_)
-            | Kind::NoRoom(_)
+            | Kind::ConnectionsBusy(_)
             | Kind::Stall
             | Kind::Closed => true,
             Kind::ProxyRefused(Some(status)) => status.is_server_error(),
-            Kind::ProxyRefused(None) => self.refusal() != Some(ProxyRefusal::NotAllowed),
+            Kind::ProxyRefused(None) => self.proxy_refusal() != Some(ProxyRefusal::NotAllowed),
             // A peer that talks no HTTP once may be a balancer in trouble; the budget ends it if it stays so.
             Kind::Protocol => true,
             Kind::NoSuchHost(_)
             | Kind::NoAddress(..)
-            | Kind::UnusableProxy(_)
+            | Kind::UnusableProxyVariable(_)
             | Kind::ProxyAuth(_)
             | Kind::NotSocks
             | Kind::Tls(_)
             | Kind::Redirect(_)
-            | Kind::Request => false,
+            | Kind::InvalidRequest => false,
         }
     }
 }
@@ -241,8 +241,12 @@ impl fmt::Display for Error {
                 Some(proxy) => return write!(f, "no connection to {proxy} in time"),
                 None => write!(f, "no connection to {peer} in time"),
             },
-            Kind::NoRoom(peer) => write!(f, "the connections to {peer} had no room in time"),
-            Kind::UnusableProxy(variable) => write!(f, "the variable {variable} cannot be used"),
+            Kind::ConnectionsBusy(peer) => {
+                write!(f, "the connections to {peer} had no room in time")
+            }
+            Kind::UnusableProxyVariable(variable) => {
+                write!(f, "the variable {variable} cannot be used")
+            }
             Kind::ProxyRefused(status) => return self.refused(f, *status),
             Kind::ProxyAuth(realm) => return self.unwelcome(f, realm.as_deref()),
             Kind::NotSocks => {
@@ -254,7 +258,7 @@ impl fmt::Display for Error {
             Kind::Closed => f.write_str("the connection was closed too early"),
             Kind::Protocol => f.write_str("the answer is not proper HTTP"),
             Kind::Redirect(error) => write!(f, "{error}"),
-            Kind::Request => f.write_str("the request cannot be sent"),
+            Kind::InvalidRequest => f.write_str("the request cannot be sent"),
         }?;
         match &self.proxy {
             Some(proxy) => write!(f, " ({proxy})"),
@@ -266,11 +270,13 @@ impl fmt::Display for Error {
 impl Error {
     fn refused(&self, f: &mut fmt::Formatter<'_>, status: Option<StatusCode>) -> fmt::Result {
         self.the_proxy(f)?;
-        match (self.refusal(), status) {
-            (Some(ProxyRefusal::Unreachable), Some(status)) => {
+        match (self.proxy_refusal(), status) {
+            (Some(ProxyRefusal::TargetUnreachable), Some(status)) => {
                 write!(f, " cannot reach {}: {status}", self.sought())
             }
-            (Some(ProxyRefusal::Unreachable), None) => write!(f, " cannot reach {}", self.sought()),
+            (Some(ProxyRefusal::TargetUnreachable), None) => {
+                write!(f, " cannot reach {}", self.sought())
+            }
             (_, Some(status)) => write!(f, " refused with {status}"),
             (_, None) => f.write_str(" refused"),
         }
@@ -278,7 +284,7 @@ impl Error {
 
     /// What a proxy was asked for.
     fn sought(&self) -> String {
-        let next = self.proxy.as_ref().and_then(|via| via.next.as_ref());
+        let next = self.proxy.as_ref().and_then(|via| via.next_hop.as_ref());
         next.map_or_else(
             || "the target".to_owned(),
             |next| format!("the next proxy {next}"),
@@ -289,7 +295,9 @@ impl Error {
         self.the_proxy(f)?;
         f.write_str(match &self.proxy {
             // Where there is a reason, they were not even shown.
-            Some(proxy) if proxy.login && self.source.is_none() => " refused the credentials given",
+            Some(proxy) if proxy.has_login && self.source.is_none() => {
+                " refused the credentials given"
+            }
             _ => " wants credentials",
         })?;
         realm.map_or(Ok(()), |realm| write!(f, " for {realm:?}"))
@@ -333,7 +341,7 @@ impl fmt::Display for TlsProblem {
             Self::WrongHost => "the certificate is for another host",
             Self::UnknownIssuer => "the certificate is not signed by anyone trusted",
             Self::Revoked => "the certificate was revoked",
-            Self::Roots => "the trusted certificates cannot be loaded",
+            Self::RootsUnavailable => "the trusted certificates cannot be loaded",
             Self::NotTls => "the peer does not speak TLS",
             Self::ClientCertificate => "the peer wants a client certificate, or another one",
             Self::NoHttp2 => "the peer does not speak HTTP/2; --http1.1 does without",

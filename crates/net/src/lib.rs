@@ -37,7 +37,7 @@ mod tls_words;
 mod trust;
 
 pub use answer::{FetchResponse, RequestTimings};
-pub use auth::{ASKS, Authorization, Login, Netrc, NetrcError, UserCredentials};
+pub use auth::{Authorization, Login, MAX_AUTH_ATTEMPTS, Netrc, NetrcError, UserCredentials};
 pub use client::{Client, ClientConfig, FetchRequest};
 pub use connector::{
     AddressFamily, ConnectedStream, Connector, ConnectorConfig, ResolverChoice, Target,
@@ -47,13 +47,13 @@ pub use error::{ConfigError, Error, Kind, ProxyName, TlsProblem};
 pub use haul_plan::{AlpnOffer, HttpVersionChoice};
 pub use no_proxy::{NoProxy, NoProxyError};
 pub use offered::TlsPeer;
-pub use proxy::{Proxy, ProxyError, ProxyRules, ProxyScheme, ProxySource, UnusableProxy};
+pub use proxy::{Proxy, ProxyError, ProxyRules, ProxyScheme, ProxySource, UnusableProxyVariable};
 pub use records::TlsReadBuffer;
 pub use refusal::ProxyRefusal;
-pub use request::is_framing;
+pub use request::is_framing_header;
 pub use secret::{Secret, without_credentials};
-pub use shortage::is_shortage;
-pub use shown::{shown, shown_target, shown_text};
+pub use shortage::is_descriptor_limit;
+pub use shown::{redacted_target, redacted_text, redacted_url};
 pub use standing::CredentialScope;
-pub use tls::{ClientCertificate, ProxyTls, TlsOptions, provider};
+pub use tls::{ClientCertificate, ProxyTls, TlsOptions, crypto_provider};
 pub use trust::TrustedFiles;

@@ -1,6 +1,6 @@
 //! Which hosts are reached without a proxy, as `no_proxy` lists them.
 //!
-//! What of a list cannot be used is left out of it and told apart ([`NoProxy::unusable`]): of a flag that is a mistake, while a variable
+//! What of a list cannot be used is left out of it and told apart ([`NoProxy::errors`]): of a flag that is a mistake, while a variable
 //! was written for other programs too, and one of its words is no reason to do nothing.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -78,7 +78,7 @@ impl NoProxy {
 
     /// What of the list cannot be used, and is left out.
     #[must_use]
-    pub fn unusable(&self) -> &[NoProxyError] {
+    pub fn errors(&self) -> &[NoProxyError] {
         &self.unusable
     }
 

@@ -36,9 +36,9 @@ impl AlpnConfigs {
     pub(crate) fn offering(&self, offer: AlpnOffer) -> &Arc<ClientConfig> {
         match offer {
             AlpnOffer::Http1 => &self.http1,
-            AlpnOffer::Either => &self.either,
+            AlpnOffer::Http2OrHttp1 => &self.either,
             AlpnOffer::Http2 => &self.http2,
-            AlpnOffer::Nothing => &self.nothing,
+            AlpnOffer::None => &self.nothing,
         }
     }
 }
@@ -49,7 +49,7 @@ pub struct TlsPeer<'a> {
     /// The name that its certificate must be for.
     pub host: &'a str,
     /// Whether the user named it: only then it sees our certificate.
-    pub standing: CredentialScope,
+    pub scope: CredentialScope,
     /// What is offered to it.
-    pub offer: AlpnOffer,
+    pub alpn: AlpnOffer,
 }

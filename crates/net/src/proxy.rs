@@ -7,7 +7,7 @@ use http::HeaderMap;
 
 use crate::auth::Login;
 use crate::tls::ProxyTls;
-pub use rules::{ProxyRules, UnusableProxy};
+pub use rules::{ProxyRules, UnusableProxyVariable};
 pub use written::ProxyError;
 
 /// How a proxy is spoken to.
@@ -47,7 +47,7 @@ pub struct Proxy {
 pub enum ProxySource {
     /// The user, by a flag.
     #[default]
-    Given,
+    ProxyFlag,
     /// The user, by this other flag.
     Flag(&'static str),
     /// This variable of the environment.
@@ -57,7 +57,7 @@ pub enum ProxySource {
 impl std::fmt::Display for ProxySource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Self::Given => "--proxy",
+            Self::ProxyFlag => "--proxy",
             Self::Flag(name) | Self::Variable(name) => name,
         })
     }

@@ -16,24 +16,24 @@ pub enum ProxyRefusal {
     /// Its rules forbid it.
     NotAllowed,
     /// It could not reach the target.
-    Unreachable,
+    TargetUnreachable,
     /// It does not say.
-    Unsaid,
+    Unspecified,
 }
 
 impl Error {
     /// What a proxy's refusal means; `None` for any other error.
     #[must_use]
-    pub fn refusal(&self) -> Option<ProxyRefusal> {
+    pub fn proxy_refusal(&self) -> Option<ProxyRefusal> {
         let Kind::ProxyRefused(status) = self.kind() else {
             return None;
         };
         let cause = std::error::Error::source(self).and_then(|cause| cause.downcast_ref());
         Some(match (status.map(|status| status.as_u16()), cause) {
             (Some(403 | 405 | 451), _) => ProxyRefusal::NotAllowed,
-            (Some(502..=504), _) => ProxyRefusal::Unreachable,
+            (Some(502..=504), _) => ProxyRefusal::TargetUnreachable,
             (None, Some(error)) => meaning(error),
-            _ => ProxyRefusal::Unsaid,
+            _ => ProxyRefusal::Unspecified,
         })
     }
 }
@@ -60,9 +60,9 @@ fn meaning(reply: &io::Error) -> ProxyRefusal {
     match reply.kind() {
         E::PermissionDenied => ProxyRefusal::NotAllowed,
         E::NetworkUnreachable | E::HostUnreachable | E::ConnectionRefused | E::TimedOut => {
-            ProxyRefusal::Unreachable
+            ProxyRefusal::TargetUnreachable
         }
-        _ => ProxyRefusal::Unsaid,
+        _ => ProxyRefusal::Unspecified,
     }
 }
 
@@ -102,8 +102,8 @@ mod tests {
     fn replies_have_meanings() {
         let means = [
             ProxyRefusal::NotAllowed,
-            ProxyRefusal::Unreachable,
-            ProxyRefusal::Unsaid,
+            ProxyRefusal::TargetUnreachable,
+            ProxyRefusal::Unspecified,
         ];
         for (codes, expected) in [&[2][..], &[3, 4, 5, 6], &[1, 7, 8, 9]]
             .into_iter()

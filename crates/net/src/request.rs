@@ -52,7 +52,7 @@ const FRAMING: [HeaderName; 7] = [
 
 /// Whether a field is the program's own to set, and no user's or list's.
 #[must_use]
-pub fn is_framing(name: &HeaderName) -> bool {
+pub fn is_framing_header(name: &HeaderName) -> bool {
     FRAMING.contains(name)
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn request(
     };
     let mut request = Request::get(target)
         .body(Empty::new())
-        .map_err(|e| Error::new(Kind::Request, url).because(e))?;
+        .map_err(|e| Error::new(Kind::InvalidRequest, url).because(e))?;
     let headers = request.headers_mut();
     headers.reserve(FIELDS);
     own_fields(headers, url)?;
@@ -90,20 +90,20 @@ pub(crate) fn request(
     if let Some(shown) = &shown.proxy {
         headers.insert(PROXY_AUTHORIZATION, shown.value.clone());
     }
-    for name in &config.without {
+    for name in &config.removed_headers {
         headers.remove(name);
     }
     let goes = |name: &HeaderName| match *name {
         // Whoever the request is for, this is for the proxy, and only in absolute-form is there one to read it.
         PROXY_AUTHORIZATION => way.forward,
-        _ => way.standing == CredentialScope::Named || HARMLESS.contains(name),
+        _ => way.standing == CredentialScope::UserOrigin || HARMLESS.contains(name),
     };
     users_fields(headers, &config.headers, goes);
-    if let Some(own) = fetch.own {
+    if let Some(own) = fetch.user_headers {
         users_fields(headers, own, goes);
     }
-    if !fetch.headers.is_empty() {
-        headers.extend(fetch.headers.clone());
+    if !fetch.conditions.is_empty() {
+        headers.extend(fetch.conditions.clone());
     }
     if let Some(range) = &fetch.range {
         headers.insert(RANGE, range_field(range, url)?);
@@ -115,7 +115,7 @@ fn own_fields(headers: &mut HeaderMap, url: &Url) -> Result<(), Error> {
     let host = HeaderValue::from_str(authority(url));
     headers.insert(
         HOST,
-        host.map_err(|e| Error::new(Kind::Request, url).because(e))?,
+        host.map_err(|e| Error::new(Kind::InvalidRequest, url).because(e))?,
     );
     headers.insert(
         USER_AGENT,
@@ -143,7 +143,7 @@ fn range_field(range: &Range<u64>, url: &Url) -> Result<HeaderValue, Error> {
     } else {
         format!("bytes={}-{}", range.start, range.end.saturating_sub(1))
     };
-    HeaderValue::from_str(&text).map_err(|e| Error::new(Kind::Request, url).because(e))
+    HeaderValue::from_str(&text).map_err(|e| Error::new(Kind::InvalidRequest, url).because(e))
 }
 
 /// Host and port; the port is left out when it is the scheme's own.
@@ -179,12 +179,12 @@ mod tests {
             ..ClientConfig::default()
         };
         let fetch = FetchRequest {
-            own: None,
+            user_headers: None,
             url: &given,
-            given: &given,
+            user_url: &given,
             range: Some(3..9),
-            headers: HeaderMap::new(),
-            shared: false,
+            conditions: HeaderMap::new(),
+            may_multiplex: false,
         };
         let way = Route {
             forward,

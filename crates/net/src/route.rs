@@ -41,7 +41,7 @@ impl<'a> Route<'a> {
     /// The variable that should name the proxy on it names none.
     pub(crate) fn to(url: &'a Url, given: &Url, config: &'a ClientConfig) -> Result<Self, Error> {
         let proxy = config.proxy.for_url(url).map_err(|unusable| {
-            let kind = Kind::UnusableProxy(unusable.variable);
+            let kind = Kind::UnusableProxyVariable(unusable.variable);
             Error::new(kind, url).because(unusable.error.clone())
         })?;
         let forward = url.scheme() == "http"
@@ -50,7 +50,7 @@ impl<'a> Route<'a> {
             });
         Ok(Self {
             url,
-            standing: CredentialScope::of(url, given),
+            standing: CredentialScope::for_url(url, given),
             proxy,
             forward,
         })
@@ -76,9 +76,9 @@ impl<'a> Route<'a> {
                 certified: false,
             };
         }
-        let certified = config.tls.identity.is_some()
+        let certified = config.tls.client_certificate.is_some()
             && self.is_secure()
-            && self.standing == CredentialScope::Named;
+            && self.standing == CredentialScope::UserOrigin;
         RouteKey {
             secure: self.is_secure(),
             host: self.url.host_str().unwrap_or_default().into(),
@@ -121,7 +121,7 @@ mod tests {
         });
         let config = ClientConfig {
             tls: TlsOptions {
-                identity,
+                client_certificate: identity,
                 ..TlsOptions::default()
             },
             ..ClientConfig::default()

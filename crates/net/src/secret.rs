@@ -28,7 +28,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A URL without user name and password, as it goes over the wire. To show one, see [`shown`](crate::shown()).
+/// A URL without user name and password, as it goes over the wire. To show one, see [`shown`](crate::redacted_url()).
 #[must_use]
 pub fn without_credentials(url: &Url) -> Url {
     let mut url = url.clone();

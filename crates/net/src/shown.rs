@@ -55,14 +55,14 @@ const DEEPEST: u32 = 4;
 
 /// A URL as it may be shown.
 #[must_use]
-pub fn shown(url: &Url) -> String {
+pub fn redacted_url(url: &Url) -> String {
     masked(without_credentials(url).as_str())
 }
 
 /// A text that was meant as a URL, or may have been, as it may be shown. Where a login in it ends cannot be told, so all up
 /// to the last `@` is taken for one.
 #[must_use]
-pub fn shown_text(text: &str) -> String {
+pub fn redacted_text(text: &str) -> String {
     let scheme = text.find("://").map_or(0, |at| at + 3);
     match text[scheme..].rfind('@') {
         Some(at) => format!(
@@ -77,7 +77,7 @@ pub fn shown_text(text: &str) -> String {
 /// The target of a request, or another URL that a peer sent, as it may be shown. It is not taken apart as a mistyped URL is: an `@`
 /// in a path is no login's. One that has no place for a secret is not copied: a server does this for each request.
 #[must_use]
-pub fn shown_target(target: &str) -> Cow<'_, str> {
+pub fn redacted_target(target: &str) -> Cow<'_, str> {
     match target.contains(['?', '#']) || target.contains("//") {
         true => Cow::Owned(masked(target)),
         false => Cow::Borrowed(target),
@@ -164,7 +164,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn of(text: &str) -> String {
-        shown(&Url::parse(text).unwrap())
+        redacted_url(&Url::parse(text).unwrap())
     }
 
     #[test]
@@ -257,7 +257,7 @@ mod tests {
             ("h/@", "***@"),
             ("plain", "plain"),
         ] {
-            assert_eq!(shown_text(text), expected);
+            assert_eq!(redacted_text(text), expected);
         }
     }
 
@@ -281,16 +281,16 @@ mod tests {
             ),
             ("*", "*"),
         ] {
-            assert_eq!(shown_target(target), expected);
+            assert_eq!(redacted_target(target), expected);
         }
-        assert!(matches!(shown_target("/plain"), Cow::Borrowed(_)));
+        assert!(matches!(redacted_target("/plain"), Cow::Borrowed(_)));
     }
 
     proptest! {
         #[test]
         fn no_text_makes_it_panic_or_shows_a_password(text: String, password in "[A-Z]{8}") {
-            let _ = shown_text(&text);
-            let shown = shown_text(&format!("{text}:{password}@h"));
+            let _ = redacted_text(&text);
+            let shown = redacted_text(&format!("{text}:{password}@h"));
             prop_assert!(!shown.contains(&password) || text.contains(&password));
         }
     }

@@ -8,7 +8,7 @@ use url::Url;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CredentialScope {
     /// The origin of the URL that the user gave: scheme, host and port.
-    Named,
+    UserOrigin,
     /// Any other: another origin that a redirect leads to, a proxy.
     Other,
 }
@@ -16,7 +16,7 @@ pub enum CredentialScope {
 impl CredentialScope {
     /// That of the origin of `url`, where the user gave `given`.
     #[must_use]
-    pub fn of(url: &Url, given: &Url) -> Self {
+    pub fn for_url(url: &Url, given: &Url) -> Self {
         // What `Url::origin` compares for these schemes, without a copy of both hosts; for others every origin is another.
         let alike = |url: &Url, given: &Url| {
             url.scheme() == given.scheme()
@@ -24,7 +24,7 @@ impl CredentialScope {
                 && url.port_or_known_default() == given.port_or_known_default()
         };
         if matches!(url.scheme(), "http" | "https") && alike(url, given) {
-            Self::Named
+            Self::UserOrigin
         } else {
             Self::Other
         }
@@ -40,16 +40,16 @@ mod tests {
         let of = |url: &str| {
             let given: Url = "http://a.test/x".parse().unwrap();
             let url: Url = url.parse().unwrap();
-            let standing = CredentialScope::of(&url, &given);
+            let standing = CredentialScope::for_url(&url, &given);
             assert_eq!(
-                standing == CredentialScope::Named,
+                standing == CredentialScope::UserOrigin,
                 url.origin() == given.origin(),
                 "{url}"
             );
             standing
         };
         for named in ["http://a.test/", "http://me:s@A.TEST:80/y?z#f"] {
-            assert_eq!(of(named), CredentialScope::Named);
+            assert_eq!(of(named), CredentialScope::UserOrigin);
         }
         for other in [
             "https://a.test/x",

@@ -34,19 +34,19 @@ pub struct TlsOptions {
     /// PEM of the only authorities to trust, in place of the platform's.
     pub cacert: Option<Vec<u8>>,
     /// The same, in files that are read when they are needed.
-    pub files: Option<TrustedFiles>,
+    pub trusted_files: Option<TrustedFiles>,
     /// Trust any certificate whatever.
     pub insecure: bool,
     /// The certificate that we show to the origin that the user named, and to nobody else: it says who the user is.
-    pub identity: Option<ClientCertificate>,
+    pub client_certificate: Option<ClientCertificate>,
     /// What the flags that said so begin with, for messages: `--` if nothing else is told.
-    pub flags: Option<&'static str>,
+    pub flag_prefix: Option<&'static str>,
 }
 
 impl TlsOptions {
     /// A flag as it was typed.
     fn flag(&self, name: &str) -> String {
-        format!("{}{name}", self.flags.unwrap_or("--"))
+        format!("{}{name}", self.flag_prefix.unwrap_or("--"))
     }
 }
 
@@ -88,8 +88,8 @@ impl ProxyTls {
         let peer = TlsPeer {
             host,
             // The certificate was given for it.
-            standing: CredentialScope::Named,
-            offer: AlpnOffer::Http1,
+            scope: CredentialScope::UserOrigin,
+            alpn: AlpnOffer::Http1,
         };
         self.0.connect(stream, peer, url).await
     }
@@ -119,7 +119,7 @@ pub(crate) struct TlsClient {
 
 impl TlsClient {
     pub(crate) fn new(options: TlsOptions) -> Result<Self, ConfigError> {
-        let provider = Arc::new(provider());
+        let provider = Arc::new(crypto_provider());
         let tls = Self {
             provider,
             options,
@@ -127,9 +127,9 @@ impl TlsClient {
             identified: OnceLock::new(),
         };
         // What the user gave is read now, so that a wrong file is told before a byte is sent.
-        if tls.options.cacert.is_some() || tls.options.identity.is_some() {
-            let config = tls.build(tls.options.identity.as_ref())?;
-            let (slot, _) = tls.slot(CredentialScope::Named);
+        if tls.options.cacert.is_some() || tls.options.client_certificate.is_some() {
+            let config = tls.build(tls.options.client_certificate.as_ref())?;
+            let (slot, _) = tls.slot(CredentialScope::UserOrigin);
             let _ = slot.set(Ok(AlpnConfigs::new(&config)));
         }
         Ok(tls)
@@ -142,16 +142,16 @@ impl TlsClient {
         peer: TlsPeer<'_>,
         url: &Url,
     ) -> Result<TransportStream, Error> {
-        let (slot, identity) = self.slot(peer.standing);
+        let (slot, identity) = self.slot(peer.scope);
         let config = slot.get_or_init(|| match self.build(identity) {
             Ok(config) => Ok(AlpnConfigs::new(&config)),
             Err(ConfigError::Tls(error)) => Err(error),
             Err(other) => Err(rustls::Error::General(other.to_string())),
         });
-        let configs = config
-            .as_ref()
-            .map_err(|e| Error::new(Kind::Tls(TlsProblem::Roots), url).because(e.clone()))?;
-        let config = Arc::clone(configs.offering(peer.offer));
+        let configs = config.as_ref().map_err(|e| {
+            Error::new(Kind::Tls(TlsProblem::RootsUnavailable), url).because(e.clone())
+        })?;
+        let config = Arc::clone(configs.offering(peer.alpn));
         let name = ServerName::try_from(peer.host.to_owned());
         let name =
             name.map_err(|e| Error::new(Kind::Tls(TlsProblem::WrongHost), url).because(e))?;
@@ -160,9 +160,9 @@ impl TlsClient {
             .await
         {
             Ok(stream) => Some(TransportStream::Tls(Box::new(stream)))
-                .filter(|stream| peer.offer != AlpnOffer::Http2 || stream.is_http2())
+                .filter(|stream| peer.alpn != AlpnOffer::Http2 || stream.is_http2())
                 .ok_or_else(|| Error::new(Kind::Tls(TlsProblem::NoHttp2), url)),
-            Err(error) => Err(match kind(&error, peer.offer) {
+            Err(error) => Err(match kind(&error, peer.alpn) {
                 // All that rustls adds is how that looks from within.
                 kind @ Kind::Tls(TlsProblem::NotTls | TlsProblem::NoHttp2) => Error::new(kind, url),
                 kind => match of_handshake(error) {
@@ -175,8 +175,8 @@ impl TlsClient {
 
     /// The settings for a peer, and what is shown to it.
     fn slot(&self, standing: CredentialScope) -> (&LazyTlsConfigs, Option<&ClientCertificate>) {
-        match (&self.options.identity, standing) {
-            (Some(identity), CredentialScope::Named) => (&self.identified, Some(identity)),
+        match (&self.options.client_certificate, standing) {
+            (Some(identity), CredentialScope::UserOrigin) => (&self.identified, Some(identity)),
             _ => (&self.anonymous, None),
         }
     }
@@ -212,7 +212,7 @@ impl TlsClient {
         if self.options.insecure {
             return Ok(Arc::new(InsecureVerifier(Arc::clone(&self.provider))));
         }
-        match (&self.options.cacert, &self.options.files) {
+        match (&self.options.cacert, &self.options.trusted_files) {
             (Some(pem), _) => trust::named(pem, &self.options.flag("cacert"), &self.provider),
             (None, Some(files)) => trust::of_files(files, &self.provider),
             (None, None) => Ok(Arc::new(rustls_platform_verifier::Verifier::new(
@@ -240,7 +240,7 @@ fn certified(
 /// aws-lc's algorithms, AES-128-GCM first as browsers have it: ten rounds a block for both sides in place of fourteen, and it is
 /// the one that everybody must have (RFC 8446 section 9.1). For clients, and for servers of ours.
 #[must_use]
-pub fn provider() -> CryptoProvider {
+pub fn crypto_provider() -> CryptoProvider {
     let mut provider = rustls::crypto::aws_lc_rs::default_provider();
     let aes_128 = [
         CipherSuite::TLS13_AES_128_GCM_SHA256,

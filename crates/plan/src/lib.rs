@@ -28,13 +28,13 @@ mod error_limit;
 mod expect;
 pub mod filename;
 mod glob;
+mod http_version;
 mod layout;
 mod link_field;
 mod low_water;
 pub mod metalink;
 mod mirrors;
 mod pieces;
-mod protocol;
 mod ranges;
 mod redirect;
 mod retry;
@@ -58,6 +58,7 @@ pub use digest_field::{ExpectedDigest, expected_digests};
 pub use error_limit::{ErrorLimit, ErrorLimitError};
 pub use expect::{ContentExpectation, MediaRange, MediaRangeError, UnexpectedContent};
 pub use glob::{Glob, GlobError, GlobItem, GlobProblem};
+pub use http_version::{AlpnOffer, HttpVersionChoice};
 pub use layout::{
     AssignedPaths, PathAssignment, PathCandidate, PathLayout, PathLayoutInput, PathTemplate,
     PathTemplateError, PathTemplateProblem, RelativePathError, ResourceId, relative_path,
@@ -69,7 +70,6 @@ pub use mirrors::{
     SourceSet, SourceSetOptions, breaks_enough,
 };
 pub use pieces::{PieceChecks, PieceDigests, PieceDigestsError};
-pub use protocol::{AlpnOffer, HttpVersionChoice};
 pub use ranges::RangeSet;
 pub use redirect::{RedirectError, RedirectOptions, follow};
 pub use retry::{RetryDecision, RetryOptions, RetryPolicy, parse_retry_after};

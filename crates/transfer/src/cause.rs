@@ -9,7 +9,7 @@ impl GetError {
     #[must_use]
     pub fn cause(&self) -> String {
         let words = match self {
-            Self::Transport { source, .. } if source.is_shortage() => "too many open files",
+            Self::Transport { source, .. } if source.is_descriptor_limit() => "too many open files",
             Self::Transport { source, .. } => return transport(source.kind()),
             Self::Status { status, .. } | Self::Unauthorized { status, .. } => {
                 return status.to_string();
@@ -54,7 +54,7 @@ fn transport(kind: &Kind) -> String {
         Kind::Resolve(_) => "the name cannot be resolved",
         Kind::Connect(_) => "cannot connect",
         Kind::ConnectTimeout(_) => "no connection in time",
-        Kind::UnusableProxy(variable) => return format!("{variable} cannot be used"),
+        Kind::UnusableProxyVariable(variable) => return format!("{variable} cannot be used"),
         Kind::ProxyRefused(Some(status)) => return format!("the proxy answered {status}"),
         Kind::ProxyRefused(None) => "the proxy refused",
         Kind::ProxyAuth(_) => "the proxy wants credentials",
@@ -65,12 +65,12 @@ fn transport(kind: &Kind) -> String {
         Kind::Tls(TlsProblem::Revoked) => "certificate revoked",
         Kind::Tls(TlsProblem::NotTls) => "no TLS spoken",
         Kind::Tls(_) => "TLS failed",
-        Kind::NoRoom(_) => "no room on the host's connection",
+        Kind::ConnectionsBusy(_) => "no room on the host's connection",
         Kind::Stall => "silent for too long",
         Kind::Closed => "the connection was closed",
         Kind::Protocol => "not HTTP",
         Kind::Redirect(_) => "a redirect that is not followed",
-        Kind::Request => "cannot be asked for",
+        Kind::InvalidRequest => "cannot be asked for",
         _ => "the request failed",
     };
     words.to_owned()

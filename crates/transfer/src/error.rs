@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use haul_net::shown;
+use haul_net::redacted_url;
 use haul_plan::{DigestAlgorithm, UnexpectedContent};
 use url::Url;
 
@@ -34,7 +34,7 @@ pub enum ErrorClass {
 #[non_exhaustive]
 pub enum GetError {
     /// The transport failed for good, or more often than the budget allows.
-    #[error("cannot fetch {}{}", shown(.url), DisplayRange(.range.as_ref().filter(|_| .source.is_about_bytes())))]
+    #[error("cannot fetch {}{}", redacted_url(.url), DisplayRange(.range.as_ref().filter(|_| .source.is_after_connect())))]
     Transport {
         /// What was being fetched.
         url: Box<Url>,
@@ -46,7 +46,7 @@ pub enum GetError {
         resumable: bool,
     },
     /// The origin answered with a status that ends the job.
-    #[error("{} answered {status}", shown(.url))]
+    #[error("{} answered {status}", redacted_url(.url))]
     Status {
         /// What was being fetched.
         url: Box<Url>,
@@ -56,7 +56,7 @@ pub enum GetError {
         authorized: bool,
     },
     /// Its host was given up after others could not reach it.
-    #[error("cannot fetch {}: its {} was given up after {failures} tries to reach it{}", shown(.url), if *.proxy { "proxy" } else { "host" }, DisplayReason(.why.as_deref()))]
+    #[error("cannot fetch {}: its {} was given up after {failures} tries to reach it{}", redacted_url(.url), if *.proxy { "proxy" } else { "host" }, DisplayReason(.why.as_deref()))]
     HostDown {
         /// What was to be fetched.
         url: Box<Url>,
@@ -76,7 +76,7 @@ pub enum GetError {
         source: Box<ArchiveError>,
     },
     /// What came is not what was expected: of another type or size.
-    #[error("{} is not the file expected", shown(.url))]
+    #[error("{} is not the file expected", redacted_url(.url))]
     Unexpected {
         /// What was asked for.
         url: Box<Url>,
@@ -84,7 +84,7 @@ pub enum GetError {
         source: UnexpectedContent,
     },
     /// Credentials are missing or wrong.
-    #[error("{} {} {status}{}", shown(.url), if *.authorized { "refused the credentials given:" } else { "answered" }, DisplayRealm(.realm.as_deref()))]
+    #[error("{} {} {status}{}", redacted_url(.url), if *.authorized { "refused the credentials given:" } else { "answered" }, DisplayRealm(.realm.as_deref()))]
     Unauthorized {
         /// What was being fetched.
         url: Box<Url>,
@@ -96,7 +96,7 @@ pub enum GetError {
         realm: Option<String>,
     },
     /// Answers that cannot be trusted, on every road that was tried.
-    #[error("{} gives answers that cannot be used: {why}", shown(.url))]
+    #[error("{} gives answers that cannot be used: {why}", redacted_url(.url))]
     Refused {
         /// What was being fetched.
         url: Box<Url>,
@@ -104,13 +104,13 @@ pub enum GetError {
         why: String,
     },
     /// The resource changed at the origin while it was fetched, more than once.
-    #[error("{} keeps changing while it is downloaded", shown(.url))]
+    #[error("{} keeps changing while it is downloaded", redacted_url(.url))]
     Changed {
         /// What was being fetched.
         url: Box<Url>,
     },
     /// The stream broke where it cannot be continued.
-    #[error("{} broke off after {at} bytes and cannot be continued", shown(.url))]
+    #[error("{} broke off after {at} bytes and cannot be continued", redacted_url(.url))]
     BrokenStream {
         /// What was being fetched.
         url: Box<Url>,
@@ -118,7 +118,7 @@ pub enum GetError {
         at: u64,
     },
     /// A digest is not the one expected.
-    #[error("{algorithm} of {} is {found}, where {origin} says {expected}", shown(.url))]
+    #[error("{algorithm} of {} is {found}, where {origin} says {expected}", redacted_url(.url))]
     Checksum {
         /// What was fetched.
         url: Box<Url>,
@@ -134,7 +134,7 @@ pub enum GetError {
         aside: Option<PathBuf>,
     },
     /// The origin has something else than what was meant: of another size than was given.
-    #[error("{} is not the file meant: {why}", shown(.url))]
+    #[error("{} is not the file meant: {why}", redacted_url(.url))]
     NotMeant {
         /// What was being fetched.
         url: Box<Url>,
@@ -142,7 +142,7 @@ pub enum GetError {
         why: String,
     },
     /// A piece is not what its digest says, however often it was fetched.
-    #[error("bytes {}-{} of {} are not what their {algorithm} digest says", .range.start, .range.end.saturating_sub(1), shown(.url))]
+    #[error("bytes {}-{} of {} are not what their {algorithm} digest says", .range.start, .range.end.saturating_sub(1), redacted_url(.url))]
     Piece {
         /// What was fetched.
         url: Box<Url>,
@@ -204,7 +204,7 @@ pub enum GetError {
         path: PathBuf,
     },
     /// Another job of the same engine has the name.
-    #[error("{} comes to the name {}, which another URL of this command has", shown(.url), .path.display())]
+    #[error("{} comes to the name {}, which another URL of this command has", redacted_url(.url), .path.display())]
     Twice {
         /// What was being fetched.
         url: Box<Url>,
@@ -242,7 +242,7 @@ pub enum GetError {
         source: io::Error,
     },
     /// A Content-Encoding that `--decode` cannot undo, or a body that is not what it says.
-    #[error("cannot decode {}", shown(.url))]
+    #[error("cannot decode {}", redacted_url(.url))]
     Decode {
         /// What was fetched.
         url: Box<Url>,
@@ -354,9 +354,9 @@ impl GetError {
             | Self::NoSpace { .. }
             | Self::Archive { .. }
             | Self::Local { .. } => ErrorClass::LocalIo,
-            Self::Transport { source, .. } if source.is_shortage() => ErrorClass::LocalIo,
+            Self::Transport { source, .. } if source.is_descriptor_limit() => ErrorClass::LocalIo,
             Self::Transport { source, .. }
-                if matches!(source.kind(), haul_net::Kind::UnusableProxy(_)) =>
+                if matches!(source.kind(), haul_net::Kind::UnusableProxyVariable(_)) =>
             {
                 ErrorClass::Usage
             }
@@ -391,7 +391,7 @@ impl std::fmt::Display for DisplayDroppedSources<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for (at, (url, why)) in self.0.iter().enumerate() {
             let separator = if at == 0 { ": " } else { "; " };
-            write!(f, "{separator}{}: {why}", shown(url))?;
+            write!(f, "{separator}{}: {why}", redacted_url(url))?;
         }
         Ok(())
     }

@@ -25,7 +25,7 @@ pub enum TransferEvent {
     Started {
         /// Which job.
         job: u64,
-        /// What is fetched; carries no login, but may hold other secrets: see [`haul_net::shown`].
+        /// What is fetched; carries no login, but may hold other secrets: see [`haul_net::redacted_url`].
         url: Url,
     },
     /// Where the bytes go and how many there are: known from the first answer, and before that from what an earlier run left,

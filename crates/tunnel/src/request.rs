@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use haul_net::{ASKS, Authorization, Connector, Proxy};
+use haul_net::{Authorization, Connector, MAX_AUTH_ATTEMPTS, Proxy};
 use http::HeaderMap;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
@@ -101,8 +101,8 @@ pub(crate) async fn send(
     let (method, url) = request.line();
     let known = upstream
         .connector()
-        .authorization(&proxy, (method, &url))
-        .filter(Authorization::is_lasting);
+        .proxy_authorization(&proxy, (method, &url))
+        .filter(Authorization::is_reusable);
     let (found, shown) = match known {
         Some(known) => (found, Some(known)),
         None if upstream.unasked().is_known(&proxy, request.target()) => (found, None),
@@ -141,10 +141,10 @@ async fn probe(
     };
     let (method, url) = request.line();
     let connector = upstream.connector();
-    match connector.challenged((proxy, &fields), None, (method, &url)) {
+    match connector.retry_proxy_auth((proxy, &fields), None, (method, &url)) {
         Some(shown) => Ok(Some(shown)),
         // It would not take the body either.
-        None => Err(Connector::unwelcome((proxy, &fields), true, &asker.url).into()),
+        None => Err(Connector::proxy_auth_error((proxy, &fields), true, &asker.url).into()),
     }
 }
 
@@ -158,8 +158,8 @@ async fn exchange(
     let connector = upstream.connector();
     let (method, url) = request.line();
     let line = (method, url.as_str());
-    let mut shown = connector.authorization(proxy, line);
-    for _ in 1..ASKS {
+    let mut shown = connector.proxy_authorization(proxy, line);
+    for _ in 1..MAX_AUTH_ATTEMPTS {
         let mut sent = asker.sent(found, shown.as_ref(), idle).await?;
         let first = within(idle, first(&mut sent)).await?;
         if shown.is_none() {
@@ -168,9 +168,9 @@ async fn exchange(
         let FirstProxyResponse::Challenge(fields) = first else {
             return Ok(sent);
         };
-        shown = connector.challenged((proxy, &fields), shown.as_ref(), line);
+        shown = connector.retry_proxy_auth((proxy, &fields), shown.as_ref(), line);
         if shown.is_none() {
-            let error = Connector::unwelcome((proxy, &fields), true, &asker.url);
+            let error = Connector::proxy_auth_error((proxy, &fields), true, &asker.url);
             return Err(UpstreamConnectError::from(error).into());
         }
         found = upstream
@@ -215,7 +215,7 @@ impl RequestSender {
         let (method, target) = (method.to_owned(), self.request.target().clone());
         let (upstream, speaks_of) = (Arc::clone(&self.upstream), self.url.clone());
         let proxy = self.proxy.clone();
-        let silence = Connector::unanswered(self.proxy.as_ref(), &self.url);
+        let silence = Connector::no_response_error(self.proxy.as_ref(), &self.url);
         let listener =
             ResponseObserver::new(move |said| match (ParsedResponseHead::of(said), &proxy) {
                 (ParsedResponseHead::Part, _) => ResponseAction::Part,
@@ -227,10 +227,10 @@ impl RequestSender {
                     if !is_shown {
                         // Remembered for the next.
                         let connector = upstream.connector();
-                        let _ = connector.challenged((proxy, &fields), None, (&method, &url));
+                        let _ = connector.retry_proxy_auth((proxy, &fields), None, (&method, &url));
                         upstream.unasked().learn((proxy, &target), true);
                     }
-                    let error = Connector::unwelcome((proxy, &fields), is_shown, &speaks_of);
+                    let error = Connector::proxy_auth_error((proxy, &fields), is_shown, &speaks_of);
                     ResponseAction::Refused(Box::new(error))
                 }
                 // An origin that says 407 is odd, and no proxy of ours.

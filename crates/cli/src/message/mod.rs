@@ -83,9 +83,9 @@ pub(crate) fn hint(error: &GetError) -> Option<String> {
 /// Whether there were no descriptors left, for a connection or a file.
 fn is_shortage(error: &GetError) -> bool {
     match error {
-        GetError::Transport { source, .. } => source.is_shortage(),
+        GetError::Transport { source, .. } => source.is_descriptor_limit(),
         GetError::Local { source, .. } | GetError::Stream { source, .. } => {
-            haul_net::is_shortage(source)
+            haul_net::is_descriptor_limit(source)
         }
         _ => false,
     }
@@ -107,10 +107,12 @@ fn transport_hint(error: &haul_net::Error) -> Option<&'static str> {
         }
         Kind::NoAddress(_, AddressFamily::V4) => "leave out -4/--ipv4",
         Kind::NoAddress(..) => "leave out -6/--ipv6",
-        Kind::UnusableProxy(_) => "--proxy '' goes without, --proxy URL names another",
+        Kind::UnusableProxyVariable(_) => "--proxy '' goes without, --proxy URL names another",
         Kind::ProxyAuth(_) => PROXY_LOGIN,
-        Kind::ProxyRefused(_) => match error.refusal() {
-            Some(ProxyRefusal::Unreachable) => "is the target up, and its host and port right?",
+        Kind::ProxyRefused(_) => match error.proxy_refusal() {
+            Some(ProxyRefusal::TargetUnreachable) => {
+                "is the target up, and its host and port right?"
+            }
             Some(ProxyRefusal::NotAllowed) => {
                 "the proxy does not allow this target; --proxy '' goes around it"
             }
@@ -126,7 +128,7 @@ fn transport_hint(error: &haul_net::Error) -> Option<&'static str> {
         Kind::Tls(TlsProblem::Expired | TlsProblem::WrongHost) => {
             "--insecure goes on all the same, at your risk"
         }
-        Kind::Tls(TlsProblem::Roots) => {
+        Kind::Tls(TlsProblem::RootsUnavailable) => {
             "SSL_CERT_FILE or --cacert says where trusted certificates are"
         }
         Kind::Redirect(RedirectError::Downgrade) => "--allow-downgrade follows it",
@@ -145,7 +147,7 @@ fn proxy_hint(proxy: &ProxyName, kind: &Kind) -> Option<&'static str> {
     Some(match kind {
         Kind::NoSuchHost(_) | Kind::Resolve(_) | Kind::Connect(_) | Kind::ConnectTimeout(_) => {
             match proxy.source {
-                ProxySource::Given | ProxySource::Flag(_) => {
+                ProxySource::ProxyFlag | ProxySource::Flag(_) => {
                     "is that proxy up, and its port right?"
                 }
                 ProxySource::Variable(_) => {
@@ -157,7 +159,7 @@ fn proxy_hint(proxy: &ProxyName, kind: &Kind) -> Option<&'static str> {
         Kind::Tls(TlsProblem::UnknownIssuer) => {
             "--proxy-cacert FILE trusts an authority of your own, --proxy-insecure anyone"
         }
-        Kind::ProxyAuth(_) if proxy.login => "check the user name and password of the proxy",
+        Kind::ProxyAuth(_) if proxy.has_login => "check the user name and password of the proxy",
         _ => return None,
     })
 }

@@ -5,23 +5,23 @@ use haul_net::{AddressFamily, Error, Kind, ProxyRefusal, ProxySource, TlsProblem
 
 /// What to do, where that is known.
 pub(crate) fn tunnel_hint(error: &Error) -> Option<&'static str> {
-    if error.is_shortage() {
+    if error.is_descriptor_limit() {
         return Some("too many files are open: ulimit -n N allows more");
     }
     // TLS with a target has no proxy in its error, wherever it leads through.
     let is_of_proxy = match error.kind() {
         Kind::Tls(_) => error.proxy().is_some(),
-        _ => error.is_of_proxy(),
+        _ => error.is_proxy_unreachable(),
     };
     Some(match error.kind() {
-        Kind::ProxyAuth(_) if error.proxy().is_some_and(|proxy| proxy.login) => {
+        Kind::ProxyAuth(_) if error.proxy().is_some_and(|proxy| proxy.has_login) => {
             "check the user name and password of the proxy"
         }
         Kind::ProxyAuth(_) => "-U USER logs in to the proxy; haul tunnel --help has other ways",
-        Kind::ProxyRefused(_) if error.proxy().is_some_and(|proxy| proxy.next.is_some()) => {
+        Kind::ProxyRefused(_) if error.proxy().is_some_and(|proxy| proxy.next_hop.is_some()) => {
             "is that next proxy up, and its host and port right?"
         }
-        Kind::ProxyRefused(_) => refused(error.refusal()),
+        Kind::ProxyRefused(_) => refused(error.proxy_refusal()),
         Kind::NotSocks => "an HTTP proxy is written with http:// or https://",
         Kind::NoSuchHost(_) | Kind::Resolve(_) | Kind::Connect(_) | Kind::ConnectTimeout(_)
             if is_of_proxy =>
@@ -81,10 +81,10 @@ fn of_tls(problem: TlsProblem, is_of_proxy: bool) -> Option<&'static str> {
             "--proxy-cert and --proxy-key show that proxy a certificate"
         }
         (TlsProblem::ClientCertificate, false) => "--cert and --key show the target a certificate",
-        (TlsProblem::Roots, true) => {
+        (TlsProblem::RootsUnavailable, true) => {
             "SSL_CERT_FILE or --proxy-cacert says where trusted certificates are"
         }
-        (TlsProblem::Roots, false) => {
+        (TlsProblem::RootsUnavailable, false) => {
             "SSL_CERT_FILE or --cacert says where trusted certificates are"
         }
         _ => return None,
@@ -94,7 +94,7 @@ fn of_tls(problem: TlsProblem, is_of_proxy: bool) -> Option<&'static str> {
 /// What to do where the proxy was reached and will not.
 fn refused(why: Option<ProxyRefusal>) -> &'static str {
     match why {
-        Some(ProxyRefusal::Unreachable) => "is the target up, and its host and port right?",
+        Some(ProxyRefusal::TargetUnreachable) => "is the target up, and its host and port right?",
         Some(ProxyRefusal::NotAllowed) => {
             "the proxy does not allow this target: many allow port 443 alone"
         }

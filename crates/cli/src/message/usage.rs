@@ -117,7 +117,7 @@ fn unknown_command(error: &Error, command: &str) -> (String, String) {
         None => "haul --help lists the commands".to_owned(),
     };
     // What stands here may be a URL with a password.
-    let shown = haul_net::shown_text(command);
+    let shown = haul_net::redacted_text(command);
     (format!("{shown} is no command"), hint)
 }
 
@@ -129,7 +129,7 @@ fn unknown(word: &str) -> String {
             Some((name, rest)) if !rest.starts_with("//") => (name, ":..."),
             _ => (word, ""),
         };
-        let shown = haul_net::shown_text(shown);
+        let shown = haul_net::redacted_text(shown);
         return format!("{shown}{secret} is one word too many");
     }
     let end = word.find(|c: char| !c.is_alphanumeric() && c != '-');

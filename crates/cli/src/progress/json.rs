@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use haul_net::shown;
+use haul_net::redacted_url;
 use haul_transfer::batch::{BatchSnapshot, BatchSummary};
 use haul_transfer::manifest::RowState;
 use haul_transfer::{DownloadOutcome, GetError, TransferEvent};
@@ -114,7 +114,7 @@ impl JsonRenderer {
         told["bytes_per_second"] = per_second(summary.bytes.saturating_sub(before.bytes)).into();
         told["left_ms"] = self.remaining.left().map(millis).into();
         told["slowest"] = board.slowest.as_ref().map_or(Value::Null, |slow| {
-            json!({"url": shown(&slow.url), "ms": millis(slow.elapsed), "bytes": slow.bytes})
+            json!({"url": redacted_url(&slow.url), "ms": millis(slow.elapsed), "bytes": slow.bytes})
         });
         self.last = Some((now, summary.clone()));
         Some(complete(told, None, now))
@@ -124,7 +124,7 @@ impl JsonRenderer {
 /// The object of an event. A failure has none: [`Renderer::failed`] knows more of it.
 pub(super) fn object(now: Duration, event: &TransferEvent) -> Option<Value> {
     let told = match event {
-        TransferEvent::Started { url, .. } => json!({"event": "started", "url": shown(url)}),
+        TransferEvent::Started { url, .. } => json!({"event": "started", "url": redacted_url(url)}),
         TransferEvent::Named {
             path,
             length,

@@ -78,7 +78,9 @@ impl EventMessages {
     fn learn(&mut self, event: &TransferEvent) {
         let Some(names) = &mut self.names else { return };
         match event {
-            TransferEvent::Started { job, url } => drop(names.insert(*job, haul_net::shown(url))),
+            TransferEvent::Started { job, url } => {
+                drop(names.insert(*job, haul_net::redacted_url(url)))
+            }
             TransferEvent::Named {
                 job,
                 path: Some(path),

@@ -133,7 +133,7 @@ fn slow_line(slow: &SlowJob, room: usize) -> String {
 fn slow_facts(slow: &SlowJob) -> (String, Vec<String>) {
     let mut facts = vec![time_text(slow.elapsed)];
     facts.extend(slow.bytes.map(bytes_text));
-    (haul_net::shown(&slow.url), facts)
+    (haul_net::redacted_url(&slow.url), facts)
 }
 
 impl ProgressFrame for BatchProgress {

@@ -343,7 +343,7 @@ fn numbers_at_once() {
             dispatch.jobs,
             dispatch.per_host,
             dispatch.total,
-            settings.client.idle,
+            settings.client.max_idle_per_host,
         )
     };
     assert_eq!(

@@ -65,7 +65,7 @@ pub(super) fn complete<'a>(
         let user = percent_decode_str(url.username()).decode_utf8_lossy();
         let given = known.login.as_ref().filter(|login| login.user == user);
         let in_netrc = || known.netrc.as_ref()?.password(url.host_str()?, &user);
-        let host = Target::of(url).map_or_else(String::new, |target| target.to_string());
+        let host = Target::from_url(url).map_or_else(String::new, |target| target.to_string());
         let whose = format!("{user} at {host}");
         let password = match given.map(|login| login.password.clone()).or_else(in_netrc) {
             Some(password) => password,

@@ -90,7 +90,7 @@ fn named_once(urls: &[Url]) -> Result<(), SettingError> {
         // It never reaches the origin.
         bare.set_fragment(None);
         if !seen.insert(bare) {
-            let shown = haul_net::shown(url);
+            let shown = haul_net::redacted_url(url);
             let error = SettingError::new(format!("{shown} is named twice"));
             return Err(error.hint("once is enough: both would be the same file"));
         }

@@ -51,7 +51,7 @@ pub(super) fn fields<'a>(
 /// What of the variable is no host, as a warning each. A flag's list holds nothing of that kind.
 pub(crate) fn left_out(rules: &ProxyRules) -> impl Iterator<Item = String> + '_ {
     let name = rules.no_proxy_variable.unwrap_or("no_proxy");
-    let unusable = rules.no_proxy.unusable().iter();
+    let unusable = rules.no_proxy.errors().iter();
     unusable.map(move |error| format!("the variable {name}: {error}; it is left out"))
 }
 

@@ -35,7 +35,7 @@ fn without_flags_the_engines_defaults_hold() {
         task,
     } = settings(&["--proxy", ""]);
     // Those of whoever runs the test.
-    client.tls.files = None;
+    client.tls.trusted_files = None;
     assert_eq!(
         format!("{options:?}"),
         format!("{:?}", GetOptions::default())
@@ -163,8 +163,8 @@ fn settings_of_the_client() {
     ];
     let client = settings(&flags).client;
     assert_eq!(client.connector.connect_timeout, Duration::from_secs(2));
-    assert_eq!(client.connector.family, AddressFamily::V4);
-    assert_eq!(client.connector.pins.len(), 1);
+    assert_eq!(client.connector.address_family, AddressFamily::V4);
+    assert_eq!(client.connector.pinned_addresses.len(), 1);
     assert_eq!(client.stall_timeout, Duration::from_secs(60));
     assert_eq!(
         client.redirects,
@@ -175,20 +175,26 @@ fn settings_of_the_client() {
     );
     assert_eq!(
         (
-            client.connector.limit_rate,
-            client.idle,
+            client.connector.rate_limit,
+            client.max_idle_per_host,
             client.tls.insecure
         ),
         (Some(5 << 20), 64, true)
     );
     assert_eq!(client.headers.get_all("x-a").iter().count(), 2);
-    assert_eq!(client.without, [http::header::ACCEPT]);
-    assert_eq!(settings(&["-6"]).client.connector.family, AddressFamily::V6);
+    assert_eq!(client.removed_headers, [http::header::ACCEPT]);
     assert_eq!(
-        settings(&["--http1.1"]).client.http,
+        settings(&["-6"]).client.connector.address_family,
+        AddressFamily::V6
+    );
+    assert_eq!(
+        settings(&["--http1.1"]).client.http_version,
         HttpVersionChoice::Http1
     );
-    assert_eq!(settings(&["--http2"]).client.http, HttpVersionChoice::Http2);
+    assert_eq!(
+        settings(&["--http2"]).client.http_version,
+        HttpVersionChoice::Http2
+    );
 }
 
 #[test]

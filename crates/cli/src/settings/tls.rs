@@ -66,11 +66,11 @@ pub(super) fn client_tls(names: TlsFileOptions<'_>) -> Result<TlsOptions, Settin
     };
     Ok(TlsOptions {
         cacert,
-        files,
+        trusted_files: files,
         insecure: names.insecure,
-        identity: identity(&names)?,
+        client_certificate: identity(&names)?,
         // The usual ones need no telling.
-        flags: Some(names.flags).filter(|flags| *flags != "--"),
+        flag_prefix: Some(names.flags).filter(|flags| *flags != "--"),
     })
 }
 

@@ -157,7 +157,7 @@ impl Authorization {
 
     /// Whether it may be shown any number of times: a nonce may be used up at any time, by requests that go on at once.
     #[must_use]
-    pub fn is_lasting(&self) -> bool {
+    pub fn is_reusable(&self) -> bool {
         self.nonce.is_none()
     }
 

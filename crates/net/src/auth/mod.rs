@@ -14,8 +14,8 @@ use url::Url;
 pub(crate) use challenge::AuthChallenges;
 pub use challenge::Authorization;
 pub use netrc::{Netrc, NetrcError};
-pub use sessions::ASKS;
 pub(crate) use sessions::AuthCache;
+pub use sessions::MAX_AUTH_ATTEMPTS;
 
 use crate::request::request_target;
 use crate::secret::Secret;
@@ -102,7 +102,7 @@ impl Authenticator {
 
     fn bearer(&self, url: &Url, given: &Url) -> Option<&Secret> {
         let token = self.credentials.bearer.as_ref();
-        token.filter(|_| CredentialScope::of(url, given) == CredentialScope::Named)
+        token.filter(|_| CredentialScope::for_url(url, given) == CredentialScope::UserOrigin)
     }
 
     fn login(&self, url: &Url, given: &Url) -> Option<Login> {
@@ -112,13 +112,13 @@ impl Authenticator {
             user: decode(url.username()),
             password: Secret::new(decode(url.password().unwrap_or_default())),
         };
-        if CredentialScope::of(url, given) == CredentialScope::Other {
+        if CredentialScope::for_url(url, given) == CredentialScope::Other {
             // Redirects and links are stripped of theirs: what is here stands in a document, for this very host.
             if !url.username().is_empty() {
                 return Some(written(url));
             }
             // The hosts named in a netrc are; its default is whom the user meant to ask, and no other.
-            return netrc?.named(url.host_str()?);
+            return netrc?.login_by_name(url.host_str()?);
         }
         if !given.username().is_empty() {
             return Some(written(given));

@@ -62,7 +62,7 @@ impl Netrc {
 
     /// The login for a host that is named.
     #[must_use]
-    pub fn named(&self, host: &str) -> Option<Login> {
+    pub fn login_by_name(&self, host: &str) -> Option<Login> {
         self.find(host, false)
     }
 
@@ -251,8 +251,8 @@ mod tests {
         assert_eq!(netrc.login("a"), None);
         assert_eq!(found(&netrc, "b"), pair("me", ""));
         assert_eq!(found(&netrc, "c"), pair("any", ""));
-        assert_eq!(netrc.named("c"), None);
-        assert_eq!(netrc.named("b"), netrc.login("b"));
+        assert_eq!(netrc.login_by_name("c"), None);
+        assert_eq!(netrc.login_by_name("b"), netrc.login("b"));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //!
 //! A nonce that many requests share is used up, or spoilt by two that arrive in another order than they were counted in: squid takes
 //! 50 answers, and none whose count is less than one it has seen. Who is refused for that is given a nonce of its own ([`AuthCache::retried`]),
-//! and the second time keeps it to itself: then nobody else can spoil it, and no more than [`ASKS`] are ever needed.
+//! and the second time keeps it to itself: then nobody else can spoil it, and no more than [`MAX_AUTH_ATTEMPTS`] are ever needed.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ const PEERS: usize = 1024;
 
 /// How often a request is sent until a refusal is final: with what is remembered, with what it was told then, which others may use at
 /// once, and with what nobody else knows.
-pub const ASKS: usize = 3;
+pub const MAX_AUTH_ATTEMPTS: usize = 3;
 
 /// What each peer last wanted to see.
 #[derive(Debug, Default)]
@@ -63,7 +63,7 @@ impl AuthCache {
     }
 
     /// The same for a request that carries its answer along: what to show next, if that is worth another try. It may be asked so until
-    /// the request was sent [`ASKS`] times.
+    /// the request was sent [`MAX_AUTH_ATTEMPTS`] times.
     pub(crate) fn retried(
         &self,
         peer: &str,

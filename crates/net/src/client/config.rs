@@ -23,7 +23,7 @@ pub struct ClientConfig {
     /// Which proxy for which URL.
     pub proxy: ProxyRules,
     /// Which version of HTTP, for requests that may share a connection. Over plain TCP it is HTTP/1.1 in any case.
-    pub http: HttpVersionChoice,
+    pub http_version: HttpVersionChoice,
     /// Whom to trust.
     pub tls: TlsOptions,
     /// What redirects may do.
@@ -34,12 +34,12 @@ pub struct ClientConfig {
     /// about what is wanted, and not about who wants it.
     pub headers: HeaderMap,
     /// Own header fields that are not sent.
-    pub without: Vec<HeaderName>,
+    pub removed_headers: Vec<HeaderName>,
     /// Connections kept at rest for each peer.
-    pub idle: usize,
-    /// Connections kept at rest in all, each of them a file descriptor; `idle` if that is more. As many shared ones
+    pub max_idle_per_host: usize,
+    /// Connections kept at rest in all, each of them a file descriptor; `max_idle_per_host` if that is more. As many shared ones
     /// may rest besides.
-    pub idle_total: usize,
+    pub max_idle: usize,
 }
 
 impl Default for ClientConfig {
@@ -49,15 +49,15 @@ impl Default for ClientConfig {
             // Longer than a TCP retransmission after a lost wireless link, shorter than a user's patience.
             stall_timeout: Duration::from_secs(30),
             proxy: ProxyRules::default(),
-            http: HttpVersionChoice::default(),
+            http_version: HttpVersionChoice::default(),
             tls: TlsOptions::default(),
             redirects: RedirectOptions::default(),
             credentials: UserCredentials::default(),
             headers: HeaderMap::new(),
-            without: Vec::new(),
-            idle: 16,
+            removed_headers: Vec::new(),
+            max_idle_per_host: 16,
             // Eight hosts with as many as they may have, and far below the 1024 that a process usually gets.
-            idle_total: 128,
+            max_idle: 128,
         }
     }
 }
@@ -68,15 +68,15 @@ pub struct FetchRequest<'a> {
     /// Where to ask.
     pub url: &'a Url,
     /// The URL that the user gave: credentials that are for no named host go to its origin only.
-    pub given: &'a Url,
+    pub user_url: &'a Url,
     /// Which bytes; an end of `u64::MAX` is open. `None`: no Range is sent.
     pub range: Option<Range<u64>>,
     /// The user's own header fields for this request, beside those of the [`ClientConfig`] and under the same rule: to origins that the
     /// user did not name go only those that say what is wanted.
-    pub own: Option<&'a HeaderMap>,
+    pub user_headers: Option<&'a HeaderMap>,
     /// Further header fields: conditions.
-    pub headers: HeaderMap,
+    pub conditions: HeaderMap,
     /// Whether it may share a connection with others, by HTTP/2. For small files; what is large enough to come in segments is
     /// faster over connections of its own.
-    pub shared: bool,
+    pub may_multiplex: bool,
 }

@@ -71,7 +71,13 @@ impl Client {
         fetch: &FetchRequest<'_>,
     ) -> Result<(FetchResponse, RequestAuthorizations), Error> {
         let route = way.route(&self.shared.config);
-        if way.is_secure() && self.shared.config.http.may_share(fetch.shared) {
+        if way.is_secure()
+            && self
+                .shared
+                .config
+                .http_version
+                .allows_http2(fetch.may_multiplex)
+        {
             Box::pin(self.share(way, fetch, route)).await
         } else {
             self.ask_alone(way, fetch, route).await
@@ -146,10 +152,13 @@ impl Client {
         let target = target(way)?;
         let peer = TlsPeer {
             host: &target.host,
-            standing: way.standing,
-            offer,
+            scope: way.standing,
+            alpn: offer,
         };
-        self.shared.connector.secure(reached, peer, way.url).await
+        self.shared
+            .connector
+            .start_tls(reached, peer, way.url)
+            .await
     }
 
     /// A connection for one request at a time.
@@ -182,7 +191,7 @@ impl Client {
             route,
             mut came,
         } = ready;
-        let shown = self.shown(way, fetch.given);
+        let shown = self.shown(way, fetch.user_url);
         let request = request(&self.shared.config, way, fetch, &shown)?;
         let authorized = request.headers().contains_key(http::header::AUTHORIZATION);
         let begun = connection.stall.begin();
@@ -218,7 +227,7 @@ pub(super) fn answer(
         authorized,
         peer: came.peer,
         timings: came.timings,
-        multiplexed: match &body {
+        max_streams: match &body {
             ResponseBody::Own(_) => None,
             ResponseBody::Shared(body) => Some(body.streams()),
         },
@@ -228,5 +237,5 @@ pub(super) fn answer(
 
 /// Where TCP, or a proxy, is to lead.
 fn target(way: &Route<'_>) -> Result<Target, Error> {
-    Target::of(way.url).ok_or_else(|| Error::new(Kind::Request, way.url))
+    Target::from_url(way.url).ok_or_else(|| Error::new(Kind::InvalidRequest, way.url))
 }

@@ -53,10 +53,10 @@ impl Client {
         let connector = Connector::new(config.connector.clone(), config.tls.clone())?;
         let authenticator = Authenticator::new(config.credentials.clone());
         let pool = Arc::new(ConnectionPool::new(
-            config.idle,
-            config.idle.max(config.idle_total),
+            config.max_idle_per_host,
+            config.max_idle_per_host.max(config.max_idle),
         ));
-        let hosts = Http2Pool::new(config.idle_total);
+        let hosts = Http2Pool::new(config.max_idle);
         Ok(Self {
             shared: Arc::new(ClientState {
                 config,
@@ -116,7 +116,7 @@ impl Client {
         url: &Url,
         fetch: &FetchRequest<'_>,
     ) -> Result<FetchResponse, Error> {
-        let way = Route::to(url, fetch.given, &self.shared.config)?;
+        let way = Route::to(url, fetch.user_url, &self.shared.config)?;
         let (mut origin_asked, mut proxy_asked) = (false, false);
         loop {
             let (answer, shown) = self.exchange(&way, fetch).await?;
@@ -124,7 +124,7 @@ impl Client {
                 StatusCode::UNAUTHORIZED if !origin_asked => {
                     origin_asked = true;
                     let challenges = AuthChallenges::of(answer.headers.get_all(WWW_AUTHENTICATE));
-                    let urls = (url, fetch.given);
+                    let urls = (url, fetch.user_url);
                     let authenticator = &self.shared.authenticator;
                     authenticator.challenged(urls, &challenges, shown.origin.as_ref())
                 }
@@ -154,9 +154,9 @@ impl Client {
     ) -> Result<FetchResponse, Error> {
         let url = way.url;
         match way.forwarder() {
-            Some(proxy) if answer.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
-                Err(Connector::unwelcome((proxy, &answer.headers), true, url))
-            }
+            Some(proxy) if answer.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED => Err(
+                Connector::proxy_auth_error((proxy, &answer.headers), true, url),
+            ),
             Some(proxy) if is_proxys_own(answer.status, &answer.headers) => {
                 let refused = Kind::ProxyRefused(Some(answer.status));
                 answer.discard().await;

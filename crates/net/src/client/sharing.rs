@@ -74,7 +74,7 @@ impl Client {
                         again = false
                     }
                     UnansweredRetry::Separately
-                        if self.shared.config.http == HttpVersionChoice::Auto =>
+                        if self.shared.config.http_version == HttpVersionChoice::Auto =>
                     {
                         host.separate()
                     }
@@ -94,14 +94,14 @@ impl Client {
         let (mut answer, shown) = self.ask_alone(way, fetch, route).await?;
         self.learn(host, answer.timings);
         // Another's request may have brought a connection to share meanwhile: for whoever comes next.
-        answer.multiplexed = host.streams();
+        answer.max_streams = host.streams();
         Ok((answer, shown))
     }
 
     /// What a connection of its own tells about how long the way is: its handshake, and the wait for its answer.
     fn learn(&self, host: &Http2Host, timings: RequestTimings) {
-        let http = self.shared.config.http;
-        let is_long = |wait| http.offer(true, wait) != AlpnOffer::Http1;
+        let http = self.shared.config.http_version;
+        let is_long = |wait| http.alpn_offer(true, wait) != AlpnOffer::Http1;
         if !timings.reused {
             host.waited(timings.tls, is_long);
         }
@@ -115,10 +115,10 @@ impl Client {
         if let Ok(turn) = timeout(limit, host.turn()).await {
             return turn.map_err(|failure| failure.of(way.url));
         }
-        let target = Target::of(way.url).map(|target| target.to_string());
+        let target = Target::from_url(way.url).map(|target| target.to_string());
         let target = target.unwrap_or_default();
         let late = if host.is_connected() {
-            Kind::NoRoom(target)
+            Kind::ConnectionsBusy(target)
         } else {
             Kind::ConnectTimeout(target)
         };
@@ -137,7 +137,7 @@ impl Client {
             Err(error) => return given_up(opening, error),
         };
         let long = reached.round_trip.max(host.wait());
-        let offer = self.shared.config.http.offer(true, long);
+        let offer = self.shared.config.http_version.alpn_offer(true, long);
         if offer == AlpnOffer::Http1 {
             // Known before the handshake: nobody need wait for that.
             opening.separate(Http2Ineligible::near());
@@ -194,7 +194,7 @@ impl Client {
         (slot, mut came): (StreamLease, ConnectStats),
     ) -> Result<(FetchResponse, RequestAuthorizations), UnansweredRequest> {
         let config = &self.shared.config;
-        let shown = self.shown(way, fetch.given);
+        let shown = self.shown(way, fetch.user_url);
         let request = request(config, way, fetch, &shown)
             .and_then(|request| http2(request, way.url))
             .map_err(UnansweredRequest::lasting)?;

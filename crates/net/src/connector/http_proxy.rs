@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use url::Url;
 
 use super::{Target, TransportStream};
-use crate::auth::{ASKS, AuthCache, AuthChallenges, Authorization};
+use crate::auth::{AuthCache, AuthChallenges, Authorization, MAX_AUTH_ATTEMPTS};
 use crate::error::{Error, Kind, TlsProblem};
 use crate::proxy::Proxy;
 use crate::tls::refused_certificate;
@@ -87,7 +87,7 @@ where
 {
     let (peer, target_text) = (proxy.key(), target.to_string());
     let what = ("CONNECT", &*target_text);
-    for _ in 1..ASKS {
+    for _ in 1..MAX_AUTH_ATTEMPTS {
         let is_asked = head.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED;
         let refused = (&head.challenges, shown.as_ref());
         let next = proxy.login.as_ref().filter(|_| is_asked);

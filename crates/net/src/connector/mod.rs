@@ -1,6 +1,6 @@
 //! How a byte stream to a peer is made: name, TCP, proxy, TLS.
 //!
-//! [`Connector::connect`] gives a stream to a [`Target`], straight or through proxies in a row; [`Connector::secure`] puts TLS
+//! [`Connector::connect`] gives a stream to a [`Target`], straight or through proxies in a row; [`Connector::start_tls`] puts TLS
 //! to the target on top of a stream. Both are what the HTTP client uses, and all that a tunnel needs. A connect timeout
 //! spans the whole way. Every future here is cancel safe: dropping it closes what it had opened.
 
@@ -85,11 +85,11 @@ impl Connector {
     /// Certificates or keys that cannot be used.
     pub fn new(config: ConnectorConfig, tls: TlsOptions) -> Result<Self, ConfigError> {
         let dns = DnsResolver::new(
-            config.pins.clone(),
+            config.pinned_addresses.clone(),
             (config.resolver, config.dns_servers.clone()),
             config.connect_timeout,
         );
-        let limit = config.limit_rate.map(RateLimit::new);
+        let limit = config.rate_limit.map(RateLimit::new);
         let shared = ConnectorState {
             config,
             dns,
@@ -104,7 +104,7 @@ impl Connector {
 
     /// Whether all streams together are held to a rate.
     #[must_use]
-    pub fn is_limited(&self) -> bool {
+    pub fn has_rate_limit(&self) -> bool {
         self.shared.limit.is_some()
     }
 
@@ -115,7 +115,11 @@ impl Connector {
 
     /// What a request in absolute-form - its method and its URL - shows to a proxy; nothing as long as that has not asked for anything.
     #[must_use]
-    pub fn authorization(&self, proxy: &Proxy, request: (&str, &str)) -> Option<Authorization> {
+    pub fn proxy_authorization(
+        &self,
+        proxy: &Proxy,
+        request: (&str, &str),
+    ) -> Option<Authorization> {
         let login = proxy.login.as_ref()?;
         self.proxies().answer(&proxy.key(), login, request)
     }
@@ -123,7 +127,7 @@ impl Connector {
     /// A proxy has answered 407, with these fields, to a request that showed it `shown`: what to show it next, if that is worth a
     /// try. No request is sent more often than [`ASKS`](crate::ASKS) says.
     #[must_use]
-    pub fn challenged(
+    pub fn retry_proxy_auth(
         &self,
         (proxy, fields): (&Proxy, &HeaderMap),
         shown: Option<&Authorization>,
@@ -138,7 +142,11 @@ impl Connector {
     /// What a proxy's 407, with these fields, is to whoever has nothing else to show it. `is_shown` is whether it has seen the login, if
     /// there is one; a request that cannot be sent twice may be asked too late.
     #[must_use]
-    pub fn unwelcome((proxy, fields): (&Proxy, &HeaderMap), is_shown: bool, url: &Url) -> Error {
+    pub fn proxy_auth_error(
+        (proxy, fields): (&Proxy, &HeaderMap),
+        is_shown: bool,
+        url: &Url,
+    ) -> Error {
         let challenges = AuthChallenges::of(fields.get_all(PROXY_AUTHENTICATE));
         let is_late = proxy.login.is_some() && !is_shown;
         http_proxy::unwelcome(&challenges, is_late, url).through(proxy)
@@ -146,7 +154,7 @@ impl Connector {
 
     /// What it is when a request that was passed on has no answer: its connection ended before the first byte of one.
     #[must_use]
-    pub fn unanswered(proxy: Option<&Proxy>, url: &Url) -> Error {
+    pub fn no_response_error(proxy: Option<&Proxy>, url: &Url) -> Error {
         let error = Error::new(Kind::Closed, url);
         match proxy {
             Some(proxy) => error.through(proxy),
@@ -169,7 +177,8 @@ impl Connector {
             None => self.turn(target).await,
         }
         let limit = self.shared.config.connect_timeout;
-        self.connect_within(limit, target, (proxies, url)).await
+        self.connect_with_timeout(limit, target, (proxies, url))
+            .await
     }
 
     /// The same in less time than the connect timeout, a name's turn to be looked up included: whoever has several ways to try cannot
@@ -177,7 +186,7 @@ impl Connector {
     ///
     /// # Errors
     /// As [`Connector::connect`].
-    pub async fn connect_within(
+    pub async fn connect_with_timeout(
         &self,
         limit: Duration,
         target: &Target,
@@ -204,22 +213,22 @@ impl Connector {
     ) -> Result<ConnectedStream, Error> {
         self.turn(&proxys(proxy)).await;
         let limit = self.shared.config.connect_timeout;
-        self.connect_to_last_within(limit, &[proxy], url).await
+        self.connect_to_last_proxy(limit, &[proxy], url).await
     }
 
     /// The same, by way of the proxies before it, in less time than the connect timeout, a name's turn included. Without any there is
-    /// nothing to connect to, which is [`Kind::Request`].
+    /// nothing to connect to, which is [`Kind::InvalidRequest`].
     ///
     /// # Errors
     /// As [`Connector::connect`].
-    pub async fn connect_to_last_within(
+    pub async fn connect_to_last_proxy(
         &self,
         limit: Duration,
         proxies: &[&Proxy],
         url: &Url,
     ) -> Result<ConnectedStream, Error> {
         let (Some((last, before)), Some(first)) = (proxies.split_last(), proxies.first()) else {
-            return Err(Error::new(Kind::Request, url));
+            return Err(Error::new(Kind::InvalidRequest, url));
         };
         let errand = ProxyHandshake::new(url);
         let late = || match errand.is_past_first() {
@@ -233,7 +242,7 @@ impl Connector {
     ///
     /// # Errors
     /// [`Kind::Tls`] with what is wrong, [`Kind::Closed`], [`Kind::ConnectTimeout`].
-    pub async fn secure(
+    pub async fn start_tls(
         &self,
         reached: ConnectedStream,
         peer: TlsPeer<'_>,
@@ -241,21 +250,22 @@ impl Connector {
     ) -> Result<ConnectedStream, Error> {
         let spent = reached.dns + reached.connect;
         let left = self.shared.config.connect_timeout.saturating_sub(spent);
-        self.secure_within(left, reached, (peer, url)).await
+        self.start_tls_with_timeout(left, reached, (peer, url))
+            .await
     }
 
     /// The same in a time of its own.
     ///
     /// # Errors
-    /// As [`Connector::secure`].
-    pub async fn secure_within(
+    /// As [`Connector::start_tls`].
+    pub async fn start_tls_with_timeout(
         &self,
         limit: Duration,
         reached: ConnectedStream,
         (peer, url): (TlsPeer<'_>, &Url),
     ) -> Result<ConnectedStream, Error> {
         // The peer of the stream may be a proxy.
-        let target = Target::of(url).unwrap_or_else(|| Target {
+        let target = Target::from_url(url).unwrap_or_else(|| Target {
             host: peer.host.to_owned(),
             port: reached.peer.port(),
         });
@@ -290,9 +300,9 @@ impl Connector {
         let begun = Instant::now();
         let found = self.shared.dns.lookup(target).await;
         let addresses = found.map_err(|failure| failure.into_error(&target.host, url))?;
-        let addresses = eyeballs::ordered(&addresses, self.shared.config.family);
+        let addresses = eyeballs::ordered(&addresses, self.shared.config.address_family);
         if addresses.is_empty() {
-            let kind = match self.shared.config.family {
+            let kind = match self.shared.config.address_family {
                 AddressFamily::Any => Kind::NoSuchHost(target.host.clone()),
                 only => Kind::NoAddress(target.host.clone(), only),
             };

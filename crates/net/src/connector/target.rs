@@ -42,7 +42,7 @@ pub struct Target {
 impl Target {
     /// Where a URL points. `None` for a URL without host or port.
     #[must_use]
-    pub fn of(url: &Url) -> Option<Self> {
+    pub fn from_url(url: &Url) -> Option<Self> {
         let host = url
             .host_str()?
             .trim_start_matches('[')
@@ -119,7 +119,7 @@ pub(crate) fn port_number(digits: &str) -> Option<u16> {
 impl Target {
     /// As errors speak of it where there is no other URL: `tcp://host:port`. `None` for what is no host.
     #[must_use]
-    pub fn url(&self) -> Option<Url> {
+    pub fn to_url(&self) -> Option<Url> {
         Url::parse(&format!("tcp://{self}")).ok()
     }
 }
@@ -141,16 +141,16 @@ pub struct ConnectorConfig {
     /// The longest that the whole way may take: name, TCP, proxy and TLS.
     pub connect_timeout: Duration,
     /// Which addresses may be used.
-    pub family: AddressFamily,
+    pub address_family: AddressFamily,
     /// Addresses told beforehand (`--resolve`): these names are not looked up.
-    pub pins: Vec<PinnedAddress>,
+    pub pinned_addresses: Vec<PinnedAddress>,
     /// Who looks up the others.
     pub resolver: ResolverChoice,
     /// Name servers to ask in place of the system's, by our own resolver and with nobody asked instead of them. Names that mean
     /// something on this machine alone are still the system's.
     pub dns_servers: Vec<SocketAddr>,
     /// Bytes a second that all streams together may read.
-    pub limit_rate: Option<u64>,
+    pub rate_limit: Option<u64>,
     /// A connection without traffic is probed after this long, so that a peer that is gone is noticed; `None` is never.
     pub keepalive: Option<Duration>,
 }
@@ -160,11 +160,11 @@ impl Default for ConnectorConfig {
         // A lost SYN is sent again after 1, 3 and 7 seconds; by 15 a host that lives has answered.
         Self {
             connect_timeout: Duration::from_secs(15),
-            family: AddressFamily::default(),
-            pins: Vec::new(),
+            address_family: AddressFamily::default(),
+            pinned_addresses: Vec::new(),
             resolver: ResolverChoice::default(),
             dns_servers: Vec::new(),
-            limit_rate: None,
+            rate_limit: None,
             keepalive: Some(Duration::from_secs(60)),
         }
     }
@@ -179,7 +179,7 @@ mod tests {
         for text in ["a.test:22", "127.0.0.1:1", "[::1]:65535", "my_host:80"] {
             let target: Target = text.parse().unwrap();
             assert_eq!(target.to_string(), text);
-            assert_eq!(target.url().unwrap().as_str(), format!("tcp://{text}"));
+            assert_eq!(target.to_url().unwrap().as_str(), format!("tcp://{text}"));
         }
         let target: Target = "[::1]:22".parse().unwrap();
         assert_eq!((target.host.as_str(), target.port), ("::1", 22));

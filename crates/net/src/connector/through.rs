@@ -109,8 +109,8 @@ impl Connector {
             None => {
                 let peer = TlsPeer {
                     host: &proxy.host,
-                    standing: CredentialScope::Other,
-                    offer: AlpnOffer::Http1,
+                    scope: CredentialScope::Other,
+                    alpn: AlpnOffer::Http1,
                 };
                 Box::pin(self.shared.tls.connect(reached.stream, peer, url)).await?
             }

@@ -21,7 +21,7 @@ const OF_CONNECTIONS: [HeaderName; 6] = [
 
 /// The same request over HTTP/2: what `Host` says, the user's own among that, goes where that belongs.
 pub(crate) fn http2(request: Request<Empty<Bytes>>, url: &Url) -> Result<Request<()>, Error> {
-    let wrong = |e: http::Error| Error::new(Kind::Request, url).because(e);
+    let wrong = |e: http::Error| Error::new(Kind::InvalidRequest, url).because(e);
     let (mut head, _) = request.into_parts();
     let host = head.headers.remove(HOST);
     let host = match &host {
@@ -73,7 +73,10 @@ mod tests {
         assert_eq!(users.uri(), "https://virtual.test/a?b=c");
         let removed = sent(&[]).unwrap();
         assert_eq!(removed.uri(), "https://h.test:81/a?b=c");
-        assert_eq!(*sent(&[("host", "a b")]).unwrap_err().kind(), Kind::Request);
+        assert_eq!(
+            *sent(&[("host", "a b")]).unwrap_err().kind(),
+            Kind::InvalidRequest
+        );
     }
 
     #[test]

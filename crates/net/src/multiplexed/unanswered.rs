@@ -74,7 +74,7 @@ pub(crate) fn h2_kind(error: &h2::Error) -> Kind {
         Kind::Closed
     } else {
         // We have said what cannot be said.
-        Kind::Request
+        Kind::InvalidRequest
     }
 }
 

@@ -6,7 +6,7 @@ use super::*;
 fn what_can_be_used_is_used_whatever_stands_between() {
     let list =
         NoProxy::parse(" ,a.test,, .b.test\t*.c.test,10.0.0.0/8,[fd00::1],fd01::/16,Bücher.test, ");
-    assert_eq!(list.unusable(), []);
+    assert_eq!(list.errors(), []);
     for host in [
         "a.test",
         "X.A.test.",
@@ -27,7 +27,7 @@ fn what_can_be_used_is_used_whatever_stands_between() {
 #[test]
 fn what_other_programs_take_is_taken_as_they_mean_it() {
     let list = NoProxy::parse("192.168.*,10.*.*.*,a.test:8080,[::1]:443,1.2.3.4:80");
-    assert_eq!(list.unusable(), []);
+    assert_eq!(list.errors(), []);
     for (host, port) in [
         ("192.168.7.8", 1),
         ("10.1.2.3", 1),
@@ -81,7 +81,7 @@ fn what_cannot_be_used_is_told_apart_and_hides_nothing_else() {
         ("<local>", E::Host("<local>".into())),
     ] {
         let list = NoProxy::parse(&format!("a.test,{text},b.test"));
-        assert_eq!(list.unusable(), [error], "{text}");
+        assert_eq!(list.errors(), [error], "{text}");
         assert!(
             list.matches("b.test", 80) && !list.matches("c.test", 80),
             "{text}"

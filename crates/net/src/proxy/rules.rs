@@ -12,9 +12,9 @@ use crate::no_proxy::NoProxy;
 #[derive(Debug, Clone, Default)]
 pub struct ProxyRules {
     /// For http URLs.
-    pub http: Option<Result<Proxy, UnusableProxy>>,
+    pub http: Option<Result<Proxy, UnusableProxyVariable>>,
     /// For https URLs.
-    pub https: Option<Result<Proxy, UnusableProxy>>,
+    pub https: Option<Result<Proxy, UnusableProxyVariable>>,
     /// Hosts that are reached directly.
     pub no_proxy: NoProxy,
     /// The variable that names these, for messages.
@@ -24,7 +24,7 @@ pub struct ProxyRules {
 /// A variable of the environment that should name a proxy, and does not. Its text is not repeated: it may hold a password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the variable {variable} cannot be used")]
-pub struct UnusableProxy {
+pub struct UnusableProxyVariable {
     /// Its name.
     pub variable: &'static str,
     /// What is wrong with it.
@@ -58,7 +58,7 @@ impl ProxyRules {
                 source: ProxySource::Variable(variable),
                 ..proxy
             });
-            Some(named.map_err(|error| UnusableProxy { variable, error }))
+            Some(named.map_err(|error| UnusableProxyVariable { variable, error }))
         };
         let no_proxy = first(&["no_proxy", "NO_PROXY"]);
         Self {
@@ -73,7 +73,7 @@ impl ProxyRules {
     ///
     /// # Errors
     /// The variable that should name it, where that cannot be used.
-    pub fn for_url(&self, url: &Url) -> Result<Option<&Proxy>, &UnusableProxy> {
+    pub fn for_url(&self, url: &Url) -> Result<Option<&Proxy>, &UnusableProxyVariable> {
         let host = url.host_str().unwrap_or_default();
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let port = url.port_or_known_default().unwrap_or_default();
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(host_for(&found, "http://a.test/").unwrap(), "p:3128");
         assert_eq!(host_for(&found, "https://b.test/"), None);
         let url = Url::parse("https://a.test/").unwrap();
-        let unusable = UnusableProxy {
+        let unusable = UnusableProxyVariable {
             variable: "https_proxy",
             error: ProxyError::NoPort,
         };

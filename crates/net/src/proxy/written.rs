@@ -72,7 +72,7 @@ impl std::str::FromStr for Proxy {
             login,
             headers: HeaderMap::new(),
             tls: None,
-            source: ProxySource::Given,
+            source: ProxySource::ProxyFlag,
         })
     }
 }

@@ -416,7 +416,7 @@ async fn a29_connections_that_work_and_are_full_are_not_told_as_none() {
     let _second = get(&client, &origin.url("/b")).await.unwrap();
     let error = get(&client, &origin.url("/f")).await.unwrap_err();
     let peer = origin.address().to_string();
-    assert_eq!(*error.kind(), Kind::NoRoom(peer.clone()));
+    assert_eq!(*error.kind(), Kind::ConnectionsBusy(peer.clone()));
     assert!(error.is_transient() && error.to_string().contains(&peer));
     drop(first);
     fetched(&client, &origin.url("/f")).await.unwrap();

@@ -117,7 +117,7 @@ async fn own_headers_replace_and_remove_ours() {
         headers: [(http::header::USER_AGENT, "mine".parse().unwrap())]
             .into_iter()
             .collect(),
-        without: vec![http::header::ACCEPT],
+        removed_headers: vec![http::header::ACCEPT],
         ..ClientConfig::default()
     };
     get(&client(config), &origin.url("/f")).await.unwrap();

@@ -122,7 +122,7 @@ async fn a21_a_proxy_with_digest_never_gets_the_password() {
         let client = client(ClientConfig {
             proxy: ProxyRules::all(proxy.url_for("me", "secret").parse().unwrap()),
             tls: trusting(&authority),
-            idle: 0,
+            max_idle_per_host: 0,
             ..ClientConfig::default()
         });
         let scheme = if tls { "https" } else { "http" };
@@ -203,7 +203,7 @@ async fn certified(authority: &CertificateAuthority) -> (ClientConfig, Origin, O
     let issued = authority.issue(&["me"]);
     let config = ClientConfig {
         tls: TlsOptions {
-            identity: Some(ClientCertificate {
+            client_certificate: Some(ClientCertificate {
                 certificates: issued.certificate.into_bytes(),
                 key: issued.key.into_bytes(),
             }),

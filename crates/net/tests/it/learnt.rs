@@ -45,7 +45,7 @@ async fn a_long_way_behind_a_relay_is_found_out_by_its_answers() {
     assert_eq!(origin.connections(), 9);
     let alone = crate::get(&client, url.as_str()).await.unwrap();
     assert_eq!(
-        alone.multiplexed, None,
+        alone.max_streams, None,
         "who may not share goes alone as before"
     );
     assert_eq!(origin.connections(), 9);

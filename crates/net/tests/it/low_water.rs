@@ -35,7 +35,7 @@ async fn begun() -> (TcpStream, FetchResponse) {
 async fn bytes_below_the_mark_wake_nobody_until_the_mark_is_lowered() {
     let (mut peer, mut answer) = begun().await;
     answer.set_low_water(64 * 1024);
-    assert!(answer.chunk_now().is_none());
+    assert!(answer.try_chunk().is_none());
     peer.write_all(&[1; 1000]).await.unwrap();
     // That nothing happens can only be seen by waiting; a machine that is slow cannot make this fail.
     let nothing = timeout(Duration::from_millis(50), answer.chunk()).await;
@@ -51,7 +51,7 @@ async fn bytes_below_the_mark_wake_nobody_until_the_mark_is_lowered() {
 async fn enough_bytes_wake_and_so_does_the_end_of_the_stream() {
     let (mut peer, mut answer) = begun().await;
     answer.set_low_water(64 * 1024);
-    assert!(answer.chunk_now().is_none());
+    assert!(answer.try_chunk().is_none());
     peer.write_all(&[1; 70_000]).await.unwrap();
     let mut came = 0;
     while came < 70_000 {

@@ -34,12 +34,12 @@ fn client(config: ClientConfig) -> Client {
 async fn get(client: &Client, url: &str) -> Result<FetchResponse, Error> {
     let url: Url = url.parse().unwrap();
     let fetch = FetchRequest {
-        own: None,
+        user_headers: None,
         url: &url,
-        given: &url,
+        user_url: &url,
         range: None,
-        headers: http::HeaderMap::new(),
-        shared: false,
+        conditions: http::HeaderMap::new(),
+        may_multiplex: false,
     };
     within(LIMIT, client.fetch(fetch)).await
 }

@@ -289,7 +289,7 @@ async fn a28_socks5_with_names_resolved_here_tries_the_next_address() {
     let client = client(ClientConfig {
         proxy: ProxyRules::all(proxy.url("socks5").parse().unwrap()),
         connector: ConnectorConfig {
-            pins: vec![PinnedAddress {
+            pinned_addresses: vec![PinnedAddress {
                 host: "far.test".into(),
                 port,
                 // Nobody listens at the first.

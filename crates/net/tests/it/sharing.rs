@@ -27,12 +27,12 @@ pub(crate) const BOTH: &[&str] = &["h2", "http/1.1"];
 pub(crate) async fn get(client: &Client, url: &str) -> Result<FetchResponse, Error> {
     let url: Url = url.parse().unwrap();
     let fetch = FetchRequest {
-        own: None,
+        user_headers: None,
         url: &url,
-        given: &url,
+        user_url: &url,
         range: None,
-        headers: http::HeaderMap::new(),
-        shared: true,
+        conditions: http::HeaderMap::new(),
+        may_multiplex: true,
     };
     within(LIMIT, client.fetch(fetch)).await
 }
@@ -51,7 +51,7 @@ pub(crate) fn trusting(authority: &CertificateAuthority) -> TlsOptions {
 
 pub(crate) fn config(authority: &CertificateAuthority, http: HttpVersionChoice) -> ClientConfig {
     ClientConfig {
-        http,
+        http_version: http,
         tls: trusting(authority),
         ..ClientConfig::default()
     }
@@ -114,7 +114,7 @@ async fn requests_at_once_wait_for_one_connection_and_share_it() {
     }
     let answer = get(&client, &origin.url("/x")).await.unwrap();
     assert!(answer.timings.reused);
-    assert!(answer.multiplexed.is_some_and(|streams| streams >= 100));
+    assert!(answer.max_streams.is_some_and(|streams| streams >= 100));
     assert_eq!(answer.remaining(), Some(3_000));
     assert_eq!((origin.connections(), origin.asked().len()), (1, 65));
     let asked = &origin.asked()[0];
@@ -133,7 +133,7 @@ async fn a_long_way_is_shared_and_whoever_may_not_share_goes_alone() {
     assert_eq!((proxy.asked().len(), origin.connections()), (1, 1));
     assert!(origin.asked().iter().all(|asked| asked.http2));
     let alone = crate::get(&client, &origin.url("/1")).await.unwrap();
-    assert_eq!(alone.multiplexed, None);
+    assert_eq!(alone.max_streams, None);
     assert!(!origin.asked()[16].http2);
     let (_proxy, never) = far(config(&authority, HttpVersionChoice::Http1)).await;
     fetched(&never, &origin.url("/2")).await.unwrap();
@@ -207,7 +207,7 @@ async fn no_more_are_on_a_connection_than_the_peer_takes() {
     assert_eq!(origin.connections(), 2);
     let answer = get(&client, &origin.url("/y")).await.unwrap();
     // On each of two connections.
-    assert_eq!(answer.multiplexed, Some(6));
+    assert_eq!(answer.max_streams, Some(6));
 }
 
 #[tokio::test]
@@ -312,7 +312,7 @@ async fn a_client_certificate_is_shown_to_the_origin_that_was_named_alone() {
     .await;
     let issued = authority.issue(&["me"]);
     let mut config = config(&authority, HttpVersionChoice::Http2);
-    config.tls.identity = Some(ClientCertificate {
+    config.tls.client_certificate = Some(ClientCertificate {
         certificates: issued.certificate.into_bytes(),
         key: issued.key.into_bytes(),
     });
@@ -334,7 +334,7 @@ async fn what_rests_has_a_bound_and_the_oldest_goes() {
         origins.push(origin(&authority, BOTH, Http2Settings::default(), serve).await);
     }
     let client = client(ClientConfig {
-        idle_total: 4,
+        max_idle: 4,
         ..config(&authority, HttpVersionChoice::Http2)
     });
     for origin in &origins {

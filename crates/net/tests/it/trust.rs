@@ -28,7 +28,7 @@ async fn trusting(pem: &str, server: &IssuedCertificate) -> Vec<Option<Kind>> {
         ..TlsOptions::default()
     };
     let in_files = TlsOptions {
-        files: Some(TrustedFiles {
+        trusted_files: Some(TrustedFiles {
             file: Some(file),
             directories: Vec::new(),
         }),

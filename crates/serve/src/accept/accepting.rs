@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_net::is_shortage;
+use haul_net::is_descriptor_limit;
 use haul_service::listen::Listener;
 use rustix::net::{SocketFlags, accept_with, acceptfrom_with};
 use tokio::io::Interest;
@@ -72,7 +72,7 @@ pub(super) async fn accepting(
             // It was gone before it was taken.
             Err(error) if is_its_own(&error) => continue,
             // Files that are kept open for others leave their descriptors to it.
-            Err(error) if is_shortage(&error) && spare(&context.server).await => continue,
+            Err(error) if is_descriptor_limit(&error) && spare(&context.server).await => continue,
             Err(error) => {
                 context
                     .server

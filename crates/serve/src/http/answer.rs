@@ -1,6 +1,6 @@
 //! Answers that are no file: refusals, and what went wrong, with a text for people that says what to do.
 
-use haul_net::is_shortage;
+use haul_net::is_descriptor_limit;
 use http::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{Method, Response, StatusCode};
 
@@ -91,7 +91,7 @@ pub(crate) fn of_store(server: &FileServer, error: &StoreError, key: &ObjectKey)
         }
     };
     if let StoreError::Io(error) = error {
-        if is_shortage(error) {
+        if is_descriptor_limit(error) {
             server.options.metrics.fault(ConnectionFault::Descriptors);
             tracing::warn!(%key, %error, "a file cannot be opened just now");
             return short_of_descriptors();

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use haul_net::is_shortage;
+use haul_net::is_descriptor_limit;
 use http::header::{
     ACCEPT, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap,
     HeaderValue, REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
@@ -154,7 +154,7 @@ fn fault_of(error: &io::Error) -> Option<ConnectionFault> {
         None => error,
     };
     match error.kind() {
-        _ if is_shortage(error) => Some(ConnectionFault::Descriptors),
+        _ if is_descriptor_limit(error) => Some(ConnectionFault::Descriptors),
         io::ErrorKind::PermissionDenied => None,
         _ => Some(ConnectionFault::Disk),
     }

@@ -56,7 +56,7 @@ pub use version::FileMetadata;
 use crate::ObjectKey;
 use closing::DeferredClose;
 use folders::FolderCreator;
-use haul_net::is_shortage;
+use haul_net::is_descriptor_limit;
 use haul_plan::Checksum;
 use locks::KeyLocks;
 use object::OpenedKey;
@@ -185,7 +185,7 @@ impl FileStore {
                 CachedLookup::Wait => CachedLookup::Wait,
             },
             // Closing others to make room is for whoever may wait.
-            CachedLookup::Done(Err(StoreError::Io(error))) if is_shortage(&error) => {
+            CachedLookup::Done(Err(StoreError::Io(error))) if is_descriptor_limit(&error) => {
                 CachedLookup::Wait
             }
             CachedLookup::Done(Err(error)) => CachedLookup::Done(Err(error)),
@@ -217,7 +217,7 @@ impl FileStore {
         match Upload::begin(self, key, wanted.to_vec(), OpenScope::OneMount) {
             // Its folder is on another mount: the kernel does not go there.
             Err(StoreError::NotFound) => CachedLookup::Wait,
-            Err(StoreError::Io(error)) if is_shortage(&error) => CachedLookup::Wait,
+            Err(StoreError::Io(error)) if is_descriptor_limit(&error) => CachedLookup::Wait,
             done => CachedLookup::Done(done),
         }
     }
@@ -288,7 +288,7 @@ impl FileStore {
         open: impl Fn() -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         match open() {
-            Err(StoreError::Io(error)) if is_shortage(&error) && self.spare() => open(),
+            Err(StoreError::Io(error)) if is_descriptor_limit(&error) && self.spare() => open(),
             done => done,
         }
     }

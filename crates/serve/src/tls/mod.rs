@@ -16,7 +16,7 @@ mod validity;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use haul_net::provider;
+use haul_net::crypto_provider;
 use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::Ticketer;
@@ -56,7 +56,7 @@ impl ServerTls {
     /// # Errors
     /// When one of them is not there, cannot be used or does not belong to its key. [`CertificateError::hint`] says what to do.
     pub fn from_files(pairs: Vec<CertificatePair>) -> Result<Self, CertificateError> {
-        let provider = Arc::new(provider());
+        let provider = Arc::new(crypto_provider());
         let certificates = Arc::new(CertificateStore::from_files(pairs, Arc::clone(&provider))?);
         Ok(Self {
             config: Arc::new(config(&certificates, provider)?),
@@ -71,7 +71,7 @@ impl ServerTls {
     /// # Errors
     /// When a name cannot be one, or the system gives no randomness.
     pub fn self_signed(names: Vec<String>) -> Result<Self, CertificateError> {
-        let provider = Arc::new(provider());
+        let provider = Arc::new(crypto_provider());
         let own = own::sign(names, &provider)?;
         let certificates = Arc::new(CertificateStore::fixed(
             own.certified,

@@ -239,7 +239,7 @@ impl BatchJob {
 /// behind it: two URLs that differ in what nobody may see are two jobs.
 pub(super) fn shown(url: &Url) -> String {
     let bare = haul_net::without_credentials(url);
-    let shown = haul_net::shown(&bare);
+    let shown = haul_net::redacted_url(&bare);
     if shown == bare.as_str() {
         return shown;
     }

@@ -388,7 +388,7 @@ fn is_manifest(errand: &BatchJob) -> CommitMessage {
 fn duplicate(entry: &ListEntry) -> CommitMessage {
     CommitMessage::ended(ManifestRow {
         line: line(entry.line),
-        url: haul_net::shown(&entry.url).to_string(),
+        url: haul_net::redacted_url(&entry.url).to_string(),
         state: RowState::Skipped,
         ..nothing()
     })

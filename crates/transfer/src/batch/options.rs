@@ -144,7 +144,7 @@ pub struct BatchSnapshot {
 /// A job that runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlowJob {
-    /// What it fetches; carries no login, but may hold other secrets: see [`haul_net::shown`].
+    /// What it fetches; carries no login, but may hold other secrets: see [`haul_net::redacted_url`].
     pub url: Url,
     /// For how long it has run.
     pub elapsed: Duration,

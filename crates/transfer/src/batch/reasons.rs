@@ -26,7 +26,7 @@ impl UnreachableReasons {
     pub(super) fn keep(&self, host: String, error: &haul_net::Error) {
         let reason = UnreachableReason {
             why: chain(error).into(),
-            proxy: error.is_of_proxy(),
+            proxy: error.is_proxy_unreachable(),
         };
         let mut known = self.lock();
         if known.len() < MOST || known.contains_key(&host) {

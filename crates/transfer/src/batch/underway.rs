@@ -55,7 +55,7 @@ impl RunningJobs {
     /// What one of them tells, with its URL in front; what comes after its end stands for itself.
     pub(super) fn named(&self, job: u64, text: String) -> String {
         match self.lock().get(&job) {
-            Some(run) => format!("{}: {text}", haul_net::shown(&run.url)),
+            Some(run) => format!("{}: {text}", haul_net::redacted_url(&run.url)),
             None => text,
         }
     }

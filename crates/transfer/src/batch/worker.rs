@@ -126,7 +126,7 @@ fn heard(shared: &Arc<BatchState>, ticket: JobTicket, answer: &FetchResponse) {
     let now = shared.now();
     shared
         .dispatch()
-        .delivering(ticket, answer.multiplexed, now);
+        .delivering(ticket, answer.max_streams, now);
     shared.recruit();
 }
 

@@ -54,12 +54,12 @@ impl RangeRequest<'_> {
             conditional,
         };
         let fetch = FetchRequest {
-            own: Some(self.own).filter(|own| !own.is_empty()),
+            user_headers: Some(self.own).filter(|own| !own.is_empty()),
             url: self.url,
-            given: self.given,
+            user_url: self.given,
             range: self.range,
-            headers,
-            shared: self.shared,
+            conditions: headers,
+            may_multiplex: self.shared,
         };
         let answer = self.client.fetch(fetch).await;
         let answer = answer.map_err(|error| AttemptFailure::Transport {

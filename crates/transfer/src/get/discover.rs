@@ -60,7 +60,7 @@ impl DownloadRun<'_> {
         if let Some(url) = metalinks.iter().find(may_be_read) {
             match timeout(LONGEST, self.describe(url, *total)).await {
                 Ok(Some(file)) => self.take(file, answer),
-                _ => tracing::debug!("no use in {}", haul_net::shown(url)),
+                _ => tracing::debug!("no use in {}", haul_net::redacted_url(url)),
             }
         }
     }
@@ -94,12 +94,12 @@ impl DownloadRun<'_> {
     /// Fetches the document and finds the file in it: the only one of the right size.
     async fn describe(&self, url: &Url, total: u64) -> Option<MetalinkFile> {
         let fetch = FetchRequest {
-            own: None,
+            user_headers: None,
             url,
-            given: self.given(self.source),
+            user_url: self.given(self.source),
             range: None,
-            headers: HeaderMap::new(),
-            shared: false,
+            conditions: HeaderMap::new(),
+            may_multiplex: false,
         };
         // The job has a connection in its hands: it does not wait for another one's end.
         let _permit = self.engine.hosts.of(url).try_permit()?;

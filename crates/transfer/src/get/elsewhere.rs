@@ -172,7 +172,7 @@ impl DownloadRun<'_> {
         self.tally.resumed = 0;
         let _ = self.turn();
         self.url = self.home().clone();
-        let url = haul_net::shown(self.home());
+        let url = haul_net::redacted_url(self.home());
         self.warn(format!("{error}: fetching all of it from {url} alone"))
             .await;
         self.wrong = Some(error);
@@ -195,7 +195,7 @@ impl DownloadRun<'_> {
     }
 
     async fn warn_of(&self, source: usize, why: &str) {
-        let url = haul_net::shown(&self.sources[source]);
+        let url = haul_net::redacted_url(&self.sources[source]);
         self.warn(format!("{url} is used no more: {why}")).await;
     }
 

@@ -46,7 +46,7 @@ impl GatheredChunks {
     ) -> Result<bool, Error> {
         let mut until = None;
         while self.bytes < GATHER {
-            let piece = match answer.chunk_now() {
+            let piece = match answer.try_chunk() {
                 Some(piece) => piece?,
                 None if self.bytes == 0 && answer.low_water() == 1 => answer.chunk().await?,
                 None => {

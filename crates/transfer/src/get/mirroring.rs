@@ -86,7 +86,7 @@ impl SegmentCoordinator<'_> {
                     job,
                     attempt,
                     wait,
-                    why: format!("{}: {why}", haul_net::shown(&home)),
+                    why: format!("{}: {why}", haul_net::redacted_url(&home)),
                 };
                 let _ = self.events.send(retry).await;
             }
@@ -103,7 +103,7 @@ impl SegmentCoordinator<'_> {
         };
         self.control.at_least(in_play);
         if living > 0 {
-            let url = haul_net::shown(&self.shared.sources.of(source).home);
+            let url = haul_net::redacted_url(&self.shared.sources.of(source).home);
             self.warn(format!("{url} is used no more: {why}")).await;
         }
     }
@@ -165,7 +165,7 @@ impl SegmentCoordinator<'_> {
             self.checkpoints.void(range.clone());
             let BadPieceBlame { by, dropped, again } = blame;
             let from = by.iter().map(|source| self.shared.sources.of(*source).home);
-            let from: Vec<String> = from.map(|url| haul_net::shown(&url)).collect();
+            let from: Vec<String> = from.map(|url| haul_net::redacted_url(&url)).collect();
             let from = if from.is_empty() {
                 "an earlier run".to_owned()
             } else {

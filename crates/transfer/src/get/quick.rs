@@ -161,7 +161,7 @@ impl SingleResponseFetch<'_> {
         let leave = here.leave().await;
         let (answer, verdict) = self.send(&self.job.url).await?;
         if !answer.redirected {
-            here.share(answer.multiplexed.is_some());
+            here.share(answer.max_streams.is_some());
         }
         let there = match answer.redirected {
             true => self.engine.hosts.of(&answer.url),
@@ -299,7 +299,7 @@ impl SingleResponseFetch<'_> {
             }
         };
         let Ok(came) = timeout(self.patience(length), body).await else {
-            return Err(AttemptFailure::Slow(Box::new(answer.cut_short())));
+            return Err(AttemptFailure::Slow(Box::new(answer.truncated_error())));
         };
         let (body, bytes) = came?;
         self.expect
@@ -307,7 +307,7 @@ impl SingleResponseFetch<'_> {
             .map_err(AttemptFailure::Unexpected)?;
         match length {
             // Framed so that its end is no error, yet not what the head said (row A10).
-            Some(length) if bytes < length => return Err(broken(answer.cut_short())),
+            Some(length) if bytes < length => return Err(broken(answer.truncated_error())),
             _ => answer.recycle(),
         }
         Ok(SingleResponseOutcome::Whole(Box::new(WholeFile {

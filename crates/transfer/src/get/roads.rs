@@ -323,7 +323,7 @@ pub(super) fn segment_options(engine: &EngineState, connections: usize) -> Segme
         max: at_least(defaults.max),
         fixed: options.segment,
         connections,
-        paced: engine.client.connector().is_limited(),
+        paced: engine.client.connector().has_rate_limit(),
         settled: matches!(options.connections, ConnectionCount::Fixed(_)),
     }
 }

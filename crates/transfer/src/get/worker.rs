@@ -210,7 +210,7 @@ impl SegmentWorker {
         if *at < end.min(self.shared.table().plan.end(id)) {
             // Framed so that its end is no error (chunked, or closed), yet not what the head said (row A10): asked for again
             // without a price, such answers would follow each other for ever.
-            return Err(broken(answer.cut_short()));
+            return Err(broken(answer.truncated_error()));
         }
         answer.recycle();
         Ok(())

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use haul_net::shown_text;
+use haul_net::redacted_text;
 use haul_plan::{ChecksumError, RelativePathError, metalink};
 
 use super::lines::LONGEST;
@@ -179,7 +179,7 @@ impl UnplacedBadLine {
 
 /// As much of a text as a message shows: masked as a whole, since a login ends only at its `@`, and cut then.
 fn excerpt(text: &str) -> String {
-    let masked = shown_text(text);
+    let masked = redacted_text(text);
     let mut chars = masked
         .chars()
         .map(|c| if is_shown(c) { c } else { '\u{fffd}' });

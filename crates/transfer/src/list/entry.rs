@@ -54,10 +54,10 @@ impl ListEntry {
 impl fmt::Debug for ListEntry {
     /// URLs may hold passwords.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mirrors: Vec<String> = self.mirrors.iter().map(haul_net::shown).collect();
+        let mirrors: Vec<String> = self.mirrors.iter().map(haul_net::redacted_url).collect();
         f.debug_struct("Entry")
             .field("line", &self.line)
-            .field("url", &haul_net::shown(&self.url))
+            .field("url", &haul_net::redacted_url(&self.url))
             .field("mirrors", &mirrors)
             .field("path", &self.path)
             .field("directory", &self.directory)

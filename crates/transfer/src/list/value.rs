@@ -69,7 +69,7 @@ pub(super) fn header(
         .trim()
         .parse()
         .map_err(|_| BadLineProblem::InvalidHeader("this is no name of a header field"))?;
-    if haul_net::is_framing(&name) {
+    if haul_net::is_framing_header(&name) {
         return Err(BadLineProblem::InvalidHeader(
             "this header field is set by haul itself",
         ));

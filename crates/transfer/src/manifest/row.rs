@@ -50,7 +50,7 @@ pub struct RowError {
 pub struct ManifestRow {
     /// Where the job stands in its list, counted from 1; none for URLs that were typed.
     pub line: Option<u64>,
-    /// The URL as [`haul_net::shown`] prints it: without secrets.
+    /// The URL as [`haul_net::redacted_url`] prints it: without secrets.
     pub url: String,
     /// Where the file went, as the layout gave it.
     pub path: Option<String>,

@@ -20,7 +20,7 @@ use crate::harness::{JobCase, JobRun, content, serve};
 async fn with_addresses_before(origin: &Origin, before: &[&str]) -> JobRun {
     let port = origin.address().port();
     let mut case = JobCase::new();
-    case.client.connector.pins = vec![PinnedAddress {
+    case.client.connector.pinned_addresses = vec![PinnedAddress {
         host: "twofold.test".into(),
         port,
         addresses: [before, &["127.0.0.1"]]

@@ -278,7 +278,7 @@ async fn a27_a_good_certificate_and_a_client_certificate_work() {
     let me = authority.issue(&["client"]);
     let mut case = JobCase::new();
     case.client.tls.cacert = Some(authority.pem().into_bytes());
-    case.client.tls.identity = Some(haul_net::ClientCertificate {
+    case.client.tls.client_certificate = Some(haul_net::ClientCertificate {
         certificates: me.certificate.into_bytes(),
         key: me.key.into_bytes(),
     });

@@ -355,7 +355,7 @@ async fn b4_a_disk_that_fills_meanwhile_keeps_the_state_and_the_same_command_goe
 async fn a_limited_rate_is_kept_and_loses_no_byte_on_either_road() {
     for whole in [false, true] {
         let mut case = JobCase::new();
-        case.client.connector.limit_rate = Some(4 << 20);
+        case.client.connector.rate_limit = Some(4 << 20);
         let all = RequestMatcher::is(move |_| whole);
         let (ran, _origin) = case
             .run(OriginResource::new(content()).rule(all, breakage::ignore_range))

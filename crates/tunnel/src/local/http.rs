@@ -96,7 +96,7 @@ pub(super) async fn connected(client: &mut RelayStream) -> io::Result<()> {
 /// The target was not reached, for this reason.
 pub(super) async fn unreached(client: &mut RelayStream, why: &UpstreamConnectError) {
     let status = match why.errors().last() {
-        Some(error) if error.refusal() == Some(ProxyRefusal::NotAllowed) => 403,
+        Some(error) if error.proxy_refusal() == Some(ProxyRefusal::NotAllowed) => 403,
         Some(error) if matches!(error.kind(), Kind::ConnectTimeout(_)) => 504,
         _ => 502,
     };
@@ -109,7 +109,7 @@ pub(super) async fn unreached(client: &mut RelayStream, why: &UpstreamConnectErr
 fn hint(error: &Error) -> Option<&'static str> {
     let proxy = error.proxy()?;
     match error.kind() {
-        Kind::ProxyAuth(_) if proxy.login => Some(
+        Kind::ProxyAuth(_) if proxy.has_login => Some(
             "the login that haul tunnel was given for this proxy is to be checked, not that of the program that asked",
         ),
         Kind::ProxyAuth(_) => Some(

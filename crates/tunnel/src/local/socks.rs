@@ -83,10 +83,10 @@ pub(super) async fn reached(client: &mut RelayStream) -> io::Result<()> {
 pub(super) async fn unreached(client: &mut RelayStream, why: &UpstreamConnectError) {
     let reply = match why.errors().last() {
         None => SocksReply::Failed,
-        Some(error) => match (error.kind(), error.refusal()) {
+        Some(error) => match (error.kind(), error.proxy_refusal()) {
             (_, Some(ProxyRefusal::NotAllowed)) => SocksReply::NotAllowed,
-            (_, Some(ProxyRefusal::Unreachable)) => SocksReply::HostUnreachable,
-            (Kind::Connect(_), _) if !error.is_of_proxy() => SocksReply::Refused,
+            (_, Some(ProxyRefusal::TargetUnreachable)) => SocksReply::HostUnreachable,
+            (Kind::Connect(_), _) if !error.is_proxy_unreachable() => SocksReply::Refused,
             (Kind::NoSuchHost(_) | Kind::ConnectTimeout(_), _) => SocksReply::HostUnreachable,
             _ => SocksReply::Failed,
         },

@@ -140,7 +140,7 @@ impl Upstream {
         target: &Target,
         errand: StreamPurpose,
     ) -> Result<UpstreamConnection, UpstreamConnectError> {
-        let Some(url) = target.url() else {
+        let Some(url) = target.to_url() else {
             return Err(UpstreamConnectError(Vec::new()));
         };
         let begun = Instant::now();
@@ -198,7 +198,7 @@ impl Upstream {
         let is_passed_on = errand == StreamPurpose::HttpRequest && !self.target_tls;
         if is_passed_on && proxies.last().is_some_and(|last| last.is_http()) {
             // Apart: most are tunnels, and need not have room for it.
-            let way = (self.connector).connect_to_last_within(limit, &proxies, url);
+            let way = (self.connector).connect_to_last_proxy(limit, &proxies, url);
             let reached = Box::pin(way).await.map_err(judged)?;
             return Ok(UpstreamConnection {
                 stream: reached.stream,
@@ -209,7 +209,7 @@ impl Upstream {
         }
         let reached = self
             .connector
-            .connect_within(limit, target, (&proxies, url))
+            .connect_with_timeout(limit, target, (&proxies, url))
             .await
             .map_err(judged)?;
         let stream = match self.target_tls {
@@ -240,11 +240,11 @@ impl Upstream {
     ) -> Result<ConnectedStream, Error> {
         let peer = TlsPeer {
             host: &target.host,
-            standing: CredentialScope::Named,
+            scope: CredentialScope::UserOrigin,
             // It may be any protocol's server.
-            offer: AlpnOffer::Nothing,
+            alpn: AlpnOffer::None,
         };
-        let way = (self.connector).secure_within(limit, reached, (peer, url));
+        let way = (self.connector).start_tls_with_timeout(limit, reached, (peer, url));
         way.await
     }
 

@@ -6,13 +6,13 @@ use haul_plan::tunnel::RouteFailure;
 /// What kept a way from leading to the target.
 pub(super) fn setback(error: &Error) -> RouteFailure {
     // It is this machine that has nothing left to connect with: another way needs the same.
-    if error.is_shortage() {
+    if error.is_descriptor_limit() {
         return RouteFailure::Refused;
     }
-    if error.is_of_proxy() {
+    if error.is_proxy_unreachable() {
         return RouteFailure::ProxyUnreachable;
     }
-    match (error.kind(), error.refusal()) {
+    match (error.kind(), error.proxy_refusal()) {
         // Something answers there, and it is no proxy, or not the one that is meant.
         (Kind::NotSocks | Kind::Protocol, _) => RouteFailure::ProxyUnreachable,
         (Kind::Tls(_), _) if error.proxy().is_some() => RouteFailure::ProxyUnreachable,

@@ -13,7 +13,7 @@ use crate::harness::*;
 fn trusting(authority: &CertificateAuthority, identity: Option<&IssuedCertificate>) -> TlsOptions {
     TlsOptions {
         cacert: Some(authority.pem().into_bytes()),
-        identity: identity.map(|issued| ClientCertificate {
+        client_certificate: identity.map(|issued| ClientCertificate {
             certificates: issued.certificate.clone().into_bytes(),
             key: issued.key.clone().into_bytes(),
         }),

@@ -37,7 +37,7 @@ impl FromStr for HeaderArg {
             .trim()
             .parse()
             .map_err(|_| wrong("what stands before the colon is no field name"))?;
-        if haul_net::is_framing(&name) {
+        if haul_net::is_framing_header(&name) {
             return Err(ValueError::new(format!("{name} is set by haul itself")));
         }
         let value = value.trim();

@@ -81,7 +81,7 @@ impl ValueError {
 /// which stands where something else belongs when the value of a flag was forgotten.
 fn quoted(text: &str) -> String {
     const LONGEST: usize = 60;
-    let text = haul_net::shown_text(text);
+    let text = haul_net::redacted_text(text);
     let short: String = text.chars().take(LONGEST).collect();
     let more = if short.len() < text.len() { "..." } else { "" };
     format!("\"{}{more}\"", short.escape_debug())

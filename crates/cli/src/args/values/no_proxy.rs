@@ -7,7 +7,7 @@ use super::ValueError;
 /// A list of hosts, which may be empty. One that cannot be used is an error: whoever wrote it would think that it is reached straight.
 pub(crate) fn no_proxy(text: &str) -> Result<NoProxy, ValueError> {
     let list = NoProxy::parse(text);
-    match list.unusable().first() {
+    match list.errors().first() {
         None => Ok(list),
         Some(error) => Err(ValueError::new(error.to_string()).hint(
             "hosts stand between commas: names, addresses, networks as 10.0.0.0/8; * is all",

@@ -19,7 +19,7 @@ impl fmt::Debug for UrlArg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Url(url) => url.fmt(f),
-            Self::Glob(text) => write!(f, "Glob({})", haul_net::shown_text(text)),
+            Self::Glob(text) => write!(f, "Glob({})", haul_net::redacted_text(text)),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use haul_net::shown_text;
+use haul_net::redacted_text;
 use url::Url;
 
 use super::{ValueError, quoted};
@@ -15,7 +15,7 @@ pub(crate) struct HttpUrl(pub(crate) Url);
 impl fmt::Debug for HttpUrl {
     /// A URL may hold a password, or a signature.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "HttpUrl({})", haul_net::shown(&self.0))
+        write!(f, "HttpUrl({})", haul_net::redacted_url(&self.0))
     }
 }
 
@@ -24,7 +24,7 @@ impl FromStr for HttpUrl {
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
         let text = text.trim();
-        let shown = shown_text(text);
+        let shown = redacted_text(text);
         if looks_bare(text) {
             return Err(ValueError::new(format!("{} has no scheme", quoted(text)))
                 .hint(format!("did you mean https://{shown} ?")));

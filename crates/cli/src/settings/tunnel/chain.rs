@@ -1,6 +1,8 @@
 //! The proxies on a way: from how they are written to each with its login, header fields and certificates.
 
-use haul_net::{Proxy, ProxyError, ProxyScheme, ProxySource, ProxyTls, Secret, UnusableProxy};
+use haul_net::{
+    Proxy, ProxyError, ProxyScheme, ProxySource, ProxyTls, Secret, UnusableProxyVariable,
+};
 use http::HeaderMap;
 
 use super::beside::{ProxyChainStep, ProxyTlsOptions};
@@ -15,7 +17,7 @@ impl TunnelUpstreams<'_> {
     pub(super) fn proxies(
         &self,
         wishes: &TunnelOptionsLayer,
-        environment: Option<Result<Proxy, UnusableProxy>>,
+        environment: Option<Result<Proxy, UnusableProxyVariable>>,
     ) -> Result<Vec<Vec<Proxy>>, SettingError> {
         let places = match &wishes.proxies {
             Some(places) => written(places, self.named)?,
@@ -131,7 +133,7 @@ fn no_proxy() -> SettingError {
         .hint("-p HOST:PORT names one, as do https_proxy and all_proxy; -p '' goes straight")
 }
 
-fn unusable(variable: UnusableProxy) -> SettingError {
+fn unusable(variable: UnusableProxyVariable) -> SettingError {
     SettingError::new(variable.to_string())
         .because(variable.error)
         .hint("-p HOST:PORT names another, -p '' goes without")

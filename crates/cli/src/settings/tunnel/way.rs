@@ -161,8 +161,8 @@ fn connector(wishes: &TunnelOptionsLayer) -> ConnectorConfig {
     ConnectorConfig {
         connect_timeout: wishes.connect_timeout.unwrap_or(defaults.connect_timeout),
         keepalive: wishes.keepalive.map_or(defaults.keepalive, |time| time.0),
-        family: wishes.family.unwrap_or_default(),
-        pins: wishes.resolve.iter().map(pin).collect(),
+        address_family: wishes.family.unwrap_or_default(),
+        pinned_addresses: wishes.resolve.iter().map(pin).collect(),
         ..defaults
     }
 }

@@ -41,7 +41,7 @@ pub enum ResolverChoice {
     /// The system's.
     System,
     /// Our own, whatever else the system is set up to ask.
-    Hickory,
+    BuiltIn,
 }
 
 /// An address told beforehand for a name and port.

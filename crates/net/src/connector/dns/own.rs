@@ -72,7 +72,7 @@ impl NameServerClient {
         let given = !servers.is_empty();
         let wanted = match resolver {
             ResolverChoice::System => given,
-            ResolverChoice::Hickory => true,
+            ResolverChoice::BuiltIn => true,
             ResolverChoice::Auto => given || is_alike(),
         };
         if !wanted {

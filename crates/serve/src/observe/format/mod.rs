@@ -9,7 +9,7 @@ mod text;
 
 use std::borrow::Cow;
 
-use haul_net::shown_target;
+use haul_net::redacted_target;
 use http::{HeaderValue, Version};
 
 use super::AccessRecord;
@@ -69,17 +69,19 @@ fn target(record: &AccessRecord) -> Cow<'_, str> {
     let uri = &record.target;
     match uri.path_and_query() {
         Some(path) if record.version >= Version::HTTP_2 || uri.authority().is_none() => {
-            shown_target(path.as_str())
+            redacted_target(path.as_str())
         }
-        _ => Cow::Owned(shown_target(&uri.to_string()).into_owned()),
+        _ => Cow::Owned(redacted_target(&uri.to_string()).into_owned()),
     }
 }
 
 /// A referer without its secrets.
 fn referer(value: &HeaderValue) -> Cow<'_, str> {
     match std::str::from_utf8(value.as_bytes()) {
-        Ok(text) => shown_target(text),
-        Err(_) => Cow::Owned(shown_target(&String::from_utf8_lossy(value.as_bytes())).into_owned()),
+        Ok(text) => redacted_target(text),
+        Err(_) => {
+            Cow::Owned(redacted_target(&String::from_utf8_lossy(value.as_bytes())).into_owned())
+        }
     }
 }
 

@@ -21,7 +21,7 @@ impl ForwardRequest {
     pub(in crate::local) fn of(request: &httparse::Request<'_, '_>) -> Result<Self, &'static str> {
         let method = request.method.unwrap_or_default();
         let (url, path) = split(request.path.unwrap_or_default()).ok_or(FOR_PROXY)?;
-        let target = Target::of(&url).filter(|target| target.port > 0);
+        let target = Target::from_url(&url).filter(|target| target.port > 0);
         let hop = HopByHopFields::of(request.headers);
         // Ours says the same as the URL.
         let stays = |name: &str| hop.is_ours(name) || name.eq_ignore_ascii_case("host");

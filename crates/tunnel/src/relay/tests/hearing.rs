@@ -36,7 +36,7 @@ async fn between(said: &'static [u8]) -> (RunningRelay, TcpStream, TcpStream) {
 fn refusal() -> Error {
     let proxy: Proxy = "http://a.test:1".parse().unwrap();
     let url = "http://b.test/".parse().unwrap();
-    Connector::unwelcome((&proxy, &HeaderMap::new()), true, &url)
+    Connector::proxy_auth_error((&proxy, &HeaderMap::new()), true, &url)
 }
 
 #[tokio::test]

@@ -23,15 +23,19 @@ async fn secured() -> (RelayStream, TlsStream<TcpStream>) {
         host: "127.0.0.1".into(),
         port: listener.local_addr().unwrap().port(),
     };
-    let url = target.url().unwrap();
+    let url = target.to_url().unwrap();
     let dialled = Box::pin(async {
         let reached = connector.connect(&target, &[], &url).await.unwrap();
         let peer = TlsPeer {
             host: &target.host,
-            standing: CredentialScope::Named,
-            offer: AlpnOffer::Nothing,
+            scope: CredentialScope::UserOrigin,
+            alpn: AlpnOffer::None,
         };
-        connector.secure(reached, peer, &url).await.unwrap().stream
+        connector
+            .start_tls(reached, peer, &url)
+            .await
+            .unwrap()
+            .stream
     });
     let accepted = async {
         acceptor

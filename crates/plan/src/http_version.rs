@@ -30,27 +30,27 @@ pub enum AlpnOffer {
     /// HTTP/1.1 alone.
     Http1,
     /// HTTP/2, and HTTP/1.1 if the origin has no other.
-    Either,
+    Http2OrHttp1,
     /// HTTP/2 alone.
     Http2,
     /// Nothing at all: for what is not HTTP.
-    Nothing,
+    None,
 }
 
 impl HttpVersionChoice {
     /// Whether a request may come to share a connection; `sharing` says whether it is one that may.
     #[must_use]
-    pub fn may_share(self, sharing: bool) -> bool {
+    pub fn allows_http2(self, sharing: bool) -> bool {
         sharing && self != Self::Http1
     }
 
     /// What is offered where the way to the origin, proxies included, took `way` to come about, or to bring an answer.
     #[must_use]
-    pub fn offer(self, sharing: bool, way: Duration) -> AlpnOffer {
+    pub fn alpn_offer(self, sharing: bool, way: Duration) -> AlpnOffer {
         match self {
-            _ if !self.may_share(sharing) => AlpnOffer::Http1,
+            _ if !self.allows_http2(sharing) => AlpnOffer::Http1,
             Self::Http2 => AlpnOffer::Http2,
-            _ if way >= LONG => AlpnOffer::Either,
+            _ if way >= LONG => AlpnOffer::Http2OrHttp1,
             _ => AlpnOffer::Http1,
         }
     }
@@ -65,14 +65,20 @@ mod tests {
     #[test]
     fn a_long_way_is_shared_and_a_short_one_is_not() {
         assert_eq!(
-            HttpVersionChoice::Auto.offer(true, Duration::ZERO),
+            HttpVersionChoice::Auto.alpn_offer(true, Duration::ZERO),
             AlpnOffer::Http1
         );
-        assert_eq!(HttpVersionChoice::Auto.offer(true, NEAR), AlpnOffer::Http1);
-        assert_eq!(HttpVersionChoice::Auto.offer(true, LONG), AlpnOffer::Either);
         assert_eq!(
-            HttpVersionChoice::Auto.offer(true, Duration::MAX),
-            AlpnOffer::Either
+            HttpVersionChoice::Auto.alpn_offer(true, NEAR),
+            AlpnOffer::Http1
+        );
+        assert_eq!(
+            HttpVersionChoice::Auto.alpn_offer(true, LONG),
+            AlpnOffer::Http2OrHttp1
+        );
+        assert_eq!(
+            HttpVersionChoice::Auto.alpn_offer(true, Duration::MAX),
+            AlpnOffer::Http2OrHttp1
         );
     }
 
@@ -83,20 +89,27 @@ mod tests {
             HttpVersionChoice::Http1,
             HttpVersionChoice::Http2,
         ] {
-            assert_eq!(http.offer(false, Duration::MAX), AlpnOffer::Http1);
-            assert!(!http.may_share(false));
+            assert_eq!(http.alpn_offer(false, Duration::MAX), AlpnOffer::Http1);
+            assert!(!http.allows_http2(false));
         }
     }
 
     #[test]
     fn a_users_word_is_obeyed_on_any_way() {
         for way in [NEAR, LONG] {
-            assert_eq!(HttpVersionChoice::Http1.offer(true, way), AlpnOffer::Http1);
-            assert_eq!(HttpVersionChoice::Http2.offer(true, way), AlpnOffer::Http2);
+            assert_eq!(
+                HttpVersionChoice::Http1.alpn_offer(true, way),
+                AlpnOffer::Http1
+            );
+            assert_eq!(
+                HttpVersionChoice::Http2.alpn_offer(true, way),
+                AlpnOffer::Http2
+            );
         }
-        assert!(!HttpVersionChoice::Http1.may_share(true));
+        assert!(!HttpVersionChoice::Http1.allows_http2(true));
         assert!(
-            HttpVersionChoice::Auto.may_share(true) && HttpVersionChoice::Http2.may_share(true)
+            HttpVersionChoice::Auto.allows_http2(true)
+                && HttpVersionChoice::Http2.allows_http2(true)
         );
     }
 }
