@@ -100,7 +100,7 @@ impl GetSettings {
         let task = if batch::is_batch(args, &named) {
             let many = batch::many(args, options.connections, named)?;
             client.max_idle_per_host = client.max_idle_per_host.max(many.idle());
-            client.max_idle = client.max_idle.max(many.options.dispatch.total);
+            client.max_idle = client.max_idle.max(many.options.dispatch.request_slots);
             GetTask::Many(Box::new(many))
         } else {
             GetTask::Few(few::jobs(args, named)?)
@@ -142,7 +142,7 @@ fn glob(text: &str) -> Result<JobSourceArg, SettingError> {
             .hint("-g/--globoff takes brackets and braces as they are")
     };
     let glob = Glob::parse(text).map_err(wrong)?;
-    let first = glob.item(0).map_or_else(String::new, |item| item.url);
+    let first = glob.nth(0).map_or_else(String::new, |item| item.url);
     let first = http_url(&first)?;
     Ok(match glob.len() {
         1 => JobSourceArg::Url(first),
@@ -202,7 +202,7 @@ fn client(args: &GetArgs) -> Result<ClientConfig, SettingError> {
             _ => HttpVersionChoice::Auto,
         },
         redirects: RedirectOptions {
-            max: usize::try_from(args.request.max_redirs).unwrap_or(usize::MAX),
+            max_redirects: usize::try_from(args.request.max_redirs).unwrap_or(usize::MAX),
             allow_downgrade: args.request.allow_downgrade,
         },
         credentials: credentials(&args.request)?,

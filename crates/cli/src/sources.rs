@@ -126,7 +126,7 @@ impl Iterator for JobSourceArgs {
             let item = match &mut self.current {
                 Some(CurrentSource::Glob(glob, first, number)) => {
                     *number += 1;
-                    glob.item(*number - 1)
+                    glob.nth(*number - 1)
                         .map(|item| member(&item.url, first, *number))
                 }
                 Some(CurrentSource::List(list, name)) => {

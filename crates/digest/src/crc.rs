@@ -41,7 +41,7 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
 
 /// The CRC-32C of two runs one after the other, from theirs and the second one's length in bytes.
 #[must_use]
-pub fn combine(first: u32, second: u32, second_length: u64) -> u32 {
+pub fn combine_crc32c(first: u32, second: u32, second_length: u64) -> u32 {
     narrow(checksum_combine(
         CrcAlgorithm::Crc32Iscsi,
         first.into(),
@@ -74,7 +74,7 @@ mod tests {
         #[test]
         fn two_runs_combine_to_one(bytes: Vec<u8>, cut: proptest::sample::Index) {
             let (a, b) = bytes.split_at(cut.index(bytes.len() + 1));
-            prop_assert_eq!(combine(crc32c(a), crc32c(b), b.len() as u64), crc32c(&bytes));
+            prop_assert_eq!(combine_crc32c(crc32c(a), crc32c(b), b.len() as u64), crc32c(&bytes));
         }
     }
 }

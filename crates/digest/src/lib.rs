@@ -1,10 +1,10 @@
 //! Digests of bytes: what a download, an upload and a partial file are checked with.
 //!
-//! [`DigestSet`] computes several over one pass; `plan` has their names and how they are written. [`crc32c`] and [`combine`] are for
+//! [`DigestSet`] computes several over one pass; `plan` has their names and how they are written. [`crc32c`] and [`combine_crc32c`] are for
 //! records of many small pieces.
 
 mod crc;
-mod hashers;
+mod digest_set;
 
-pub use crc::{Crc32c, combine, crc32c};
-pub use hashers::{DigestSet, FinishedDigest, hex};
+pub use crc::{Crc32c, combine_crc32c, crc32c};
+pub use digest_set::{ComputedDigest, DigestSet, hex};

@@ -34,7 +34,7 @@ async fn main() -> ExitCode {
 /// The link that the arguments describe.
 fn link(arguments: &[String]) -> Option<SlowLinkBuilder> {
     let (target, options) = arguments.split_first()?;
-    let mut link = SlowLinkBuilder::to(target.parse::<SocketAddr>().ok()?);
+    let mut link = SlowLinkBuilder::new(target.parse::<SocketAddr>().ok()?);
     let (pairs, rest) = options.as_chunks::<2>();
     for [name, value] in pairs {
         link = match name.as_str() {

@@ -18,13 +18,13 @@ pub enum DnsReply {
     /// These addresses, those of the kind that was asked for, with this time to live in seconds.
     Addresses(Vec<IpAddr>, u32),
     /// There is no such name.
-    NoSuchName,
+    NxDomain,
     /// It has a failure.
-    Failure,
+    ServFail,
     /// Nothing.
-    Silence,
+    NoReply,
     /// One thing to who asks for IPv4 addresses, another to who asks for IPv6.
-    Families {
+    ByFamily {
         /// To a question for IPv4 addresses.
         v4: Box<Self>,
         /// To a question for IPv6 addresses.
@@ -82,7 +82,7 @@ impl DnsServer {
 
     /// The names that were asked for IPv4 addresses, in order.
     #[must_use]
-    pub fn asked(&self) -> Vec<String> {
+    pub fn queried_names(&self) -> Vec<String> {
         let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         let names = asked.iter().filter(|(_, kind)| *kind == A);
         names.map(|(name, _)| name.clone()).collect()
@@ -107,13 +107,13 @@ fn question(packet: &[u8]) -> Option<(String, u16, usize)> {
 
 fn answer(question: &[u8], kind: u16, reply: DnsReply) -> Option<Vec<u8>> {
     let (code, addresses, life) = match reply {
-        DnsReply::Silence => return None,
-        DnsReply::Families { v4, v6 } => {
+        DnsReply::NoReply => return None,
+        DnsReply::ByFamily { v4, v6 } => {
             return answer(question, kind, if kind == A { *v4 } else { *v6 });
         }
         DnsReply::Addresses(addresses, life) => (0, addresses, life),
-        DnsReply::Failure => (2, Vec::new(), 0),
-        DnsReply::NoSuchName => (3, Vec::new(), 0),
+        DnsReply::ServFail => (2, Vec::new(), 0),
+        DnsReply::NxDomain => (3, Vec::new(), 0),
     };
     let data: Vec<Vec<u8>> = addresses
         .into_iter()

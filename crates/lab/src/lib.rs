@@ -8,32 +8,32 @@
 //! certificates. Each stops when it is dropped, and a panic in one goes on in whoever drops it. [`within()`] puts a limit on a
 //! test. [`history`] is no program: it judges what others say that a store answered them.
 
+mod bandwidth_limit;
 mod content;
 mod dns;
+mod generated_files;
 pub mod history;
 pub mod http2;
 mod link;
-mod listening;
 mod origin;
-mod pace;
 mod proxy;
-mod shelf;
-mod silent;
+mod running_listener;
+mod silent_listener;
 mod tls;
 mod within;
 
 pub use content::ResourceContent;
 pub use dns::{DnsReply, DnsServer};
+pub use generated_files::{FileFault, GeneratedFiles};
 pub use link::{SlowLink, SlowLinkBuilder};
 pub use origin::{
-    Origin, OriginBuilder, OriginReply, OriginResource, RecordedRequest, ReplyBody, ReplyFraming,
-    RequestMatcher, breakage,
+    Origin, OriginBuilder, OriginResource, OriginResponse, OriginResponseBody,
+    OriginResponseFraming, RecordedRequest, RequestMatcher, faults,
 };
 pub use proxy::{
     HttpProxy, HttpProxyBuilder, SocksProxy, SocksProxyBuilder, SocksQuirk, SocksRequest,
     SocksTarget,
 };
-pub use shelf::{FileFault, GeneratedFiles};
-pub use silent::SilentListener;
+pub use silent_listener::SilentListener;
 pub use tls::{CertificateAuthority, CertificateFiles, IssuedCertificate};
 pub use within::within;

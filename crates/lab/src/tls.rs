@@ -29,9 +29,9 @@ pub struct CertificateAuthority {
 #[derive(Debug, Clone)]
 pub struct IssuedCertificate {
     /// The certificate, PEM.
-    pub certificate: String,
+    pub certificate_pem: String,
     /// Its key, PEM.
-    pub key: String,
+    pub key_pem: String,
 }
 
 /// A certificate and its key as files, in a directory that goes when this is dropped.
@@ -68,7 +68,7 @@ impl CertificateAuthority {
 
     /// The authority's own certificate, PEM: what a client must trust.
     #[must_use]
-    pub fn pem(&self) -> String {
+    pub fn certificate_pem(&self) -> String {
         self.certificate.pem()
     }
 
@@ -96,8 +96,8 @@ impl CertificateAuthority {
         let key = KeyPair::generate().expect("randomness");
         let certificate = params(names).self_signed(&key).expect("own parameters");
         IssuedCertificate {
-            certificate: certificate.pem(),
-            key: key.serialize_pem(),
+            certificate_pem: certificate.pem(),
+            key_pem: key.serialize_pem(),
         }
     }
 
@@ -107,7 +107,7 @@ impl CertificateAuthority {
     /// # Panics
     /// When the system gives no randomness.
     #[must_use]
-    pub fn self_made(names: &[&str], expired: bool) -> IssuedCertificate {
+    pub fn self_signed_ca(names: &[&str], expired: bool) -> IssuedCertificate {
         let mut params = params(names);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.extended_key_usages = Vec::new();
@@ -118,8 +118,8 @@ impl CertificateAuthority {
         let key = KeyPair::generate().expect("randomness");
         let certificate = params.self_signed(&key).expect("own parameters");
         IssuedCertificate {
-            certificate: certificate.pem(),
-            key: key.serialize_pem(),
+            certificate_pem: certificate.pem(),
+            key_pem: key.serialize_pem(),
         }
     }
 
@@ -129,8 +129,8 @@ impl CertificateAuthority {
             .signed_by(&key, &self.issuer)
             .expect("own parameters");
         IssuedCertificate {
-            certificate: certificate.pem(),
-            key: key.serialize_pem(),
+            certificate_pem: certificate.pem(),
+            key_pem: key.serialize_pem(),
         }
     }
 }
@@ -156,14 +156,14 @@ impl IssuedCertificate {
     ///
     /// # Errors
     /// When a temporary directory cannot be written to.
-    pub fn files(&self) -> io::Result<CertificateFiles> {
+    pub fn write_files(&self) -> io::Result<CertificateFiles> {
         let directory = tempfile::tempdir()?;
         let (certificate, key) = (
             directory.path().join("certificate.pem"),
             directory.path().join("key.pem"),
         );
-        std::fs::write(&certificate, &self.certificate)?;
-        std::fs::write(&key, &self.key)?;
+        std::fs::write(&certificate, &self.certificate_pem)?;
+        std::fs::write(&key, &self.key_pem)?;
         Ok(CertificateFiles {
             _directory: directory,
             certificate,
@@ -176,7 +176,7 @@ impl IssuedCertificate {
     /// # Panics
     /// For certificates that did not come from here.
     #[must_use]
-    pub fn server(&self, clients: Option<&CertificateAuthority>) -> Arc<ServerConfig> {
+    pub fn server_config(&self, clients: Option<&CertificateAuthority>) -> Arc<ServerConfig> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
         let builder = builder
@@ -195,8 +195,8 @@ impl IssuedCertificate {
             }
         };
         let certificate =
-            CertificateDer::from_pem_slice(self.certificate.as_bytes()).expect("own PEM");
-        let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).expect("own PEM");
+            CertificateDer::from_pem_slice(self.certificate_pem.as_bytes()).expect("own PEM");
+        let key = PrivateKeyDer::from_pem_slice(self.key_pem.as_bytes()).expect("own PEM");
         Arc::new(
             builder
                 .with_single_cert(vec![certificate], key)

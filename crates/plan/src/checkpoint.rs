@@ -4,42 +4,42 @@
 //! mistyped a flag stops the command within its first second. A sync of a real disk takes as long as it has to write, so
 //! there is never a second one beside it, and bytes alone bring none before the disk had as long a rest.
 //!
-//! Order of calls: [`CheckpointClock::is_due`] as often as one likes, [`CheckpointClock::on_begun`] and
-//! [`CheckpointClock::on_ended`] around each checkpoint. Times are durations since the job began.
+//! Order of calls: [`CheckpointSchedule::is_due`] as often as one likes, [`CheckpointSchedule::on_started`] and
+//! [`CheckpointSchedule::on_finished`] around each checkpoint. Times are durations since the job began.
 
 use std::time::Duration;
 
-/// Limits of a [`CheckpointClock`].
+/// Limits of a [`CheckpointSchedule`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckpointOptions {
     /// The first one is due after this time.
-    pub first: Duration,
+    pub first_after: Duration,
     /// Each further one is due this long after the one before began.
     pub interval: Duration,
     /// One is due when so many bytes are not claimed yet.
-    pub bytes: u64,
+    pub unrecorded_bytes: u64,
     /// Bytes alone bring none sooner than this after the one before began.
-    pub least: Duration,
+    pub min_interval: Duration,
 }
 
 impl Default for CheckpointOptions {
     fn default() -> Self {
         Self {
             // A blink: nobody stops a command sooner and expects it to have kept something.
-            first: Duration::from_millis(250),
+            first_after: Duration::from_millis(250),
             // A second of work lost to a kill is nothing; a sync a second is cheap on any disk.
             interval: Duration::from_secs(1),
             // Half a second of a gigabit link; a faster one brings it before the time above is over.
-            bytes: 64 << 20,
+            unrecorded_bytes: 64 << 20,
             // Four a second on the fastest link: each is a system call or two and some kilobytes of journal.
-            least: Duration::from_millis(250),
+            min_interval: Duration::from_millis(250),
         }
     }
 }
 
 /// Says when a job's checkpoints are due.
 #[derive(Debug)]
-pub struct CheckpointClock {
+pub struct CheckpointSchedule {
     /// Limits.
     options: CheckpointOptions,
     /// When the last one began; `None` before the first.
@@ -48,7 +48,7 @@ pub struct CheckpointClock {
     ended: Option<(Duration, Duration)>,
 }
 
-impl CheckpointClock {
+impl CheckpointSchedule {
     /// A job that has made none yet.
     #[must_use]
     pub fn new(options: CheckpointOptions) -> Self {
@@ -63,27 +63,27 @@ impl CheckpointClock {
     #[must_use]
     pub fn is_due(&self, now: Duration, unclaimed: u64) -> bool {
         let options = &self.options;
-        let enough = unclaimed >= options.bytes;
+        let enough = unclaimed >= options.unrecorded_bytes;
         match (self.begun, self.ended) {
             _ if unclaimed == 0 => false,
-            (None, _) => enough || now >= options.first,
+            (None, _) => enough || now >= options.first_after,
             (Some(_), None) => false,
             (Some(begun), Some((ended, took))) => {
                 let since = now.saturating_sub(begun);
                 let rested = now.saturating_sub(ended) >= took;
-                since >= options.interval || (enough && rested && since >= options.least)
+                since >= options.interval || (enough && rested && since >= options.min_interval)
             }
         }
     }
 
     /// One began.
-    pub fn on_begun(&mut self, now: Duration) {
+    pub fn on_started(&mut self, now: Duration) {
         self.begun = Some(now);
         self.ended = None;
     }
 
     /// It ended.
-    pub fn on_ended(&mut self, now: Duration) {
+    pub fn on_finished(&mut self, now: Duration) {
         let begun = self.begun.unwrap_or(now);
         self.ended = Some((now, now.saturating_sub(begun)));
     }
@@ -96,8 +96,8 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    fn clock() -> CheckpointClock {
-        CheckpointClock::new(CheckpointOptions::default())
+    fn clock() -> CheckpointSchedule {
+        CheckpointSchedule::new(CheckpointOptions::default())
     }
 
     #[test]
@@ -113,8 +113,8 @@ mod tests {
     #[test]
     fn further_ones_come_each_second_and_sooner_for_many_bytes() {
         let mut clock = clock();
-        clock.on_begun(250 * MS);
-        clock.on_ended(251 * MS);
+        clock.on_started(250 * MS);
+        clock.on_finished(251 * MS);
         assert!(!clock.is_due(1249 * MS, 1) && clock.is_due(1250 * MS, 1));
         assert!(!clock.is_due(499 * MS, 1 << 40) && clock.is_due(500 * MS, 1 << 40));
     }
@@ -122,11 +122,11 @@ mod tests {
     #[test]
     fn a_slow_disk_rests_as_long_as_its_sync_took_unless_the_time_has_come() {
         let mut clock = clock();
-        clock.on_begun(Duration::ZERO);
-        clock.on_ended(400 * MS);
+        clock.on_started(Duration::ZERO);
+        clock.on_finished(400 * MS);
         assert!(!clock.is_due(799 * MS, 1 << 40) && clock.is_due(800 * MS, 1 << 40));
-        clock.on_begun(800 * MS);
-        clock.on_ended(3000 * MS);
+        clock.on_started(800 * MS);
+        clock.on_finished(3000 * MS);
         assert!(clock.is_due(3000 * MS, 1));
     }
 
@@ -141,12 +141,12 @@ mod tests {
                 let now = ms * MS;
                 unclaimed += rate;
                 if until.is_some_and(|until| now >= until) {
-                    clock.on_ended(now);
+                    clock.on_finished(now);
                     until = None;
                 }
                 if clock.is_due(now, unclaimed) {
                     prop_assert!(until.is_none(), "two at once");
-                    clock.on_begun(now);
+                    clock.on_started(now);
                     (unclaimed, until) = (0, Some(now + sync * MS));
                     begun.push(now);
                 }

@@ -20,16 +20,16 @@ pub enum ErrorLimit {
 pub enum ErrorLimitError {
     /// Neither a number nor one with a percent sign.
     #[error("{0:?} is neither a number of errors nor a share like 5%")]
-    Unreadable(String),
+    Malformed(String),
     /// A share below nothing or above everything.
     #[error("{0:?} is no share: from 0% to 100%")]
-    Share(String),
+    PercentOutOfRange(String),
 }
 
 impl ErrorLimit {
     /// Whether `failed` of the jobs that have `ended` are too many.
     #[must_use]
-    pub fn exceeded(&self, failed: u64, ended: u64) -> bool {
+    pub fn is_exceeded(&self, failed: u64, ended: u64) -> bool {
         match self {
             Self::Count(most) => failed > *most,
             Self::Percent(share) => {
@@ -43,7 +43,7 @@ impl FromStr for ErrorLimit {
     type Err = ErrorLimitError;
 
     fn from_str(text: &str) -> Result<Self, ErrorLimitError> {
-        let unreadable = || ErrorLimitError::Unreadable(text.to_owned());
+        let unreadable = || ErrorLimitError::Malformed(text.to_owned());
         let plain = |number: &str| number.starts_with(|c: char| c.is_ascii_digit());
         let Some(share) = text.trim().strip_suffix('%') else {
             let number = text.trim();
@@ -53,7 +53,7 @@ impl FromStr for ErrorLimit {
         let share = share.trim_end();
         let percent: f64 = share.parse().map_err(|_| unreadable())?;
         if !(0.0..=100.0).contains(&percent) {
-            return Err(ErrorLimitError::Share(text.to_owned()));
+            return Err(ErrorLimitError::PercentOutOfRange(text.to_owned()));
         }
         // Neither "+5" nor ".5", "-0" or "1e1": what looks odd is a slip.
         let digits = share.chars().all(|c| c.is_ascii_digit() || c == '.');
@@ -85,42 +85,42 @@ mod tests {
         ] {
             let error = text.parse::<ErrorLimit>().unwrap_err();
             assert!(
-                !matches!(error, ErrorLimitError::Share(_)) || text == "nan%",
+                !matches!(error, ErrorLimitError::PercentOutOfRange(_)) || text == "nan%",
                 "{text}"
             );
         }
         for text in ["101%", "-1%", "1e9%"] {
             let error = text.parse::<ErrorLimit>().unwrap_err();
-            assert_eq!(error, ErrorLimitError::Share(text.to_owned()));
+            assert_eq!(error, ErrorLimitError::PercentOutOfRange(text.to_owned()));
         }
     }
 
     #[test]
     fn a_count_is_what_may_fail_and_a_share_is_judged_from_a_hundred_on() {
-        assert!(!ErrorLimit::Count(3).exceeded(3, 3));
-        assert!(ErrorLimit::Count(3).exceeded(4, 1_000_000));
-        assert!(ErrorLimit::Count(0).exceeded(1, 1));
+        assert!(!ErrorLimit::Count(3).is_exceeded(3, 3));
+        assert!(ErrorLimit::Count(3).is_exceeded(4, 1_000_000));
+        assert!(ErrorLimit::Count(0).is_exceeded(1, 1));
         let share = ErrorLimit::Percent(5.0);
-        assert!(!share.exceeded(99, 99));
-        assert!(share.exceeded(99, 100));
-        assert!(!share.exceeded(5, 100));
-        assert!(share.exceeded(6, 100));
-        assert!(ErrorLimit::Percent(0.0).exceeded(1, 100));
-        assert!(!ErrorLimit::Percent(100.0).exceeded(1_000, 1_000));
+        assert!(!share.is_exceeded(99, 99));
+        assert!(share.is_exceeded(99, 100));
+        assert!(!share.is_exceeded(5, 100));
+        assert!(share.is_exceeded(6, 100));
+        assert!(ErrorLimit::Percent(0.0).is_exceeded(1, 100));
+        assert!(!ErrorLimit::Percent(100.0).is_exceeded(1_000, 1_000));
     }
 
     proptest! {
         #[test]
         fn nothing_makes_it_panic(text: String, failed: u64, ended: u64) {
             if let Ok(limit) = text.parse::<ErrorLimit>() {
-                let _ = limit.exceeded(failed, ended);
+                let _ = limit.is_exceeded(failed, ended);
             }
         }
 
         #[test]
         fn one_more_failure_never_makes_it_better(percent in 0.0..100.0f64, failed in 0u64..10_000, ended in 0u64..10_000) {
             let limit = ErrorLimit::Percent(percent);
-            prop_assert!(!limit.exceeded(failed, ended) || limit.exceeded(failed + 1, ended));
+            prop_assert!(!limit.is_exceeded(failed, ended) || limit.is_exceeded(failed + 1, ended));
         }
     }
 }

@@ -9,13 +9,13 @@ use percent_encoding::percent_decode_str;
 use url::Url;
 
 /// The longest name, in bytes: a file system takes 255, and companions of a download carry an ending.
-pub(crate) const LONGEST: usize = 200;
+pub(crate) const MAX_LENGTH: usize = 200;
 
 /// The name when nothing better is to be had, as wget has it.
-pub(crate) const FALLBACK: &str = "index.html";
+pub(crate) const DEFAULT_NAME: &str = "index.html";
 
 /// What the names of a download's companions end in: the bytes so far, the journal, what was not the file meant.
-pub const COMPANIONS: [&str; 3] = [".haul-part", ".haul-journal", ".haul-bad-checksum"];
+pub const RESERVED_SUFFIXES: [&str; 3] = [".haul-part", ".haul-journal", ".haul-bad-checksum"];
 
 /// Names that Windows takes for devices, whatever their ending.
 const RESERVED: [&str; 22] = [
@@ -25,7 +25,7 @@ const RESERVED: [&str; 22] = [
 
 /// The name that an origin asks for. `filename*` is preferred over `filename`, as RFC 6266 4.3 says.
 #[must_use]
-pub fn from_disposition(value: &HeaderValue) -> Option<String> {
+pub fn from_content_disposition(value: &HeaderValue) -> Option<String> {
     let text = String::from_utf8_lossy(value.as_bytes());
     let parameters = parameters(&text);
     let find = |name: &str| {
@@ -37,7 +37,7 @@ pub fn from_disposition(value: &HeaderValue) -> Option<String> {
     let extended = find("filename*").and_then(extended_value);
     extended
         .or_else(|| find("filename").map(str::to_owned))
-        .and_then(|name| safe(last_component(&name)))
+        .and_then(|name| sanitize(last_component(&name)))
 }
 
 /// The name in a URL's path: its last component, decoded.
@@ -45,12 +45,12 @@ pub fn from_disposition(value: &HeaderValue) -> Option<String> {
 pub fn from_url(url: &Url) -> String {
     let last = url.path().rsplit('/').next().unwrap_or_default();
     let decoded = percent_decode_str(last).decode_utf8_lossy();
-    safe(last_component(&decoded)).unwrap_or_else(|| FALLBACK.to_owned())
+    sanitize(last_component(&decoded)).unwrap_or_else(|| DEFAULT_NAME.to_owned())
 }
 
 /// Makes a name safe, or `None` when nothing of it is left.
 #[must_use]
-pub fn safe(name: &str) -> Option<String> {
+pub fn sanitize(name: &str) -> Option<String> {
     let clean: String = name
         .chars()
         .map(|c| if is_harmless(c) { c } else { '_' })
@@ -80,7 +80,7 @@ pub fn safe(name: &str) -> Option<String> {
 
 /// Whether a name ends as a companion's does, as a file system that folds case sees it.
 #[must_use]
-pub fn is_companion(name: &str) -> bool {
+pub fn has_reserved_suffix(name: &str) -> bool {
     companion_ending(name).is_some()
 }
 
@@ -88,13 +88,13 @@ pub fn is_companion(name: &str) -> bool {
 fn companion_ending(name: &str) -> Option<usize> {
     let name = name.trim_end_matches(|c: char| c == '.' || c.is_whitespace());
     let at = name.rfind('.')?;
-    COMPANIONS
-        .contains(&folded(&name[at..]).as_str())
+    RESERVED_SUFFIXES
+        .contains(&case_folded(&name[at..]).as_str())
         .then_some(at)
 }
 
 /// A name as a file system sees it that folds case: names that it may take for the same are the same.
-pub(crate) fn folded(name: &str) -> String {
+pub(crate) fn case_folded(name: &str) -> String {
     if name.is_ascii() {
         return name.to_ascii_lowercase();
     }
@@ -129,7 +129,7 @@ fn last_component(name: &str) -> &str {
 }
 
 /// A name's front and its ending, which has its dot. What is long is no ending, nor is all of a name.
-pub(crate) fn split(name: &str) -> (&str, &str) {
+pub(crate) fn split_extension(name: &str) -> (&str, &str) {
     /// Endings longer than this are part of the name.
     const ENDING: usize = 16;
     match name.rfind('.') {
@@ -139,9 +139,9 @@ pub(crate) fn split(name: &str) -> (&str, &str) {
 }
 
 /// A name with something put before its ending, cut before that where all of it would be too long, at a character's boundary.
-pub(crate) fn tagged(name: &str, tag: &str) -> String {
-    let (stem, ending) = split(name);
-    let mut cut = stem.len().min(LONGEST - ending.len() - tag.len());
+pub(crate) fn with_tag(name: &str, tag: &str) -> String {
+    let (stem, ending) = split_extension(name);
+    let mut cut = stem.len().min(MAX_LENGTH - ending.len() - tag.len());
     while !stem.is_char_boundary(cut) {
         cut -= 1;
     }
@@ -151,10 +151,10 @@ pub(crate) fn tagged(name: &str, tag: &str) -> String {
 
 /// Cuts a long name before its ending.
 fn shorten(name: &str) -> String {
-    if name.len() <= LONGEST {
+    if name.len() <= MAX_LENGTH {
         name.to_owned()
     } else {
-        tagged(name, "")
+        with_tag(name, "")
     }
 }
 

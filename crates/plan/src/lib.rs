@@ -6,7 +6,7 @@
 //!
 //! One job's decisions meet in this order: [`SegmentPlan::first_range`] says what the first request asks for,
 //! [`judge`] what each answer means, [`SegmentPlan`] who fetches which bytes next, [`ConnectionControl`] over how many
-//! connections, [`CheckpointClock`] when what came is written down, and [`FailurePolicy`] what follows a failure. Where a file can be had in several
+//! connections, [`CheckpointSchedule`] when what came is written down, and [`FailurePolicy`] what follows a failure. Where a file can be had in several
 //! places, [`SourceSet`] says which of them is asked.
 //!
 //! Many jobs' meet in [`dispatch`]: which of them runs next. [`ContentExpectation`] says whether what came is what was meant, and
@@ -15,64 +15,64 @@
 //! The other side of the wire is [`serving`]: what a request asks of a file server. [`tunnel`] is what stands between.
 
 mod answer;
-mod bucket;
 mod checkpoint;
 mod checksum;
+mod connection_control;
+mod content_expectation;
 mod content_range;
-mod control;
 mod course;
 mod denials;
-mod digest_field;
 pub mod dispatch;
 mod error_limit;
-mod expect;
 pub mod filename;
 mod glob;
 mod http_version;
 mod layout;
-mod link_field;
+mod link_header;
 mod low_water;
 pub mod metalink;
 mod mirrors;
-mod pieces;
-mod ranges;
+mod piece_digests;
+mod range_set;
 mod redirect;
+mod response_digests;
 mod retry;
 mod segment;
 pub mod serving;
 mod stream;
+mod token_bucket;
 pub mod tunnel;
 mod validator;
 
 pub use answer::{ContentCoding, RequestedContent, ResponseRejection, ResponseVerdict, judge};
-pub use bucket::TokenBucket;
-pub use checkpoint::{CheckpointClock, CheckpointOptions};
+pub use checkpoint::{CheckpointOptions, CheckpointSchedule};
 pub use checksum::{Checksum, ChecksumError, DigestAlgorithm};
-pub use content_range::{ContentRange, ContentRangeError};
-pub use control::{
-    ConnectionControl, ConnectionControlOptions, ProgressSample, RefusedConnections,
+pub use connection_control::{
+    ConnectionControl, ConnectionControlOptions, ConnectionRefusal, ProgressSample,
 };
+pub use content_expectation::{ContentExpectation, MediaRange, MediaRangeError, UnexpectedContent};
+pub use content_range::{ContentRange, ContentRangeError};
 pub use course::{FailureContext, FailurePolicy, RecoveryAction, RequestFailure};
 pub use denials::ForbiddenPolicy;
-pub use digest_field::{ExpectedDigest, expected_digests};
 pub use error_limit::{ErrorLimit, ErrorLimitError};
-pub use expect::{ContentExpectation, MediaRange, MediaRangeError, UnexpectedContent};
-pub use glob::{Glob, GlobError, GlobItem, GlobProblem};
+pub use glob::{Glob, GlobError, GlobProblem, GlobUrl};
 pub use http_version::{AlpnOffer, HttpVersionChoice};
 pub use layout::{
     AssignedPaths, PathAssignment, PathCandidate, PathLayout, PathLayoutInput, PathTemplate,
     PathTemplateError, PathTemplateProblem, RelativePathError, ResourceId, relative_path,
 };
-pub use link_field::{DuplicateLink, LinkHeader, links};
-pub use low_water::low_water;
+pub use link_header::{DuplicateLink, LinkHeader, parse_link_headers};
+pub use low_water::low_water_mark;
 pub use mirrors::{
     IntegrityEvidence, PieceRetry, SourceContent, SourceFailure, SourceMismatch, SourceRecovery,
     SourceSet, SourceSetOptions, breaks_enough,
 };
-pub use pieces::{PieceChecks, PieceDigests, PieceDigestsError};
-pub use ranges::RangeSet;
-pub use redirect::{RedirectError, RedirectOptions, follow};
+pub use piece_digests::{PieceChecks, PieceDigests, PieceDigestsError};
+pub use range_set::RangeSet;
+pub use redirect::{RedirectError, RedirectOptions, follow_redirect};
+pub use response_digests::{ExpectedDigest, expected_digests};
 pub use retry::{RetryDecision, RetryOptions, RetryPolicy, parse_retry_after};
 pub use segment::{Claim, ClaimId, ClaimRequest, ClaimTakeover, SegmentOptions, SegmentPlan};
 pub use stream::{StreamContinuation, StreamEnd, StreamPlan, StreamStart};
+pub use token_bucket::TokenBucket;
 pub use validator::{EntityTag, EntityTagError, ResourceVersion, VersionMatch};

@@ -19,7 +19,7 @@ const HELD: u64 = 1024 * 1024;
 /// The low-water mark, in bytes, for a body that comes at `rate` bytes a second with `remaining` to come (`None`: unknown).
 /// 1 means that every byte is worth being woken for. The mark never asks for bytes that will not come.
 #[must_use]
-pub fn low_water(rate: f64, remaining: Option<u64>) -> u32 {
+pub fn low_water_mark(rate: f64, remaining: Option<u64>) -> u32 {
     // A rate that is not a number, from no time at all, is no reason to wait: clamping keeps it, comparing refuses it.
     let mark = (rate * MOMENT).clamp(0.0, MOST);
     let enough = remaining.is_some_and(|left| left as f64 >= mark + HELD as f64);
@@ -43,22 +43,22 @@ mod tests {
 
     #[test]
     fn a_fast_link_is_read_in_large_pieces_and_a_slow_one_byte_by_byte() {
-        assert_eq!(low_water(1e9, Some(1 << 40)), 256 * 1024);
-        assert_eq!(low_water(10e6, Some(1 << 40)), 40_000);
-        assert_eq!(low_water(100e3, Some(1 << 40)), 1);
-        assert_eq!(low_water(f64::NAN, Some(1 << 40)), 1);
-        assert_eq!(low_water(f64::INFINITY, Some(1 << 40)), 256 * 1024);
+        assert_eq!(low_water_mark(1e9, Some(1 << 40)), 256 * 1024);
+        assert_eq!(low_water_mark(10e6, Some(1 << 40)), 40_000);
+        assert_eq!(low_water_mark(100e3, Some(1 << 40)), 1);
+        assert_eq!(low_water_mark(f64::NAN, Some(1 << 40)), 1);
+        assert_eq!(low_water_mark(f64::INFINITY, Some(1 << 40)), 256 * 1024);
     }
 
     #[test]
     fn a_body_of_unknown_length_is_never_waited_for() {
-        assert_eq!(low_water(1e9, None), 1);
+        assert_eq!(low_water_mark(1e9, None), 1);
     }
 
     proptest! {
         #[test]
         fn no_more_is_waited_for_than_will_come(rate in 0.0..1e12f64, remaining: u64) {
-            let mark = u64::from(low_water(rate, Some(remaining)));
+            let mark = u64::from(low_water_mark(rate, Some(remaining)));
             prop_assert!(mark == 1 || mark + HELD <= remaining);
             prop_assert!(mark == 1 || mark as f64 <= (rate * MOMENT).max(1.0));
         }

@@ -10,7 +10,7 @@ const LONGEST: usize = 16 * 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RedirectOptions {
     /// How many in a row are followed.
-    pub max: usize,
+    pub max_redirects: usize,
     /// Whether https may lead to http.
     pub allow_downgrade: bool,
 }
@@ -19,7 +19,7 @@ impl Default for RedirectOptions {
     fn default() -> Self {
         // As many as browsers follow.
         Self {
-            max: 20,
+            max_redirects: 20,
             allow_downgrade: false,
         }
     }
@@ -29,7 +29,7 @@ impl RedirectOptions {
     /// Whether going from one URL to another would give up encryption unasked: by a redirect, or because an answer or a document
     /// that came encrypted names the other. Anybody on the way could put other bytes in place of those.
     #[must_use]
-    pub fn is_refused(&self, from: &Url, to: &Url) -> bool {
+    pub fn is_refused_downgrade(&self, from: &Url, to: &Url) -> bool {
         from.scheme() == "https" && to.scheme() == "http" && !self.allow_downgrade
     }
 }
@@ -42,16 +42,16 @@ pub enum RedirectError {
     TooMany(usize),
     /// There is no Location.
     #[error("a redirect that does not say where to")]
-    Missing,
+    MissingLocation,
     /// The Location is longer than any URL in use.
     #[error("a redirect to a URL of {0} bytes, more than the {LONGEST} that are followed")]
-    TooLong(usize),
+    LocationTooLong(usize),
     /// The Location is no URL.
     #[error("a redirect to something that is no URL")]
-    Unreadable,
+    InvalidLocation,
     /// Not http or https.
     #[error("a redirect to {0}:, which is neither http nor https")]
-    Scheme(String),
+    UnsupportedScheme(String),
     /// From https to http.
     #[error("a redirect from https to http")]
     Downgrade,
@@ -61,27 +61,30 @@ pub enum RedirectError {
 ///
 /// # Errors
 /// Every redirect that must not be followed.
-pub fn follow(
+pub fn follow_redirect(
     from: &Url,
     location: Option<&HeaderValue>,
     hops: usize,
     options: RedirectOptions,
 ) -> Result<Url, RedirectError> {
-    if hops >= options.max {
-        return Err(RedirectError::TooMany(options.max));
+    if hops >= options.max_redirects {
+        return Err(RedirectError::TooMany(options.max_redirects));
     }
-    let location = location.ok_or(RedirectError::Missing)?;
+    let location = location.ok_or(RedirectError::MissingLocation)?;
     if location.len() > LONGEST {
-        return Err(RedirectError::TooLong(location.len()));
+        return Err(RedirectError::LocationTooLong(location.len()));
     }
-    let text = std::str::from_utf8(location.as_bytes()).map_err(|_| RedirectError::Unreadable)?;
-    let mut url = from.join(text).map_err(|_| RedirectError::Unreadable)?;
+    let text =
+        std::str::from_utf8(location.as_bytes()).map_err(|_| RedirectError::InvalidLocation)?;
+    let mut url = from
+        .join(text)
+        .map_err(|_| RedirectError::InvalidLocation)?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(RedirectError::Scheme(
+        return Err(RedirectError::UnsupportedScheme(
             url.scheme().chars().take(20).collect(),
         ));
     }
-    if options.is_refused(from, &url) {
+    if options.is_refused_downgrade(from, &url) {
         return Err(RedirectError::Downgrade);
     }
     // An origin does not get to choose which credentials are sent, to itself or to others. These calls fail only for
@@ -101,7 +104,7 @@ mod tests {
 
     fn hop(from: &str, to: &'static str) -> Result<Url, RedirectError> {
         let to = HeaderValue::from_static(to);
-        follow(
+        follow_redirect(
             &Url::parse(from).unwrap(),
             Some(&to),
             0,
@@ -133,7 +136,7 @@ mod tests {
             allow_downgrade: true,
             ..RedirectOptions::default()
         };
-        assert!(follow(&from, Some(&to), 0, options).is_ok());
+        assert!(follow_redirect(&from, Some(&to), 0, options).is_ok());
     }
 
     #[test]
@@ -151,8 +154,8 @@ mod tests {
             ("https", "http"),
         ] {
             let (down, from, to) = ((from, to) == ("https", "http"), url(from), url(to));
-            assert_eq!(refused.is_refused(&from, &to), down);
-            assert!(!allowed.is_refused(&from, &to));
+            assert_eq!(refused.is_refused_downgrade(&from, &to), down);
+            assert!(!allowed.is_refused_downgrade(&from, &to));
         }
     }
 
@@ -161,27 +164,30 @@ mod tests {
         let from = Url::parse("http://a.test/").unwrap();
         let to = HeaderValue::from_static("/b");
         let options = RedirectOptions {
-            max: 2,
+            max_redirects: 2,
             ..RedirectOptions::default()
         };
-        assert!(follow(&from, Some(&to), 1, options).is_ok());
+        assert!(follow_redirect(&from, Some(&to), 1, options).is_ok());
         assert_eq!(
-            follow(&from, Some(&to), 2, options),
+            follow_redirect(&from, Some(&to), 2, options),
             Err(RedirectError::TooMany(2))
         );
-        assert_eq!(follow(&from, None, 0, options), Err(RedirectError::Missing));
+        assert_eq!(
+            follow_redirect(&from, None, 0, options),
+            Err(RedirectError::MissingLocation)
+        );
         let long = HeaderValue::from_str(&"x".repeat(LONGEST + 1)).unwrap();
         assert_eq!(
-            follow(&from, Some(&long), 0, options),
-            Err(RedirectError::TooLong(LONGEST + 1))
+            follow_redirect(&from, Some(&long), 0, options),
+            Err(RedirectError::LocationTooLong(LONGEST + 1))
         );
         assert_eq!(
             hop("http://a.test/", "file:///etc/passwd"),
-            Err(RedirectError::Scheme("file".into()))
+            Err(RedirectError::UnsupportedScheme("file".into()))
         );
         assert_eq!(
             hop("http://a.test/", "http://["),
-            Err(RedirectError::Unreadable)
+            Err(RedirectError::InvalidLocation)
         );
     }
 
@@ -196,7 +202,7 @@ mod tests {
         fn whatever_a_location_says_only_http_is_reached(bytes: Vec<u8>) {
             let from = Url::parse("https://a.test/").unwrap();
             if let Ok(value) = HeaderValue::from_bytes(&bytes)
-                && let Ok(hop) = follow(&from, Some(&value), 0, RedirectOptions::default())
+                && let Ok(hop) = follow_redirect(&from, Some(&value), 0, RedirectOptions::default())
             {
                 prop_assert_eq!(hop.scheme(), "https");
                 prop_assert!(hop.username().is_empty());

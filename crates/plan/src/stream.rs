@@ -10,7 +10,7 @@
 use std::ops::Range;
 
 use crate::answer::{ContentCoding, ResponseVerdict};
-use crate::digest_field::ExpectedDigest;
+use crate::response_digests::ExpectedDigest;
 
 /// What the first answer of a stream said.
 #[derive(Debug, Clone, Default)]

@@ -64,7 +64,7 @@ impl fmt::Display for EntityTag {
 impl EntityTag {
     /// A strong tag of our own making. What may not stand between quotes is left out.
     #[must_use]
-    pub fn strong(opaque: impl Into<String>) -> Self {
+    pub fn new_strong(opaque: impl Into<String>) -> Self {
         let mut opaque = opaque.into();
         opaque.retain(|c| c.is_ascii_graphic() && c != '"');
         Self {
@@ -159,7 +159,7 @@ impl ResourceVersion {
 
     /// Whether [`ResourceVersion::compare`] finds them the same.
     #[must_use]
-    pub fn same(&self, other: &Self) -> bool {
+    pub fn is_same(&self, other: &Self) -> bool {
         self.compare(other) == VersionMatch::Same
     }
 
@@ -185,27 +185,27 @@ impl ResourceVersion {
     /// Without any of these a file that changed between two requests, its length staying the same, would be a mix that
     /// nobody notices (row A7); a single answer is of one version.
     #[must_use]
-    pub fn may_be_joined(&self, verified: bool, told: bool) -> bool {
-        self.is_pinned() || verified || told
+    pub fn may_combine_responses(&self, verified: bool, told: bool) -> bool {
+        self.has_validator() || verified || told
     }
 
     /// Whether bytes that an earlier run left of this version may be gone on with, `found` being what the origin has now. Days may
-    /// lie between two runs, so this asks for more than [`ResourceVersion::may_be_joined`]: what the user said of connections tells
+    /// lie between two runs, so this asks for more than [`ResourceVersion::may_combine_responses`]: what the user said of connections tells
     /// nothing of versions.
     #[must_use]
     pub fn may_be_resumed(&self, found: &Self, verified: bool) -> bool {
-        self.same(found) && self.outlasts_a_run(verified)
+        self.is_same(found) && self.is_resumable(verified)
     }
 
     /// Whether bytes of this version can be of use to a later run at all.
     #[must_use]
-    pub fn outlasts_a_run(&self, verified: bool) -> bool {
-        self.is_pinned() || verified
+    pub fn is_resumable(&self, verified: bool) -> bool {
+        self.has_validator() || verified
     }
 
     /// Whether anything but the length tells this version from another.
     #[must_use]
-    pub fn is_pinned(&self) -> bool {
+    pub fn has_validator(&self) -> bool {
         self.etag.is_some() || self.last_modified.is_some()
     }
 }
@@ -243,15 +243,15 @@ mod tests {
     #[test]
     fn a5_another_tag_is_another_version_even_with_the_same_date() {
         let date = ("last-modified", "Sun, 06 Nov 1994 08:49:37 GMT");
-        assert!(!version(&[("etag", "\"1\""), date]).same(&version(&[("etag", "\"2\""), date])));
-        assert!(version(&[("etag", "\"1\""), date]).same(&version(&[("etag", "\"1\"")])));
+        assert!(!version(&[("etag", "\"1\""), date]).is_same(&version(&[("etag", "\"2\""), date])));
+        assert!(version(&[("etag", "\"1\""), date]).is_same(&version(&[("etag", "\"1\"")])));
     }
 
     #[test]
     fn a6_weak_tags_are_compared_and_never_sent_as_if_range() {
         let weak = version(&[("etag", "W/\"1\"")]);
-        assert!(weak.same(&version(&[("etag", "W/\"1\"")])));
-        assert!(!weak.same(&version(&[("etag", "W/\"2\"")])));
+        assert!(weak.is_same(&version(&[("etag", "W/\"1\"")])));
+        assert!(!weak.is_same(&version(&[("etag", "W/\"2\"")])));
         assert_eq!(weak.if_range(), None);
         let dated = version(&[
             ("etag", "W/\"1\""),
@@ -289,10 +289,13 @@ mod tests {
 
     #[test]
     fn a7_without_validators_the_length_rules() {
-        assert!(!version(&[]).is_pinned());
-        assert!(!version(&[]).may_be_joined(false, false));
-        assert!(version(&[]).may_be_joined(true, false) && version(&[]).may_be_joined(false, true));
-        assert!(version(&[("etag", "W/\"1\"")]).may_be_joined(false, false));
+        assert!(!version(&[]).has_validator());
+        assert!(!version(&[]).may_combine_responses(false, false));
+        assert!(
+            version(&[]).may_combine_responses(true, false)
+                && version(&[]).may_combine_responses(false, true)
+        );
+        assert!(version(&[("etag", "W/\"1\"")]).may_combine_responses(false, false));
         // Bytes of nobody knows which version, and an origin that now says which one it has.
         let tagged = version(&[("etag", "\"1\"")]);
         assert!(!version(&[]).may_be_resumed(&tagged, false));
@@ -300,8 +303,8 @@ mod tests {
         assert!(version(&[]).may_be_resumed(&tagged, true));
         assert!(tagged.may_be_resumed(&tagged, false));
         assert!(!tagged.may_be_resumed(&version(&[]), true));
-        assert!(version(&[]).same(&version(&[("etag", "\"1\"")])));
-        assert!(!version(&[]).same(&ResourceVersion {
+        assert!(version(&[]).is_same(&version(&[("etag", "\"1\"")])));
+        assert!(!version(&[]).is_same(&ResourceVersion {
             length: Some(11),
             ..ResourceVersion::default()
         }));

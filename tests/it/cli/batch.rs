@@ -97,7 +97,7 @@ async fn c2_c5_what_fails_is_told_and_summed_up_by_cause() {
         );
     assert_files(&haul, "d", 20);
     // Going on asks for nothing that is there.
-    let before = origin.asked().len();
+    let before = origin.requests().len();
     let ran = haul.run(&["get", "-i", "list", "-d", "d", "-q"]).await;
     ran.assert_code(1);
     assert!(
@@ -105,7 +105,7 @@ async fn c2_c5_what_fails_is_told_and_summed_up_by_cause() {
             .starts_with("haul: error: 4 of 24 files failed\n"),
         "{ran:#?}"
     );
-    assert_eq!(origin.asked().len() - before, 3);
+    assert_eq!(origin.requests().len() - before, 3);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -163,13 +163,13 @@ async fn too_many_failures_end_it() {
         (&["--on-error", "stop"], "more than may"),
         (&["--max-errors", "50%"], "more than may"),
     ] {
-        let before = origin.asked().len();
+        let before = origin.requests().len();
         let args = [&["get", "-i", "list", "--overwrite"], flags].concat();
         let ran = haul.run(&args).await;
         ran.assert_code(1)
             .assert_says("haul: error: stopped before all was done: ")
             .assert_says(most);
-        let asked = origin.asked().len() - before;
+        let asked = origin.requests().len() - before;
         assert!(asked < 1000, "{asked} requests after {flags:?}");
     }
 }
@@ -207,15 +207,15 @@ async fn lists_that_cannot_be_read_or_name_nothing() {
 async fn the_version_of_http_is_the_one_that_was_asked_for() {
     let authority = CertificateAuthority::new();
     let issued = authority.issue(&["127.0.0.1"]);
-    let both = http2::speaking(&issued, None, &["h2", "http/1.1"]);
+    let both = http2::alpn_server_config(&issued, None, &["h2", "http/1.1"]);
     let number = |asked: &Http2Request| asked.path.trim_matches('/').parse().unwrap();
     let serve =
-        move |asked: &Http2Request| StreamAction::Serve(file(number(asked)).to_vec().into());
+        move |asked: &Http2Request| StreamAction::Respond(file(number(asked)).to_vec().into());
     let origin = Http2Origin::start(both, Http2Settings::default(), serve).await;
     for (flag, wanted) in [("--http2", true), ("--http1.1", false)] {
         let haul = HaulDirectory::new();
-        let ca = haul.write("ca.pem", authority.pem());
-        let before = origin.asked().len();
+        let ca = haul.write("ca.pem", authority.certificate_pem());
+        let before = origin.requests().len();
         let args = [
             "get",
             &origin.url("/[0-39]"),
@@ -227,9 +227,9 @@ async fn the_version_of_http_is_the_one_that_was_asked_for() {
         ];
         haul.run(&args).await.assert_code(0);
         assert_files(&haul, "d", 40);
-        let asked = &origin.asked()[before..];
+        let asked = &origin.requests()[before..];
         assert!(
-            asked.len() >= 40 && asked.iter().all(|asked| asked.http2 == wanted),
+            asked.len() >= 40 && asked.iter().all(|asked| asked.is_http2 == wanted),
             "{flag}"
         );
     }

@@ -1,6 +1,6 @@
 //! What a batch keeps: files, a manifest of them, archives in their place; and what the same command makes of that.
 
-use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, breakage};
+use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults};
 use rustix::process::Signal;
 
 use crate::cli::batch::{assert_files, file, list, serve};
@@ -10,7 +10,7 @@ use crate::cli::harness::HaulDirectory;
 async fn c6_an_interrupted_batch_keeps_what_is_done() {
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
         let stalls =
-            OriginResource::new(file(1)).rule(RequestMatcher::first(3), breakage::stall_after(100));
+            OriginResource::new(file(1)).rule(RequestMatcher::first(3), faults::stall_after(100));
         let mut origin = Origin::builder().resource("/stalls", stalls);
         for n in 0..20 {
             origin = origin.resource(&format!("/{n}"), OriginResource::new(file(n)));
@@ -34,7 +34,7 @@ async fn c6_an_interrupted_batch_keeps_what_is_done() {
             .assert_says("haul: stopping; once more")
             .assert_says("haul: error: interrupted\nhint: the same command goes on: what is there");
         assert_files(&haul, "d", 20);
-        origin.swap("/stalls", OriginResource::new(file(1)));
+        origin.replace("/stalls", OriginResource::new(file(1)));
         let again = haul.run(&[&args[..], &["--update"]].concat()).await;
         again
             .assert_code(0)
@@ -71,12 +71,12 @@ async fn c6_a_manifest_says_what_is_done_and_the_same_command_does_the_rest() {
         );
         // What is done is not asked for, unless its file is gone.
         std::fs::remove_file(haul.path("d/3")).unwrap();
-        origin.swap("/20", OriginResource::new(file(20)));
-        let before = origin.asked().len();
+        origin.replace("/20", OriginResource::new(file(20)));
+        let before = origin.requests().len();
         let ran = haul.run(&args).await;
         ran.assert_code(0)
             .assert_says("2 of 21 files, 19 done before, ");
-        assert_eq!(origin.asked().len() - before, 2);
+        assert_eq!(origin.requests().len() - before, 2);
         assert_files(&haul, "d", 21);
     }
 }
@@ -109,7 +109,7 @@ async fn manifests_and_archives_that_cannot_be_written_are_told_before_anything_
     let both = haul.run(&["get", &url, "--tar", "t.tar", "-d", "d"]).await;
     both.assert_code(2)
         .assert_says("--tar and -d/--directory exclude each other");
-    assert!(origin.asked().is_empty());
+    assert!(origin.requests().is_empty());
     assert_eq!(haul.listing(), ["old.tar", "other.jsonl"]);
 }
 
@@ -164,7 +164,7 @@ async fn what_is_done_for_one_destination_is_not_taken_for_done_by_another() {
     let (files, a, b) = (&[][..], &["--tar", "a.tar"][..], &["--tar", "b.tar"][..]);
     haul.run(&get("a.jsonl", a)).await.assert_code(0);
     haul.run(&get("f.csv", files)).await.assert_code(0);
-    let before = origin.asked().len();
+    let before = origin.requests().len();
     for (manifest, to, words) in [
         ("a.jsonl", b, "is of the archive a.tar, and not of b.tar"),
         (
@@ -185,7 +185,7 @@ async fn what_is_done_for_one_destination_is_not_taken_for_done_by_another() {
     assert!(!haul.path("b.tar").exists() && !haul.path("b.tar.haul-part").exists());
     let again = haul.run(&get("a.jsonl", a)).await;
     again.assert_code(0).assert_says("5 done before");
-    assert_eq!(origin.asked().len(), before);
+    assert_eq!(origin.requests().len(), before);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,6 +1,6 @@
 //! What is said of many files: objects, digests, lines and frames; and what becomes of a batch that nobody listens to.
 
-use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, breakage, within};
+use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults, within};
 #[cfg(target_os = "linux")]
 use rustix::process::Signal;
 use tokio::io::AsyncReadExt as _;
@@ -81,7 +81,7 @@ async fn the_second_signal_does_not_wait_for_a_reader_of_results() {
     // A pipe of a page, which some results fill.
     let stdout = running.child.stdout.take().unwrap();
     rustix::pipe::fcntl_setpipe_size(&stdout, 4096).unwrap();
-    while origin.asked().len() < 100 {
+    while origin.requests().len() < 100 {
         tokio::task::yield_now().await;
     }
     running.signal(Signal::INT);
@@ -112,9 +112,9 @@ async fn a_batch_whose_results_nobody_reads_ends() {
         }
     }
     assert!(
-        origin.asked().len() < 20_000,
+        origin.requests().len() < 20_000,
         "{} requests",
-        origin.asked().len()
+        origin.requests().len()
     );
 }
 
@@ -144,7 +144,7 @@ async fn results_that_cannot_be_written_are_an_error_of_this_machine() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn progress_is_objects_and_nothing_else() {
     let slow = OriginResource::new(ResourceContent::random(1, 3000))
-        .rule(RequestMatcher::always(), breakage::drip(1500));
+        .rule(RequestMatcher::always(), faults::body_rate(1500));
     let origin = Origin::builder().resource("/slow", slow).start().await;
     let haul = HaulDirectory::new();
     let urls = format!("{}\n{}\n", origin.url("/slow"), origin.url("/none"));
@@ -176,7 +176,7 @@ async fn progress_is_objects_and_nothing_else() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_line_stays_within_the_narrowest_terminal() {
     let slow = OriginResource::new(ResourceContent::random(1, 3000))
-        .rule(RequestMatcher::always(), breakage::drip(2000));
+        .rule(RequestMatcher::always(), faults::body_rate(2000));
     let origin = Origin::builder().resource("/slow", slow).start().await;
     for width in [20, 80] {
         let haul = HaulDirectory::new();

@@ -1,6 +1,6 @@
 //! Credentials go to the origin they are for, and are seen nowhere.
 
-use haul_lab::{Origin, OriginResource, RequestMatcher, breakage};
+use haul_lab::{Origin, OriginResource, RequestMatcher, faults};
 
 use crate::cli::harness::{HaulDirectory, content, serve};
 
@@ -26,7 +26,7 @@ async fn every_way_to_log_in() {
             .await
             .assert_code(0);
         assert_eq!(
-            origin.asked()[0].header("authorization"),
+            origin.requests()[0].header("authorization"),
             Some(expected),
             "{flags:?}"
         );
@@ -34,12 +34,12 @@ async fn every_way_to_log_in() {
     let origin = serve(OriginResource::new(content())).await;
     let url = origin.url("/f.bin").replace("http://", "http://me:s3cret@");
     haul.get(&url, &["--overwrite"]).await.assert_code(0);
-    assert_eq!(origin.asked()[0].header("authorization"), Some(BASIC));
+    assert_eq!(origin.requests()[0].header("authorization"), Some(BASIC));
     haul.get(&origin.url("/f.bin"), &["--overwrite"])
         .await
         .assert_code(0);
     assert_eq!(
-        origin.asked().last().unwrap().header("authorization"),
+        origin.requests().last().unwrap().header("authorization"),
         None,
         "a .netrc nobody asked for was used"
     );
@@ -77,7 +77,7 @@ async fn a_user_in_the_url_has_the_password_that_is_known_for_that_user() {
         let line = line.concat().join("' '");
         haul.shell(&format!("'{line}'")).await.assert_code(0);
         assert_eq!(
-            origin.asked()[0].header("authorization"),
+            origin.requests()[0].header("authorization"),
             Some(expected),
             "{flags:?}"
         );
@@ -87,7 +87,7 @@ async fn a_user_in_the_url_has_the_password_that_is_known_for_that_user() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_credentials_follow_a_redirect_to_another_origin() {
     let target = serve(OriginResource::new(content())).await;
-    let away = breakage::status_with(302, "Location", target.url("/f.bin"));
+    let away = faults::status_with_header(302, "Location", target.url("/f.bin"));
     let origin = serve(OriginResource::new(content()).rule(RequestMatcher::always(), away)).await;
     for flags in [
         &["-u", "me:s3cret"][..],
@@ -98,7 +98,7 @@ async fn no_credentials_follow_a_redirect_to_another_origin() {
         haul.get(&origin.url("/f.bin"), flags).await.assert_code(0);
         haul.assert_file("f.bin", &content());
     }
-    for asked in target.asked() {
+    for asked in target.requests() {
         assert_eq!(
             (asked.header("authorization"), asked.header("cookie")),
             (None, None)
@@ -108,7 +108,7 @@ async fn no_credentials_follow_a_redirect_to_another_origin() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn secrets_are_seen_nowhere() {
-    let realm = breakage::status_with(401, "WWW-Authenticate", "Basic realm=\"vault\"".into());
+    let realm = faults::status_with_header(401, "WWW-Authenticate", "Basic realm=\"vault\"".into());
     let builder = Origin::builder().resource(
         "/locked",
         OriginResource::new(content()).rule(RequestMatcher::always(), realm),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use haul_lab::{
-    CertificateAuthority, Origin, OriginResource, RequestMatcher, ResourceContent, breakage,
+    CertificateAuthority, Origin, OriginResource, RequestMatcher, ResourceContent, faults,
 };
 
 use crate::cli::harness::{HaulDirectory, HaulOutput, content, serve};
@@ -127,21 +127,21 @@ async fn exit_4_for_this_machine() {
 async fn exit_5_for_the_network_and_the_origin() {
     let builder = Origin::builder().resource(
         "/404",
-        OriginResource::new(content()).rule(RequestMatcher::always(), breakage::status(404)),
+        OriginResource::new(content()).rule(RequestMatcher::always(), faults::status(404)),
     );
     let builder = builder.resource(
         "/500",
-        OriginResource::new(content()).rule(RequestMatcher::always(), breakage::status(500)),
+        OriginResource::new(content()).rule(RequestMatcher::always(), faults::status(500)),
     );
     let builder = builder.resource(
         "/silent",
-        OriginResource::new(content()).rule(RequestMatcher::always(), breakage::stall_after(1000)),
+        OriginResource::new(content()).rule(RequestMatcher::always(), faults::stall_after(1000)),
     );
     let loops = OriginResource::new(content()).rule(
         RequestMatcher::always(),
-        breakage::status_with(302, "Location", "/loop".into()),
+        faults::status_with_header(302, "Location", "/loop".into()),
     );
-    let realm = breakage::status_with(401, "WWW-Authenticate", "Basic realm=\"vault\"".into());
+    let realm = faults::status_with_header(401, "WWW-Authenticate", "Basic realm=\"vault\"".into());
     let origin = builder
         .resource("/loop", loops)
         .resource(
@@ -210,23 +210,23 @@ async fn exit_5_and_the_flag_that_trusts_for_certificates() {
     ];
     for (issued, problem, flag) in certificates {
         let origin = Origin::builder()
-            .tls(issued.server(None))
+            .tls(issued.server_config(None))
             .resource("/f.bin", OriginResource::new(content()))
             .start()
             .await;
         let haul = HaulDirectory::new();
         let ran = haul.get(&origin.url("/f.bin"), &[]).await;
         ran.assert_code(5).assert_says(problem).assert_says(flag);
-        assert!(origin.asked().is_empty(), "a request went to a stranger");
+        assert!(origin.requests().is_empty(), "a request went to a stranger");
     }
     let trusted = HaulDirectory::new();
-    let ca = trusted.write("ca.pem", authority.pem());
+    let ca = trusted.write("ca.pem", authority.certificate_pem());
     for issued in [
         authority.issue_expired(&["127.0.0.1"]),
         authority.issue(&["other.test"]),
     ] {
         let origin = Origin::builder()
-            .tls(issued.server(None))
+            .tls(issued.server_config(None))
             .resource("/f.bin", OriginResource::new(content()))
             .start()
             .await;
@@ -255,7 +255,7 @@ async fn exit_1_when_some_of_several_fail() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn retries_are_as_many_as_told_and_told() {
     let busy = OriginResource::new(ResourceContent::random(1, 1000))
-        .rule(RequestMatcher::always(), breakage::status(503));
+        .rule(RequestMatcher::always(), faults::status(503));
     let origin = serve(busy).await;
     let ran = HaulDirectory::new()
         .get(&origin.url("/f.bin"), &["--retries", "2"])
@@ -263,13 +263,13 @@ async fn retries_are_as_many_as_told_and_told() {
     ran.assert_code(5)
         .assert_says("retry 1 in ")
         .assert_says("retry 2 in ");
-    assert_eq!(origin.asked().len(), 3);
+    assert_eq!(origin.requests().len(), 3);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_traced_into_a_pipe_has_no_colours() {
     let origin =
-        serve(OriginResource::new(content()).rule(RequestMatcher::first(1), breakage::status(503)))
+        serve(OriginResource::new(content()).rule(RequestMatcher::first(1), faults::status(503)))
             .await;
     let haul = HaulDirectory::new().with("RUST_LOG", "debug");
     let ran = haul.get(&origin.url("/f.bin"), &[]).await;

@@ -1,6 +1,6 @@
 //! What lies where afterwards: names, resumption, replacement, segments, checksums.
 
-use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, breakage};
+use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults};
 
 use crate::cli::harness::{HaulDirectory, content, serve};
 
@@ -74,11 +74,15 @@ async fn several_urls_go_on_at_once_over_shared_connections() {
     for n in 0..40u64 {
         haul.assert_file(&format!("f{n}"), &ResourceContent::random(n, 50_000));
     }
-    assert_eq!(origin.asked().len(), 40, "a small file takes one request");
+    assert_eq!(
+        origin.requests().len(),
+        40,
+        "a small file takes one request"
+    );
     assert!(
-        origin.connections() < 40,
+        origin.connection_count() < 40,
         "{} connections",
-        origin.connections()
+        origin.connection_count()
     );
 }
 
@@ -93,7 +97,7 @@ async fn what_is_there_is_kept_overwritten_or_updated() {
         .assert_code(4)
         .assert_says("exists already")
         .assert_says("--overwrite");
-    assert!(origin.asked().is_empty(), "it need not have asked");
+    assert!(origin.requests().is_empty(), "it need not have asked");
     haul.get(&url, &["--overwrite"]).await.assert_code(0);
     haul.assert_file("f.bin", &content());
     haul.get(&url, &["--update"])
@@ -101,7 +105,7 @@ async fn what_is_there_is_kept_overwritten_or_updated() {
         .assert_code(0)
         .assert_says("f.bin  not modified");
     let newer = ResourceContent::random(6, 70_000);
-    origin.swap("/f.bin", OriginResource::new(newer.clone()).etag("\"v2\""));
+    origin.replace("/f.bin", OriginResource::new(newer.clone()).etag("\"v2\""));
     haul.get(&url, &["--update"]).await.assert_code(0);
     haul.assert_file("f.bin", &newer);
 }
@@ -110,7 +114,7 @@ async fn what_is_there_is_kept_overwritten_or_updated() {
 async fn the_same_command_goes_on_where_a_failed_one_stopped() {
     let big = ResourceContent::random(2, 8 << 20);
     let breaks = OriginResource::new(big.clone())
-        .rule(RequestMatcher::always(), breakage::stall_after(3 << 20));
+        .rule(RequestMatcher::always(), faults::stall_after(3 << 20));
     let origin = serve(breaks).await;
     let flags = ["-x", "1", "--retries", "0", "--stall-timeout", "1500ms"];
     let haul = HaulDirectory::new();
@@ -119,7 +123,7 @@ async fn the_same_command_goes_on_where_a_failed_one_stopped() {
         .assert_code(5)
         .assert_says("hint: the same command goes on");
     assert_eq!(haul.listing(), ["f.bin.haul-journal", "f.bin.haul-part"]);
-    origin.swap("/f.bin", OriginResource::new(big.clone()));
+    origin.replace("/f.bin", OriginResource::new(big.clone()));
     let ran = haul.get(&origin.url("/f.bin"), &flags).await;
     ran.assert_code(0).assert_says("of it from an earlier run");
     haul.assert_file("f.bin", &big);
@@ -130,7 +134,7 @@ async fn the_same_command_goes_on_where_a_failed_one_stopped() {
 async fn no_resume_neither_takes_nor_leaves_anything() {
     let big = ResourceContent::random(2, 8 << 20);
     let breaks = OriginResource::new(big.clone())
-        .rule(RequestMatcher::always(), breakage::stall_after(3 << 20));
+        .rule(RequestMatcher::always(), faults::stall_after(3 << 20));
     let origin = serve(breaks).await;
     let flags = [
         "-x",
@@ -148,7 +152,7 @@ async fn no_resume_neither_takes_nor_leaves_anything() {
         "{:?}",
         haul.listing()
     );
-    origin.swap("/f.bin", OriginResource::new(big.clone()));
+    origin.replace("/f.bin", OriginResource::new(big.clone()));
     let ran = haul.get(&origin.url("/f.bin"), &flags).await;
     ran.assert_code(0);
     assert!(!ran.stderr.contains("earlier run"), "{ran:#?}");
@@ -159,7 +163,7 @@ async fn no_resume_neither_takes_nor_leaves_anything() {
 async fn segments_and_connections_are_as_told() {
     let big = ResourceContent::random(3, 4 << 20);
     let slow =
-        OriginResource::new(big.clone()).rule(RequestMatcher::always(), breakage::drip(4 << 20));
+        OriginResource::new(big.clone()).rule(RequestMatcher::always(), faults::body_rate(4 << 20));
     let origin = serve(slow).await;
     let haul = HaulDirectory::new();
     let ran = haul
@@ -173,9 +177,9 @@ async fn segments_and_connections_are_as_told() {
         .assert_says("segment 0-524287  ")
         .assert_says("512.0 KiB  ");
     haul.assert_file("f.bin", &big);
-    assert_eq!(origin.connections(), 3);
+    assert_eq!(origin.connection_count(), 3);
     let lengths = origin
-        .asked()
+        .requests()
         .iter()
         .filter_map(|asked| asked.range(4 << 20))
         .map(|r| r.end - r.start)
@@ -189,7 +193,7 @@ async fn segments_and_connections_are_as_told() {
     .await
     .assert_code(0);
     haul.assert_file("g", &big);
-    assert_eq!(origin.asked().len(), 1);
+    assert_eq!(origin.requests().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -246,7 +250,7 @@ async fn codings_that_nobody_asked_for_are_undone_when_told() {
     ];
     let gzip =
         OriginResource::new(ResourceContent::fixed(coded)).header("Content-Encoding", "gzip");
-    let origin = serve(gzip.rule(RequestMatcher::always(), breakage::ignore_range)).await;
+    let origin = serve(gzip.rule(RequestMatcher::always(), faults::ignore_range)).await;
     let haul = HaulDirectory::new();
     haul.get(&origin.url("/f.bin"), &["-o", "sent"])
         .await
@@ -272,7 +276,7 @@ async fn a_name_too_long_is_refused_before_anything_is_asked_and_a_long_one_is_n
         ran.assert_code(4)
             .assert_says("nnn is too long for its file system")
             .assert_says("hint: choose a shorter one");
-        assert!(origin.asked().is_empty() && haul.listing().is_empty());
+        assert!(origin.requests().is_empty() && haul.listing().is_empty());
     }
     // Its companions have names of another kind.
     let name = "n".repeat(255);

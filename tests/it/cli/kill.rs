@@ -8,7 +8,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, breakage};
+use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults};
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use rustix::process::Signal;
@@ -62,8 +62,8 @@ struct KillRun {
 async fn lane(seed: u64, moments: Range<u64>, flags: &[&str]) -> KillRun {
     let mut random = StdRng::seed_from_u64(seed);
     let content = ResourceContent::random(seed, LENGTH);
-    let slow =
-        OriginResource::new(content.clone()).rule(RequestMatcher::always(), breakage::drip(RATE));
+    let slow = OriginResource::new(content.clone())
+        .rule(RequestMatcher::always(), faults::body_rate(RATE));
     let origin = Origin::builder().resource("/f.bin", slow).start().await;
     let haul = HaulDirectory::new();
     let url = origin.url("/f.bin");
@@ -82,13 +82,13 @@ async fn lane(seed: u64, moments: Range<u64>, flags: &[&str]) -> KillRun {
         }
     }
     // The rest comes as fast as it can, from the same version.
-    origin.swap("/f.bin", OriginResource::new(content.clone()));
+    origin.replace("/f.bin", OriginResource::new(content.clone()));
     let last = haul.run(&args).await;
     let told: serde_json::Value = serde_json::from_str(&last.assert_code(0).stdout).unwrap();
     haul.assert_file("f.bin", &content);
     assert_eq!(haul.listing(), ["f.bin"]);
     KillRun {
-        again: origin.sent() - LENGTH,
+        again: origin.bytes_sent() - LENGTH,
         resumed: told["resumed"].as_u64().unwrap(),
     }
 }

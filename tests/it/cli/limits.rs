@@ -1,6 +1,6 @@
 //! Few descriptors: the limit is raised where it may be, and where it may not nothing that came is lost for want of one.
 
-use haul_lab::{OriginResource, RequestMatcher, ResourceContent, breakage};
+use haul_lab::{OriginResource, RequestMatcher, ResourceContent, faults};
 use rustix::process::Signal;
 
 use crate::cli::harness::{HaulDirectory, serve};
@@ -10,7 +10,7 @@ const HAUL: &str = env!("CARGO_BIN_EXE_haul");
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_soft_limit_of_open_files_is_raised_to_the_hard_one() {
     let slow = OriginResource::new(ResourceContent::random(4, 1 << 20));
-    let origin = serve(slow.rule(RequestMatcher::always(), breakage::stall_after(1000))).await;
+    let origin = serve(slow.rule(RequestMatcher::always(), faults::stall_after(1000))).await;
     let haul = HaulDirectory::new();
     let url = origin.url("/f.bin");
     let line = format!("ulimit -S -n 40; ulimit -H -n 300; exec {HAUL} get --progress json {url}");
@@ -35,7 +35,7 @@ async fn a_shortage_is_this_machines_and_never_costs_a_file_that_came() {
     for limit in 4..20 {
         let haul = HaulDirectory::new();
         let url = origin.url("/f.bin");
-        let asked = origin.asked().len();
+        let asked = origin.requests().len();
         let line = format!("ulimit -n {limit}; exec {HAUL} get --retries 0 {url}");
         let ran = haul.shell(&line).await;
         if ran.code == 0 {
@@ -47,7 +47,7 @@ async fn a_shortage_is_this_machines_and_never_costs_a_file_that_came() {
         assert!(!ran.stderr.contains("cannot rename"), "{limit}: {ran:#?}");
         assert!(haul.listing().is_empty(), "{limit}: {:?}", haul.listing());
         if ran.stderr.contains("cannot connect") {
-            assert_eq!(origin.asked().len(), asked);
+            assert_eq!(origin.requests().len(), asked);
             ran.assert_says("hint: too many files are open: ulimit -n");
             short += 1;
         }

@@ -1,6 +1,6 @@
 //! What went wrong, with what, and what to do: message by message.
 
-use haul_lab::{HttpProxy, Origin, OriginResource, RequestMatcher, breakage};
+use haul_lab::{HttpProxy, Origin, OriginResource, RequestMatcher, faults};
 use serde_json::Value;
 
 use crate::cli::harness::{HaulDirectory, content, serve};
@@ -8,7 +8,7 @@ use crate::cli::harness::{HaulDirectory, content, serve};
 /// An origin whose paths each go wrong in a way of their own.
 async fn faulty() -> Origin {
     let with = |status, name, value: &str| {
-        let rule = breakage::status_with(status, name, value.to_owned());
+        let rule = faults::status_with_header(status, name, value.to_owned());
         OriginResource::new(content()).rule(RequestMatcher::always(), rule)
     };
     let realm = "Basic realm=\"vault\"";
@@ -83,13 +83,13 @@ async fn of_the_network_and_the_origin() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_proxies_which_one_and_who_named_it() {
-    let login = breakage::OriginLogin::basic("me", "right");
-    let proxy = HttpProxy::builder().login(login).start().await;
+    let login = faults::RequiredLogin::basic("me", "right");
+    let proxy = HttpProxy::builder().require_login(login).start().await;
     let origin = faulty().await;
     let port = proxy.address().port().to_string();
     let (plain, tls) = (origin.url("/f.bin"), "https://files.test/f".to_owned());
     let no_tls = plain_http();
-    let wrong = proxy.url_for("me", "s3cret");
+    let wrong = proxy.url_with_login("me", "s3cret");
     let dead = "http://me:s3cret@127.0.0.1:1";
     let mut told = Vec::new();
     for (variable, flag, url) in [
@@ -151,7 +151,7 @@ async fn of_a_name_that_two_urls_come_to() {
         .assert_code(2)
         .assert_says("/f.bin?1 is named twice")
         .assert_says("hint: once is enough");
-    assert!(origin.asked().is_empty());
+    assert!(origin.requests().is_empty());
     for flags in [&[][..], &["--overwrite"], &["--update"]] {
         let ran = haul.run(&[&["get", &one, &two], flags].concat()).await;
         ran.assert_code(1)
@@ -163,7 +163,8 @@ async fn of_a_name_that_two_urls_come_to() {
     }
     // Which names they come to is for the origin to say.
     let named = |name| {
-        OriginResource::new(content()).rule(RequestMatcher::always(), breakage::disposition(name))
+        OriginResource::new(content())
+            .rule(RequestMatcher::always(), faults::content_disposition(name))
     };
     let origin = Origin::builder()
         .resource("/a/f", named("one"))

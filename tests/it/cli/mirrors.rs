@@ -1,6 +1,6 @@
 //! One file from several places: `--mirror`, and Metalink documents.
 
-use haul_lab::{OriginResource, RequestMatcher, ResourceContent, breakage};
+use haul_lab::{OriginResource, RequestMatcher, ResourceContent, faults};
 
 use crate::cli::harness::{HaulDirectory, content, names, serve};
 
@@ -11,7 +11,7 @@ fn big() -> ResourceContent {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_comes_from_all_its_mirrors_and_one_that_is_gone_does_no_harm() {
     let slow =
-        || OriginResource::new(big()).rule(RequestMatcher::always(), breakage::drip(2 << 20));
+        || OriginResource::new(big()).rule(RequestMatcher::always(), faults::body_rate(2 << 20));
     let (one, other) = (serve(slow()).await, serve(slow()).await);
     let gone = serve(OriginResource::new(big())).await;
     let haul = HaulDirectory::new();
@@ -24,7 +24,7 @@ async fn a_file_comes_from_all_its_mirrors_and_one_that_is_gone_does_no_harm() {
     haul.run(&args).await.assert_code(0);
     haul.assert_file("f", &big());
     assert_eq!(haul.listing(), ["f"]);
-    assert!(!one.asked().is_empty() && !other.asked().is_empty());
+    assert!(!one.requests().is_empty() && !other.requests().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

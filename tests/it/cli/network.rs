@@ -1,6 +1,6 @@
 //! Requests and the way to the origin: header fields, addresses, TLS, redirects.
 
-use haul_lab::{CertificateAuthority, Origin, OriginResource, RequestMatcher, breakage};
+use haul_lab::{CertificateAuthority, Origin, OriginResource, RequestMatcher, faults};
 
 use crate::cli::harness::{HaulDirectory, content, serve};
 
@@ -12,7 +12,7 @@ async fn header_fields_are_added_replaced_and_removed() {
         .get(&origin.url("/f.bin"), &flags)
         .await
         .assert_code(0);
-    let asked = &origin.asked()[0];
+    let asked = &origin.requests()[0];
     assert_eq!(
         (
             asked.header("x-one"),
@@ -37,24 +37,24 @@ async fn names_get_the_addresses_they_are_told() {
     .await
     .assert_code(0);
     assert_eq!(
-        origin.asked()[0].header("host"),
+        origin.requests()[0].header("host"),
         Some(format!("files.test:{port}").as_str())
     );
     haul.get(&origin.url("/f.bin"), &["-6", "-o", "g", "--retries", "0"])
         .await
         .assert_code(5);
-    assert_eq!(origin.asked().len(), 1, "IPv4 was used in spite of -6");
+    assert_eq!(origin.requests().len(), 1, "IPv4 was used in spite of -6");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whom_tls_trusts_and_what_it_shows() {
     let authority = CertificateAuthority::new();
     let haul = HaulDirectory::new();
-    let ca = haul.write("ca.pem", authority.pem());
+    let ca = haul.write("ca.pem", authority.certificate_pem());
     let issued = authority.issue(&["127.0.0.1"]);
     let start = |clients| {
         Origin::builder()
-            .tls(issued.server(clients))
+            .tls(issued.server_config(clients))
             .resource("/f.bin", OriginResource::new(content()))
             .start()
     };
@@ -77,8 +77,8 @@ async fn whom_tls_trusts_and_what_it_shows() {
     let closed = start(Some(&authority)).await;
     let client = authority.issue(&["client.test"]);
     let (cert, key) = (
-        haul.write("cert.pem", &client.certificate),
-        haul.write("key.pem", &client.key),
+        haul.write("cert.pem", &client.certificate_pem),
+        haul.write("key.pem", &client.key_pem),
     );
     let flags = ["--cacert", &ca, "-o", "h", "--retries", "0"];
     haul.get(&closed.url("/f.bin"), &flags).await.assert_code(5);
@@ -89,7 +89,10 @@ async fn whom_tls_trusts_and_what_it_shows() {
     .await
     .assert_code(0);
     haul.assert_file("h", &content());
-    let both = haul.write("both.pem", format!("{}{}", client.key, client.certificate));
+    let both = haul.write(
+        "both.pem",
+        format!("{}{}", client.key_pem, client.certificate_pem),
+    );
     for more in [&["--key", &*both][..], &[]] {
         let flags = ["--cacert", &ca, "-o", "i", "--overwrite", "--cert", &both];
         let flags = [&flags, more].concat();
@@ -120,9 +123,9 @@ async fn a_file_that_the_environment_names_must_be_there() {
 async fn redirects_down_to_http_are_followed_when_allowed() {
     let plain = serve(OriginResource::new(content())).await;
     let authority = CertificateAuthority::new();
-    let down = breakage::status_with(302, "Location", plain.url("/f.bin"));
+    let down = faults::status_with_header(302, "Location", plain.url("/f.bin"));
     let secure = Origin::builder()
-        .tls(authority.issue(&["127.0.0.1"]).server(None))
+        .tls(authority.issue(&["127.0.0.1"]).server_config(None))
         .resource(
             "/f.bin",
             OriginResource::new(content()).rule(RequestMatcher::always(), down),
@@ -130,13 +133,13 @@ async fn redirects_down_to_http_are_followed_when_allowed() {
         .start()
         .await;
     let haul = HaulDirectory::new();
-    let ca = haul.write("ca.pem", authority.pem());
+    let ca = haul.write("ca.pem", authority.certificate_pem());
     let url = secure.url("/f.bin");
     let ran = haul.get(&url, &["--cacert", &ca]).await;
     ran.assert_code(5)
         .assert_says("a redirect from https to http")
         .assert_says("hint: --allow-downgrade");
-    assert!(plain.asked().is_empty());
+    assert!(plain.requests().is_empty());
     haul.get(&url, &["--cacert", &ca, "--allow-downgrade"])
         .await
         .assert_code(0);

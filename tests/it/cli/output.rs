@@ -1,6 +1,6 @@
 //! What is said where: progress, summaries, objects, colours, quiet.
 
-use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, breakage, within};
+use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults, within};
 use serde_json::Value;
 
 use crate::cli::harness::{HaulDirectory, LIMIT, content, serve};
@@ -9,7 +9,7 @@ use crate::cli::harness::{HaulDirectory, LIMIT, content, serve};
 async fn slow() -> Origin {
     serve(
         OriginResource::new(ResourceContent::random(9, 2 << 20))
-            .rule(RequestMatcher::always(), breakage::drip(1 << 20)),
+            .rule(RequestMatcher::always(), faults::body_rate(1 << 20)),
     )
     .await
 }

@@ -1,13 +1,13 @@
 //! Proxies of `haul get`: who names them, what goes around them, TLS with them.
 
-use haul_lab::{CertificateAuthority, HttpProxy, Origin, OriginResource, RequestMatcher, breakage};
+use haul_lab::{CertificateAuthority, HttpProxy, Origin, OriginResource, RequestMatcher, faults};
 
 use crate::cli::harness::{HaulDirectory, content, serve};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn proxies_from_flags_and_from_the_environment() {
     // To a proxy a request names the whole URL, which is all that an origin needs to play one.
-    let asks = breakage::OriginLogin::basic("me", "s3cret").for_proxy();
+    let asks = faults::RequiredLogin::basic("me", "s3cret").for_proxy();
     let resource = OriginResource::new(content()).rule(RequestMatcher::always(), asks.rule());
     let builder = Origin::builder().resource("http://files.test/f.bin", resource);
     let proxy = builder
@@ -21,7 +21,7 @@ async fn proxies_from_flags_and_from_the_environment() {
         .await
         .assert_code(0);
     assert_eq!(
-        proxy.asked()[1].header("proxy-authorization"),
+        proxy.requests()[1].header("proxy-authorization"),
         Some("Basic bWU6czNjcmV0")
     );
     HaulDirectory::new()
@@ -98,7 +98,7 @@ async fn a_proxy_that_is_not_needed_may_be_written_as_it_likes() {
             .assert_says("the variable all_proxy cannot be used: there is no port");
     }
     // A redirect leads to it as well.
-    let away = breakage::status_with(302, "Location", "https://files.test/f".into());
+    let away = faults::status_with_header(302, "Location", "https://files.test/f".into());
     let away = serve(OriginResource::new(content()).rule(RequestMatcher::always(), away)).await;
     let haul = HaulDirectory::new().with("https_proxy", "corp");
     let ran = haul.get(&away.url("/f.bin"), &[]).await;
@@ -134,19 +134,19 @@ async fn what_is_no_host_among_those_without_a_proxy_is_told_of() {
 async fn tls_with_a_proxy_has_flags_of_its_own() {
     let (proxys, origins) = (CertificateAuthority::new(), CertificateAuthority::new());
     let origin = Origin::builder()
-        .tls(origins.issue(&["files.test"]).server(None))
+        .tls(origins.issue(&["files.test"]).server_config(None))
         .resource("/f.bin", OriginResource::new(content()))
         .start()
         .await;
     let proxy = HttpProxy::builder()
         .route("files.test:443", origin.address())
-        .tls(proxys.issue(&["127.0.0.1"]).server(None))
+        .tls(proxys.issue(&["127.0.0.1"]).server_config(None))
         .start()
         .await;
     let haul = HaulDirectory::new();
     let (own, other) = (
-        haul.write("proxy.pem", proxys.pem()),
-        haul.write("origin.pem", origins.pem()),
+        haul.write("proxy.pem", proxys.certificate_pem()),
+        haul.write("origin.pem", origins.certificate_pem()),
     );
     let at = proxy.url();
     let get = async |flags: &[&str]| {
@@ -157,8 +157,8 @@ async fn tls_with_a_proxy_has_flags_of_its_own() {
     let trusting = ["--proxy-cacert", &own, "--cacert", &other];
     let ran = get(&[&trusting[..], &field].concat()).await;
     assert!(!ran.assert_code(0).stderr.contains("s3cret"), "{ran:#?}");
-    assert_eq!(proxy.asked()[0].header("x-token"), Some("s3cret"));
-    assert_eq!(origin.asked()[0].header("x-token"), None);
+    assert_eq!(proxy.requests()[0].header("x-token"), Some("s3cret"));
+    assert_eq!(origin.requests()[0].header("x-token"), None);
     get(&["--proxy-insecure", "--cacert", &other])
         .await
         .assert_code(0);

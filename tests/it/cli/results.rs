@@ -62,7 +62,7 @@ async fn a_standard_output_that_is_closed_is_told_before_anything_is_asked_for()
         silent.assert_code(4);
     }
     haul.redirected(">&-", &["--help"]).await.assert_code(4);
-    assert!(origin.asked().is_empty() && haul.listing().is_empty());
+    assert!(origin.requests().is_empty() && haul.listing().is_empty());
     // Without a result there is nothing that needs it.
     haul.redirected(">&-", &["get", &url]).await.assert_code(0);
     haul.assert_file("f.bin", &content());

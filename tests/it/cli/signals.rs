@@ -1,6 +1,6 @@
 //! The first signal stops and keeps, the second does not wait.
 
-use haul_lab::{OriginResource, RequestMatcher, ResourceContent, breakage};
+use haul_lab::{OriginResource, RequestMatcher, ResourceContent, faults};
 use rustix::process::Signal;
 
 use crate::cli::harness::{HaulDirectory, serve};
@@ -11,7 +11,7 @@ async fn the_first_signal_keeps_what_came_and_the_same_command_goes_on() {
         let big = ResourceContent::random(4, 4 << 20);
         let origin = serve(
             OriginResource::new(big.clone())
-                .rule(RequestMatcher::first(12), breakage::drip(512 << 10)),
+                .rule(RequestMatcher::first(12), faults::body_rate(512 << 10)),
         )
         .await;
         let haul = HaulDirectory::new();
@@ -38,7 +38,7 @@ async fn the_first_signal_keeps_what_came_and_the_same_command_goes_on() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn jobs_that_were_not_begun_are_not_begun_after_a_signal() {
     let slow = OriginResource::new(ResourceContent::random(4, 4 << 20))
-        .rule(RequestMatcher::always(), breakage::stall_after(1000));
+        .rule(RequestMatcher::always(), faults::stall_after(1000));
     let origin = serve(slow).await;
     let urls: Vec<String> = (0..40)
         .map(|n| origin.url(&format!("/f.bin?{n}")))
@@ -55,9 +55,9 @@ async fn jobs_that_were_not_begun_are_not_begun_after_a_signal() {
         .assert_code(130)
         .assert_says("\"event\":\"summary\"");
     assert!(
-        origin.asked().len() < 40,
+        origin.requests().len() < 40,
         "{} requests",
-        origin.asked().len()
+        origin.requests().len()
     );
 }
 
@@ -68,7 +68,7 @@ async fn the_second_signal_does_not_wait() {
     let haul = HaulDirectory::new();
     let mut running = haul.start(&["get", &origin.url("/f.bin"), "-o", "-"]);
     let stdout = running.child.stdout.take();
-    while origin.sent() == 0 && origin.asked().is_empty() {
+    while origin.bytes_sent() == 0 && origin.requests().is_empty() {
         tokio::task::yield_now().await;
     }
     running.signal(Signal::INT);
@@ -92,7 +92,7 @@ async fn signals_are_heard_while_nobody_reads_the_results() {
     // A pipe of a page, which a few results fill.
     let stdout = running.child.stdout.take().unwrap();
     rustix::pipe::fcntl_setpipe_size(&stdout, 4096).unwrap();
-    while origin.asked().len() < 20 {
+    while origin.requests().len() < 20 {
         tokio::task::yield_now().await;
     }
     running.signal(Signal::INT);
@@ -106,7 +106,8 @@ async fn signals_are_heard_while_nobody_reads_the_results() {
 async fn a_hang_up_told_twice_is_one() {
     let big = ResourceContent::random(4, 4 << 20);
     let origin = serve(
-        OriginResource::new(big.clone()).rule(RequestMatcher::always(), breakage::drip(512 << 10)),
+        OriginResource::new(big.clone())
+            .rule(RequestMatcher::always(), faults::body_rate(512 << 10)),
     )
     .await;
     let haul = HaulDirectory::new();
@@ -129,7 +130,7 @@ async fn a_hang_up_told_twice_is_one() {
 async fn a_hang_up_that_is_ignored_stays_so() {
     let big = ResourceContent::random(4, 2 << 20);
     let origin = serve(
-        OriginResource::new(big.clone()).rule(RequestMatcher::always(), breakage::drip(1 << 20)),
+        OriginResource::new(big.clone()).rule(RequestMatcher::always(), faults::body_rate(1 << 20)),
     )
     .await;
     let haul = HaulDirectory::new();

@@ -112,7 +112,7 @@ async fn a_missing_password_is_asked_for_and_not_shown() {
     terminal.type_in("s3crex\x7ft\n").await;
     let shown = terminal.end().await;
     assert_restored(&shown, 0);
-    assert_eq!(origin.asked()[0].header("authorization"), Some(BASIC));
+    assert_eq!(origin.requests()[0].header("authorization"), Some(BASIC));
     assert!(!shown.contains("s3cre"), "{shown}");
 }
 
@@ -130,7 +130,7 @@ async fn the_password_of_a_user_in_a_url_is_asked_for_once() {
     terminal.type_in("s3cret\n").await;
     let shown = terminal.end().await;
     assert_eq!(shown.matches("Password for").count(), 1, "{shown}");
-    let asked = origin.asked();
+    let asked = origin.requests();
     assert!(asked.len() >= 3, "{shown}");
     for asked in asked {
         assert_eq!(asked.header("authorization"), Some(BASIC), "{shown}");
@@ -141,9 +141,9 @@ async fn the_password_of_a_user_in_a_url_is_asked_for_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_password_of_a_tunnels_proxy_is_asked_for() {
     let target = serve(OriginResource::new(content())).await;
-    let asks = haul_lab::breakage::OriginLogin::basic("me", "s3cret");
+    let asks = haul_lab::faults::RequiredLogin::basic("me", "s3cret");
     let proxy = haul_lab::HttpProxy::builder().route("files.test:80", target.address());
-    let proxy = proxy.login(asks).start().await;
+    let proxy = proxy.require_login(asks).start().await;
     let haul = HaulDirectory::new();
     let line = format!(
         "printf 'HEAD /f.bin HTTP/1.1\\r\\nHost: files.test\\r\\nConnection: close\\r\\n\\r\\n' | {} tunnel -p {} -U me --stdio files.test:80; echo code $?",
@@ -185,7 +185,7 @@ async fn signals_at_a_question_put_the_terminal_right_and_end_with_130() {
         kill_process(asking, signal).unwrap();
         assert_restored(&terminal.end().await, 130);
     }
-    assert!(origin.asked().is_empty());
+    assert!(origin.requests().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -201,7 +201,7 @@ async fn no_answer_is_no_password() {
         shown.contains("\r\nhaul: ") && shown.contains("no password was given for me"),
         "{shown}"
     );
-    assert!(origin.asked().is_empty());
+    assert!(origin.requests().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -224,5 +224,5 @@ async fn a_question_that_was_stopped_is_asked_again() {
     let shown = terminal.end().await;
     assert_restored(&shown, 0);
     assert!(shown.contains("between"), "{shown}");
-    assert_eq!(origin.asked()[0].header("authorization"), Some(BASIC));
+    assert_eq!(origin.requests()[0].header("authorization"), Some(BASIC));
 }

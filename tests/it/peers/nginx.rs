@@ -25,9 +25,9 @@ impl Nginx {
         let authority = CertificateAuthority::new();
         let issued = authority.issue(&["127.0.0.1", "localhost"]);
         let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
-        write("ca.pem", &authority.pem());
-        write("cert.pem", &issued.certificate);
-        write("key.pem", &issued.key);
+        write("ca.pem", &authority.certificate_pem());
+        write("cert.pem", &issued.certificate_pem);
+        write("key.pem", &issued.key_pem);
         write("users", "me:{PLAIN}secret\n");
         std::fs::create_dir(dir.path().join("files")).unwrap();
         write("nginx.conf", &configuration(root, plain, tls));

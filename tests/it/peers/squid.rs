@@ -49,9 +49,9 @@ impl Squid {
         let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
         let authority = CertificateAuthority::new();
         let issued = authority.issue(&["127.0.0.1"]);
-        write("ca.pem", &authority.pem());
-        write("cert.pem", &issued.certificate);
-        write("key.pem", &issued.key);
+        write("ca.pem", &authority.certificate_pem());
+        write("cert.pem", &issued.certificate_pem);
+        write("key.pem", &issued.key_pem);
         // `me:secret`, with the password's MD5 as crypt(3) writes it, and in clear for Digest.
         write("basic", "me:$apr1$haul$4oUqeo3KDL/g0oYo.xarF/\n");
         write("digest", "me:secret\n");

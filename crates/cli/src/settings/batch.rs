@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, Seek as _};
 use std::path::Path;
 
-use haul_plan::dispatch::{HostConnectionLimit, JobDispatcherOptions};
+use haul_plan::dispatch::{HostRequestLimit, JobDispatcherOptions};
 use haul_plan::{ContentExpectation, ErrorLimit, PathLayout};
 use haul_transfer::ConnectionCount;
 use haul_transfer::archive::ArchiveDestination;
@@ -87,10 +87,10 @@ pub(super) fn expectation(args: &BatchArgs) -> Result<ContentExpectation, Settin
         return Err(SettingError::new("--min-size is more than --max-size"));
     }
     Ok(ContentExpectation {
-        types: args.expect_type.clone(),
-        min,
-        max,
-        size: None,
+        media_types: args.expect_type.clone(),
+        min_length: min,
+        max_length: max,
+        exact_length: None,
     })
 }
 
@@ -277,14 +277,14 @@ fn dispatch(args: &BatchArgs, connections: ConnectionCount) -> JobDispatcherOpti
     let jobs = args.jobs.map(usize::from);
     let total = args.max_connections_total.map(usize::from);
     JobDispatcherOptions {
-        jobs,
+        max_jobs: jobs,
         per_host: match connections {
-            ConnectionCount::Fixed(n) => HostConnectionLimit::Fixed(n),
-            ConnectionCount::Auto { .. } => HostConnectionLimit::Auto {
-                max: defaults.per_host.most().max(jobs.unwrap_or(0)),
+            ConnectionCount::Fixed(n) => HostRequestLimit::Fixed(n),
+            ConnectionCount::Auto { .. } => HostRequestLimit::Auto {
+                max: defaults.per_host.max().max(jobs.unwrap_or(0)),
             },
         },
-        total: total.unwrap_or_else(|| {
+        request_slots: total.unwrap_or_else(|| {
             // A quarter of what may be open: files take as much again.
             let room = crate::limits::open_files().map_or(usize::MAX, |most| {
                 usize::try_from(most / 4).unwrap_or(usize::MAX)
@@ -293,7 +293,7 @@ fn dispatch(args: &BatchArgs, connections: ConnectionCount) -> JobDispatcherOpti
                 ConnectionCount::Fixed(n) => n,
                 ConnectionCount::Auto { .. } => 0,
             };
-            let wanted = defaults.total.max(jobs.unwrap_or(0)).max(fixed);
+            let wanted = defaults.request_slots.max(jobs.unwrap_or(0)).max(fixed);
             wanted.min(room.max(1))
         }),
         ..defaults
@@ -304,7 +304,7 @@ impl BatchWorkload {
     /// Connections to one origin that are worth keeping between two files.
     pub(super) fn idle(&self) -> usize {
         let dispatch = &self.options.dispatch;
-        dispatch.per_host.most().min(dispatch.total)
+        dispatch.per_host.max().min(dispatch.request_slots)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What makes a batch, and what its flags come to.
 
 use clap::Parser as _;
-use haul_plan::dispatch::HostConnectionLimit;
+use haul_plan::dispatch::HostRequestLimit;
 use haul_plan::{ErrorLimit, PathLayout};
 use haul_transfer::DownloadJob;
 
@@ -340,34 +340,31 @@ fn numbers_at_once() {
         };
         let dispatch = many.options.dispatch;
         (
-            dispatch.jobs,
+            dispatch.max_jobs,
             dispatch.per_host,
-            dispatch.total,
+            dispatch.request_slots,
             settings.client.max_idle_per_host,
         )
     };
     assert_eq!(
         of(&[]),
-        (None, HostConnectionLimit::Auto { max: 128 }, 256, 128)
+        (None, HostRequestLimit::Auto { max: 128 }, 256, 128)
     );
     assert_eq!(
         of(&["-j", "5"]),
-        (Some(5), HostConnectionLimit::Auto { max: 128 }, 256, 128)
+        (Some(5), HostRequestLimit::Auto { max: 128 }, 256, 128)
     );
     assert_eq!(
         of(&["-j", "300"]),
-        (Some(300), HostConnectionLimit::Auto { max: 300 }, 300, 300)
+        (Some(300), HostRequestLimit::Auto { max: 300 }, 300, 300)
     );
-    assert_eq!(
-        of(&["-x", "8"]),
-        (None, HostConnectionLimit::Fixed(8), 256, 8)
-    );
+    assert_eq!(of(&["-x", "8"]), (None, HostRequestLimit::Fixed(8), 256, 8));
     assert_eq!(
         of(&["-x", "256"]),
-        (None, HostConnectionLimit::Fixed(256), 256, 256)
+        (None, HostRequestLimit::Fixed(256), 256, 256)
     );
     let all = ["-x", "20", "-j", "30", "--max-connections-total", "10"];
-    assert_eq!(of(&all), (Some(30), HostConnectionLimit::Fixed(20), 10, 20));
+    assert_eq!(of(&all), (Some(30), HostRequestLimit::Fixed(20), 10, 20));
 }
 
 #[test]
@@ -403,9 +400,9 @@ fn names_and_what_files_must_be() {
         "1M",
     ];
     let expect = resolve(&flags).unwrap().options.expect;
-    assert_eq!(expect.types.len(), 2);
+    assert_eq!(expect.media_types.len(), 2);
     assert_eq!(
-        (expect.min, expect.max, expect.size),
+        (expect.min_length, expect.max_length, expect.exact_length),
         (Some(1 << 10), Some(1 << 20), None)
     );
 }

@@ -248,11 +248,15 @@ fn patience(args: &LimitArgs) -> TimeoutOptions {
         handshake: args
             .handshake_timeout
             .map_or(defaults.handshake, |time| time.0),
-        head: args.header_timeout.map_or(defaults.head, |time| time.0),
+        request_head: args
+            .header_timeout
+            .map_or(defaults.request_head, |time| time.0),
         idle: args.idle_timeout.map_or(defaults.idle, |time| time.0),
         grace: args.body_timeout.map_or(defaults.grace, |time| time.0),
-        body_rate: args.min_rate.map_or(defaults.body_rate, |size| size.0),
-        reader_rate: args.min_rate.map_or(defaults.reader_rate, |size| size.0),
+        min_body_rate: args.min_rate.map_or(defaults.min_body_rate, |size| size.0),
+        min_reader_rate: args
+            .min_rate
+            .map_or(defaults.min_reader_rate, |size| size.0),
     }
 }
 

@@ -169,7 +169,7 @@ fn settings_of_the_client() {
     assert_eq!(
         client.redirects,
         RedirectOptions {
-            max: 3,
+            max_redirects: 3,
             allow_downgrade: true
         }
     );

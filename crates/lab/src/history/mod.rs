@@ -1,7 +1,7 @@
 //! What happened to the keys of a store, and whether it may have happened: a recorder's words and the checker that judges them.
 //!
 //! Whoever drives a store writes down each operation: when it was begun, when its answer was there, and what the answer was.
-//! [`check()`] then says whether one register, to which each operation happens at one instant between the two, could have answered so
+//! [`check_linearizability()`] then says whether one register, to which each operation happens at one instant between the two, could have answered so
 //! (linearizability: Herlihy and Wing 1990). Every version that is written is written once, so a read names the write that it saw.
 //! What a killed server did not answer may have happened, until the server was dead, or not at all.
 //!
@@ -10,14 +10,14 @@
 //!
 //! Nothing here knows of HTTP, of files or of clocks: times are numbers from a [`LogicalClock`].
 
-mod check;
+mod linearizability;
 mod operation;
-mod stamped;
+mod stamped_body;
 #[cfg(test)]
 mod tests;
 
-pub use check::{LinearizabilityViolation, check};
+pub use linearizability::{LinearizabilityViolation, check_linearizability};
 pub use operation::{
     BodyVersion, LogicalClock, Operation, OperationKind, OperationOutcome, WriteCondition,
 };
-pub use stamped::{BodyCorruption, StampedBody};
+pub use stamped_body::{BodyCorruption, StampedBody};

@@ -27,7 +27,7 @@ pub enum WriteCondition {
     /// Some version has it, whichever.
     Present,
     /// This version has it.
-    Is(BodyVersion),
+    Matches(BodyVersion),
 }
 
 /// What the client was told.
@@ -37,12 +37,12 @@ pub enum OperationOutcome {
     Found(Option<BodyVersion>),
     /// It was done. `replaced`: whether something had the key before, if that was told. A delete that found nothing is one that was
     /// done and replaced nothing.
-    Done {
+    Succeeded {
         /// Whether something had the key.
         replaced: Option<bool>,
     },
     /// The condition did not hold.
-    Refused,
+    ConditionFailed,
     /// It was not done and cannot be: its body was never sent whole, or the answer was an error.
     Failed,
     /// Nothing. It may have happened at any time until it ended, or not at all.
@@ -53,12 +53,12 @@ pub enum OperationOutcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operation {
     /// What was asked for.
-    pub action: OperationKind,
+    pub kind: OperationKind,
     /// Before anything of it was sent.
-    pub begun: u64,
+    pub started_at: u64,
     /// When its answer was there. Of an unknown one: from when on it can no longer happen, since its server was dead;
     /// [`u64::MAX`] if that is never.
-    pub ended: u64,
+    pub finished_at: u64,
     /// What was answered.
     pub outcome: OperationOutcome,
 }
@@ -69,7 +69,7 @@ pub struct LogicalClock(AtomicU64);
 
 impl LogicalClock {
     /// Now.
-    pub fn now(&self) -> u64 {
+    pub fn tick(&self) -> u64 {
         self.0.fetch_add(1, Ordering::SeqCst)
     }
 }
@@ -81,7 +81,7 @@ impl WriteCondition {
             Self::Always => true,
             Self::Absent => current.is_none(),
             Self::Present => current.is_some(),
-            Self::Is(version) => current == Some(version),
+            Self::Matches(version) => current == Some(version),
         }
     }
 }
@@ -89,7 +89,7 @@ impl WriteCondition {
 impl Operation {
     /// What has the key after it, if it happens now, when `current` has the key; `None` if its answer says that it did not happen now.
     pub(super) fn happen(&self, current: Option<BodyVersion>) -> Option<Option<BodyVersion>> {
-        let (condition, next) = match self.action {
+        let (condition, next) = match self.kind {
             OperationKind::Read => (WriteCondition::Always, current),
             OperationKind::Write(version, condition) => (condition, Some(version)),
             OperationKind::Delete(condition) => (condition, None),
@@ -97,11 +97,11 @@ impl Operation {
         let holds = condition.holds(current);
         match self.outcome {
             OperationOutcome::Found(found) => (found == current).then_some(current),
-            OperationOutcome::Done { replaced } => {
+            OperationOutcome::Succeeded { replaced } => {
                 let is_told = replaced.is_none_or(|replaced| replaced == current.is_some());
                 (holds && is_told).then_some(next)
             }
-            OperationOutcome::Refused => (!holds).then_some(current),
+            OperationOutcome::ConditionFailed => (!holds).then_some(current),
             OperationOutcome::Failed => None,
             OperationOutcome::Unknown => holds.then_some(next),
         }

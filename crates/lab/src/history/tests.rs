@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::{
     BodyVersion, LinearizabilityViolation, Operation, OperationKind, OperationOutcome,
-    WriteCondition, check,
+    WriteCondition, check_linearizability,
 };
 
 /// Any history passes that has an order, found by trying all: the definition itself.
@@ -18,7 +18,7 @@ fn has_order(history: &[Operation], current: Option<BodyVersion>) -> bool {
         let operation = &history[first];
         let mut rest: Vec<_> = history.to_vec();
         rest.remove(first);
-        let is_late = |other: &Operation| other.ended < operation.begun;
+        let is_late = |other: &Operation| other.finished_at < operation.started_at;
         if rest.iter().any(|other| must(other) && is_late(other)) {
             return false;
         }
@@ -34,14 +34,14 @@ fn any_condition() -> impl Strategy<Value = WriteCondition> {
         3 => Just(WriteCondition::Always),
         1 => Just(WriteCondition::Absent),
         1 => Just(WriteCondition::Present),
-        1 => (0..6u64).prop_map(|version| WriteCondition::Is(BodyVersion(version))),
+        1 => (0..6u64).prop_map(|version| WriteCondition::Matches(BodyVersion(version))),
     ]
 }
 
 fn any_change() -> impl Strategy<Value = OperationOutcome> {
     prop_oneof![
-        4 => prop::option::of(any::<bool>()).prop_map(|replaced| OperationOutcome::Done { replaced }),
-        1 => Just(OperationOutcome::Refused),
+        4 => prop::option::of(any::<bool>()).prop_map(|replaced| OperationOutcome::Succeeded { replaced }),
+        1 => Just(OperationOutcome::ConditionFailed),
         1 => Just(OperationOutcome::Unknown),
     ]
 }
@@ -56,9 +56,9 @@ fn any_operation(number: u64) -> impl Strategy<Value = Operation> {
         1 => (any_condition(), any_change()).prop_map(|(condition, outcome)| (OperationKind::Delete(condition), outcome)),
     ];
     (what, 0..20u64, 0..8u64).prop_map(|((action, outcome), begun, takes)| Operation {
-        action,
-        begun,
-        ended: begun + takes,
+        kind: action,
+        started_at: begun,
+        finished_at: begun + takes,
         outcome,
     })
 }
@@ -100,8 +100,8 @@ fn lived(plans: &[PlannedOperation]) -> (Vec<Operation>, Option<BodyVersion>) {
         let instant = 1000 + number * 10;
         // A condition on a version that was there a short while ago.
         let condition = match plan.condition {
-            WriteCondition::Is(BodyVersion(back)) => {
-                WriteCondition::Is(BodyVersion(number.saturating_sub(back)))
+            WriteCondition::Matches(BodyVersion(back)) => {
+                WriteCondition::Matches(BodyVersion(number.saturating_sub(back)))
             }
             other => other,
         };
@@ -112,9 +112,9 @@ fn lived(plans: &[PlannedOperation]) -> (Vec<Operation>, Option<BodyVersion>) {
         };
         let outcome = happen(action, plan.mishap, &mut current);
         history.push(Operation {
-            action,
-            begun: instant - plan.early,
-            ended: instant + plan.late,
+            kind: action,
+            started_at: instant - plan.early,
+            finished_at: instant + plan.late,
             outcome,
         });
     }
@@ -137,10 +137,10 @@ fn happen(
         0 if holds => *current = next,
         0 | 1 => {}
         2 => return OperationOutcome::Failed,
-        _ if !holds => return OperationOutcome::Refused,
+        _ if !holds => return OperationOutcome::ConditionFailed,
         _ => {
             *current = next;
-            return OperationOutcome::Done {
+            return OperationOutcome::Succeeded {
                 replaced: Some(before.is_some()),
             };
         }
@@ -155,15 +155,15 @@ const AFTER: u64 = 1_000_000;
 fn then(history: &mut Vec<Operation>, more: &[(OperationKind, OperationOutcome)]) {
     for (n, &(action, outcome)) in (0u64..).zip(more) {
         history.push(Operation {
-            action,
-            begun: AFTER + 2 * n,
-            ended: AFTER + 2 * n + 1,
+            kind: action,
+            started_at: AFTER + 2 * n,
+            finished_at: AFTER + 2 * n + 1,
             outcome,
         });
     }
 }
 
-const WRITTEN: OperationOutcome = OperationOutcome::Done { replaced: None };
+const WRITTEN: OperationOutcome = OperationOutcome::Succeeded { replaced: None };
 
 fn write(version: u64) -> (OperationKind, OperationOutcome) {
     (
@@ -187,7 +187,7 @@ proptest! {
 
     #[test]
     fn it_says_what_trying_every_order_says(history in any_history()) {
-        prop_assert_eq!(check(&history).is_ok(), has_order(&history, None));
+        prop_assert_eq!(check_linearizability(&history).is_ok(), has_order(&history, None));
     }
 }
 
@@ -195,21 +195,21 @@ proptest! {
     #[test]
     fn what_happened_passes(plans in plans()) {
         let (mut history, current) = lived(&plans);
-        prop_assert_eq!(check(&history), Ok(()));
+        prop_assert_eq!(check_linearizability(&history), Ok(()));
         // In whatever order it is told.
         history.reverse();
         then(&mut history, &[read(current.map(|version| version.0))]);
-        prop_assert_eq!(check(&history), Ok(()));
+        prop_assert_eq!(check_linearizability(&history), Ok(()));
     }
 
     #[test]
     fn a_version_that_was_never_written_does_not(plans in plans(), which in any::<prop::sample::Index>()) {
         let (mut history, _) = lived(&plans);
-        let reads: Vec<_> = (0..history.len()).filter(|at| history[*at].action == OperationKind::Read).collect();
+        let reads: Vec<_> = (0..history.len()).filter(|at| history[*at].kind == OperationKind::Read).collect();
         prop_assume!(!reads.is_empty());
         let read = &mut history[reads[which.index(reads.len())]];
         read.outcome = OperationOutcome::Found(Some(BodyVersion(77_777)));
-        let is_found = matches!(check(&history), Err(LinearizabilityViolation::Impossible { .. }));
+        let is_found = matches!(check_linearizability(&history), Err(LinearizabilityViolation::Impossible { .. }));
         prop_assert!(is_found);
     }
 
@@ -218,59 +218,62 @@ proptest! {
         let (mut history, _) = lived(&plans);
         let (action, _) = write(800);
         then(&mut history, &[(action, OperationOutcome::Failed), read(Some(800))]);
-        prop_assert!(check(&history).is_err());
+        prop_assert!(check_linearizability(&history).is_err());
     }
 
     #[test]
     fn nor_does_an_old_version_after_a_newer_one_was_acknowledged(plans in plans(), old in 0..120u64) {
         let (mut history, _) = lived(&plans);
         then(&mut history, &[write(900), read(Some(old))]);
-        prop_assert!(check(&history).is_err());
+        prop_assert!(check_linearizability(&history).is_err());
     }
 
     #[test]
     fn nor_does_one_that_rises_after_its_deletion_was_acknowledged(plans in plans(), old in 0..120u64) {
         let (mut history, _) = lived(&plans);
         then(&mut history, &[write(900), DELETE, read(Some(900))]);
-        prop_assert!(check(&history).is_err());
+        prop_assert!(check_linearizability(&history).is_err());
         let end = history.len() - 1;
         history[end].outcome = OperationOutcome::Found(Some(BodyVersion(old)));
-        prop_assert!(check(&history).is_err());
+        prop_assert!(check_linearizability(&history).is_err());
     }
 
     #[test]
     fn nor_does_a_loss_of_one_that_was_acknowledged(plans in plans()) {
         let (mut history, _) = lived(&plans);
         then(&mut history, &[write(900), read(None)]);
-        prop_assert!(check(&history).is_err());
+        prop_assert!(check_linearizability(&history).is_err());
     }
 
     #[test]
     fn nor_do_two_that_both_replaced_the_same(plans in plans()) {
         let (mut history, _) = lived(&plans);
-        let replace = |version| (OperationKind::Write(BodyVersion(version), WriteCondition::Is(BodyVersion(900))), WRITTEN);
+        let replace = |version| (OperationKind::Write(BodyVersion(version), WriteCondition::Matches(BodyVersion(900))), WRITTEN);
         then(&mut history, &[write(900), replace(901), replace(902)]);
-        prop_assert!(check(&history).is_err());
+        prop_assert!(check_linearizability(&history).is_err());
     }
 }
 
 #[test]
 fn what_was_killed_may_have_happened_until_its_server_was_dead_and_not_later() {
     let killed = Operation {
-        action: OperationKind::Write(BodyVersion(1), WriteCondition::Always),
-        begun: 0,
-        ended: 10,
+        kind: OperationKind::Write(BodyVersion(1), WriteCondition::Always),
+        started_at: 0,
+        finished_at: 10,
         outcome: OperationOutcome::Unknown,
     };
     let read = |begun, found: Option<u64>| Operation {
-        action: OperationKind::Read,
-        begun,
-        ended: begun + 1,
+        kind: OperationKind::Read,
+        started_at: begun,
+        finished_at: begun + 1,
         outcome: OperationOutcome::Found(found.map(BodyVersion)),
     };
-    assert_eq!(check(&[killed, read(20, None)]), Ok(()));
-    assert_eq!(check(&[killed, read(20, Some(1))]), Ok(()));
-    assert_eq!(check(&[killed, read(5, None), read(20, Some(1))]), Ok(()));
-    assert!(check(&[killed, read(20, None), read(22, Some(1))]).is_err());
-    assert!(check(&[killed, read(20, Some(1)), read(22, None)]).is_err());
+    assert_eq!(check_linearizability(&[killed, read(20, None)]), Ok(()));
+    assert_eq!(check_linearizability(&[killed, read(20, Some(1))]), Ok(()));
+    assert_eq!(
+        check_linearizability(&[killed, read(5, None), read(20, Some(1))]),
+        Ok(())
+    );
+    assert!(check_linearizability(&[killed, read(20, None), read(22, Some(1))]).is_err());
+    assert!(check_linearizability(&[killed, read(20, Some(1)), read(22, None)]).is_err());
 }

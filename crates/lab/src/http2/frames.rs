@@ -18,7 +18,7 @@ pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 
 /// A head with status 200; `length` is what its Content-Length says. With `end` there is no body.
 #[must_use]
-pub fn head(stream: u32, length: Option<u64>, end: bool) -> Vec<u8> {
+pub fn headers_frame(stream: u32, length: Option<u64>, end: bool) -> Vec<u8> {
     // Indexed: `:status` 200.
     let mut block = vec![0x88];
     if let Some(length) = length {
@@ -32,13 +32,13 @@ pub fn head(stream: u32, length: Option<u64>, end: bool) -> Vec<u8> {
 
 /// A piece of a body.
 #[must_use]
-pub fn data(stream: u32, bytes: &[u8], end: bool) -> Vec<u8> {
+pub fn data_frame(stream: u32, bytes: &[u8], end: bool) -> Vec<u8> {
     frame(0, u8::from(end), stream, bytes)
 }
 
 /// The same with so many bytes of padding.
 #[must_use]
-pub fn padded(stream: u32, bytes: &[u8], padding: u8, end: bool) -> Vec<u8> {
+pub fn padded_data_frame(stream: u32, bytes: &[u8], padding: u8, end: bool) -> Vec<u8> {
     let mut payload = vec![padding];
     payload.extend(bytes);
     payload.resize(payload.len() + usize::from(padding), 0);
@@ -47,20 +47,20 @@ pub fn padded(stream: u32, bytes: &[u8], padding: u8, end: bool) -> Vec<u8> {
 
 /// `RST_STREAM`.
 #[must_use]
-pub fn reset(stream: u32, reason: u32) -> Vec<u8> {
+pub fn reset_frame(stream: u32, reason: u32) -> Vec<u8> {
     frame(3, 0, stream, &reason.to_be_bytes())
 }
 
 /// `GOAWAY`: streams beyond `last` were not looked at.
 #[must_use]
-pub fn go_away(last: u32, reason: u32) -> Vec<u8> {
+pub fn go_away_frame(last: u32, reason: u32) -> Vec<u8> {
     let payload = [last.to_be_bytes(), reason.to_be_bytes()].concat();
     frame(7, 0, 0, &payload)
 }
 
 /// `SETTINGS`, one of them.
 #[must_use]
-pub fn setting(name: u16, value: u32) -> Vec<u8> {
+pub fn settings_frame(name: u16, value: u32) -> Vec<u8> {
     let mut payload = name.to_be_bytes().to_vec();
     payload.extend(value.to_be_bytes());
     frame(4, 0, 0, &payload)

@@ -4,29 +4,29 @@
 //! refused, reset half way, left hanging, the connection given up. [`Http2FrameOrigin`] writes frames by hand, for what no library
 //! would send. Both tell what they were asked.
 
+mod frame_origin;
 pub mod frames;
 mod origin;
-mod raw;
 mod stream;
 
 use std::sync::Arc;
 
 use rustls::ServerConfig;
 
+pub use frame_origin::{FrameRequest, Http2FrameOrigin};
 pub use origin::{Http2Origin, Http2Request, Http2Settings};
-pub use raw::{FrameRequest, Http2FrameOrigin};
 pub use stream::StreamAction;
 
 use crate::tls::IssuedCertificate;
 
 /// A server's settings with this certificate that offers these protocols by ALPN.
 #[must_use]
-pub fn speaking(
+pub fn alpn_server_config(
     issued: &IssuedCertificate,
     clients: Option<&crate::CertificateAuthority>,
     protocols: &[&str],
 ) -> Arc<ServerConfig> {
-    let mut config = ServerConfig::clone(&issued.server(clients));
+    let mut config = ServerConfig::clone(&issued.server_config(clients));
     config.alpn_protocols = protocols
         .iter()
         .map(|name| name.as_bytes().to_vec())

@@ -15,7 +15,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use super::stream::{Http2Stream, StreamAction};
-use crate::listening::{FirstPanic, RunningListener};
+use crate::running_listener::{FirstPanic, RunningListener};
 
 /// A request, as a script sees it.
 #[derive(Debug, Clone)]
@@ -25,7 +25,7 @@ pub struct Http2Request {
     /// Its place among all requests, from 0 on.
     pub number: usize,
     /// How many requests of its connection are under way, this one among them.
-    pub among: usize,
+    pub concurrent: usize,
     /// Path and query.
     pub path: String,
     /// Who is asked, as the request says.
@@ -33,26 +33,26 @@ pub struct Http2Request {
     /// Its header fields.
     pub headers: HashMap<String, String>,
     /// Whether it came over HTTP/2.
-    pub http2: bool,
+    pub is_http2: bool,
 }
 
 /// What the origin says of itself.
 #[derive(Debug, Clone, Copy)]
 pub struct Http2Settings {
     /// Requests at once on a connection.
-    pub streams: Option<u32>,
+    pub max_streams: Option<u32>,
     /// What it lets a client send, in bytes.
-    pub window: u32,
+    pub initial_window: u32,
     /// Bodies come in frames of no more than this, in bytes.
-    pub pieces: usize,
+    pub max_frame_bytes: usize,
 }
 
 impl Default for Http2Settings {
     fn default() -> Self {
         Self {
-            streams: None,
-            window: 65_535,
-            pieces: 16 * 1024,
+            max_streams: None,
+            initial_window: 65_535,
+            max_frame_bytes: 16 * 1024,
         }
     }
 }
@@ -128,19 +128,19 @@ impl Http2Origin {
 
     /// Everything that was asked so far, in order.
     #[must_use]
-    pub fn asked(&self) -> Vec<Http2Request> {
+    pub fn requests(&self) -> Vec<Http2Request> {
         lock(&self.state.asked).clone()
     }
 
     /// How many connections have come so far whose TLS was agreed on.
     #[must_use]
-    pub fn connections(&self) -> usize {
+    pub fn connection_count(&self) -> usize {
         self.state.connections.load(Ordering::Relaxed)
     }
 
     /// The reasons that clients gave for giving up requests that were left hanging.
     #[must_use]
-    pub fn given_up(&self) -> Vec<u32> {
+    pub fn reset_reasons(&self) -> Vec<u32> {
         lock(&self.state.given_up).clone()
     }
 }
@@ -171,8 +171,8 @@ async fn accepted(
         return plain(stream, state, number).await;
     }
     let mut builder = Builder::new();
-    builder.initial_window_size(state.settings.window);
-    if let Some(streams) = state.settings.streams {
+    builder.initial_window_size(state.settings.initial_window);
+    if let Some(streams) = state.settings.max_streams {
         builder.max_concurrent_streams(streams);
     }
     let connection = builder.handshake(stream).await.map_err(io::Error::other)?;
@@ -205,7 +205,7 @@ async fn serve(
         let act = state.act(Http2Request {
             connection: number,
             number: 0,
-            among: streams.len() + 1,
+            concurrent: streams.len() + 1,
             path: request
                 .uri()
                 .path_and_query()
@@ -217,10 +217,10 @@ async fn serve(
                 .map(ToString::to_string)
                 .unwrap_or_default(),
             headers: fields(request.headers()),
-            http2: true,
+            is_http2: true,
         });
         match act {
-            StreamAction::Close => return Ok(()),
+            StreamAction::CloseConnection => return Ok(()),
             StreamAction::GoAway(_) => connection.graceful_shutdown(),
             _ => {}
         }
@@ -269,11 +269,11 @@ async fn plain(
         let act = state.act(Http2Request {
             connection: number,
             number: 0,
-            among: 1,
+            concurrent: 1,
             path: head.split(' ').nth(1).unwrap_or_default().to_owned(),
             authority: String::new(),
             headers: HashMap::new(),
-            http2: false,
+            is_http2: false,
         });
         let (status, fields, body) = act.reply();
         let fields = fields

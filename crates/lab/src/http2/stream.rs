@@ -15,11 +15,11 @@ use super::origin::{Http2OriginState, lock};
 #[derive(Debug, Clone)]
 pub enum StreamAction {
     /// 200 with this body, and its length in the head.
-    Serve(Bytes),
+    Respond(Bytes),
     /// The same after a while.
-    Later(Duration, Bytes),
+    RespondAfter(Duration, Bytes),
     /// A status, fields and a body.
-    Answer(u16, Vec<(&'static str, String)>, Bytes),
+    RespondWith(u16, Vec<(&'static str, String)>, Bytes),
     /// Reset before there is a head, for this reason.
     Reset(u32),
     /// A head, so many bytes of the body, and then nothing until the client gives up, which is recorded. Of no body at all not
@@ -28,18 +28,19 @@ pub enum StreamAction {
     /// Served, and the connection takes no further request.
     GoAway(Bytes),
     /// The connection is closed, whatever is under way.
-    Close,
+    CloseConnection,
 }
 
 impl StreamAction {
     /// As far as it is a plain reply.
     pub(super) fn reply(self) -> (u16, Vec<(&'static str, String)>, Bytes) {
         match self {
-            Self::Answer(status, fields, body) => (status, fields, body),
-            Self::Serve(body) | Self::Later(_, body) | Self::Hang(_, body) | Self::GoAway(body) => {
-                (200, Vec::new(), body)
-            }
-            Self::Reset(_) | Self::Close => (500, Vec::new(), Bytes::new()),
+            Self::RespondWith(status, fields, body) => (status, fields, body),
+            Self::Respond(body)
+            | Self::RespondAfter(_, body)
+            | Self::Hang(_, body)
+            | Self::GoAway(body) => (200, Vec::new(), body),
+            Self::Reset(_) | Self::CloseConnection => (500, Vec::new(), Bytes::new()),
         }
     }
 }
@@ -67,7 +68,7 @@ impl Http2Stream {
                     self.record(reason);
                 }
             }
-            StreamAction::Later(delay, body) => {
+            StreamAction::RespondAfter(delay, body) => {
                 tokio::time::sleep(delay).await;
                 self.whole(200, Vec::new(), body);
             }
@@ -109,7 +110,7 @@ impl Http2Stream {
     /// Bytes of a body, in frames as small as the settings say.
     fn pieces(&self, send: &mut SendStream<Bytes>, mut body: Bytes, end: bool) {
         while !body.is_empty() {
-            let piece = body.split_to(body.len().min(self.state.settings.pieces));
+            let piece = body.split_to(body.len().min(self.state.settings.max_frame_bytes));
             let last = end && body.is_empty();
             if send.send_data(piece, last).is_err() {
                 return;

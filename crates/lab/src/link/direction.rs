@@ -14,7 +14,7 @@ use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, sleep_until};
 
-use crate::pace::{self, BandwidthLimit};
+use crate::bandwidth_limit::{self, BandwidthLimit};
 
 /// Bytes that are read at once.
 const PIECE: usize = 64 * 1024;
@@ -137,7 +137,7 @@ async fn write(
     (way, told): (&LinkDirection, &(impl Fn(u64) + Sync)),
 ) -> Result<(), LinkError> {
     let paces: Vec<&BandwidthLimit> = way.paces.iter().collect();
-    let quantum = pace::quantum(&paces).unwrap_or(PIECE);
+    let quantum = bandwidth_limit::quantum(&paces).unwrap_or(PIECE);
     let (mut left, hard) = way.cut.unwrap_or((u64::MAX, false));
     while let Some(piece) = receiver.recv().await {
         // A timer would round up what is due already.
@@ -146,7 +146,7 @@ async fn write(
         }
         for part in piece.bytes.chunks(quantum) {
             let part = &part[..part.len().min(usize::try_from(left).unwrap_or(usize::MAX))];
-            pace::wait(&paces, part.len()).await;
+            bandwidth_limit::wait(&paces, part.len()).await;
             to.write_all(part).await?;
             told(part.len() as u64);
             left -= part.len() as u64;

@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use tokio::net::TcpStream;
 
-use crate::listening::{FirstPanic, RunningListener, reset};
-use crate::origin::log::{OpenCounter, OpenCounterGuard};
-use crate::pace::BandwidthLimit;
+use crate::bandwidth_limit::BandwidthLimit;
+use crate::origin::request_log::{OpenCounter, OpenCounterGuard};
+use crate::running_listener::{FirstPanic, RunningListener, reset};
 use direction::{LinkDirection, LinkError, carry};
 
 /// What a link does to what it carries.
@@ -70,7 +70,7 @@ pub struct SlowLink {
 impl SlowLinkBuilder {
     /// A link that changes nothing yet.
     #[must_use]
-    pub fn to(address: SocketAddr) -> Self {
+    pub fn new(address: SocketAddr) -> Self {
         Self {
             to: address,
             traits: LinkOptions::default(),
@@ -93,7 +93,7 @@ impl SlowLinkBuilder {
 
     /// Lets through so many bytes a second in all, towards the client.
     #[must_use]
-    pub fn rate_total(mut self, rate: u64) -> Self {
+    pub fn total_rate(mut self, rate: u64) -> Self {
         self.traits.total = Some(BandwidthLimit::new(rate));
         self.traits.rate_total = Some(rate);
         self
@@ -101,7 +101,7 @@ impl SlowLinkBuilder {
 
     /// Resets each connection after so many bytes towards the client.
     #[must_use]
-    pub fn cut_after(mut self, bytes: u64) -> Self {
+    pub fn reset_after(mut self, bytes: u64) -> Self {
         self.traits.cut = Some((bytes, true));
         self
     }
@@ -115,7 +115,7 @@ impl SlowLinkBuilder {
 
     /// Takes no more connections at once than this: further ones are reset.
     #[must_use]
-    pub fn limit(mut self, connections: usize) -> Self {
+    pub fn max_connections(mut self, connections: usize) -> Self {
         self.traits.limit = Some(connections);
         self
     }
@@ -195,25 +195,25 @@ impl SlowLink {
 
     /// Connections that it carries now.
     #[must_use]
-    pub fn open(&self) -> usize {
+    pub fn open_connections(&self) -> usize {
         self.counts.open.now()
     }
 
     /// Connections that it carried so far.
     #[must_use]
-    pub fn connections(&self) -> usize {
+    pub fn accepted_connections(&self) -> usize {
         self.counts.carried.load(Ordering::SeqCst)
     }
 
     /// Connections that it turned away so far.
     #[must_use]
-    pub fn refused(&self) -> usize {
+    pub fn refused_connections(&self) -> usize {
         self.counts.refused.load(Ordering::SeqCst)
     }
 
     /// Bytes that went towards clients so far.
     #[must_use]
-    pub fn down(&self) -> u64 {
+    pub fn bytes_to_client(&self) -> u64 {
         self.counts.down.load(Ordering::Relaxed)
     }
 }

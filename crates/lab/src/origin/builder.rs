@@ -8,8 +8,8 @@ use std::time::Duration;
 use rustls::ServerConfig;
 
 use super::{Origin, OriginResource, OriginState, ServerRole};
-use crate::pace::BandwidthLimit;
-use crate::shelf::GeneratedFiles;
+use crate::bandwidth_limit::BandwidthLimit;
+use crate::generated_files::GeneratedFiles;
 
 /// How an origin is set up.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl OriginBuilder {
 
     /// Serves a shelf's file under every path that no resource has.
     #[must_use]
-    pub fn shelf(mut self, shelf: GeneratedFiles) -> Self {
+    pub fn generated_files(mut self, shelf: GeneratedFiles) -> Self {
         self.shelf = Some(shelf);
         self
     }
@@ -78,7 +78,7 @@ impl OriginBuilder {
 
     /// Gives all connections together no more than this, in bytes of bodies a second.
     #[must_use]
-    pub fn rate_total(mut self, rate: u64) -> Self {
+    pub fn total_rate(mut self, rate: u64) -> Self {
         self.rate_total = Some(rate);
         self
     }

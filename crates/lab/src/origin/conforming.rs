@@ -3,21 +3,21 @@
 use std::ops::Range;
 use std::time::SystemTime;
 
-use super::{OriginReply, OriginResource, RecordedRequest, ReplyBody};
+use super::{OriginResource, OriginResponse, OriginResponseBody, RecordedRequest};
 
-impl OriginReply {
+impl OriginResponse {
     /// The answer that a conforming origin gives.
     #[must_use]
     pub fn conforming(asked: &RecordedRequest, resource: &OriginResource) -> Self {
         if !matches!(asked.method.as_str(), "GET" | "HEAD") {
             let mut reply = Self::empty(405);
-            reply.set("Allow", "GET, HEAD");
+            reply.set_header("Allow", "GET, HEAD");
             return reply;
         }
         let mut reply = Self::whole(resource);
         if is_unchanged(asked, resource) {
             reply.status = 304;
-            reply.body = ReplyBody::Raw(Vec::new());
+            reply.body = OriginResponseBody::Bytes(Vec::new());
             return reply;
         }
         let length = resource.content.length();
@@ -35,27 +35,28 @@ impl OriginReply {
     pub fn whole(resource: &OriginResource) -> Self {
         let mut reply = Self::empty(200);
         for (name, value) in &resource.headers {
-            reply.set(name, value);
+            reply.set_header(name, value);
         }
-        reply.set("Accept-Ranges", "bytes");
-        reply.body = ReplyBody::Part(resource.content.clone(), 0..resource.content.length());
+        reply.set_header("Accept-Ranges", "bytes");
+        reply.body =
+            OriginResponseBody::Slice(resource.content.clone(), 0..resource.content.length());
         reply
     }
 
     fn take_range(&mut self, range: Range<u64>, length: u64) {
         if range.start >= length || range.is_empty() {
             self.status = 416;
-            self.set("Content-Range", &format!("bytes */{length}"));
-            self.body = ReplyBody::Raw(Vec::new());
+            self.set_header("Content-Range", &format!("bytes */{length}"));
+            self.body = OriginResponseBody::Bytes(Vec::new());
             return;
         }
         self.status = 206;
         let last = range.end - 1;
-        self.set(
+        self.set_header(
             "Content-Range",
             &format!("bytes {}-{last}/{length}", range.start),
         );
-        if let ReplyBody::Part(_, part) = &mut self.body {
+        if let OriginResponseBody::Slice(_, part) = &mut self.body {
             *part = range;
         }
     }

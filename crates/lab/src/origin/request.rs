@@ -6,13 +6,13 @@ use std::ops::Range;
 #[derive(Debug, Clone, Default)]
 pub struct RecordedRequest {
     /// Its place among the requests for this path, from 0 on.
-    pub number: usize,
+    pub number_for_path: usize,
     /// Which connection it came over, from 0 on.
     pub connection: usize,
     /// Connections that were open when its own was accepted, that one among them.
-    pub open: usize,
+    pub open_connections: usize,
     /// Bytes of bodies that the origin had sent in all when it came.
-    pub served: u64,
+    pub bytes_served_before: u64,
     /// `GET`.
     pub method: String,
     /// The request line's target.
@@ -24,9 +24,9 @@ pub struct RecordedRequest {
     /// The status that was answered; 0 for none.
     pub status: u16,
     /// Bytes of the body that went out; of a tunnel, those towards the client, counted at its end.
-    pub sent: u64,
+    pub bytes_sent: u64,
     /// The answer was broken off, as the script said.
-    pub cut: bool,
+    pub was_cut_off: bool,
 }
 
 impl RecordedRequest {
@@ -66,7 +66,7 @@ impl RecordedRequest {
 
     /// Where the range asked for begins; 0 without one.
     #[must_use]
-    pub fn start(&self) -> u64 {
+    pub fn range_start(&self) -> u64 {
         self.range(u64::MAX).map_or(0, |range| range.start)
     }
 

@@ -3,25 +3,25 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{OriginReply, RecordedRequest, RequestMatcher};
+use super::{OriginResponse, RecordedRequest, RequestMatcher};
 use crate::content::ResourceContent;
 
 /// What a rule does.
-type ReplyChange = Arc<dyn Fn(&RecordedRequest, &mut OriginReply) + Send + Sync>;
+type ResponseChange = Arc<dyn Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync>;
 
 /// When a request is like this, its reply is changed like that.
 #[derive(Clone)]
-pub(crate) struct ReplyRule {
+pub(crate) struct ResponseRule {
     /// Which requests it is for.
     when: RequestMatcher,
     /// What it does to their replies.
-    change: ReplyChange,
+    change: ResponseChange,
 }
 
-impl ReplyRule {
+impl ResponseRule {
     pub(crate) fn new(
         when: RequestMatcher,
-        change: impl Fn(&RecordedRequest, &mut OriginReply) + Send + Sync + 'static,
+        change: impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync + 'static,
     ) -> Self {
         Self {
             when,
@@ -29,14 +29,14 @@ impl ReplyRule {
         }
     }
 
-    pub(crate) fn apply(&self, asked: &RecordedRequest, reply: &mut OriginReply) {
+    pub(crate) fn apply(&self, asked: &RecordedRequest, reply: &mut OriginResponse) {
         if self.when.fits(asked) {
             (self.change)(asked, reply);
         }
     }
 }
 
-impl fmt::Debug for ReplyRule {
+impl fmt::Debug for ResponseRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Rule")
     }
@@ -50,19 +50,19 @@ pub struct OriginResource {
     /// Header fields of every answer with content, names as they are written.
     pub(crate) headers: Vec<(String, String)>,
     /// Applied in this order.
-    pub(crate) rules: Vec<ReplyRule>,
+    pub(crate) rules: Vec<ResponseRule>,
 }
 
 impl OriginResource {
     /// A resource with a strong entity tag.
     #[must_use]
     pub fn new(content: ResourceContent) -> Self {
-        Self::bare(content).etag("\"v1\"")
+        Self::without_validator(content).etag("\"v1\"")
     }
 
     /// One without any validator (row A7).
     #[must_use]
-    pub fn bare(content: ResourceContent) -> Self {
+    pub fn without_validator(content: ResourceContent) -> Self {
         Self {
             content,
             headers: Vec::new(),
@@ -96,9 +96,9 @@ impl OriginResource {
     pub fn rule(
         mut self,
         when: RequestMatcher,
-        change: impl Fn(&RecordedRequest, &mut OriginReply) + Send + Sync + 'static,
+        change: impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync + 'static,
     ) -> Self {
-        self.rules.push(ReplyRule::new(when, change));
+        self.rules.push(ResponseRule::new(when, change));
         self
     }
 

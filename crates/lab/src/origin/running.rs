@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use rustls::ServerConfig;
 
-use super::{OriginBuilder, OriginResource, OriginState, RecordedRequest, serve};
-use crate::listening::RunningListener;
+use super::{OriginBuilder, OriginResource, OriginState, RecordedRequest, connection};
+use crate::running_listener::RunningListener;
 
 /// A running origin. Dropped, it closes all its connections, and panics when a script of its did.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl Origin {
         state: Arc<OriginState>,
     ) -> Self {
         let scheme = if tls.is_some() { "https" } else { "http" };
-        let accepted = serve::accepted(tls, Arc::clone(&state));
+        let accepted = connection::accepted(tls, Arc::clone(&state));
         let listening = RunningListener::start(ip, state.mishap.clone(), accepted).await;
         Self {
             state,
@@ -54,31 +54,31 @@ impl Origin {
     }
 
     /// Replaces a resource, or adds one: the next answer is of the new one.
-    pub fn swap(&self, path: &str, resource: OriginResource) {
+    pub fn replace(&self, path: &str, resource: OriginResource) {
         self.state.swap(path, resource);
     }
 
     /// Everything that was asked so far, in order, with what became of it.
     #[must_use]
-    pub fn asked(&self) -> Vec<RecordedRequest> {
+    pub fn requests(&self) -> Vec<RecordedRequest> {
         self.state.log.all()
     }
 
     /// Bytes of bodies that went out so far.
     #[must_use]
-    pub fn sent(&self) -> u64 {
+    pub fn bytes_sent(&self) -> u64 {
         self.state.log.sent()
     }
 
     /// How many connections carried a request so far.
     #[must_use]
-    pub fn connections(&self) -> usize {
+    pub fn connection_count(&self) -> usize {
         self.state.log.connections()
     }
 
     /// How many connections are open now.
     #[must_use]
-    pub fn open(&self) -> usize {
+    pub fn open_connections(&self) -> usize {
         self.state.open.now()
     }
 

@@ -5,13 +5,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use super::log::{LogPosition, OpenCounter, RequestLog};
-use super::{OriginReply, OriginResource, RecordedRequest, ReplyRule};
+use super::request_log::{LogPosition, OpenCounter, RequestLog};
+use super::{OriginResource, OriginResponse, RecordedRequest, ResponseRule};
+use crate::bandwidth_limit::BandwidthLimit;
 use crate::content::ResourceContent;
-use crate::listening::FirstPanic;
-use crate::pace::BandwidthLimit;
+use crate::generated_files::GeneratedFiles;
 use crate::proxy::ForwardingProxyState;
-use crate::shelf::GeneratedFiles;
+use crate::running_listener::FirstPanic;
 
 /// What it is.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl OriginState {
     pub(crate) fn reply(
         &self,
         asked: RecordedRequest,
-    ) -> (RecordedRequest, OriginReply, LogPosition) {
+    ) -> (RecordedRequest, OriginResponse, LogPosition) {
         let (asked, place) = self.log.enter(asked);
         // The lock is not held while scripts run: they may take their time, or panic.
         let scripted = catch_unwind(AssertUnwindSafe(|| match &self.role {
@@ -85,12 +85,12 @@ impl OriginState {
         }));
         let reply = scripted.unwrap_or_else(|payload| {
             self.mishap.keep(payload);
-            OriginReply {
-                refuse: true,
-                ..OriginReply::empty(500)
+            OriginResponse {
+                reset_connection: true,
+                ..OriginResponse::empty(500)
             }
         });
-        if !reply.refuse {
+        if !reply.reset_connection {
             self.log.answered(place, reply.status);
         }
         (asked, reply, place)
@@ -100,23 +100,24 @@ impl OriginState {
         &self,
         asked: &RecordedRequest,
         resource: Option<OriginResource>,
-    ) -> OriginReply {
+    ) -> OriginResponse {
         let Some(resource) = resource else {
             assert!(
                 !self.strict,
                 "nothing is at {}, which was asked for",
                 asked.target
             );
-            let page = OriginResource::bare(ResourceContent::fixed("no such resource\n"));
-            return OriginReply {
+            let page =
+                OriginResource::without_validator(ResourceContent::fixed("no such resource\n"));
+            return OriginResponse {
                 status: 404,
-                ..OriginReply::whole(&page)
+                ..OriginResponse::whole(&page)
             };
         };
         under(
             &resource.rules,
             asked,
-            OriginReply::conforming(asked, &resource),
+            OriginResponse::conforming(asked, &resource),
         )
     }
 
@@ -129,7 +130,11 @@ impl OriginState {
 }
 
 /// A reply under rules.
-fn under(rules: &[ReplyRule], asked: &RecordedRequest, mut reply: OriginReply) -> OriginReply {
+fn under(
+    rules: &[ResponseRule],
+    asked: &RecordedRequest,
+    mut reply: OriginResponse,
+) -> OriginResponse {
     for rule in rules {
         rule.apply(asked, &mut reply);
     }

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use rustls::ServerConfig;
 
 use super::ForwardingProxyState;
-use crate::origin::breakage::OriginLogin;
+use crate::origin::faults::RequiredLogin;
 use crate::origin::{
-    Origin, OriginBuilder, OriginReply, RecordedRequest, ReplyRule, RequestMatcher, ServerRole,
+    Origin, OriginBuilder, OriginResponse, RecordedRequest, RequestMatcher, ResponseRule,
+    ServerRole,
 };
 
 /// How an HTTP proxy is set up.
@@ -36,15 +37,15 @@ impl HttpProxyBuilder {
     pub fn rule(
         mut self,
         when: RequestMatcher,
-        change: impl Fn(&RecordedRequest, &mut OriginReply) + Send + Sync + 'static,
+        change: impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync + 'static,
     ) -> Self {
-        self.upstream.rules.push(ReplyRule::new(when, change));
+        self.upstream.rules.push(ResponseRule::new(when, change));
         self
     }
 
     /// Asks for a login: 407 without it (row A21, E4).
     #[must_use]
-    pub fn login(self, login: OriginLogin) -> Self {
+    pub fn require_login(self, login: RequiredLogin) -> Self {
         self.rule(RequestMatcher::always(), login.for_proxy().rule())
     }
 
@@ -98,21 +99,21 @@ impl HttpProxy {
 
     /// Its URL with a login in it.
     #[must_use]
-    pub fn url_for(&self, user: &str, password: &str) -> String {
+    pub fn url_with_login(&self, user: &str, password: &str) -> String {
         self.url()
             .replacen("://", &format!("://{user}:{password}@"), 1)
     }
 
     /// Everything that was asked so far, in order: a tunnel's target is the host and port, that of a request passed on its URL.
     #[must_use]
-    pub fn asked(&self) -> Vec<RecordedRequest> {
-        self.origin.asked()
+    pub fn requests(&self) -> Vec<RecordedRequest> {
+        self.origin.requests()
     }
 
     /// How many connections are open now, tunnels among them.
     #[must_use]
-    pub fn open(&self) -> usize {
-        self.origin.open()
+    pub fn open_connections(&self) -> usize {
+        self.origin.open_connections()
     }
 
     /// Ends it, waits for its tasks, and tells everything that was asked.

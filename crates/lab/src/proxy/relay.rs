@@ -5,8 +5,8 @@ use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split};
 use tokio::net::TcpStream;
 
-use crate::listening::reset;
 use crate::origin::OriginStream;
+use crate::running_listener::reset;
 
 /// Bytes under way in one direction.
 const BUFFER: usize = 64 * 1024;

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::net::TcpStream;
 
+use super::host_map::HostMap;
 use super::relay::relay;
-use super::routes::HostMap;
-use super::socks_wire::{SocksHandshake, SocksQuirk, SocksRequest};
-use crate::listening::{FirstPanic, RunningListener};
+use super::socks_handshake::{SocksHandshake, SocksQuirk, SocksRequest};
+use crate::running_listener::{FirstPanic, RunningListener};
 
 /// The code of a connection that was refused (RFC 1928 6).
 const REFUSED: u8 = 5;
@@ -44,7 +44,7 @@ impl SocksProxyBuilder {
 
     /// Asks for a user and a password.
     #[must_use]
-    pub fn login(mut self, user: &str, password: &str) -> Self {
+    pub fn require_login(mut self, user: &str, password: &str) -> Self {
         self.script.login = Some((user.into(), password.into()));
         self
     }
@@ -118,7 +118,7 @@ impl SocksProxy {
 
     /// Everything that was asked so far, in order: one entry for each connection that got as far as its login.
     #[must_use]
-    pub fn asked(&self) -> Vec<SocksRequest> {
+    pub fn requests(&self) -> Vec<SocksRequest> {
         self.asked
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -144,7 +144,7 @@ impl SocksScript {
             let mut entries = record.lock().unwrap_or_else(PoisonError::into_inner);
             entries[place].target = Some(target.clone());
         }
-        if let Some(SocksQuirk::Refuse(code)) = self.quirk {
+        if let Some(SocksQuirk::RefuseWith(code)) = self.quirk {
             return dialogue.refuse(code).await;
         }
         let Ok(server) = self.routes.connect(&target.to_string()).await else {

@@ -2,7 +2,7 @@
 
 use std::io::Read as _;
 
-use haul_lab::{OriginResource, RequestMatcher, breakage};
+use haul_lab::{OriginResource, RequestMatcher, faults};
 
 use crate::raw::{ConnectionEnd, RawConnection, content, get, part, serve};
 
@@ -11,8 +11,7 @@ async fn a10_bodies_are_cut_by_resets_and_closes_at_the_byte() {
     // The last one is within the first piece, the first before anything.
     for bytes in [0, 1, 1000, 299_999] {
         let origin = serve(
-            OriginResource::new(content())
-                .rule(RequestMatcher::nth(0), breakage::close_after(bytes)),
+            OriginResource::new(content()).rule(RequestMatcher::nth(0), faults::close_after(bytes)),
         )
         .await;
         let answer = get(&origin, &[]).await;
@@ -22,14 +21,17 @@ async fn a10_bodies_are_cut_by_resets_and_closes_at_the_byte() {
             "{bytes}"
         );
         assert!(answer.body == part(0..bytes), "{bytes}");
-        let asked = &origin.asked()[0];
-        assert_eq!((asked.sent, asked.cut, asked.status), (bytes, true, 200));
+        let asked = &origin.requests()[0];
+        assert_eq!(
+            (asked.bytes_sent, asked.was_cut_off, asked.status),
+            (bytes, true, 200)
+        );
         assert!(get(&origin, &[]).await.complete);
     }
     for bytes in [0, 1000] {
         let origin = serve(
             OriginResource::new(content())
-                .rule(RequestMatcher::always(), breakage::reset_after(bytes)),
+                .rule(RequestMatcher::always(), faults::reset_after(bytes)),
         )
         .await;
         let answer = get(&origin, &[]).await;
@@ -41,7 +43,10 @@ async fn a10_bodies_are_cut_by_resets_and_closes_at_the_byte() {
         // What was on its way is lost with a reset.
         assert!(answer.body.len() as u64 <= bytes);
         assert_eq!(
-            (origin.asked()[0].sent, origin.asked()[0].cut),
+            (
+                origin.requests()[0].bytes_sent,
+                origin.requests()[0].was_cut_off
+            ),
             (bytes, true)
         );
     }
@@ -49,9 +54,10 @@ async fn a10_bodies_are_cut_by_resets_and_closes_at_the_byte() {
 
 #[tokio::test]
 async fn a10_lengths_promise_too_much() {
-    let origin =
-        serve(OriginResource::new(content()).rule(RequestMatcher::always(), breakage::shorter(5)))
-            .await;
+    let origin = serve(
+        OriginResource::new(content()).rule(RequestMatcher::always(), faults::overstated_length(5)),
+    )
+    .await;
     let answer = get(&origin, &[]).await;
     assert_eq!(answer.field("Content-Length"), Some("300006"));
     assert_eq!(
@@ -63,8 +69,8 @@ async fn a10_lengths_promise_too_much() {
 #[tokio::test]
 async fn a10_chunks_end_without_the_last() {
     let resource = OriginResource::new(content())
-        .rule(RequestMatcher::always(), breakage::chunked)
-        .rule(RequestMatcher::nth(0), breakage::close_after(1000));
+        .rule(RequestMatcher::always(), faults::chunked)
+        .rule(RequestMatcher::nth(0), faults::close_after(1000));
     let origin = serve(resource).await;
     let answer = get(&origin, &[]).await;
     assert_eq!(
@@ -80,15 +86,16 @@ async fn a10_chunks_end_without_the_last() {
 
 #[tokio::test]
 async fn a11_more_comes_than_was_asked_for() {
-    let origin =
-        serve(OriginResource::new(content()).rule(RequestMatcher::always(), breakage::longer(7)))
-            .await;
+    let origin = serve(
+        OriginResource::new(content()).rule(RequestMatcher::always(), faults::extra_bytes(7)),
+    )
+    .await;
     let answer = get(&origin, &["Range: bytes=5-9"]).await;
     assert_eq!(answer.field("Content-Range"), Some("bytes 5-9/300001"));
     assert_eq!(answer.field("Content-Length"), Some("12"));
     assert_eq!(answer.body, [part(5..10), vec![0xee; 7]].concat());
 
-    let beyond = |_: &_, reply: &mut haul_lab::OriginReply| reply.claimed_length = Some(5);
+    let beyond = |_: &_, reply: &mut haul_lab::OriginResponse| reply.false_length = Some(5);
     let origin = serve(OriginResource::new(content()).rule(RequestMatcher::always(), beyond)).await;
     let mut raw = RawConnection::to(origin.address()).await;
     let answer = raw.ask("GET /f.bin", &["Range: bytes=5-99"]).await;
@@ -98,9 +105,10 @@ async fn a11_more_comes_than_was_asked_for() {
 
 #[tokio::test]
 async fn a12_lengths_are_not_told() {
-    let origin =
-        serve(OriginResource::new(content()).rule(RequestMatcher::always(), breakage::until_close))
-            .await;
+    let origin = serve(
+        OriginResource::new(content()).rule(RequestMatcher::always(), faults::close_delimited),
+    )
+    .await;
     let answer = get(&origin, &[]).await;
     assert_eq!(
         (answer.field("Content-Length"), answer.field("Connection")),
@@ -112,7 +120,7 @@ async fn a12_lengths_are_not_told() {
 #[tokio::test]
 async fn a13_bodies_are_encoded_although_nobody_asked() {
     let origin =
-        serve(OriginResource::new(content()).rule(RequestMatcher::always(), breakage::gzip)).await;
+        serve(OriginResource::new(content()).rule(RequestMatcher::always(), faults::gzip)).await;
     for fields in [&[][..], &["Range: bytes=5-9"]] {
         let answer = get(&origin, fields).await;
         assert_eq!(
@@ -125,8 +133,8 @@ async fn a13_bodies_are_encoded_although_nobody_asked() {
         decoder.read_to_end(&mut plain).unwrap();
         assert!(plain == content().to_vec());
     }
-    let labelled =
-        OriginResource::new(content()).rule(RequestMatcher::ranged(), breakage::encoded("br"));
+    let labelled = OriginResource::new(content())
+        .rule(RequestMatcher::with_range(), faults::content_encoding("br"));
     let answer = get(&serve(labelled).await, &["Range: bytes=5-9"]).await;
     assert_eq!(
         (answer.status(), answer.field("Content-Encoding")),
@@ -140,7 +148,7 @@ async fn a19_answers_stall_until_the_client_leaves() {
     for bytes in [0, 1000, 300_001] {
         let origin = serve(
             OriginResource::new(content())
-                .rule(RequestMatcher::always(), breakage::stall_after(bytes)),
+                .rule(RequestMatcher::always(), faults::stall_after(bytes)),
         )
         .await;
         let mut raw = RawConnection::to(origin.address()).await;
@@ -149,10 +157,10 @@ async fn a19_answers_stall_until_the_client_leaves() {
         raw.fill(usize::try_from(bytes).unwrap()).await;
         assert!(raw.is_silent().await);
         assert!(raw.buffer == part(0..bytes));
-        assert_eq!(origin.open(), 1);
+        assert_eq!(origin.open_connections(), 1);
         drop(raw);
         haul_lab::within(crate::raw::LIMIT, async {
-            while origin.open() > 0 {
+            while origin.open_connections() > 0 {
                 tokio::task::yield_now().await;
             }
         })
@@ -164,19 +172,19 @@ async fn a19_answers_stall_until_the_client_leaves() {
 async fn a19_answers_that_are_late_are_forgotten_when_the_client_leaves() {
     let hour = std::time::Duration::from_secs(3600);
     let origin = serve(
-        OriginResource::new(content()).rule(RequestMatcher::always(), breakage::silent_for(hour)),
+        OriginResource::new(content()).rule(RequestMatcher::always(), faults::delay_response(hour)),
     )
     .await;
     let mut raw = RawConnection::to(origin.address()).await;
     raw.request("GET /f.bin", &[]).await;
     assert!(raw.is_silent().await);
-    assert_eq!(origin.open(), 1);
+    assert_eq!(origin.open_connections(), 1);
     drop(raw);
     haul_lab::within(crate::raw::LIMIT, async {
-        while origin.open() > 0 {
+        while origin.open_connections() > 0 {
             tokio::task::yield_now().await;
         }
     })
     .await;
-    assert_eq!(origin.sent(), 0);
+    assert_eq!(origin.bytes_sent(), 0);
 }

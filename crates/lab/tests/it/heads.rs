@@ -1,19 +1,19 @@
 //! Heads that are odd, and heads that are hostile.
 
-use haul_lab::{OriginResource, RequestMatcher, breakage};
+use haul_lab::{OriginResource, RequestMatcher, faults};
 
 use crate::raw::{ConnectionEnd, RawConnection, content, get, part, serve};
 
 /// A resource whose every answer is changed so.
 async fn broken(
-    change: impl Fn(&haul_lab::RecordedRequest, &mut haul_lab::OriginReply) + Send + Sync + 'static,
+    change: impl Fn(&haul_lab::RecordedRequest, &mut haul_lab::OriginResponse) + Send + Sync + 'static,
 ) -> haul_lab::Origin {
     serve(OriginResource::new(content()).rule(RequestMatcher::always(), change)).await
 }
 
 #[tokio::test]
 async fn a22_old_http_closes() {
-    let origin = broken(breakage::http10).await;
+    let origin = broken(faults::http10).await;
     let answer = get(&origin, &["Range: bytes=5-9"]).await;
     assert!(
         answer.head.starts_with("HTTP/1.0 206 Partial Content\r\n"),
@@ -28,7 +28,7 @@ async fn a22_old_http_closes() {
 
 #[tokio::test]
 async fn a22_names_are_in_lower_case() {
-    let origin = broken(breakage::lower_case).await;
+    let origin = broken(faults::lower_case_names).await;
     let mut raw = RawConnection::to(origin.address()).await;
     raw.request("GET /f.bin", &["Range: bytes=5-9"]).await;
     let head = raw.head().await.unwrap();
@@ -50,7 +50,7 @@ async fn a22_names_are_in_lower_case() {
 
 #[tokio::test]
 async fn a22_fields_are_folded() {
-    let answer = get(&broken(breakage::folded).await, &["Range: bytes=5-9"]).await;
+    let answer = get(&broken(faults::folded_header).await, &["Range: bytes=5-9"]).await;
     assert!(
         answer
             .head
@@ -64,7 +64,7 @@ async fn a22_fields_are_folded() {
 #[tokio::test]
 async fn a22_interim_responses_come_first() {
     for status in [100, 103] {
-        let origin = broken(breakage::interim(status)).await;
+        let origin = broken(faults::interim_response(status)).await;
         let mut raw = RawConnection::to(origin.address()).await;
         raw.request("GET /f.bin", &["Range: bytes=5-9"]).await;
         let interim = raw.head().await.unwrap();
@@ -79,13 +79,13 @@ async fn a22_interim_responses_come_first() {
 
 #[tokio::test]
 async fn a23_heads_never_end() {
-    let mut raw = RawConnection::to(broken(breakage::endless_head).await.address()).await;
+    let mut raw = RawConnection::to(broken(faults::endless_head).await.address()).await;
     raw.send("GET /f.bin HTTP/1.1\r\n\r\n").await;
     // The origin is gone by now: a temporary.
     let (bytes, _) = raw.rest().await;
     assert!(bytes.is_empty());
 
-    let origin = broken(breakage::endless_head).await;
+    let origin = broken(faults::endless_head).await;
     let mut raw = RawConnection::to(origin.address()).await;
     raw.send("GET /f.bin HTTP/1.1\r\n\r\n").await;
     assert_eq!(raw.fill(4 << 20).await, ConnectionEnd::Open);
@@ -96,23 +96,23 @@ async fn a23_heads_never_end() {
 #[tokio::test]
 async fn a23_heads_are_huge_or_hold_what_they_must_not() {
     let answer = get(
-        &broken(breakage::huge_head(1 << 20)).await,
+        &broken(faults::huge_header(1 << 20)).await,
         &["Range: bytes=5-9"],
     )
     .await;
     assert_eq!(answer.field("X-Huge").map(str::len), Some(1 << 20));
     assert_eq!(answer.body, part(5..10));
-    let answer = get(&broken(breakage::nul_in_head).await, &[]).await;
+    let answer = get(&broken(faults::nul_in_header).await, &[]).await;
     assert_eq!(answer.field("X-Nul"), Some("a\0b"));
-    let answer = get(&broken(breakage::bad_name).await, &[]).await;
+    let answer = get(&broken(faults::invalid_header_name).await, &[]).await;
     assert!(
         answer.head.contains("\r\nBad Name: x\r\n"),
         "{}",
         answer.head
     );
-    let mut raw = RawConnection::to(broken(breakage::split_head).await.address()).await;
+    let mut raw = RawConnection::to(broken(faults::response_splitting).await.address()).await;
     assert_eq!(raw.rest().await.0, b"");
-    let origin = broken(breakage::split_head).await;
+    let origin = broken(faults::response_splitting).await;
     let mut raw = RawConnection::to(origin.address()).await;
     let first = raw.ask("GET /f.bin", &["Range: bytes=5-9"]).await;
     assert_eq!(first.body, b"x");
@@ -122,13 +122,13 @@ async fn a23_heads_are_huge_or_hold_what_they_must_not() {
 #[tokio::test]
 async fn a25_names_are_as_given() {
     for name in ["../../x", "/etc/passwd", "a\\\"b", &"n".repeat(300), "CON"] {
-        let answer = get(&broken(breakage::disposition(name)).await, &[]).await;
+        let answer = get(&broken(faults::content_disposition(name)).await, &[]).await;
         let expected = format!("attachment; filename=\"{name}\"");
         assert_eq!(answer.field("Content-Disposition"), Some(expected.as_str()));
     }
     let extended = "attachment; filename*=UTF-8''na%C3%AFve.bin";
     let answer = get(
-        &broken(breakage::header("Content-Disposition", extended)).await,
+        &broken(faults::header("Content-Disposition", extended)).await,
         &[],
     )
     .await;
@@ -137,7 +137,7 @@ async fn a25_names_are_as_given() {
 
 #[tokio::test]
 async fn heads_come_in_small_pieces() {
-    let origin = broken(breakage::trickled_head(1)).await;
+    let origin = broken(faults::trickled_head(1)).await;
     let mut raw = RawConnection::to(origin.address()).await;
     raw.request("GET /f.bin", &["Range: bytes=5-9"]).await;
     raw.fill(1).await;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use haul_lab::breakage::{self, OriginLogin};
+use haul_lab::faults::{self, RequiredLogin};
 use haul_lab::{
-    CertificateAuthority, HttpProxy, HttpProxyBuilder, OriginResource, ReplyBody, RequestMatcher,
-    within,
+    CertificateAuthority, HttpProxy, HttpProxyBuilder, OriginResource, OriginResponseBody,
+    RequestMatcher, within,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -50,15 +50,18 @@ async fn a_tunnel_carries_http() {
     for _ in 0..2 {
         assert!(client.ask("GET /f.bin", &[]).await.body == content().to_vec());
     }
-    let asked = &proxy.asked()[0];
+    let asked = &proxy.requests()[0];
     assert_eq!(
         (asked.method.as_str(), asked.target.as_str(), asked.status),
         ("CONNECT", "Files.Test:80", 200)
     );
     assert_eq!(asked.header("x-mine"), Some("1"));
-    assert!(asked.sent > 2 * content().length());
-    assert_eq!((proxy.open(), origin.connections()), (1, 1));
-    assert_eq!(origin.asked()[0].header("x-mine"), None);
+    assert!(asked.bytes_sent > 2 * content().length());
+    assert_eq!(
+        (proxy.open_connections(), origin.connection_count()),
+        (1, 1)
+    );
+    assert_eq!(origin.requests()[0].header("x-mine"), None);
 }
 
 #[tokio::test]
@@ -83,10 +86,10 @@ async fn e1_e2_e3_odd_consents() {
     let odd = HttpProxy::builder().rule(RequestMatcher::always(), |_, reply| {
         reply.version = "HTTP/1.0".into();
         reply.reason = Some("Fine by me".into());
-        reply.set("Content-Length", "5");
+        reply.set_header("Content-Length", "5");
         reply.prelude = b"HTTP/1.1 103 Early\r\n\r\n".to_vec();
-        reply.trickle = Some(1);
-        reply.body = ReplyBody::Raw(b"SSH-2.0-lab\r\n".to_vec());
+        reply.head_packet_bytes = Some(1);
+        reply.body = OriginResponseBody::Bytes(b"SSH-2.0-lab\r\n".to_vec());
     });
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let proxy = odd
@@ -109,8 +112,8 @@ async fn e1_e2_e3_odd_consents() {
 
 #[tokio::test]
 async fn e2_a_banner_comes_in_the_same_packet() {
-    let banner = |_: &_, reply: &mut haul_lab::OriginReply| {
-        reply.body = ReplyBody::Raw(b"SSH-2.0-lab\r\n".to_vec())
+    let banner = |_: &_, reply: &mut haul_lab::OriginResponse| {
+        reply.body = OriginResponseBody::Bytes(b"SSH-2.0-lab\r\n".to_vec())
     };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let builder = HttpProxy::builder().rule(RequestMatcher::always(), banner);
@@ -131,17 +134,17 @@ async fn e2_a_banner_comes_in_the_same_packet() {
 #[tokio::test]
 async fn e4_logins_are_asked_for() {
     for (login, shown) in [
-        (OriginLogin::basic("u", "p"), "Basic realm=\"lab\""),
+        (RequiredLogin::basic("u", "p"), "Basic realm=\"lab\""),
         (
-            OriginLogin::digest("u", "p"),
+            RequiredLogin::digest("u", "p"),
             "Digest realm=\"lab\", qop=\"auth\", algorithm=SHA-256, nonce=",
         ),
         (
-            OriginLogin::digest_md5("u", "p"),
+            RequiredLogin::digest_md5("u", "p"),
             "Digest realm=\"lab\", qop=\"auth\", algorithm=MD5, nonce=",
         ),
     ] {
-        let proxy = HttpProxy::builder().login(login).start().await;
+        let proxy = HttpProxy::builder().require_login(login).start().await;
         let answer = RawConnection::to(proxy.address())
             .await
             .ask("CONNECT echo.test:7", &[])
@@ -165,7 +168,10 @@ async fn e4_logins_are_asked_for() {
     }
     let origin = serve(OriginResource::new(content())).await;
     let builder = HttpProxy::builder().route("files.test:80", origin.address());
-    let proxy = builder.login(OriginLogin::basic("u", "p")).start().await;
+    let proxy = builder
+        .require_login(RequiredLogin::basic("u", "p"))
+        .start()
+        .await;
     let mut client = RawConnection::to(proxy.address()).await;
     assert_eq!(
         client
@@ -182,14 +188,18 @@ async fn e4_logins_are_asked_for() {
             .await
             .complete
     );
-    assert_eq!(origin.asked()[0].header("proxy-authorization"), None);
-    assert!(proxy.url_for("u", "p").starts_with("http://u:p@127.0.0.1:"));
+    assert_eq!(origin.requests()[0].header("proxy-authorization"), None);
+    assert!(
+        proxy
+            .url_with_login("u", "p")
+            .starts_with("http://u:p@127.0.0.1:")
+    );
 }
 
 #[tokio::test]
 async fn e5_refusals_are_told() {
-    let closed = RequestMatcher::is(|asked| asked.target == "echo.test:7");
-    let builder = HttpProxy::builder().rule(closed, breakage::status(403));
+    let closed = RequestMatcher::matching(|asked| asked.target == "echo.test:7");
+    let builder = HttpProxy::builder().rule(closed, faults::status(403));
     let proxy = builder.start().await;
     let answer = RawConnection::to(proxy.address())
         .await
@@ -215,7 +225,11 @@ async fn e5_refusals_are_told() {
         .await;
     assert_eq!(answer.status(), 400);
     assert_eq!(
-        proxy.asked().iter().map(|a| a.status).collect::<Vec<_>>(),
+        proxy
+            .requests()
+            .iter()
+            .map(|a| a.status)
+            .collect::<Vec<_>>(),
         [403, 502, 502, 400]
     );
     assert_eq!(proxy.stop().await.len(), 4);
@@ -241,8 +255,8 @@ async fn requests_are_passed_on() {
     );
     assert_eq!(answer.body, part(5..10));
     assert_eq!(client.rest().await, (vec![], ConnectionEnd::Closed));
-    assert_eq!(proxy.asked()[0].target, "http://files.test/f.bin?q");
-    let asked = &origin.asked()[0];
+    assert_eq!(proxy.requests()[0].target, "http://files.test/f.bin?q");
+    let asked = &origin.requests()[0];
     assert_eq!(
         (asked.target.as_str(), asked.header("host")),
         ("/f.bin?q", Some("h"))
@@ -287,7 +301,7 @@ async fn e13_a_proxy_speaks_tls() {
     let authority = CertificateAuthority::new();
     let origin = serve(OriginResource::new(content())).await;
     let proxy = HttpProxy::builder()
-        .tls(authority.issue(&["127.0.0.1"]).server(None))
+        .tls(authority.issue(&["127.0.0.1"]).server_config(None))
         .route("files.test:80", origin.address())
         .start()
         .await;
@@ -302,7 +316,7 @@ async fn e13_a_proxy_speaks_tls() {
 #[tokio::test]
 async fn a_silent_proxy_says_nothing() {
     let hour = Duration::from_secs(3600);
-    let builder = HttpProxy::builder().rule(RequestMatcher::always(), breakage::silent_for(hour));
+    let builder = HttpProxy::builder().rule(RequestMatcher::always(), faults::delay_response(hour));
     let proxy = builder.start().await;
     let mut client = RawConnection::to(proxy.address()).await;
     client.request("CONNECT echo.test:7", &[]).await;

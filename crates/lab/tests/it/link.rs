@@ -24,16 +24,23 @@ async fn ends(
 #[tokio::test]
 async fn a_link_that_changes_nothing_changes_nothing() {
     let origin = serve(OriginResource::new(content())).await;
-    let link = SlowLinkBuilder::to(origin.address()).start().await;
+    let link = SlowLinkBuilder::new(origin.address()).start().await;
     let mut raw = RawConnection::to(link.address()).await;
     for _ in 0..3 {
         assert!(raw.ask("GET /f.bin", &[]).await.body == content().to_vec());
     }
-    assert_eq!((link.connections(), link.open(), link.refused()), (1, 1, 0));
-    assert!(link.down() > 3 * content().length());
+    assert_eq!(
+        (
+            link.accepted_connections(),
+            link.open_connections(),
+            link.refused_connections()
+        ),
+        (1, 1, 0)
+    );
+    assert!(link.bytes_to_client() > 3 * content().length());
     drop(raw);
     within(LIMIT, async {
-        while link.open() > 0 || origin.open() > 0 {
+        while link.open_connections() > 0 || origin.open_connections() > 0 {
             tokio::task::yield_now().await;
         }
     })
@@ -50,7 +57,7 @@ async fn latency_holds_in_each_direction_and_is_no_rate() {
         )
         .start()
         .await;
-    let link = SlowLinkBuilder::to(origin.address())
+    let link = SlowLinkBuilder::new(origin.address())
         .latency(latency)
         .start()
         .await;
@@ -72,7 +79,8 @@ async fn latency_holds_in_each_direction_and_is_no_rate() {
 #[tokio::test]
 async fn small_pieces_are_delayed_without_being_limited() {
     let latency = Duration::from_millis(50);
-    let (_link, mut client, mut server) = ends(|to| SlowLinkBuilder::to(to).latency(latency)).await;
+    let (_link, mut client, mut server) =
+        ends(|to| SlowLinkBuilder::new(to).latency(latency)).await;
     let begun = Instant::now();
     let write = async {
         for _ in 0..500 {
@@ -99,8 +107,8 @@ async fn rates_hold_for_each_connection_and_in_total() {
         .start()
         .await;
     for link in [
-        SlowLinkBuilder::to(origin.address()).rate_per_connection(1_000_000),
-        SlowLinkBuilder::to(origin.address()).rate_total(2_000_000),
+        SlowLinkBuilder::new(origin.address()).rate_per_connection(1_000_000),
+        SlowLinkBuilder::new(origin.address()).total_rate(2_000_000),
     ] {
         let link = link.start().await;
         let (mut one, mut two) = (
@@ -122,7 +130,7 @@ async fn rates_hold_for_each_connection_and_in_total() {
 #[tokio::test]
 async fn a_rate_slows_the_origin_too() {
     let (_link, _client, mut server) =
-        ends(|to| SlowLinkBuilder::to(to).rate_per_connection(100_000)).await;
+        ends(|to| SlowLinkBuilder::new(to).rate_per_connection(100_000)).await;
     let flood = async {
         let mut written = 0;
         while written < 64 << 20 {
@@ -149,11 +157,11 @@ async fn connections_are_cut_at_the_byte() {
         .len() as u64;
     for (link, end) in [
         (
-            SlowLinkBuilder::to(origin.address()).cut_after(head + 1000),
+            SlowLinkBuilder::new(origin.address()).reset_after(head + 1000),
             ConnectionEnd::Reset,
         ),
         (
-            SlowLinkBuilder::to(origin.address()).close_after(head + 1000),
+            SlowLinkBuilder::new(origin.address()).close_after(head + 1000),
             ConnectionEnd::Closed,
         ),
     ] {
@@ -167,14 +175,17 @@ async fn connections_are_cut_at_the_byte() {
         if end == ConnectionEnd::Closed {
             assert_eq!(answer.body, part(0..1000));
         }
-        assert_eq!(link.down(), head + 1000);
+        assert_eq!(link.bytes_to_client(), head + 1000);
     }
 }
 
 #[tokio::test]
 async fn connections_beyond_the_limit_are_reset() {
     let origin = serve(OriginResource::new(content())).await;
-    let link = SlowLinkBuilder::to(origin.address()).limit(2).start().await;
+    let link = SlowLinkBuilder::new(origin.address())
+        .max_connections(2)
+        .start()
+        .await;
     let (mut one, mut two) = (
         RawConnection::to(link.address()).await,
         RawConnection::to(link.address()).await,
@@ -187,20 +198,24 @@ async fn connections_beyond_the_limit_are_reset() {
     );
     drop(two);
     within(LIMIT, async {
-        while link.open() > 1 {
+        while link.open_connections() > 1 {
             tokio::task::yield_now().await;
         }
     })
     .await;
     let mut three = RawConnection::to(link.address()).await;
     assert!(three.ask("GET /f.bin", &[]).await.complete);
-    assert_eq!((link.connections(), link.refused()), (3, 1));
+    assert_eq!(
+        (link.accepted_connections(), link.refused_connections()),
+        (3, 1)
+    );
 }
 
 #[tokio::test]
 async fn half_closes_are_passed_on_and_the_other_direction_goes_on() {
     let latency = Duration::from_millis(20);
-    let (_link, mut client, mut server) = ends(|to| SlowLinkBuilder::to(to).latency(latency)).await;
+    let (_link, mut client, mut server) =
+        ends(|to| SlowLinkBuilder::new(to).latency(latency)).await;
     client.send("the last words").await;
     client.stream.shutdown().await.unwrap();
     let mut heard = String::new();
@@ -218,14 +233,14 @@ async fn half_closes_are_passed_on_and_the_other_direction_goes_on() {
 
 #[tokio::test]
 async fn resets_are_passed_on() {
-    let (_link, mut client, server) = ends(SlowLinkBuilder::to).await;
+    let (_link, mut client, server) = ends(SlowLinkBuilder::new).await;
     socket2::SockRef::from(&server)
         .set_linger(Some(Duration::ZERO))
         .unwrap();
     drop(server);
     assert_eq!(client.rest().await.1, ConnectionEnd::Reset);
 
-    let (_link, client, server) = ends(SlowLinkBuilder::to).await;
+    let (_link, client, server) = ends(SlowLinkBuilder::new).await;
     socket2::SockRef::from(&client.stream)
         .set_linger(Some(Duration::ZERO))
         .unwrap();
@@ -241,7 +256,7 @@ async fn an_address_where_nobody_listens_is_a_reset() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let link = SlowLinkBuilder::to(address).start().await;
+    let link = SlowLinkBuilder::new(address).start().await;
     assert_eq!(
         RawConnection::to(link.address()).await.rest().await.1,
         ConnectionEnd::Reset

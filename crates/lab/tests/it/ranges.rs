@@ -1,6 +1,6 @@
 //! Ranges, preconditions and versions: first as the standard has them, then broken.
 
-use haul_lab::{OriginResource, RequestMatcher, ResourceContent, breakage};
+use haul_lab::{OriginResource, RequestMatcher, ResourceContent, faults};
 
 use crate::raw::{ConnectionEnd, RawConnection, content, get, part, serve};
 
@@ -100,7 +100,7 @@ async fn preconditions_follow_the_standard() {
 #[tokio::test]
 async fn if_range_is_compared_strongly() {
     let strong = serve(OriginResource::new(content()).last_modified(DATE)).await;
-    let weak = serve(OriginResource::bare(content()).etag("W/\"v1\"")).await;
+    let weak = serve(OriginResource::without_validator(content()).etag("W/\"v1\"")).await;
     for (origin, value, status) in [
         (&strong, "\"v1\"", 206),
         (&strong, "\"v2\"", 200),
@@ -125,7 +125,7 @@ async fn head_has_no_body_and_other_methods_are_refused() {
     let answer = raw.ask("GET /f.bin", &["Range: bytes=0-4"]).await;
     assert_eq!((answer.status(), &answer.body), (206, &part(0..5)));
     assert_eq!(raw.ask("DELETE /f.bin", &[]).await.status(), 405);
-    assert_eq!(origin.sent(), 5);
+    assert_eq!(origin.bytes_sent(), 5);
 }
 
 #[tokio::test]
@@ -133,16 +133,16 @@ async fn validators_are_told_or_not() {
     for (resource, etag, date) in [
         (OriginResource::new(content()), Some("\"v1\""), None),
         (
-            OriginResource::bare(content()).etag("W/\"v1\""),
+            OriginResource::without_validator(content()).etag("W/\"v1\""),
             Some("W/\"v1\""),
             None,
         ),
         (
-            OriginResource::bare(content()).last_modified(DATE),
+            OriginResource::without_validator(content()).last_modified(DATE),
             None,
             Some(DATE),
         ),
-        (OriginResource::bare(content()), None, None),
+        (OriginResource::without_validator(content()), None, None),
     ] {
         let answer = get(&serve(resource).await, &["Range: bytes=0-4"]).await;
         assert_eq!(
@@ -155,7 +155,7 @@ async fn validators_are_told_or_not() {
 #[tokio::test]
 async fn a2_a3_ranges_are_ignored_where_told() {
     let origin = serve(
-        OriginResource::new(content()).rule(RequestMatcher::mid_file(), breakage::ignore_range),
+        OriginResource::new(content()).rule(RequestMatcher::mid_file(), faults::ignore_range),
     )
     .await;
     let answer = get(&origin, &["Range: bytes=0-4"]).await;
@@ -177,7 +177,8 @@ async fn a2_a3_ranges_are_ignored_where_told() {
 #[tokio::test]
 async fn a4_if_range_is_misread() {
     let origin = serve(
-        OriginResource::new(content()).rule(RequestMatcher::always(), breakage::misread_if_range),
+        OriginResource::new(content())
+            .rule(RequestMatcher::always(), faults::if_range_never_matches),
     )
     .await;
     let answer = get(&origin, &["Range: bytes=5-9", "If-Range: \"v1\""]).await;
@@ -192,9 +193,12 @@ async fn a4_if_range_is_misread() {
 async fn a5_versions_change_after_requests_after_bytes_and_by_hand() {
     let newer = || OriginResource::new(ResourceContent::random(4, 300_001)).etag("\"v2\"");
     let etag = |answer: &crate::raw::RawResponse| answer.field("ETag").map(ToOwned::to_owned);
-    for when in [RequestMatcher::after(1), RequestMatcher::served(300_001)] {
+    for when in [
+        RequestMatcher::after_first(1),
+        RequestMatcher::after_bytes_sent(300_001),
+    ] {
         let origin =
-            serve(OriginResource::new(content()).rule(when, breakage::instead(newer()))).await;
+            serve(OriginResource::new(content()).rule(when, faults::serve_other(newer()))).await;
         assert_eq!(etag(&get(&origin, &[]).await).as_deref(), Some("\"v1\""));
         let answer = get(&origin, &["Range: bytes=5-9", "If-Range: \"v1\""]).await;
         assert_eq!(
@@ -205,17 +209,17 @@ async fn a5_versions_change_after_requests_after_bytes_and_by_hand() {
     }
     let origin = serve(OriginResource::new(content())).await;
     assert_eq!(etag(&get(&origin, &[]).await).as_deref(), Some("\"v1\""));
-    origin.swap("/f.bin", newer());
+    origin.replace("/f.bin", newer());
     assert_eq!(etag(&get(&origin, &[]).await).as_deref(), Some("\"v2\""));
 }
 
 #[tokio::test]
 async fn a8_content_ranges_lie() {
     let junk = OriginResource::new(content())
-        .rule(RequestMatcher::always(), breakage::content_range("junk"));
+        .rule(RequestMatcher::always(), faults::content_range("junk"));
     let answer = get(&serve(junk).await, &["Range: bytes=5-9"]).await;
     assert_eq!(answer.field("Content-Range"), Some("junk"));
-    let moved = breakage::content_range_of(|range, total| {
+    let moved = faults::content_range_from(|range, total| {
         format!("bytes {}-{}/{}", range.start + 1, range.end, total + 1)
     });
     let origin = serve(OriginResource::new(content()).rule(RequestMatcher::always(), moved)).await;
@@ -228,7 +232,7 @@ async fn a8_content_ranges_lie() {
 #[tokio::test]
 async fn a9_parts_say_nothing_or_too_much() {
     let bare =
-        OriginResource::new(content()).rule(RequestMatcher::ranged(), breakage::no_content_range);
+        OriginResource::new(content()).rule(RequestMatcher::with_range(), faults::no_content_range);
     let answer = get(&serve(bare).await, &["Range: bytes=5-9"]).await;
     assert_eq!(
         (answer.status(), answer.field("Content-Range")),
@@ -236,9 +240,11 @@ async fn a9_parts_say_nothing_or_too_much() {
     );
     assert_eq!(answer.body, part(5..10));
 
-    let many =
-        serve(OriginResource::new(content()).rule(RequestMatcher::ranged(), breakage::multipart))
-            .await;
+    let many = serve(
+        OriginResource::new(content())
+            .rule(RequestMatcher::with_range(), faults::multipart_byteranges),
+    )
+    .await;
     let answer = get(&many, &["Range: bytes=5-9"]).await;
     assert_eq!(
         answer.field("Content-Type"),
@@ -255,10 +261,10 @@ async fn a9_parts_say_nothing_or_too_much() {
 
 #[tokio::test]
 async fn a30_files_grow() {
-    let origin = serve(
-        OriginResource::bare(content())
-            .rule(RequestMatcher::always(), breakage::growing(3, 100, 10)),
-    )
+    let origin = serve(OriginResource::without_validator(content()).rule(
+        RequestMatcher::always(),
+        faults::growing_resource(3, 100, 10),
+    ))
     .await;
     for total in [100, 110, 120] {
         let answer = get(&origin, &["Range: bytes=5-9"]).await;

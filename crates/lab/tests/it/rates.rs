@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use haul_lab::{
-    Origin, OriginBuilder, OriginResource, RequestMatcher, ResourceContent, breakage, within,
+    Origin, OriginBuilder, OriginResource, RequestMatcher, ResourceContent, faults, within,
 };
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -67,7 +67,7 @@ async fn each_connection_has_its_own_rate() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_connections_share_a_total() {
-    let origin = origin().rate_total(4 * RATE).start().await;
+    let origin = origin().total_rate(4 * RATE).start().await;
     let longest = times(&origin, 4).await.into_iter().max().unwrap();
     assert_near(longest, TIME);
 }
@@ -107,7 +107,7 @@ async fn pieces_come_smoothly() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a20_one_connection_is_slower_than_the_others() {
     let slow = OriginResource::new(ResourceContent::random(1, SIZE))
-        .rule(RequestMatcher::connection(0), breakage::drip(RATE));
+        .rule(RequestMatcher::on_connection(0), faults::body_rate(RATE));
     let origin = Origin::builder().resource("/f.bin", slow).start().await;
     let mut times = times(&origin, 3).await;
     times.sort();
@@ -118,7 +118,7 @@ async fn a20_one_connection_is_slower_than_the_others() {
 #[tokio::test]
 async fn a19_a_slow_drip_is_byte_by_byte() {
     let drip = OriginResource::new(ResourceContent::random(1, SIZE))
-        .rule(RequestMatcher::always(), breakage::drip(20));
+        .rule(RequestMatcher::always(), faults::body_rate(20));
     let origin = Origin::builder().resource("/f.bin", drip).start().await;
     let mut raw = RawConnection::to(origin.address()).await;
     raw.request("GET /f.bin", &[]).await;

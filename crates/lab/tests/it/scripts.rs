@@ -2,9 +2,27 @@
 
 use std::panic::AssertUnwindSafe;
 
-use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, within};
+use haul_lab::{Origin, OriginResource, RecordedRequest, RequestMatcher, ResourceContent, within};
 
 use crate::raw::{ConnectionEnd, LIMIT, RawConnection, content, get, part, serve};
+
+/// A request's number for its path, its connection, its path, and its response's status and body length.
+fn outcome(request: &RecordedRequest) -> (usize, usize, &str, u16, u64) {
+    let RecordedRequest {
+        number_for_path,
+        connection,
+        status,
+        bytes_sent,
+        ..
+    } = *request;
+    (
+        number_for_path,
+        connection,
+        request.path(),
+        status,
+        bytes_sent,
+    )
+}
 
 #[tokio::test]
 async fn requests_are_recorded() {
@@ -22,11 +40,8 @@ async fn requests_are_recorded() {
     second.ask("GET /a", &[]).await;
     second.ask("GET /nowhere", &[]).await;
 
-    let asked = origin.asked();
-    let seen: Vec<_> = asked
-        .iter()
-        .map(|a| (a.number, a.connection, a.path(), a.status, a.sent))
-        .collect();
+    let requests = origin.requests();
+    let seen: Vec<_> = requests.iter().map(outcome).collect();
     let whole = content().length();
     assert_eq!(
         seen,
@@ -38,20 +53,24 @@ async fn requests_are_recorded() {
         ]
     );
     assert_eq!(
-        (asked[0].target.as_str(), asked[0].range(whole)),
+        (requests[0].target.as_str(), requests[0].range(whole)),
         ("/a?q=1", Some(5..10))
     );
     assert_eq!(
-        (asked[0].header("x-mixed"), asked[0].header("X-Mixed")),
+        (requests[0].header("x-mixed"), requests[0].header("X-Mixed")),
         (Some("Case"), None)
     );
-    assert_eq!(asked[0].method, "GET");
+    assert_eq!(requests[0].method, "GET");
+    let served_before: Vec<u64> = requests.iter().map(|r| r.bytes_served_before).collect();
+    assert_eq!(served_before, [0, 5, 6, whole + 6]);
     assert_eq!(
-        asked.iter().map(|a| a.served).collect::<Vec<_>>(),
-        [0, 5, 6, whole + 6]
+        (origin.connection_count(), origin.open_connections()),
+        (2, 2)
     );
-    assert_eq!((origin.connections(), origin.open()), (2, 2));
-    assert_eq!(origin.sent(), asked.iter().map(|a| a.sent).sum::<u64>());
+    assert_eq!(
+        origin.bytes_sent(),
+        requests.iter().map(|r| r.bytes_sent).sum::<u64>()
+    );
     assert_eq!(origin.stop().await.len(), 4);
 }
 
@@ -60,25 +79,31 @@ async fn rules_find_their_requests() {
     for (when, hits) in [
         (RequestMatcher::always(), [true, true, true, true]),
         (RequestMatcher::nth(1), [false, true, false, false]),
-        (RequestMatcher::after(2), [false, false, true, true]),
+        (RequestMatcher::after_first(2), [false, false, true, true]),
         (RequestMatcher::first(2), [true, true, false, false]),
-        (RequestMatcher::ranged(), [false, true, true, false]),
+        (RequestMatcher::with_range(), [false, true, true, false]),
         (RequestMatcher::mid_file(), [false, false, true, false]),
-        (RequestMatcher::connection(1), [false, false, false, true]),
-        (!RequestMatcher::connection(1), [true, true, true, false]),
         (
-            RequestMatcher::ranged().and(RequestMatcher::first(2)),
+            RequestMatcher::on_connection(1),
+            [false, false, false, true],
+        ),
+        (!RequestMatcher::on_connection(1), [true, true, true, false]),
+        (
+            RequestMatcher::with_range().and(RequestMatcher::first(2)),
             [false, true, false, false],
         ),
         (
-            RequestMatcher::is(|asked| asked.target.ends_with("?x")),
+            RequestMatcher::matching(|asked| asked.target.ends_with("?x")),
             [false, false, false, true],
         ),
-        (RequestMatcher::served(300_006), [false, false, true, true]),
+        (
+            RequestMatcher::after_bytes_sent(300_006),
+            [false, false, true, true],
+        ),
     ] {
         let said = format!("{when:?} {hits:?}");
         let resource =
-            OriginResource::new(content()).rule(when, |_, reply| reply.set("X-Hit", "yes"));
+            OriginResource::new(content()).rule(when, |_, reply| reply.set_header("X-Hit", "yes"));
         let origin = serve(resource).await;
         let mut first = RawConnection::to(origin.address()).await;
         let mut found = Vec::new();
@@ -117,7 +142,7 @@ async fn connections_end_when_clients_ask_for_it() {
     raw.send("this is no HTTP\r\n\r\n").await;
     let (answer, end) = raw.rest().await;
     assert!(answer.starts_with(b"HTTP/1.1 400 ") && end == ConnectionEnd::Closed);
-    assert_eq!(origin.asked().len(), 2);
+    assert_eq!(origin.requests().len(), 2);
 }
 
 #[tokio::test]

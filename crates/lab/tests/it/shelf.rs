@@ -15,12 +15,15 @@ async fn get(origin: &Origin, path: &str) -> RawResponse {
 }
 
 async fn serve(shelf: &GeneratedFiles) -> Origin {
-    Origin::builder().shelf(shelf.clone()).start().await
+    Origin::builder()
+        .generated_files(shelf.clone())
+        .start()
+        .await
 }
 
 #[tokio::test]
 async fn files_are_what_the_shelf_says_and_change_once_if_they_do() {
-    let shelf = GeneratedFiles::new(5, 1..5000).changing(0.5);
+    let shelf = GeneratedFiles::new(5, 1..5000).with_changing_files(0.5);
     let origin = serve(&shelf).await;
     let mut changed = 0;
     for path in (0..20).map(|n| format!("/{n}")) {
@@ -42,7 +45,7 @@ async fn files_are_what_the_shelf_says_and_change_once_if_they_do() {
 #[tokio::test]
 async fn each_fault_is_what_it_is_called() {
     for fault in FileFault::ALL {
-        let shelf = GeneratedFiles::new(5, 1000..2000).lasting(fault, 1.0);
+        let shelf = GeneratedFiles::new(5, 1000..2000).with_permanent_fault(fault, 1.0);
         let origin = serve(&shelf).await;
         if fault == FileFault::Stall {
             let mut raw = RawConnection::to(origin.address()).await;
@@ -59,10 +62,10 @@ async fn each_fault_is_what_it_is_called() {
         assert!(!whole, "{fault:?} breaks nothing");
         let (expected, complete) = match fault {
             FileFault::Reset => (None, false),
-            FileFault::Internal => (Some(500), true),
-            FileFault::Unavailable => (Some(503), true),
-            FileFault::TooMany => (Some(429), true),
-            FileFault::Missing => (Some(404), true),
+            FileFault::Status500 => (Some(500), true),
+            FileFault::Status503 => (Some(503), true),
+            FileFault::Status429 => (Some(429), true),
+            FileFault::Status404 => (Some(404), true),
             FileFault::ErrorPage => (Some(200), true),
             FileFault::ShortChunks => (Some(206), true),
             _ => (Some(206), false),
@@ -79,7 +82,7 @@ async fn each_fault_is_what_it_is_called() {
 #[tokio::test]
 async fn what_has_a_resource_is_not_on_the_shelf() {
     let own = haul_lab::OriginResource::new(haul_lab::ResourceContent::fixed("own"));
-    let builder = Origin::builder().shelf(GeneratedFiles::new(5, 9..10));
+    let builder = Origin::builder().generated_files(GeneratedFiles::new(5, 9..10));
     let origin = builder.resource("/own", own).start().await;
     assert_eq!(get(&origin, "/own").await.body, b"own");
     assert_eq!(get(&origin, "/other").await.body.len(), 9);
@@ -88,7 +91,7 @@ async fn what_has_a_resource_is_not_on_the_shelf() {
 #[tokio::test]
 async fn nothing_answers_where_it_is_silent() {
     let silent = SilentListener::start().unwrap();
-    for address in [silent.address(), silent.at([127, 8, 7, 6].into())] {
+    for address in [silent.address(), silent.address_on([127, 8, 7, 6].into())] {
         let connect = TcpStream::connect(address);
         let waited = tokio::time::timeout(Duration::from_millis(300), connect).await;
         assert!(waited.is_err(), "{address} said {waited:?}");

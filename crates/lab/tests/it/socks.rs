@@ -36,13 +36,13 @@ async fn names_are_left_to_the_proxy() {
     exchange(&mut raw, &[5, 1, 0], &[5, 0]).await;
     exchange(&mut raw, REQUEST, CONSENT).await;
     assert!(raw.ask("GET /f.bin", &[]).await.body == content().to_vec());
-    let asked = proxy.asked();
+    let asked = proxy.requests();
     assert_eq!(
         asked[0].target,
         Some(SocksTarget::Name("files.test".into(), 80))
     );
     assert_eq!(
-        (asked[0].methods.as_slice(), &asked[0].login),
+        (asked[0].offered_methods.as_slice(), &asked[0].login),
         ([0].as_slice(), &None)
     );
     assert!(proxy.url("socks5h").starts_with("socks5h://127.0.0.1:"));
@@ -58,7 +58,7 @@ async fn addresses_are_taken_as_they_are() {
     exchange(&mut raw, &request, CONSENT).await;
     assert!(raw.ask("GET /f.bin", &[]).await.complete);
     assert_eq!(
-        proxy.asked()[0].target,
+        proxy.requests()[0].target,
         Some(SocksTarget::Ip("127.0.0.1".parse().unwrap(), port))
     );
 
@@ -67,7 +67,7 @@ async fn addresses_are_taken_as_they_are() {
     let request = [&[5, 1, 0, 4][..], &[0; 15], &[7, 0, 80]].concat();
     exchange(&mut raw, &request, CONSENT).await;
     assert_eq!(
-        proxy.asked()[1].target,
+        proxy.requests()[1].target,
         Some(SocksTarget::Ip("::7".parse().unwrap(), 80))
     );
 }
@@ -76,13 +76,16 @@ async fn addresses_are_taken_as_they_are() {
 async fn logins_are_checked() {
     let origin = serve(OriginResource::new(content())).await;
     let builder = SocksProxy::builder()
-        .login("me", "s3cret")
+        .require_login("me", "s3cret")
         .route("files.test:80", origin.address());
     let (proxy, mut raw) = client(builder).await;
     exchange(&mut raw, &[5, 2, 0, 2], &[5, 2]).await;
     exchange(&mut raw, b"\x01\x02me\x06s3cret", &[1, 0]).await;
     exchange(&mut raw, REQUEST, CONSENT).await;
-    assert_eq!(proxy.asked()[0].login, Some(("me".into(), "s3cret".into())));
+    assert_eq!(
+        proxy.requests()[0].login,
+        Some(("me".into(), "s3cret".into()))
+    );
 
     let mut wrong = RawConnection::to(proxy.address()).await;
     exchange(&mut wrong, &[5, 1, 2], &[5, 2]).await;
@@ -93,7 +96,7 @@ async fn logins_are_checked() {
     assert_eq!(without.rest().await, (vec![], ConnectionEnd::Closed));
     assert_eq!(
         proxy
-            .asked()
+            .requests()
             .iter()
             .filter(|asked| asked.target.is_some())
             .count(),
@@ -111,7 +114,10 @@ async fn quirks_show() {
     };
     let v6 = [&[5, 0, 0, 4][..], &[0; 15], &[1, 0x12, 0x34]].concat();
     for (quirk, expected) in [
-        (SocksQuirk::Refuse(2), &[5, 2, 0, 1, 0, 0, 0, 0, 0, 0][..]),
+        (
+            SocksQuirk::RefuseWith(2),
+            &[5, 2, 0, 1, 0, 0, 0, 0, 0, 0][..],
+        ),
         (SocksQuirk::BoundToIpv6, &v6),
         (
             SocksQuirk::BoundToName,
@@ -129,17 +135,17 @@ async fn quirks_show() {
         }
     }
     for (quirk, expected) in [
-        (SocksQuirk::NoMethod, [5, 0xff]),
-        (SocksQuirk::OtherVersion, [4, 0]),
+        (SocksQuirk::AcceptNoMethod, [5, 0xff]),
+        (SocksQuirk::WrongVersion, [4, 0]),
     ] {
         let (_proxy, mut raw) = client(odd(quirk)).await;
         exchange(&mut raw, &[5, 1, 0], &expected).await;
     }
-    let (_proxy, mut raw) = client(odd(SocksQuirk::HangUp)).await;
+    let (_proxy, mut raw) = client(odd(SocksQuirk::CloseOnRequest)).await;
     exchange(&mut raw, &[5, 1, 0], &[5, 0]).await;
     exchange(&mut raw, REQUEST, &[]).await;
     assert_eq!(raw.rest().await, (vec![], ConnectionEnd::Closed));
-    let (_proxy, mut raw) = client(odd(SocksQuirk::Mute)).await;
+    let (_proxy, mut raw) = client(odd(SocksQuirk::Silent)).await;
     raw.send([5, 1, 0]).await;
     assert!(raw.is_silent().await);
 }

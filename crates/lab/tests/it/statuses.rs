@@ -2,19 +2,19 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use haul_lab::breakage::{DigestHeader, OriginLogin};
+use haul_lab::faults::{DigestHeader, RequiredLogin};
 use haul_lab::{
-    Origin, OriginReply, OriginResource, RecordedRequest, RequestMatcher, breakage, within,
+    Origin, OriginResource, OriginResponse, RecordedRequest, RequestMatcher, faults, within,
 };
 use sha2::{Digest as _, Sha256};
 
 use crate::raw::{ConnectionEnd, LIMIT, RawConnection, content, get, part, serve};
 
 /// What is done to a reply.
-type TestReplyRule = fn(&RecordedRequest, &mut OriginReply);
+type TestReplyRule = fn(&RecordedRequest, &mut OriginResponse);
 
 async fn broken(
-    change: impl Fn(&RecordedRequest, &mut OriginReply) + Send + Sync + 'static,
+    change: impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync + 'static,
 ) -> Origin {
     serve(OriginResource::new(content()).rule(RequestMatcher::always(), change)).await
 }
@@ -23,7 +23,7 @@ async fn broken(
 async fn a16_redirects_lead_elsewhere() {
     for code in [301, 302, 303, 307, 308] {
         let answer = get(
-            &broken(breakage::redirect(code, "http://h.test/x")).await,
+            &broken(faults::redirect(code, "http://h.test/x")).await,
             &[],
         )
         .await;
@@ -37,7 +37,7 @@ async fn a16_redirects_lead_elsewhere() {
 
 #[tokio::test]
 async fn a16_tokens_expire_after_their_uses() {
-    let origin = broken(breakage::expiring_token(2)).await;
+    let origin = broken(faults::expiring_token(2)).await;
     let mut raw = RawConnection::to(origin.address()).await;
     for (token, status) in [
         (0, 200),
@@ -51,7 +51,7 @@ async fn a16_tokens_expire_after_their_uses() {
         let answer = raw.ask(&format!("GET /f.bin?token={token}"), &[]).await;
         assert_eq!(answer.status(), status, "token {token}");
     }
-    let near = broken(breakage::with_token(302, "/t")).await;
+    let near = broken(faults::redirect_with_token(302, "/t")).await;
     for number in 0..3 {
         let expected = format!("/t?token={number}");
         assert_eq!(
@@ -69,7 +69,7 @@ async fn a17_busy_origins_say_when() {
         (503, None),
     ] {
         let answer = get(
-            &broken(breakage::busy(code, when)).await,
+            &broken(faults::overloaded(code, when)).await,
             &["Range: bytes=5-9"],
         )
         .await;
@@ -81,15 +81,14 @@ async fn a17_busy_origins_say_when() {
 #[tokio::test]
 async fn a18_the_third_connection_is_refused_until_one_leaves() {
     let refused: [(TestReplyRule, _); 2] = [
-        (breakage::refuse, None),
-        (
-            |asked, reply| breakage::status(403)(asked, reply),
-            Some(403),
-        ),
+        (faults::reset_connection, None),
+        (|asked, reply| faults::status(403)(asked, reply), Some(403)),
     ];
     for (rule, status) in refused {
-        let origin =
-            serve(OriginResource::new(content()).rule(RequestMatcher::crowded(2), rule)).await;
+        let origin = serve(
+            OriginResource::new(content()).rule(RequestMatcher::above_open_connections(2), rule),
+        )
+        .await;
         let mut first = RawConnection::to(origin.address()).await;
         let mut second = RawConnection::to(origin.address()).await;
         assert!(first.ask("GET /f.bin", &[]).await.complete);
@@ -99,11 +98,11 @@ async fn a18_the_third_connection_is_refused_until_one_leaves() {
             None => assert_eq!(third.end, ConnectionEnd::Reset),
             Some(status) => assert_eq!(third.status(), status),
         }
-        assert_eq!(origin.asked()[2].open, 3);
-        assert_eq!(origin.asked()[2].status, status.unwrap_or(0));
+        assert_eq!(origin.requests()[2].open_connections, 3);
+        assert_eq!(origin.requests()[2].status, status.unwrap_or(0));
         drop(first);
         within(LIMIT, async {
-            while origin.open() > 1 {
+            while origin.open_connections() > 1 {
                 tokio::task::yield_now().await;
             }
         })
@@ -114,7 +113,7 @@ async fn a18_the_third_connection_is_refused_until_one_leaves() {
 
 #[tokio::test]
 async fn a21_basic_and_bearer_are_checked() {
-    let basic = broken(OriginLogin::basic("u", "p").realm("vault").rule()).await;
+    let basic = broken(RequiredLogin::basic("u", "p").realm("vault").rule()).await;
     let answer = get(&basic, &[]).await;
     assert_eq!(
         (answer.status(), answer.field("WWW-Authenticate")),
@@ -128,7 +127,7 @@ async fn a21_basic_and_bearer_are_checked() {
         get(&basic, &["Authorization: Basic dTpx"]).await.status(),
         401
     );
-    let bearer = broken(breakage::bearer("t0k")).await;
+    let bearer = broken(faults::require_bearer_token("t0k")).await;
     let answer = get(&bearer, &["Authorization: Basic dTpw"]).await;
     assert_eq!(
         (answer.status(), answer.field("WWW-Authenticate")),
@@ -149,7 +148,7 @@ fn hash(text: &str) -> String {
 
 #[tokio::test]
 async fn a21_digest_is_computed() {
-    let origin = broken(OriginLogin::digest("u", "p").realm("vault").rule()).await;
+    let origin = broken(RequiredLogin::digest("u", "p").realm("vault").rule()).await;
     let challenged = get(&origin, &[]).await;
     assert_eq!(challenged.status(), 401);
     let challenge = challenged.field("WWW-Authenticate").unwrap();
@@ -178,7 +177,7 @@ async fn a21_digest_is_computed() {
 
 #[tokio::test]
 async fn a24_error_pages_look_like_success() {
-    let answer = get(&broken(breakage::error_page).await, &["Range: bytes=5-9"]).await;
+    let answer = get(&broken(faults::error_page).await, &["Range: bytes=5-9"]).await;
     assert_eq!(
         (answer.status(), answer.field("Content-Type")),
         (200, Some("text/html; charset=utf-8"))
@@ -209,13 +208,13 @@ async fn a26_digests_are_right_or_wrong() {
         (DigestHeader::Amazon, "x-amz-checksum-sha256", whole.clone()),
     ] {
         let right = get(
-            &broken(breakage::digest(field)).await,
+            &broken(faults::right_digest(field)).await,
             &["Range: bytes=5-9"],
         )
         .await;
         assert_eq!(right.field(name), Some(value.as_str()));
         let wrong = get(
-            &broken(breakage::wrong_digest(field)).await,
+            &broken(faults::wrong_digest(field)).await,
             &["Range: bytes=5-9"],
         )
         .await;
@@ -226,7 +225,7 @@ async fn a26_digests_are_right_or_wrong() {
     let abc = OriginResource::new(haul_lab::ResourceContent::fixed("abc"));
     let abc = abc.rule(
         RequestMatcher::always(),
-        breakage::digest(DigestHeader::Md5),
+        faults::right_digest(DigestHeader::Md5),
     );
     // RFC 1321 A.5, in base64.
     assert_eq!(

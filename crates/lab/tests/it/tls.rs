@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use haul_lab::{
-    CertificateAuthority, IssuedCertificate, Origin, OriginResource, RequestMatcher, breakage,
+    CertificateAuthority, IssuedCertificate, Origin, OriginResource, RequestMatcher, faults,
 };
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -24,7 +24,9 @@ pub(crate) async fn handshake(
 ) -> io::Result<TlsStream<TcpStream>> {
     let certificate = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
     let mut roots = RootCertStore::empty();
-    roots.add(certificate(&authority.pem())).unwrap();
+    roots
+        .add(certificate(&authority.certificate_pem()))
+        .unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(provider);
     let builder = builder
@@ -34,9 +36,9 @@ pub(crate) async fn handshake(
     let config = match own {
         None => builder.with_no_client_auth(),
         Some(own) => {
-            let key = PrivateKeyDer::from_pem_slice(own.key.as_bytes()).unwrap();
+            let key = PrivateKeyDer::from_pem_slice(own.key_pem.as_bytes()).unwrap();
             builder
-                .with_client_auth_cert(vec![certificate(&own.certificate)], key)
+                .with_client_auth_cert(vec![certificate(&own.certificate_pem)], key)
                 .unwrap()
         }
     };
@@ -49,9 +51,9 @@ pub(crate) async fn handshake(
 
 async fn serve(issued: &IssuedCertificate, clients: Option<&CertificateAuthority>) -> Origin {
     let resource =
-        OriginResource::new(content()).rule(RequestMatcher::nth(1), breakage::reset_after(100));
+        OriginResource::new(content()).rule(RequestMatcher::nth(1), faults::reset_after(100));
     Origin::builder()
-        .tls(issued.server(clients))
+        .tls(issued.server_config(clients))
         .resource("/f.bin", resource)
         .start()
         .await
@@ -95,7 +97,7 @@ async fn a27_bad_certificates_are_bad() {
             .await
             .unwrap_err();
         assert!(error.to_string().contains(words), "{error}");
-        assert!(origin.asked().is_empty());
+        assert!(origin.requests().is_empty());
     }
 }
 
@@ -120,18 +122,18 @@ async fn client_certificates_are_asked_for() {
         let read = tokio::io::AsyncReadExt::read(&mut stream, &mut byte).await;
         assert!(read.is_err(), "{read:?}");
     }
-    assert_eq!(origin.asked().len(), 1);
+    assert_eq!(origin.requests().len(), 1);
 }
 
 #[tokio::test]
 async fn certificates_are_files_as_long_as_somebody_holds_them() {
     let issued = CertificateAuthority::new().issue(&["127.0.0.1"]);
-    let files = issued.files().unwrap();
+    let files = issued.write_files().unwrap();
     assert_eq!(
         std::fs::read_to_string(&files.certificate).unwrap(),
-        issued.certificate
+        issued.certificate_pem
     );
-    assert_eq!(std::fs::read_to_string(&files.key).unwrap(), issued.key);
+    assert_eq!(std::fs::read_to_string(&files.key).unwrap(), issued.key_pem);
     let key = files.key.clone();
     drop(files);
     assert!(!key.exists());

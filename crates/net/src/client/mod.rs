@@ -11,7 +11,7 @@ mod sharing;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use haul_plan::follow;
+use haul_plan::follow_redirect;
 use http::StatusCode;
 use http::header::{LOCATION, PROXY_AUTHENTICATE, WWW_AUTHENTICATE};
 use url::Url;
@@ -97,7 +97,7 @@ impl Client {
                     ..answer
                 });
             }
-            let next = follow(
+            let next = follow_redirect(
                 &url,
                 answer.headers.get(LOCATION),
                 hops,

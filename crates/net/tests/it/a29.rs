@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use haul_lab::http2::frames::{data, frame, go_away, head, padded, reset, setting};
+use haul_lab::http2::frames::{
+    data_frame, frame, go_away_frame, headers_frame, padded_data_frame, reset_frame, settings_frame,
+};
 use haul_lab::http2::{
-    FrameRequest, Http2FrameOrigin, Http2Origin, Http2Settings, StreamAction, speaking,
+    FrameRequest, Http2FrameOrigin, Http2Origin, Http2Settings, StreamAction, alpn_server_config,
 };
 use haul_lab::{CertificateAuthority, ResourceContent, within};
 use haul_net::{Client, ClientConfig, ConnectorConfig, HttpVersionChoice, Kind, TlsProblem};
@@ -29,7 +31,7 @@ async fn framing(
     script: impl Fn(FrameRequest) -> Option<Vec<u8>> + Send + Sync + 'static,
 ) -> (Http2FrameOrigin, Client) {
     let authority = CertificateAuthority::new();
-    let tls = speaking(&authority.issue(&["127.0.0.1"]), None, &["h2"]);
+    let tls = alpn_server_config(&authority.issue(&["127.0.0.1"]), None, &["h2"]);
     let origin = Http2FrameOrigin::start(tls, script).await;
     let client = client(ClientConfig {
         stall_timeout: SILENCE,
@@ -52,7 +54,11 @@ async fn scripted(
 }
 
 fn whole(stream: u32) -> Vec<u8> {
-    [head(stream, Some(3), false), data(stream, b"abc", true)].concat()
+    [
+        headers_frame(stream, Some(3), false),
+        data_frame(stream, b"abc", true),
+    ]
+    .concat()
 }
 
 #[tokio::test]
@@ -61,7 +67,7 @@ async fn a29_a_peer_that_goes_away_mid_batch_is_asked_for_nothing_twice() {
         if asked.number % 10 == 9 {
             StreamAction::GoAway(file(&asked.path))
         } else {
-            StreamAction::Serve(file(&asked.path))
+            StreamAction::Respond(file(&asked.path))
         }
     })
     .await;
@@ -75,11 +81,15 @@ async fn a29_a_peer_that_goes_away_mid_batch_is_asked_for_nothing_twice() {
     for batch in 0..20 {
         join_all((0..8).map(|n| one(batch * 8 + n))).await;
     }
-    let mut paths: Vec<String> = origin.asked().into_iter().map(|asked| asked.path).collect();
+    let mut paths: Vec<String> = origin
+        .requests()
+        .into_iter()
+        .map(|asked| asked.path)
+        .collect();
     paths.sort_unstable();
     paths.dedup();
-    assert_eq!((paths.len(), origin.asked().len()), (160, 160));
-    assert!(origin.connections() > 8);
+    assert_eq!((paths.len(), origin.requests().len()), (160, 160));
+    assert!(origin.connection_count() > 8);
 }
 
 #[tokio::test]
@@ -87,7 +97,7 @@ async fn a29_what_runs_when_a_peer_goes_away_is_finished_and_the_rest_goes_elsew
     // Three requests come; the first two are looked at, and answered after the word that the third is not.
     let (origin, client) = framing(|heard| match (heard.connection, heard.number) {
         (0, 0 | 1) => Some(Vec::new()),
-        (0, _) => Some([go_away(3, NO_ERROR), whole(1), whole(3)].concat()),
+        (0, _) => Some([go_away_frame(3, NO_ERROR), whole(1), whole(3)].concat()),
         _ => Some(whole(heard.stream)),
     })
     .await;
@@ -95,18 +105,18 @@ async fn a29_what_runs_when_a_peer_goes_away_is_finished_and_the_rest_goes_elsew
     for came in join_all((0..3).map(|_| fetched(&client, &url))).await {
         assert_eq!(came.unwrap(), b"abc");
     }
-    assert_eq!(origin.connections(), 2);
+    assert_eq!(origin.connection_count(), 2);
     fetched(&client, &url).await.unwrap();
-    assert_eq!(origin.connections(), 2);
+    assert_eq!(origin.connection_count(), 2);
 }
 
 #[tokio::test]
 async fn a29_refused_requests_are_sent_again_as_many_at_once_as_are_taken() {
     let (origin, client) = scripted(Http2Settings::default(), |asked| {
-        if asked.among > 4 {
+        if asked.concurrent > 4 {
             StreamAction::Reset(REFUSED_STREAM)
         } else {
-            StreamAction::Later(Duration::from_millis(10), file(&asked.path))
+            StreamAction::RespondAfter(Duration::from_millis(10), file(&asked.path))
         }
     })
     .await;
@@ -114,7 +124,7 @@ async fn a29_refused_requests_are_sent_again_as_many_at_once_as_are_taken() {
     for came in join_all(urls.iter().map(|url| fetched(&client, url))).await {
         came.unwrap();
     }
-    assert!(origin.connections() <= 2);
+    assert!(origin.connection_count() <= 2);
 }
 
 #[tokio::test]
@@ -125,7 +135,7 @@ async fn a29_one_who_refuses_everything_is_asked_twice() {
     .await;
     let error = get(&client, &origin.url("/f")).await.unwrap_err();
     assert!(*error.kind() == Kind::Closed && error.is_transient());
-    assert_eq!(origin.asked().len(), 2);
+    assert_eq!(origin.requests().len(), 2);
 }
 
 #[tokio::test]
@@ -135,7 +145,7 @@ async fn a29_other_resets_end_one_request_and_are_not_answered_by_another() {
             if asked.number == 0 {
                 StreamAction::Reset(reason)
             } else {
-                StreamAction::Serve(file(&asked.path))
+                StreamAction::Respond(file(&asked.path))
             }
         })
         .await;
@@ -145,7 +155,7 @@ async fn a29_other_resets_end_one_request_and_are_not_answered_by_another() {
             "{reason}"
         );
         fetched(&client, &origin.url("/f")).await.unwrap();
-        assert_eq!((origin.connections(), origin.asked().len()), (1, 2));
+        assert_eq!((origin.connection_count(), origin.requests().len()), (1, 2));
     }
 }
 
@@ -155,15 +165,15 @@ async fn a29_a_body_that_is_reset_is_never_taken_for_a_whole_one() {
         for length in [Some(10), None] {
             let (origin, client) = framing(move |heard| {
                 let (head, piece) = (
-                    head(heard.stream, length, false),
-                    data(heard.stream, b"half", false),
+                    headers_frame(heard.stream, length, false),
+                    data_frame(heard.stream, b"half", false),
                 );
-                Some([head, piece, reset(heard.stream, reason)].concat())
+                Some([head, piece, reset_frame(heard.stream, reason)].concat())
             })
             .await;
             let error = fetched(&client, &origin.url("/f")).await.unwrap_err();
             assert_eq!(*error.kind(), Kind::Closed, "{reason} {length:?}");
-            assert_eq!(origin.connections(), 1);
+            assert_eq!(origin.connection_count(), 1);
         }
     }
 }
@@ -172,11 +182,29 @@ async fn a29_a_body_that_is_reset_is_never_taken_for_a_whole_one() {
 async fn a29_lengths_that_are_not_kept_and_data_after_the_end_are_found_out() {
     type Wrong = fn(u32) -> Vec<u8>;
     let wrong: [Wrong; 4] = [
-        |stream| [head(stream, Some(9), false), data(stream, b"short", true)].concat(),
-        |stream| [head(stream, Some(2), false), data(stream, b"long", true)].concat(),
-        |stream| head(stream, Some(9), true),
+        |stream| {
+            [
+                headers_frame(stream, Some(9), false),
+                data_frame(stream, b"short", true),
+            ]
+            .concat()
+        },
+        |stream| {
+            [
+                headers_frame(stream, Some(2), false),
+                data_frame(stream, b"long", true),
+            ]
+            .concat()
+        },
+        |stream| headers_frame(stream, Some(9), true),
         // On a connection: what is sent to nobody.
-        |stream| [head(stream, Some(9), false), data(stream + 2, b"x", false)].concat(),
+        |stream| {
+            [
+                headers_frame(stream, Some(9), false),
+                data_frame(stream + 2, b"x", false),
+            ]
+            .concat()
+        },
     ];
     for (at, wrong) in wrong.into_iter().enumerate() {
         let (origin, client) = framing(move |heard| Some(wrong(heard.stream))).await;
@@ -184,7 +212,7 @@ async fn a29_lengths_that_are_not_kept_and_data_after_the_end_are_found_out() {
         assert_eq!(*error.kind(), Kind::Protocol, "{at}: {error:?}");
     }
     let (origin, client) = framing(|heard| {
-        let late = [whole(heard.stream), data(heard.stream, b"late", true)];
+        let late = [whole(heard.stream), data_frame(heard.stream, b"late", true)];
         Some(late.concat())
     })
     .await;
@@ -198,12 +226,12 @@ async fn a29_padding_trailers_and_small_steps_are_no_part_of_a_body() {
         let trailers = frame(1, 0x5, id, &[0x0f, 0x0d, 1, b'3']);
         Some(
             [
-                setting(5, 16_384),
+                settings_frame(5, 16_384),
                 frame(6, 0, 0, b"8 octets"),
-                head(id, Some(3), false),
-                padded(id, b"a", 255, false),
-                data(id, b"", false),
-                padded(id, b"bc", 0, false),
+                headers_frame(id, Some(3), false),
+                padded_data_frame(id, b"a", 255, false),
+                data_frame(id, b"", false),
+                padded_data_frame(id, b"bc", 0, false),
                 trailers,
             ]
             .concat(),
@@ -213,17 +241,18 @@ async fn a29_padding_trailers_and_small_steps_are_no_part_of_a_body() {
     for _ in 0..2 {
         assert_eq!(fetched(&client, &origin.url("/f")).await.unwrap(), b"abc");
     }
-    assert_eq!(origin.connections(), 1);
+    assert_eq!(origin.connection_count(), 1);
 }
 
 #[tokio::test]
 async fn a29_tiny_windows_and_frames_and_bodies_beyond_our_window() {
     let settings = Http2Settings {
-        window: 1,
-        pieces: 7,
+        initial_window: 1,
+        max_frame_bytes: 7,
         ..Http2Settings::default()
     };
-    let (origin, client) = scripted(settings, |asked| StreamAction::Serve(file(&asked.path))).await;
+    let (origin, client) =
+        scripted(settings, |asked| StreamAction::Respond(file(&asked.path))).await;
     let one = async |n: usize| {
         let path = format!("/{n}");
         assert_eq!(
@@ -236,7 +265,7 @@ async fn a29_tiny_windows_and_frames_and_bodies_beyond_our_window() {
     let large = Bytes::from(ResourceContent::random(9, 5_000_000).to_vec());
     let served = large.clone();
     let (origin, client) = scripted(Http2Settings::default(), move |_| {
-        StreamAction::Serve(served.clone())
+        StreamAction::Respond(served.clone())
     })
     .await;
     let url = origin.url("/f");
@@ -251,7 +280,7 @@ async fn a29_one_body_that_stands_still_is_a_stall_and_the_others_go_on() {
         let body = file(&asked.path);
         match asked.path.as_str() {
             "/hangs" => StreamAction::Hang(1_000, body),
-            _ => StreamAction::Later(SILENCE / 10, body),
+            _ => StreamAction::RespondAfter(SILENCE / 10, body),
         }
     })
     .await;
@@ -275,7 +304,10 @@ async fn a29_one_body_that_stands_still_is_a_stall_and_the_others_go_on() {
     assert_eq!(stalled, (1_000, Kind::Stall));
     drop(answer);
     fetched(&client, &other).await.unwrap();
-    assert_eq!((origin.connections(), origin.given_up()), (1, vec![CANCEL]));
+    assert_eq!(
+        (origin.connection_count(), origin.reset_reasons()),
+        (1, vec![CANCEL])
+    );
 }
 
 #[tokio::test]
@@ -285,14 +317,14 @@ async fn a29_a_connection_on_which_nothing_comes_is_not_asked_again() {
             match asked.connection {
                 0 if sent == 0 => StreamAction::Hang(0, Bytes::new()),
                 0 => StreamAction::Hang(sent, file(&asked.path)),
-                _ => StreamAction::Serve(file(&asked.path)),
+                _ => StreamAction::Respond(file(&asked.path)),
             }
         })
         .await;
         let error = fetched(&client, &origin.url("/f")).await.unwrap_err();
         assert_eq!(*error.kind(), Kind::Stall);
         fetched(&client, &origin.url("/f")).await.unwrap();
-        assert_eq!(origin.connections(), 2);
+        assert_eq!(origin.connection_count(), 2);
     }
 }
 
@@ -300,7 +332,7 @@ async fn a29_a_connection_on_which_nothing_comes_is_not_asked_again() {
 async fn a29_an_answer_that_is_dropped_is_given_up_and_its_connection_is_not() {
     let (origin, client) = scripted(Http2Settings::default(), |asked| {
         match asked.path.as_str() {
-            "/f" => StreamAction::Serve(file("/f")),
+            "/f" => StreamAction::Respond(file("/f")),
             _ => StreamAction::Hang(1_000, file(&asked.path)),
         }
     })
@@ -317,13 +349,13 @@ async fn a29_an_answer_that_is_dropped_is_given_up_and_its_connection_is_not() {
         .recycle();
     fetched(&client, &origin.url("/f")).await.unwrap();
     let all = async {
-        while origin.given_up().len() < 3 {
+        while origin.reset_reasons().len() < 3 {
             tokio::task::yield_now().await;
         }
     };
     within(LIMIT, all).await;
     assert_eq!(
-        (origin.connections(), origin.given_up()),
+        (origin.connection_count(), origin.reset_reasons()),
         (1, vec![CANCEL; 3])
     );
 }
@@ -331,28 +363,28 @@ async fn a29_an_answer_that_is_dropped_is_given_up_and_its_connection_is_not() {
 #[tokio::test]
 async fn a29_a_connection_that_is_lost_is_replaced_once_if_it_was_used_before() {
     let (origin, client) = scripted(Http2Settings::default(), |asked| match asked.number {
-        1 | 3 | 4 => StreamAction::Close,
-        _ => StreamAction::Serve(file(&asked.path)),
+        1 | 3 | 4 => StreamAction::CloseConnection,
+        _ => StreamAction::Respond(file(&asked.path)),
     })
     .await;
     let url = origin.url("/f");
     fetched(&client, &url).await.unwrap();
     // The second is closed upon, and sent again as the third.
     fetched(&client, &url).await.unwrap();
-    assert_eq!(origin.asked().len(), 3);
+    assert_eq!(origin.requests().len(), 3);
     let error = get(&client, &url).await.unwrap_err();
     assert!(*error.kind() == Kind::Closed && error.is_transient());
-    assert_eq!(origin.asked().len(), 5);
+    assert_eq!(origin.requests().len(), 5);
 }
 
 #[tokio::test]
 async fn a29_a_peer_that_wants_http_1_gets_it() {
     let authority = CertificateAuthority::new();
     let origin = origin(&authority, BOTH, Http2Settings::default(), |asked| {
-        if asked.http2 {
+        if asked.is_http2 {
             StreamAction::Reset(HTTP_1_1_REQUIRED)
         } else {
-            StreamAction::Serve(file(&asked.path))
+            StreamAction::Respond(file(&asked.path))
         }
     })
     .await;
@@ -366,7 +398,11 @@ async fn a29_a_peer_that_wants_http_1_gets_it() {
             file("/f")
         );
     }
-    let asked: Vec<bool> = origin.asked().iter().map(|asked| asked.http2).collect();
+    let asked: Vec<bool> = origin
+        .requests()
+        .iter()
+        .map(|asked| asked.is_http2)
+        .collect();
     assert_eq!(asked, [true, true, false, false, false]);
 }
 
@@ -374,17 +410,21 @@ async fn a29_a_peer_that_wants_http_1_gets_it() {
 async fn a29_a_refusal_before_it_does_not_stand_in_the_way_of_http_1() {
     let authority = CertificateAuthority::new();
     let origin = origin(&authority, BOTH, Http2Settings::default(), |asked| {
-        match (asked.http2, asked.number) {
+        match (asked.is_http2, asked.number) {
             (true, 0) => StreamAction::Reset(REFUSED_STREAM),
             (true, _) => StreamAction::Reset(HTTP_1_1_REQUIRED),
-            (false, _) => StreamAction::Serve(file(&asked.path)),
+            (false, _) => StreamAction::Respond(file(&asked.path)),
         }
     })
     .await;
     let (_proxy, client) = far(config(&authority, HttpVersionChoice::Auto)).await;
     let url = origin.url("/f");
     assert_eq!(fetched(&client, &url).await.unwrap(), file("/f"));
-    let asked: Vec<bool> = origin.asked().iter().map(|asked| asked.http2).collect();
+    let asked: Vec<bool> = origin
+        .requests()
+        .iter()
+        .map(|asked| asked.is_http2)
+        .collect();
     assert_eq!(asked, [true, true, false]);
 }
 
@@ -392,12 +432,12 @@ async fn a29_a_refusal_before_it_does_not_stand_in_the_way_of_http_1() {
 async fn a29_connections_that_work_and_are_full_are_not_told_as_none() {
     let authority = CertificateAuthority::new();
     let settings = Http2Settings {
-        streams: Some(1),
+        max_streams: Some(1),
         ..Http2Settings::default()
     };
     let origin = origin(&authority, BOTH, settings, |asked| {
         match asked.path.as_str() {
-            "/f" => StreamAction::Serve(file("/f")),
+            "/f" => StreamAction::Respond(file("/f")),
             _ => StreamAction::Hang(1_000, file(&asked.path)),
         }
     })
@@ -420,7 +460,7 @@ async fn a29_connections_that_work_and_are_full_are_not_told_as_none() {
     assert!(error.is_transient() && error.to_string().contains(&peer));
     drop(first);
     fetched(&client, &origin.url("/f")).await.unwrap();
-    assert_eq!(origin.connections(), 2);
+    assert_eq!(origin.connection_count(), 2);
 }
 
 #[tokio::test]
@@ -440,8 +480,8 @@ async fn a29_a23_heads_without_end_and_floods_end_with_an_error() {
     assert_eq!(*error.kind(), Kind::Protocol, "{error:?}");
     // Frames of no bytes: each is allowed, a million of them are not.
     let (origin, flooded) = framing(|heard| {
-        let mut frames = head(heard.stream, None, false);
-        (0..50_000).for_each(|_| frames.extend(data(heard.stream, b"", false)));
+        let mut frames = headers_frame(heard.stream, None, false);
+        (0..50_000).for_each(|_| frames.extend(data_frame(heard.stream, b"", false)));
         Some(frames)
     })
     .await;
@@ -452,7 +492,7 @@ async fn a29_a23_heads_without_end_and_floods_end_with_an_error() {
 #[tokio::test]
 async fn a29_an_answer_outlives_its_client() {
     let (origin, client) = scripted(Http2Settings::default(), |_| {
-        StreamAction::Serve(Bytes::from(ResourceContent::random(1, 3_000_000).to_vec()))
+        StreamAction::Respond(Bytes::from(ResourceContent::random(1, 3_000_000).to_vec()))
     })
     .await;
     let answer = get(&client, &origin.url("/f")).await.unwrap();

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use haul_lab::{
-    HttpProxy, Origin, OriginResource, ReplyBody, RequestMatcher, ResourceContent, breakage, within,
+    HttpProxy, Origin, OriginResource, OriginResponseBody, RequestMatcher, ResourceContent, faults,
+    within,
 };
 use haul_net::{ClientConfig, ConnectorConfig, Kind, ProxyRules};
 use tokio::net::TcpListener;
@@ -26,7 +27,7 @@ async fn requests_in_a_row_share_a_connection() {
         let answer = get(&client, &origin.url("/f")).await.unwrap();
         assert_eq!(body(answer).await.unwrap(), content().to_vec());
     }
-    assert_eq!((origin.asked().len(), origin.connections()), (5, 1));
+    assert_eq!((origin.requests().len(), origin.connection_count()), (5, 1));
 }
 
 #[tokio::test]
@@ -42,7 +43,7 @@ async fn a_body_that_was_not_read_takes_its_connection_with_it_unless_it_is_shor
         .unwrap()
         .discard()
         .await;
-    assert_eq!(origin.connections(), 2);
+    assert_eq!(origin.connection_count(), 2);
     get(&client, &origin.url("/none"))
         .await
         .unwrap()
@@ -53,27 +54,27 @@ async fn a_body_that_was_not_read_takes_its_connection_with_it_unless_it_is_shor
         .unwrap()
         .discard()
         .await;
-    assert_eq!(origin.connections(), 3);
+    assert_eq!(origin.connection_count(), 3);
 }
 
 #[tokio::test]
 async fn a_resting_connection_that_the_origin_closed_is_replaced_without_a_word() {
     // Each answer says nothing of a close, and then the connection is reset in place of the second one.
-    let second = RequestMatcher::is(|asked| asked.number == 1);
-    let resource = OriginResource::new(content()).rule(second, breakage::refuse);
+    let second = RequestMatcher::matching(|asked| asked.number_for_path == 1);
+    let resource = OriginResource::new(content()).rule(second, faults::reset_connection);
     let origin = Origin::builder().resource("/f", resource).start().await;
     let client = client(ClientConfig::default());
     for _ in 0..2 {
         let answer = get(&client, &origin.url("/f")).await.unwrap();
         assert_eq!(body(answer).await.unwrap().len(), 300_000);
     }
-    assert_eq!((origin.asked().len(), origin.connections()), (3, 2));
+    assert_eq!((origin.requests().len(), origin.connection_count()), (3, 2));
 }
 
 #[tokio::test]
 async fn a19_silence_in_a_body_is_a_stall_and_time_spent_elsewhere_is_not() {
-    let resource = OriginResource::new(content())
-        .rule(RequestMatcher::always(), breakage::stall_after(200_000));
+    let resource =
+        OriginResource::new(content()).rule(RequestMatcher::always(), faults::stall_after(200_000));
     let origin = Origin::builder().resource("/f", resource).start().await;
     let stall_timeout = Duration::from_millis(200);
     let client = client(ClientConfig {
@@ -99,7 +100,7 @@ async fn a19_silence_in_a_body_is_a_stall_and_time_spent_elsewhere_is_not() {
 #[tokio::test]
 async fn a10_a_short_body_is_closed_and_not_ended() {
     let resource =
-        OriginResource::new(content()).rule(RequestMatcher::always(), breakage::close_after(1000));
+        OriginResource::new(content()).rule(RequestMatcher::always(), faults::close_after(1000));
     let origin = Origin::builder().resource("/f", resource).start().await;
     let answer = get(&client(ClientConfig::default()), &origin.url("/f"))
         .await
@@ -121,7 +122,7 @@ async fn own_headers_replace_and_remove_ours() {
         ..ClientConfig::default()
     };
     get(&client(config), &origin.url("/f")).await.unwrap();
-    let asked = origin.asked();
+    let asked = origin.requests();
     assert_eq!(
         (asked[0].header("user-agent"), asked[0].header("accept")),
         (Some("mine"), None)
@@ -139,7 +140,7 @@ async fn credentials_in_a_url_are_sent_and_never_shown() {
     let answer = get(&client, &url).await.unwrap();
     assert!(!format!("{answer:?}").contains("hidden"));
     assert_eq!(
-        origin.asked()[0].header("authorization"),
+        origin.requests()[0].header("authorization"),
         Some("Basic dXNlcjpoaWRkZW4=")
     );
     drop(origin);
@@ -156,9 +157,9 @@ async fn a_redirects_body_that_drips_holds_nobody_up() {
     let to = far.url("/f");
     let redirect =
         OriginResource::new(content()).rule(RequestMatcher::always(), move |asked, reply| {
-            breakage::status_with(302, "Location", to.clone())(asked, reply);
-            reply.body = ReplyBody::Raw(vec![b'x'; 60_000]);
-            reply.rate = Some(500);
+            faults::status_with_header(302, "Location", to.clone())(asked, reply);
+            reply.body = OriginResponseBody::Bytes(vec![b'x'; 60_000]);
+            reply.max_rate = Some(500);
         });
     let near = Origin::builder().resource("/f", redirect).start().await;
     let client = client(ClientConfig::default());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use haul_lab::breakage::{self, OriginLogin as Asks};
+use haul_lab::faults::{self, RequiredLogin as Asks};
 use haul_lab::{
     CertificateAuthority, HttpProxy, Origin, OriginResource, RequestMatcher, ResourceContent,
 };
@@ -33,7 +33,7 @@ async fn origin(resource: OriginResource) -> Origin {
 /// One that sends everybody on; by another name of the same host, so that only the origin differs.
 async fn leading_to(url: &str) -> Origin {
     let to = url.replace("127.0.0.1", "localhost");
-    let redirect = breakage::status_with(302, "Location", to);
+    let redirect = faults::status_with_header(302, "Location", to);
     origin(OriginResource::new(content()).rule(RequestMatcher::always(), redirect)).await
 }
 
@@ -60,7 +60,7 @@ async fn a_netrcs_default_stays_with_the_origin_that_was_named() {
         });
         get(&client, &near.url("/f")).await.unwrap();
         let knows = |origin: &Origin| {
-            let asked = origin.asked();
+            let asked = origin.requests();
             asked.last().unwrap().header("authorization").is_some()
         };
         assert_eq!((knows(&near), knows(&far)), (at_near, at_far), "{netrc}");
@@ -92,12 +92,12 @@ async fn a21_requests_at_once_may_answer_one_nonce() {
                 .into_iter()
                 .all(|answer| answer.unwrap().status == 200)
         );
-        assert_eq!(origin.asked().len(), 12);
+        assert_eq!(origin.requests().len(), 12);
         // The nonce is known by now; a wrong answer to it is final.
         let wrong = client(config("q"));
         assert_eq!(get(&wrong, &url).await.unwrap().status, 401);
         assert_eq!(get(&wrong, &url).await.unwrap().status, 401);
-        assert_eq!(origin.asked().len(), 15);
+        assert_eq!(origin.requests().len(), 15);
     }
 }
 
@@ -110,17 +110,17 @@ async fn a21_a_proxy_with_digest_never_gets_the_password() {
         let basic = format!("{asks:?}").contains("Basic");
         let mut builder = Origin::builder().resource("/f", OriginResource::new(content()));
         if tls {
-            builder = builder.tls(authority.issue(&["far.test"]).server(None));
+            builder = builder.tls(authority.issue(&["far.test"]).server_config(None));
         }
         let origin = builder.start().await;
         let port = origin.address().port();
         let proxy = HttpProxy::builder()
-            .login(asks)
+            .require_login(asks)
             .route(&format!("far.test:{port}"), origin.address())
             .start()
             .await;
         let client = client(ClientConfig {
-            proxy: ProxyRules::all(proxy.url_for("me", "secret").parse().unwrap()),
+            proxy: ProxyRules::all(proxy.url_with_login("me", "secret").parse().unwrap()),
             tls: trusting(&authority),
             max_idle_per_host: 0,
             ..ClientConfig::default()
@@ -131,7 +131,7 @@ async fn a21_a_proxy_with_digest_never_gets_the_password() {
             assert_eq!(body(answer.unwrap()).await.unwrap().len(), 100_000);
         }
         let shown: Vec<Option<bool>> = proxy
-            .asked()
+            .requests()
             .iter()
             .map(|asked| Some(asked.header("proxy-authorization")?.starts_with("Basic ")))
             .collect();
@@ -146,11 +146,11 @@ async fn a21_a_proxy_and_the_origin_behind_it_may_both_ask_for_digest() {
     let origin =
         origin(OriginResource::new(content()).rule(RequestMatcher::always(), asks.rule())).await;
     let proxy = HttpProxy::builder()
-        .login(Asks::digest("me", "secret"))
+        .require_login(Asks::digest("me", "secret"))
         .start()
         .await;
     let client = client(ClientConfig {
-        proxy: ProxyRules::all(proxy.url_for("me", "secret").parse().unwrap()),
+        proxy: ProxyRules::all(proxy.url_with_login("me", "secret").parse().unwrap()),
         credentials: UserCredentials {
             login: login("you", "hidden"),
             ..UserCredentials::default()
@@ -158,10 +158,10 @@ async fn a21_a_proxy_and_the_origin_behind_it_may_both_ask_for_digest() {
         ..ClientConfig::default()
     });
     assert_eq!(get(&client, &origin.url("/f")).await.unwrap().status, 200);
-    let statuses: Vec<u16> = proxy.asked().iter().map(|asked| asked.status).collect();
+    let statuses: Vec<u16> = proxy.requests().iter().map(|asked| asked.status).collect();
     assert_eq!(statuses.len(), 3, "{statuses:?}");
     assert_eq!(get(&client, &origin.url("/f")).await.unwrap().status, 200);
-    assert_eq!(proxy.asked().len(), 4);
+    assert_eq!(proxy.requests().len(), 4);
 }
 
 #[tokio::test]
@@ -169,11 +169,11 @@ async fn a_challenge_in_utf8_is_answered_and_not_stumbled_over() {
     let authority = CertificateAuthority::new();
     let origin = Origin::builder()
         .resource("/f", OriginResource::new(content()))
-        .tls(authority.issue(&["127.0.0.1"]).server(None))
+        .tls(authority.issue(&["127.0.0.1"]).server_config(None))
         .start()
         .await;
     let proxy = HttpProxy::builder()
-        .login(Asks::digest("me", "secret").realm("Прокси-сервер организации"))
+        .require_login(Asks::digest("me", "secret").realm("Прокси-сервер организации"))
         .start()
         .await;
     let through = |proxy: &str| {
@@ -187,13 +187,13 @@ async fn a_challenge_in_utf8_is_answered_and_not_stumbled_over() {
         .await
         .unwrap_err();
     assert!(matches!(error.kind(), Kind::ProxyAuth(Some(realm)) if realm.starts_with("Прокси")));
-    let known = through(&proxy.url_for("me", "secret"));
+    let known = through(&proxy.url_with_login("me", "secret"));
     assert_eq!(get(&known, &origin.url("/f")).await.unwrap().status, 200);
 }
 
 fn trusting(authority: &CertificateAuthority) -> TlsOptions {
     TlsOptions {
-        cacert: Some(authority.pem().into_bytes()),
+        cacert: Some(authority.certificate_pem().into_bytes()),
         ..TlsOptions::default()
     }
 }
@@ -204,8 +204,8 @@ async fn certified(authority: &CertificateAuthority) -> (ClientConfig, Origin, O
     let config = ClientConfig {
         tls: TlsOptions {
             client_certificate: Some(ClientCertificate {
-                certificates: issued.certificate.into_bytes(),
-                key: issued.key.into_bytes(),
+                certificates: issued.certificate_pem.into_bytes(),
+                key: issued.key_pem.into_bytes(),
             }),
             ..trusting(authority)
         },
@@ -215,7 +215,7 @@ async fn certified(authority: &CertificateAuthority) -> (ClientConfig, Origin, O
         Arc::clone(
             &authority
                 .issue(&["127.0.0.1", "localhost"])
-                .server(Some(authority)),
+                .server_config(Some(authority)),
         )
     };
     let far = Origin::builder()
@@ -224,7 +224,7 @@ async fn certified(authority: &CertificateAuthority) -> (ClientConfig, Origin, O
         .start()
         .await;
     let to = far.url("/f").replace("127.0.0.1", "localhost");
-    let redirect = breakage::status_with(302, "Location", to);
+    let redirect = faults::status_with_header(302, "Location", to);
     let near = Origin::builder()
         .resource(
             "/f",
@@ -251,21 +251,23 @@ async fn a_client_certificate_is_shown_to_the_origin_that_was_named_alone() {
         "{error:?}"
     );
     assert!(!error.is_transient(), "nor is it worth another try");
-    assert_eq!((near.asked().len(), far.asked().len()), (1, 1));
+    assert_eq!((near.requests().len(), far.requests().len()), (1, 1));
     assert_eq!(get(&client, &named).await.unwrap().status, 200);
-    assert_eq!(far.connections(), 1);
+    assert_eq!(far.connection_count(), 1);
 }
 
 #[tokio::test]
 async fn a_proxy_is_shown_no_client_certificate() {
     let authority = CertificateAuthority::new();
     let (config, _, far) = certified(&authority).await;
-    let tls = authority.issue(&["127.0.0.1"]).server(Some(&authority));
+    let tls = authority
+        .issue(&["127.0.0.1"])
+        .server_config(Some(&authority));
     let proxy = HttpProxy::builder().tls(tls).start().await;
     let client = client(ClientConfig {
         proxy: ProxyRules::all(proxy.url().parse().unwrap()),
         ..config
     });
     get(&client, &far.url("/f")).await.unwrap_err();
-    assert!(proxy.asked().is_empty());
+    assert!(proxy.requests().is_empty());
 }

@@ -47,11 +47,11 @@ async fn each_name_is_looked_up_once_and_many_at_a_time() {
     for answer in join_all(urls.iter().map(|url| get(&client, url))).await {
         assert_eq!(body(answer.unwrap()).await.unwrap().len(), 1_000);
     }
-    let mut asked = server.asked();
+    let mut asked = server.queried_names();
     asked.sort_unstable();
     asked.dedup();
-    assert_eq!((asked.len(), server.asked().len()), (100, 100));
-    assert_eq!(origin.asked().len(), 300);
+    assert_eq!((asked.len(), server.queried_names().len()), (100, 100));
+    assert_eq!(origin.requests().len(), 300);
 }
 
 #[tokio::test]
@@ -69,9 +69,9 @@ async fn both_families_are_asked_for_and_one_that_is_dead_is_passed_over() {
 #[tokio::test]
 async fn b8_no_such_name_is_final_and_remembered_and_trouble_may_heal() {
     let (server, client) = asking(|name| match name {
-        "none.test" => DnsReply::NoSuchName,
+        "none.test" => DnsReply::NxDomain,
         "empty.test" => DnsReply::Addresses(Vec::new(), 60),
-        _ => DnsReply::Failure,
+        _ => DnsReply::ServFail,
     })
     .await;
     for (name, transient) in [
@@ -87,10 +87,10 @@ async fn b8_no_such_name_is_final_and_remembered_and_trouble_may_heal() {
             Kind::NoSuchHost(name.into())
         };
         assert_eq!((error.kind(), error.is_transient()), (&expected, transient));
-        let asked = server.asked().len();
+        let asked = server.queried_names().len();
         get(&client, &url).await.unwrap_err();
         assert_eq!(
-            server.asked().len(),
+            server.queried_names().len(),
             asked,
             "failures are remembered for a moment"
         );
@@ -100,7 +100,7 @@ async fn b8_no_such_name_is_final_and_remembered_and_trouble_may_heal() {
 #[tokio::test]
 async fn b8_a_silent_name_server_takes_no_longer_than_a_connection_may() {
     let (_server, client) = asking(|name| match name {
-        "silent.test" => DnsReply::Silence,
+        "silent.test" => DnsReply::NoReply,
         _ => here(name),
     })
     .await;
@@ -119,7 +119,7 @@ async fn b8_a_silent_name_server_takes_no_longer_than_a_connection_may() {
 async fn b8_names_that_hang_cost_those_behind_them_no_time_of_their_own() {
     let (_server, client) = asking(|name| match name {
         "good.test" => here(name),
-        _ => DnsReply::Silence,
+        _ => DnsReply::NoReply,
     })
     .await;
     let (_origin, url) = origin().await;
@@ -137,8 +137,8 @@ async fn b8_names_that_hang_cost_those_behind_them_no_time_of_their_own() {
 
 #[tokio::test]
 async fn names_that_mean_something_here_alone_are_not_asked_of_anybody() {
-    let (server, client) = asking(|_| DnsReply::NoSuchName).await;
+    let (server, client) = asking(|_| DnsReply::NxDomain).await;
     let (_origin, url) = origin().await;
     assert_eq!(get(&client, &url("localhost")).await.unwrap().status, 200);
-    assert!(server.asked().is_empty());
+    assert!(server.queried_names().is_empty());
 }

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use haul_lab::breakage::{self, OriginLogin};
+use haul_lab::faults::{self, RequiredLogin};
 use haul_lab::{
     CertificateAuthority, HttpProxy, Origin, OriginResource, RequestMatcher, ResourceContent,
     SocksProxy, SocksQuirk, SocksTarget, within,
@@ -24,7 +24,7 @@ fn content() -> ResourceContent {
 async fn far(authority: Option<&CertificateAuthority>) -> (Origin, String) {
     let mut builder = Origin::builder().resource("/f", OriginResource::new(content()));
     if let Some(authority) = authority {
-        builder = builder.tls(authority.issue(&["far.test"]).server(None));
+        builder = builder.tls(authority.issue(&["far.test"]).server_config(None));
     }
     let origin = builder.start().await;
     let scheme = if authority.is_some() { "https" } else { "http" };
@@ -33,7 +33,7 @@ async fn far(authority: Option<&CertificateAuthority>) -> (Origin, String) {
 }
 
 fn through(proxy: &str, authority: Option<&CertificateAuthority>) -> Client {
-    let cacert = authority.map(|authority| authority.pem().into_bytes());
+    let cacert = authority.map(|authority| authority.certificate_pem().into_bytes());
     client(ClientConfig {
         proxy: ProxyRules::all(proxy.parse().unwrap()),
         tls: TlsOptions {
@@ -65,7 +65,7 @@ async fn http_goes_in_absolute_form_and_https_by_connect() {
         assert_eq!(fetched(&client, &url).await.unwrap(), content().to_vec());
         assert_eq!(fetched(&client, &url).await.unwrap(), content().to_vec());
         let methods: Vec<String> = proxy
-            .asked()
+            .requests()
             .into_iter()
             .map(|asked| asked.method)
             .collect();
@@ -85,27 +85,27 @@ async fn http_goes_in_absolute_form_and_https_by_connect() {
 async fn a21_proxy_logins_by_basic_and_digest_on_both_roads() {
     let authority = CertificateAuthority::new();
     for authority in [None, Some(&authority)] {
-        let logins: [fn() -> OriginLogin; 3] = [
-            || OriginLogin::basic("me", "secret"),
-            || OriginLogin::digest("me", "secret"),
-            || OriginLogin::digest_md5("me", "secret"),
+        let logins: [fn() -> RequiredLogin; 3] = [
+            || RequiredLogin::basic("me", "secret"),
+            || RequiredLogin::digest("me", "secret"),
+            || RequiredLogin::digest_md5("me", "secret"),
         ];
         for login in logins {
             let (origin, url) = far(authority).await;
             let proxy = HttpProxy::builder()
-                .login(login())
+                .require_login(login())
                 .route(&target(&origin), origin.address())
                 .start()
                 .await;
-            let client = through(&proxy.url_for("me", "secret"), authority);
+            let client = through(&proxy.url_with_login("me", "secret"), authority);
             assert_eq!(fetched(&client, &url).await.unwrap(), content().to_vec());
             assert!(
                 origin
-                    .asked()
+                    .requests()
                     .iter()
                     .all(|asked| asked.header("proxy-authorization").is_none())
             );
-            let wrong = through(&proxy.url_for("me", "wrong"), authority);
+            let wrong = through(&proxy.url_with_login("me", "wrong"), authority);
             match get(&wrong, &url).await {
                 Ok(answer) => assert_eq!(answer.status.as_u16(), 407),
                 Err(error) => assert!(
@@ -121,7 +121,7 @@ async fn a21_proxy_logins_by_basic_and_digest_on_both_roads() {
 async fn a_proxy_over_tls_is_checked_like_an_origin() {
     let authority = CertificateAuthority::new();
     let (origin, url) = far(Some(&authority)).await;
-    let tls = authority.issue(&["127.0.0.1"]).server(None);
+    let tls = authority.issue(&["127.0.0.1"]).server_config(None);
     let proxy = HttpProxy::builder()
         .tls(tls)
         .route(&target(&origin), origin.address())
@@ -146,7 +146,7 @@ async fn a_proxy_that_refuses_is_told_with_its_status() {
     let (_origin, url) = far(Some(&authority)).await;
     for (status, transient) in [(403, false), (502, true)] {
         let proxy = HttpProxy::builder()
-            .rule(RequestMatcher::always(), breakage::status(status))
+            .rule(RequestMatcher::always(), faults::status(status))
             .start()
             .await;
         let error = get(&through(&proxy.url(), Some(&authority)), &url)
@@ -187,7 +187,7 @@ async fn e2_bytes_that_come_with_the_proxys_consent_are_not_lost() {
     let proxy = HttpProxy::builder()
         .route(&route, origin.address())
         .rule(RequestMatcher::always(), |_, reply| {
-            reply.body = haul_lab::ReplyBody::Raw(b"SSH-2.0-lab\n".to_vec());
+            reply.body = haul_lab::OriginResponseBody::Bytes(b"SSH-2.0-lab\n".to_vec());
         })
         .start()
         .await;
@@ -220,7 +220,7 @@ async fn socks5h_leaves_names_to_the_proxy_and_socks5_does_not() {
         content().to_vec()
     );
     assert!(
-        matches!(&proxy.asked()[0].target, Some(SocksTarget::Name(name, _)) if name == "far.test")
+        matches!(&proxy.requests()[0].target, Some(SocksTarget::Name(name, _)) if name == "far.test")
     );
     let by_address = origin.url("/f").replace("127.0.0.1", "localhost");
     assert_eq!(
@@ -230,7 +230,7 @@ async fn socks5h_leaves_names_to_the_proxy_and_socks5_does_not() {
         content().to_vec()
     );
     assert!(matches!(
-        &proxy.asked()[1].target,
+        &proxy.requests()[1].target,
         Some(SocksTarget::Ip(..))
     ));
 }
@@ -239,7 +239,7 @@ async fn socks5h_leaves_names_to_the_proxy_and_socks5_does_not() {
 async fn socks_logins_odd_answers_and_refusals() {
     let (origin, url) = far(None).await;
     let builder = || SocksProxy::builder().route(&target(&origin), origin.address());
-    let locked = builder().login("me", "secret").start().await;
+    let locked = builder().require_login("me", "secret").start().await;
     let with = |login: &str| {
         locked
             .url("socks5h")
@@ -266,12 +266,12 @@ async fn socks_logins_odd_answers_and_refusals() {
                 .is_ok()
         );
     }
-    let refusing = builder().quirk(SocksQuirk::Refuse(5)).start().await;
+    let refusing = builder().quirk(SocksQuirk::RefuseWith(5)).start().await;
     let error = get(&through(&refusing.url("socks5h"), None), &url)
         .await
         .unwrap_err();
     assert_eq!(*error.kind(), Kind::ProxyRefused(None));
-    for quirk in [SocksQuirk::NoMethod, SocksQuirk::OtherVersion] {
+    for quirk in [SocksQuirk::AcceptNoMethod, SocksQuirk::WrongVersion] {
         let broken = builder().quirk(quirk).start().await;
         assert!(
             get(&through(&broken.url("socks5h"), None), &url)
@@ -300,5 +300,5 @@ async fn a28_socks5_with_names_resolved_here_tries_the_next_address() {
         ..ClientConfig::default()
     });
     assert_eq!(fetched(&client, &url).await.unwrap(), content().to_vec());
-    assert_eq!(proxy.asked().len(), 2);
+    assert_eq!(proxy.requests().len(), 2);
 }

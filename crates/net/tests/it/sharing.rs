@@ -7,10 +7,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
-use haul_lab::http2::{Http2Origin, Http2Request, Http2Settings, StreamAction, speaking};
+use haul_lab::http2::{Http2Origin, Http2Request, Http2Settings, StreamAction, alpn_server_config};
 use haul_lab::{
     CertificateAuthority, HttpProxy, Origin, OriginResource, RequestMatcher, ResourceContent,
-    breakage, within,
+    faults, within,
 };
 use haul_net::{
     Client, ClientCertificate, ClientConfig, Error, FetchRequest, FetchResponse, HttpVersionChoice,
@@ -44,7 +44,7 @@ pub(crate) async fn fetched(client: &Client, url: &str) -> Result<Vec<u8>, Error
 
 pub(crate) fn trusting(authority: &CertificateAuthority) -> TlsOptions {
     TlsOptions {
-        cacert: Some(authority.pem().into_bytes()),
+        cacert: Some(authority.certificate_pem().into_bytes()),
         ..TlsOptions::default()
     }
 }
@@ -64,7 +64,7 @@ pub(crate) async fn origin(
     settings: Http2Settings,
     script: impl Fn(&Http2Request) -> StreamAction + Send + Sync + 'static,
 ) -> Http2Origin {
-    let tls = speaking(&authority.issue(HERE), None, protocols);
+    let tls = alpn_server_config(&authority.issue(HERE), None, protocols);
     Http2Origin::start(tls, settings, script).await
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn file(path: &str) -> Bytes {
 }
 
 pub(crate) fn serve(asked: &Http2Request) -> StreamAction {
-    StreamAction::Serve(file(&asked.path))
+    StreamAction::Respond(file(&asked.path))
 }
 
 /// A proxy that takes its time, so that the way is a long one.
@@ -116,9 +116,12 @@ async fn requests_at_once_wait_for_one_connection_and_share_it() {
     assert!(answer.timings.reused);
     assert!(answer.max_streams.is_some_and(|streams| streams >= 100));
     assert_eq!(answer.remaining(), Some(3_000));
-    assert_eq!((origin.connections(), origin.asked().len()), (1, 65));
-    let asked = &origin.asked()[0];
-    assert!(asked.http2 && !asked.headers.contains_key("host"));
+    assert_eq!(
+        (origin.connection_count(), origin.requests().len()),
+        (1, 65)
+    );
+    let asked = &origin.requests()[0];
+    assert!(asked.is_http2 && !asked.headers.contains_key("host"));
     assert_eq!(asked.authority, origin.address().to_string());
 }
 
@@ -130,26 +133,26 @@ async fn a_long_way_is_shared_and_whoever_may_not_share_goes_alone() {
     for came in at_once(&client, &origin, 16).await {
         came.unwrap();
     }
-    assert_eq!((proxy.asked().len(), origin.connections()), (1, 1));
-    assert!(origin.asked().iter().all(|asked| asked.http2));
+    assert_eq!((proxy.requests().len(), origin.connection_count()), (1, 1));
+    assert!(origin.requests().iter().all(|asked| asked.is_http2));
     let alone = crate::get(&client, &origin.url("/1")).await.unwrap();
     assert_eq!(alone.max_streams, None);
-    assert!(!origin.asked()[16].http2);
+    assert!(!origin.requests()[16].is_http2);
     let (_proxy, never) = far(config(&authority, HttpVersionChoice::Http1)).await;
     fetched(&never, &origin.url("/2")).await.unwrap();
-    assert!(!origin.asked()[17].http2);
+    assert!(!origin.requests()[17].is_http2);
 }
 
 #[tokio::test]
 async fn an_origin_with_http_1_alone_is_asked_over_connections_of_ones_own_at_once() {
     let authority = CertificateAuthority::new();
     // The first of all requests is never answered, and the others do not wait for that.
-    let first = RequestMatcher::is(|asked| asked.number == 0);
+    let first = RequestMatcher::matching(|asked| asked.number_for_path == 0);
     let content = ResourceContent::random(1, 1_000);
-    let resource = OriginResource::new(content.clone()).rule(first, breakage::stall_after(0));
+    let resource = OriginResource::new(content.clone()).rule(first, faults::stall_after(0));
     let origin = Origin::builder()
         .resource("/f", resource)
-        .tls(authority.issue(HERE).server(None))
+        .tls(authority.issue(HERE).server_config(None))
         .start()
         .await;
     let (_proxy, client) = far(ClientConfig {
@@ -163,18 +166,21 @@ async fn an_origin_with_http_1_alone_is_asked_over_connections_of_ones_own_at_on
         .iter()
         .filter(|came| matches!(came, Ok(bytes) if *bytes == content.to_vec()));
     assert_eq!(right.count(), 7);
-    assert_eq!(origin.connections(), 8);
+    assert_eq!(origin.connection_count(), 8);
     for _ in 0..4 {
         fetched(&client, &url).await.unwrap();
     }
-    assert_eq!(origin.connections(), 8, "known by now, and reused");
+    assert_eq!(origin.connection_count(), 8, "known by now, and reused");
 }
 
 #[tokio::test]
 async fn http2_alone_at_an_origin_without_it_says_which_flag_helps() {
     let authority = CertificateAuthority::new();
     let issued = authority.issue(HERE);
-    for tls in [issued.server(None), speaking(&issued, None, &["http/1.1"])] {
+    for tls in [
+        issued.server_config(None),
+        alpn_server_config(&issued, None, &["http/1.1"]),
+    ] {
         let origin = Origin::builder().tls(tls).start().await;
         let client = client(config(&authority, HttpVersionChoice::Http2));
         let url = origin.url("/f");
@@ -190,11 +196,11 @@ async fn http2_alone_at_an_origin_without_it_says_which_flag_helps() {
 async fn no_more_are_on_a_connection_than_the_peer_takes() {
     let authority = CertificateAuthority::new();
     let settings = Http2Settings {
-        streams: Some(3),
+        max_streams: Some(3),
         ..Http2Settings::default()
     };
     let origin = origin(&authority, BOTH, settings, |asked| {
-        StreamAction::Later(Duration::from_millis(5), file(&asked.path))
+        StreamAction::RespondAfter(Duration::from_millis(5), file(&asked.path))
     })
     .await;
     let client = client(config(&authority, HttpVersionChoice::Http2));
@@ -203,8 +209,8 @@ async fn no_more_are_on_a_connection_than_the_peer_takes() {
     for came in at_once(&client, &origin, 40).await {
         came.unwrap();
     }
-    assert!(origin.asked().iter().all(|asked| asked.among <= 3));
-    assert_eq!(origin.connections(), 2);
+    assert!(origin.requests().iter().all(|asked| asked.concurrent <= 3));
+    assert_eq!(origin.connection_count(), 2);
     let answer = get(&client, &origin.url("/y")).await.unwrap();
     // On each of two connections.
     assert_eq!(answer.max_streams, Some(6));
@@ -218,7 +224,7 @@ async fn a_failure_to_connect_is_that_of_all_who_wait() {
     let proxy = HttpProxy::builder()
         .rule(RequestMatcher::always(), move |_, reply| {
             count.fetch_add(1, Ordering::Relaxed);
-            *reply = haul_lab::OriginReply::empty(503);
+            *reply = haul_lab::OriginResponse::empty(503);
             reply.delay = Duration::from_millis(200);
         })
         .start()
@@ -265,10 +271,10 @@ async fn a21_challenges_and_redirects_over_a_shared_connection() {
         let known = asked.headers.get("authorization").map(String::as_str);
         match (known, asked.path.as_str()) {
             (Some("Basic dTpw"), "/away") => {
-                StreamAction::Answer(302, vec![("location", to.clone())], Bytes::new())
+                StreamAction::RespondWith(302, vec![("location", to.clone())], Bytes::new())
             }
-            (Some("Basic dTpw"), path) => StreamAction::Serve(file(path)),
-            _ => StreamAction::Answer(
+            (Some("Basic dTpw"), path) => StreamAction::Respond(file(path)),
+            _ => StreamAction::RespondWith(
                 401,
                 vec![("www-authenticate", "Basic realm=\"r\"".into())],
                 Bytes::from_static(b"who?"),
@@ -293,8 +299,8 @@ async fn a21_challenges_and_redirects_over_a_shared_connection() {
     let answer = get(&right, &near.url("/away")).await.unwrap();
     assert!(answer.redirected);
     assert_eq!(body(answer).await.unwrap(), file("/1"));
-    assert!(!other.asked()[0].headers.contains_key("authorization"));
-    assert_eq!(near.connections(), 1);
+    assert!(!other.requests()[0].headers.contains_key("authorization"));
+    assert_eq!(near.connection_count(), 1);
     let wrong = client(login("q"));
     assert_eq!(get(&wrong, &near.url("/a")).await.unwrap().status, 401);
 }
@@ -302,19 +308,19 @@ async fn a21_challenges_and_redirects_over_a_shared_connection() {
 #[tokio::test]
 async fn a_client_certificate_is_shown_to_the_origin_that_was_named_alone() {
     let authority = CertificateAuthority::new();
-    let tls = speaking(&authority.issue(HERE), Some(&authority), BOTH);
+    let tls = alpn_server_config(&authority.issue(HERE), Some(&authority), BOTH);
     let far = Http2Origin::start(tls, Http2Settings::default(), serve).await;
     let named = far.url("/1").replace("127.0.0.1", "localhost");
     let to = named.clone();
     let near = origin(&authority, BOTH, Http2Settings::default(), move |_| {
-        StreamAction::Answer(302, vec![("location", to.clone())], Bytes::new())
+        StreamAction::RespondWith(302, vec![("location", to.clone())], Bytes::new())
     })
     .await;
     let issued = authority.issue(&["me"]);
     let mut config = config(&authority, HttpVersionChoice::Http2);
     config.tls.client_certificate = Some(ClientCertificate {
-        certificates: issued.certificate.into_bytes(),
-        key: issued.key.into_bytes(),
+        certificates: issued.certificate_pem.into_bytes(),
+        key: issued.key_pem.into_bytes(),
     });
     let client = client(config);
     assert_eq!(fetched(&client, &named).await.unwrap(), file("/1"));
@@ -323,7 +329,7 @@ async fn a_client_certificate_is_shown_to_the_origin_that_was_named_alone() {
     assert_eq!(*error.kind(), refused, "{error:?}");
     assert!(!error.is_transient());
     assert_eq!(fetched(&client, &named).await.unwrap(), file("/1"));
-    assert_eq!(far.asked().len(), 2);
+    assert_eq!(far.requests().len(), 2);
 }
 
 #[tokio::test]
@@ -343,5 +349,8 @@ async fn what_rests_has_a_bound_and_the_oldest_goes() {
     for origin in [&origins[7], &origins[0]] {
         fetched(&client, &origin.url("/2")).await.unwrap();
     }
-    assert_eq!((origins[7].connections(), origins[0].connections()), (1, 2));
+    assert_eq!(
+        (origins[7].connection_count(), origins[0].connection_count()),
+        (1, 2)
+    );
 }

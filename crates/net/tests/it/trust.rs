@@ -11,7 +11,7 @@ const HERE: &[&str] = &["127.0.0.1"];
 
 async fn serving(issued: &IssuedCertificate) -> Origin {
     Origin::builder()
-        .tls(issued.server(None))
+        .tls(issued.server_config(None))
         .resource("/f", OriginResource::new(ResourceContent::random(1, 10)))
         .start()
         .await
@@ -52,31 +52,31 @@ fn refused(problem: TlsProblem) -> Vec<Option<Kind>> {
 
 #[tokio::test]
 async fn a27_a_self_made_certificate_is_trusted_when_it_is_named_and_right() {
-    let server = CertificateAuthority::self_made(HERE, false);
-    let others = CertificateAuthority::self_made(HERE, false);
-    let pem = &server.certificate;
+    let server = CertificateAuthority::self_signed_ca(HERE, false);
+    let others = CertificateAuthority::self_signed_ca(HERE, false);
+    let pem = &server.certificate_pem;
     assert_eq!(trusting(pem, &server).await, [None, None]);
-    let among = format!("{}{pem}", others.certificate);
+    let among = format!("{}{pem}", others.certificate_pem);
     assert_eq!(trusting(&among, &server).await, [None, None]);
 }
 
 #[tokio::test]
 async fn a27_and_never_otherwise() {
-    let server = CertificateAuthority::self_made(HERE, false);
-    let other = CertificateAuthority::self_made(HERE, false);
+    let server = CertificateAuthority::self_signed_ca(HERE, false);
+    let other = CertificateAuthority::self_signed_ca(HERE, false);
     // Of the same name, with another key.
     assert_eq!(
-        trusting(&other.certificate, &server).await,
+        trusting(&other.certificate_pem, &server).await,
         refused(TlsProblem::UnknownIssuer)
     );
-    let elsewhere = CertificateAuthority::self_made(&["other.test"], false);
+    let elsewhere = CertificateAuthority::self_signed_ca(&["other.test"], false);
     assert_eq!(
-        trusting(&elsewhere.certificate, &elsewhere).await,
+        trusting(&elsewhere.certificate_pem, &elsewhere).await,
         refused(TlsProblem::WrongHost)
     );
-    let expired = CertificateAuthority::self_made(HERE, true);
+    let expired = CertificateAuthority::self_signed_ca(HERE, true);
     assert_eq!(
-        trusting(&expired.certificate, &expired).await,
+        trusting(&expired.certificate_pem, &expired).await,
         refused(TlsProblem::Expired)
     );
 }
@@ -85,9 +85,12 @@ async fn a27_and_never_otherwise() {
 async fn a27_authorities_in_files_are_trusted_too() {
     let (ours, theirs) = (CertificateAuthority::new(), CertificateAuthority::new());
     let server = ours.issue(HERE);
-    assert_eq!(trusting(&ours.pem(), &server).await, [None, None]);
     assert_eq!(
-        trusting(&theirs.pem(), &server).await,
+        trusting(&ours.certificate_pem(), &server).await,
+        [None, None]
+    );
+    assert_eq!(
+        trusting(&theirs.certificate_pem(), &server).await,
         refused(TlsProblem::UnknownIssuer)
     );
 }

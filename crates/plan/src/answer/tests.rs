@@ -367,7 +367,7 @@ proptest! {
         match verdict(&asked, status, &pairs) {
             ResponseVerdict::Part { range, total, version: found } => {
                 prop_assert!(range.start == 100 && range.end <= 200 && !range.is_empty() && range.end <= total);
-                prop_assert!(!pin || version.same(&found));
+                prop_assert!(!pin || version.is_same(&found));
             }
             ResponseVerdict::Whole { .. } => prop_assert!(false, "everything was taken for a part"),
             _ => {}

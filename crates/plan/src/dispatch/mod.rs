@@ -11,7 +11,7 @@
 //! - a host that cannot be reached is asked one job at a time, then given up: its jobs come out refused (`standing.rs`);
 //! - what waits for long for a connection takes no place of those that could be answered (`places.rs`);
 //! - a host that is merely slow fills its own places and no others. In the window it could fill all, so the feeder asks
-//!   [`JobDispatcher::would_crowd`].
+//!   [`JobDispatcher::is_crowding`].
 //!
 //! Nothing is found by searching: hosts stand in the list of those whose turn may come, or in none; jobs stand in their
 //! host's queues. Every call costs the same whatever is held, but for the logarithm of what waits for a time. Of a host without
@@ -20,9 +20,9 @@
 //! # Order of calls
 //!
 //! The *feeder*: while [`JobDispatcher::has_room`], [`JobDispatcher::add`]; at the list's end [`JobDispatcher::close`]. Before it adds, it may
-//! ask [`JobDispatcher::would_crowd`]. If so, then it
+//! ask [`JobDispatcher::is_crowding`]. If so, then it
 //!
-//! - asks [`JobDispatcher::may_put_aside`]. If not, what is held keeps the places busy, or enough was read ahead: it waits until something has
+//! - asks [`JobDispatcher::may_spill`]. If not, what is held keeps the places busy, or enough was read ahead: it waits until something has
 //!   ended, or some milliseconds;
 //! - else puts the job aside, with all later ones of that host, behind each other (a temporary file, in which each record of a host
 //!   leads to the next, needs memory for the host's first and last only), and reads on;
@@ -34,34 +34,34 @@
 //! on over connections of its own, and then either [`JobDispatcher::ended`] or [`JobDispatcher::again`]. A ticket that is no longer good is
 //! ignored.
 
-mod choosing;
-mod control;
-mod host;
-mod job;
-mod memory;
+mod choose;
+mod host_control;
+mod host_health;
+mod host_queue;
+mod host_refusals;
+mod idle_hosts;
 mod options;
 mod outcome;
-mod places;
-mod refusals;
-mod slab;
-mod standing;
-mod window;
+mod queued_job;
+mod rate_window;
+mod request_slots;
+mod slab_list;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use options::{
-    DispatchDecision, HostConnectionLimit, JobDispatcherOptions, JobRunReport, JobRunResult,
+    DispatchDecision, HostRequestLimit, JobDispatcherOptions, JobRunReport, JobRunResult,
     JobTicket, UnreachableHost,
 };
 
-use crate::bucket::TokenBucket;
-use host::{HostList, HostQueue};
-use job::QueuedJob;
-use memory::IdleHosts;
-use places::RequestSlots;
-use slab::{Slab, SlabKey, SlabList};
+use crate::token_bucket::TokenBucket;
+use host_queue::{HostList, HostQueue};
+use idle_hosts::IdleHosts;
+use queued_job::QueuedJob;
+use request_slots::RequestSlots;
+use slab_list::{Slab, SlabKey, SlabList};
 
 /// How many times the window may be read in a second, if not all of it is for hosts that have room: past a slow host's million jobs
 /// within a minute.
@@ -143,7 +143,7 @@ impl<T> JobDispatcher<T> {
     /// Whether a host holds as much of the window as is still free: half of it if it is alone, and the less the more hosts crowd.
     /// A host that was given up never crowds: its jobs do not stay.
     #[must_use]
-    pub fn would_crowd(&self, host: &str) -> bool {
+    pub fn is_crowding(&self, host: &str) -> bool {
         let free = self.options.window.saturating_sub(self.jobs.len()).max(1);
         self.names.get(host).is_some_and(|id| {
             let host = &self.hosts[*id];
@@ -154,7 +154,7 @@ impl<T> JobDispatcher<T> {
     /// Leave to put a job aside whose host would crowd, and to read on: places are free that none of the jobs held may take, so
     /// other hosts would help. Whether the list names others nobody knows, and most lists name one alone; so they are looked for at
     /// a measured pace, lest a list of millions is copied for nothing.
-    pub fn may_put_aside(&mut self, now: Duration) -> bool {
+    pub fn may_spill(&mut self, now: Duration) -> bool {
         let waiting = !(self.ready.is_empty() && self.unknown.is_empty());
         let hungry = !waiting && self.places.is_idle();
         if !hungry || !self.ahead.take(now, 0).is_zero() {
@@ -166,7 +166,7 @@ impl<T> JobDispatcher<T> {
 
     /// Looks at the hosts of which nothing has been heard for a while, though all their places are taken and more jobs wait. To be
     /// called now and then: without it a host whose first jobs stand still would get no more.
-    pub fn look(&mut self, now: Duration) {
+    pub fn widen_stalled_hosts(&mut self, now: Duration) {
         let ids: Vec<SlabKey> = self.names.values().copied().collect();
         for id in ids {
             let host = &mut self.hosts[id];
@@ -215,31 +215,31 @@ impl<T> JobDispatcher<T> {
 
     /// Jobs that run.
     #[must_use]
-    pub fn running(&self) -> usize {
+    pub fn running_jobs(&self) -> usize {
         self.places.running()
     }
 
     /// Jobs that are queued, wait to be tried again, or run.
     #[must_use]
-    pub fn held(&self) -> usize {
+    pub fn held_jobs(&self) -> usize {
         self.jobs.len()
     }
 
     /// Hosts of which jobs are held.
     #[must_use]
-    pub fn hosts(&self) -> usize {
+    pub fn host_count(&self) -> usize {
         self.hosts.len()
     }
 
     /// Hosts of which no jobs are held, but which are remembered.
     #[must_use]
-    pub fn remembered(&self) -> usize {
+    pub fn idle_host_count(&self) -> usize {
         self.memory.len()
     }
 
     /// Requests that a host gets at once at present, for a report; `None` if nothing of it is held.
     #[must_use]
-    pub fn limit_of(&self, host: &str) -> Option<usize> {
+    pub fn request_limit(&self, host: &str) -> Option<usize> {
         let id = self.names.get(host)?;
         Some(self.hosts[*id].limit(&self.options))
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// How many requests one origin gets at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HostConnectionLimit {
+pub enum HostRequestLimit {
     /// Found by watching what they bring.
     Auto {
         /// Never more than this, unless the origin multiplexes.
@@ -14,10 +14,10 @@ pub enum HostConnectionLimit {
     Fixed(usize),
 }
 
-impl HostConnectionLimit {
+impl HostRequestLimit {
     /// The most that an origin gets that does not multiplex.
     #[must_use]
-    pub fn most(self) -> usize {
+    pub fn max(self) -> usize {
         match self {
             Self::Auto { max: most } | Self::Fixed(most) => most.max(1),
         }
@@ -28,40 +28,40 @@ impl HostConnectionLimit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobDispatcherOptions {
     /// The user's number of files at once. It is never exceeded, so with it dead hosts take places like others. `None`: as many as
-    /// the hosts' own numbers come to, up to [`total`](Self::total).
-    pub jobs: Option<usize>,
+    /// the hosts' own numbers come to, up to [`request_slots`](Self::request_slots).
+    pub max_jobs: Option<usize>,
     /// Requests at once to one origin.
-    pub per_host: HostConnectionLimit,
+    pub per_host: HostRequestLimit,
     /// The same where the origin multiplexes (HTTP/2), if it allows as many streams: they cost it little, so none are counted first.
-    pub multiplexed: usize,
+    pub max_streams: usize,
     /// Jobs at once that are answered, or may be soon.
-    pub total: usize,
+    pub request_slots: usize,
     /// How many of those may be the first of their hosts: nobody has heard of these yet, and they may be dead.
-    pub unknown: usize,
+    pub untried_host_slots: usize,
     /// Jobs that are held: queued, waiting to be tried again, or running.
     pub window: usize,
     /// Jobs beyond the total that have waited long for a connection or an answer. So many dead hosts can be waited for at
     /// a time without a place of the living; where a share `d` of all hosts takes `c` seconds to fail and the others `t` to
-    /// answer, that takes `unknown * d * c / t`.
-    pub limbo: usize,
+    /// answer, that takes `untried_host_slots * d * c / t`.
+    pub max_overdue: usize,
 }
 
 impl Default for JobDispatcherOptions {
     fn default() -> Self {
         Self {
-            jobs: None,
+            max_jobs: None,
             // Small files wait for round trips, each connection for one at a time: over an ocean sixteen bring two hundred files a
             // second. Whoever is near, or busy, shows it on the way up.
-            per_host: HostConnectionLimit::Auto { max: 128 },
+            per_host: HostRequestLimit::Auto { max: 128 },
             // Twice what most servers allow on a connection.
-            multiplexed: 256,
+            max_streams: 256,
             // Two hosts far away, or 256 slow ones: more cost memory and bring little.
-            total: 256,
-            unknown: 64,
+            request_slots: 256,
+            untried_host_slots: 64,
             // Enough that a list which is sorted in stretches of hundreds keeps several hosts busy.
             window: 4096,
             // One host in twenty dead for ten seconds each, at six hundred a second and more.
-            limbo: 512,
+            max_overdue: 512,
         }
     }
 }
@@ -87,9 +87,9 @@ pub enum JobRunResult {
     /// The host does not want this many requests: 429, 503, a connection that was closed or reset before its answer.
     Refused {
         /// Whether it says that it is overloaded.
-        busy: bool,
+        overloaded: bool,
         /// What Retry-After said.
-        wait: Option<Duration>,
+        retry_after: Option<Duration>,
     },
 }
 
@@ -99,7 +99,7 @@ pub struct JobRunReport {
     /// Bytes of its answer.
     pub bytes: u64,
     /// What came of it.
-    pub how: JobRunResult,
+    pub result: JobRunResult,
 }
 
 /// Why a job is refused: nobody can connect to its host.
@@ -108,7 +108,7 @@ pub struct UnreachableHost {
     /// How many times in a row that was tried, at different moments.
     pub failures: u32,
     /// When it will be tried again.
-    pub until: Duration,
+    pub retry_at: Duration,
 }
 
 /// What to do now.
@@ -117,7 +117,7 @@ pub enum DispatchDecision<T> {
     /// Run this job.
     Run(JobTicket, T),
     /// This job has failed without being tried: its host was given up. It is no longer held.
-    Refuse(T, UnreachableHost),
+    Reject(T, UnreachableHost),
     /// Nothing until something is told; or until this moment, since the run began, if there is one.
     Wait(Option<Duration>),
     /// All jobs have ended, and no more will come.

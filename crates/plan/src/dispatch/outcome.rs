@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::JobDispatcher;
-use super::job::QueuedJobStage;
+use super::host_health::HostFailureEffect;
 use super::options::{JobRunReport, JobRunResult, JobTicket};
-use super::slab::SlabKey;
-use super::standing::HostFailureEffect;
+use super::queued_job::QueuedJobStage;
+use super::slab_list::SlabKey;
 
 /// The share of the window that jobs of hosts which nobody has reached may take, before another such host gets fewer tries: they
 /// wait for seconds each, and the living need the rest.
@@ -28,7 +28,12 @@ struct FinishedRun {
 impl<T> JobDispatcher<T> {
     /// The head of an answer came that says that the host is well. `multiplexed`: how many streams it allows on the connection, if it
     /// multiplexes.
-    pub fn delivering(&mut self, ticket: JobTicket, multiplexed: Option<usize>, now: Duration) {
+    pub fn on_response_head(
+        &mut self,
+        ticket: JobTicket,
+        multiplexed: Option<usize>,
+        now: Duration,
+    ) {
         let Some(host) = self.host_of(ticket) else {
             return;
         };
@@ -46,7 +51,7 @@ impl<T> JobDispatcher<T> {
 
     /// The job's file is large: it goes on over connections of its own, and small jobs of its host go on beside it. Several large
     /// ones share one place of their host; in the total each counts as one.
-    pub fn large(&mut self, ticket: JobTicket, now: Duration) {
+    pub fn on_large_file(&mut self, ticket: JobTicket, now: Duration) {
         self.delivering_if_silent(ticket, now);
         let Some(host) = self.host_of(ticket) else {
             return;
@@ -65,17 +70,17 @@ impl<T> JobDispatcher<T> {
     }
 
     /// The job has ended for good.
-    pub fn ended(&mut self, ticket: JobTicket, ended: JobRunReport, now: Duration) {
+    pub fn on_finished(&mut self, ticket: JobTicket, ended: JobRunReport, now: Duration) {
         let Some(run) = self.leave(ticket, ended.bytes) else {
             return;
         };
-        self.learn(run, ended.how, now);
+        self.learn(run, ended.result, now);
         self.file(run.host, true, now);
         self.drop_job(ticket.slot, now);
     }
 
     /// The job will be tried again, not before `wait` has passed. Until then it takes no place, though it is held.
-    pub fn again(
+    pub fn retry_later(
         &mut self,
         ticket: JobTicket,
         job: T,
@@ -120,7 +125,7 @@ impl<T> JobDispatcher<T> {
         {
             let streams = self.hosts[host].streams;
             let multiplexed = (streams > 0).then_some(streams as usize);
-            self.delivering(ticket, multiplexed, now);
+            self.on_response_head(ticket, multiplexed, now);
         }
     }
 
@@ -153,7 +158,9 @@ impl<T> JobDispatcher<T> {
         }
         match how {
             JobRunResult::Done | JobRunResult::Failed => self.reached(run.host, now),
-            JobRunResult::Refused { wait, .. } => {
+            JobRunResult::Refused {
+                retry_after: wait, ..
+            } => {
                 self.reached(run.host, now);
                 self.refused(run, wait, now);
             }

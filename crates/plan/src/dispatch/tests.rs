@@ -8,12 +8,12 @@ const fn ms(ms: u64) -> Duration {
 
 const DONE: JobRunReport = JobRunReport {
     bytes: 1,
-    how: JobRunResult::Done,
+    result: JobRunResult::Done,
 };
 
 const UNREACHABLE: JobRunReport = JobRunReport {
     bytes: 0,
-    how: JobRunResult::Unreachable,
+    result: JobRunResult::Unreachable,
 };
 
 fn of(options: JobDispatcherOptions, jobs: &[(&str, u32)]) -> JobDispatcher<u32> {
@@ -40,7 +40,7 @@ fn numbers(jobs: &[(u32, JobTicket)]) -> Vec<u32> {
 
 fn total(total: usize) -> JobDispatcherOptions {
     JobDispatcherOptions {
-        total,
+        request_slots: total,
         ..JobDispatcherOptions::default()
     }
 }
@@ -51,10 +51,10 @@ fn hosts_take_turns_and_a_warm_place_stays_with_its_host() {
     let mut dispatch = of(total(3), &list);
     let first = all(&mut dispatch, ms(0));
     assert_eq!(numbers(&first), [1, 4, 6]);
-    dispatch.ended(first[1].1, DONE, ms(10));
+    dispatch.on_finished(first[1].1, DONE, ms(10));
     assert_eq!(numbers(&all(&mut dispatch, ms(10))), [5]);
     // Nothing is left of c: its place goes to the next in turn.
-    dispatch.ended(first[2].1, DONE, ms(10));
+    dispatch.on_finished(first[2].1, DONE, ms(10));
     assert_eq!(numbers(&all(&mut dispatch, ms(10))), [2]);
 }
 
@@ -66,7 +66,7 @@ fn a_turn_ends() {
     dispatch.close();
     while let DispatchDecision::Run(ticket, job) = dispatch.next(ms(0)) {
         order.push(job);
-        dispatch.ended(ticket, DONE, ms(0));
+        dispatch.on_finished(ticket, DONE, ms(0));
     }
     assert_eq!(order.iter().position(|job| *job == 99), Some(16));
     assert_eq!(order.len(), 41);
@@ -78,12 +78,12 @@ fn c3_large_files_that_never_end_ask_for_no_more_of_them() {
     let mut dispatch = of(total(256), &list);
     for second in 0..20 {
         for (_, ticket) in all(&mut dispatch, ms(1_000 * second)) {
-            dispatch.delivering(ticket, None, ms(1_000 * second));
-            dispatch.large(ticket, ms(1_000 * second));
+            dispatch.on_response_head(ticket, None, ms(1_000 * second));
+            dispatch.on_large_file(ticket, ms(1_000 * second));
         }
-        dispatch.look(ms(1_000 * second + 999));
+        dispatch.widen_stalled_hosts(ms(1_000 * second + 999));
     }
-    assert!(dispatch.running() <= 7, "{}", dispatch.running());
+    assert!(dispatch.running_jobs() <= 7, "{}", dispatch.running_jobs());
 }
 
 #[test]
@@ -91,34 +91,34 @@ fn a_host_that_no_longer_multiplexes_begins_again_with_few() {
     let list: Vec<(&str, u32)> = (0..600).map(|n| ("a", n)).collect();
     let mut dispatch = of(total(256), &list);
     let first = all(&mut dispatch, ms(0));
-    dispatch.delivering(first[0].1, Some(256), ms(50));
-    assert_eq!(dispatch.limit_of("a"), Some(256));
+    dispatch.on_response_head(first[0].1, Some(256), ms(50));
+    assert_eq!(dispatch.request_limit("a"), Some(256));
     let others = all(&mut dispatch, ms(50));
     assert_eq!(first.len() + others.len(), 256);
-    dispatch.delivering(others[0].1, None, ms(100));
-    assert_eq!(dispatch.limit_of("a"), Some(4));
+    dispatch.on_response_head(others[0].1, None, ms(100));
+    assert_eq!(dispatch.request_limit("a"), Some(4));
 }
 
 #[test]
 fn what_is_tried_again_comes_when_it_is_due_and_before_what_is_new() {
     let mut dispatch = of(total(1), &[("a", 1), ("a", 2), ("a", 3)]);
     let one = all(&mut dispatch, ms(0))[0].1;
-    dispatch.again(one, 1, ms(100), JobRunResult::Failed, ms(0));
+    dispatch.retry_later(one, 1, ms(100), JobRunResult::Failed, ms(0));
     let two = all(&mut dispatch, ms(0));
     assert_eq!(numbers(&two), [2]);
     assert_eq!(dispatch.next(ms(99)), DispatchDecision::Wait(Some(ms(100))));
-    dispatch.ended(two[0].1, DONE, ms(100));
+    dispatch.on_finished(two[0].1, DONE, ms(100));
     let again = all(&mut dispatch, ms(100));
     assert_eq!(numbers(&again), [1]);
     // A ticket is for one run.
-    dispatch.ended(one, DONE, ms(100));
-    assert_eq!((dispatch.running(), dispatch.held()), (1, 2));
+    dispatch.on_finished(one, DONE, ms(100));
+    assert_eq!((dispatch.running_jobs(), dispatch.held_jobs()), (1, 2));
 }
 
 #[test]
 fn who_waits_for_long_gives_up_its_place_and_takes_one_when_it_is_answered() {
     let options = JobDispatcherOptions {
-        limbo: 1,
+        max_overdue: 1,
         ..total(1)
     };
     let list: Vec<(String, u32)> = (0..5).map(|n| (n.to_string(), n)).collect();
@@ -133,12 +133,12 @@ fn who_waits_for_long_gives_up_its_place_and_takes_one_when_it_is_answered() {
     assert_eq!(numbers(&second), [1]);
     // There is no more limbo.
     assert_eq!(dispatch.next(ms(5000)), DispatchDecision::Wait(None));
-    dispatch.delivering(first[0].1, None, ms(5000));
-    assert_eq!(dispatch.running(), 2);
-    dispatch.ended(second[0].1, DONE, ms(5001));
+    dispatch.on_response_head(first[0].1, None, ms(5000));
+    assert_eq!(dispatch.running_jobs(), 2);
+    dispatch.on_finished(second[0].1, DONE, ms(5001));
     // The one place is taken by the first.
     assert!(all(&mut dispatch, ms(5002)).is_empty());
-    dispatch.ended(first[0].1, DONE, ms(5003));
+    dispatch.on_finished(first[0].1, DONE, ms(5003));
     assert_eq!(numbers(&all(&mut dispatch, ms(5004))), [2]);
 }
 
@@ -153,8 +153,8 @@ fn who_is_unknown_is_waited_for_a_little_longer_than_the_others_took() {
     for _ in 0..50 {
         let ticket = all(&mut dispatch, now)[0].1;
         now += ms(80);
-        dispatch.delivering(ticket, None, now);
-        dispatch.ended(ticket, DONE, now);
+        dispatch.on_response_head(ticket, None, now);
+        dispatch.on_finished(ticket, DONE, now);
     }
     assert_eq!(all(&mut dispatch, now).len(), 1);
     assert_eq!(
@@ -169,7 +169,7 @@ fn given_up(dispatch: &mut JobDispatcher<u32>) -> Duration {
     for _ in 0..3 {
         let jobs = all(dispatch, now);
         for (job, ticket) in jobs {
-            dispatch.again(ticket, job, ms(100), JobRunResult::Unreachable, now);
+            dispatch.retry_later(ticket, job, ms(100), JobRunResult::Unreachable, now);
         }
         now += ms(1000);
     }
@@ -183,14 +183,14 @@ fn c3_a_host_that_cannot_be_reached_is_asked_once_at_a_time_and_then_given_up() 
     let first = all(&mut dispatch, ms(0));
     assert_eq!(numbers(&first), [1, 2, 3, 4]);
     for (_, ticket) in first {
-        dispatch.ended(ticket, UNREACHABLE, ms(10));
+        dispatch.on_finished(ticket, UNREACHABLE, ms(10));
     }
     assert_eq!(dispatch.next(ms(10)), DispatchDecision::Wait(Some(ms(210))));
     dispatch.add("a", 6, ms(10));
     let fifth = all(&mut dispatch, ms(210));
     assert_eq!(numbers(&fifth), [5]);
     // One answer, and all is well.
-    dispatch.delivering(fifth[0].1, None, ms(220));
+    dispatch.on_response_head(fifth[0].1, None, ms(220));
     assert_eq!(numbers(&all(&mut dispatch, ms(220))), [6]);
 }
 
@@ -202,43 +202,43 @@ fn c3_a_host_that_was_given_up_refuses_at_once_until_one_may_try_again() {
     for _ in 0..2 {
         assert!(matches!(
             dispatch.next(gone),
-            DispatchDecision::Refuse(_, UnreachableHost { failures: 3, until: then }) if then == until
+            DispatchDecision::Reject(_, UnreachableHost { failures: 3, retry_at: then }) if then == until
         ));
     }
-    assert_eq!((dispatch.held(), dispatch.hosts()), (0, 0));
-    assert_eq!(dispatch.remembered(), 1);
+    assert_eq!((dispatch.held_jobs(), dispatch.host_count()), (0, 0));
+    assert_eq!(dispatch.idle_host_count(), 1);
     dispatch.add("a", 3, until - ms(1));
     assert!(matches!(
         dispatch.next(until - ms(1)),
-        DispatchDecision::Refuse(3, _)
+        DispatchDecision::Reject(3, _)
     ));
     for job in 4..8 {
         dispatch.add("a", job, until);
     }
     let probe = all(&mut dispatch, until);
     assert_eq!(numbers(&probe), [4]);
-    dispatch.ended(probe[0].1, UNREACHABLE, until);
+    dispatch.on_finished(probe[0].1, UNREACHABLE, until);
     assert!(matches!(
         dispatch.next(until),
-        DispatchDecision::Refuse(5, UnreachableHost { until: then, .. }) if then == until + ms(60_000)
+        DispatchDecision::Reject(5, UnreachableHost { retry_at: then, .. }) if then == until + ms(60_000)
     ));
 }
 
 #[test]
 fn a18_a_connection_refused_while_others_answer_is_a_limit_and_no_death() {
     let options = JobDispatcherOptions {
-        per_host: HostConnectionLimit::Fixed(8),
+        per_host: HostRequestLimit::Fixed(8),
         ..total(8)
     };
     let list: Vec<(&str, u32)> = (0..20).map(|n| ("a", n)).collect();
     let mut dispatch = of(options, &list);
     let jobs = all(&mut dispatch, ms(0));
     assert_eq!(jobs.len(), 8);
-    dispatch.delivering(jobs[0].1, None, ms(5));
+    dispatch.on_response_head(jobs[0].1, None, ms(5));
     for (job, ticket) in &jobs[4..] {
-        dispatch.again(*ticket, *job, ms(200), JobRunResult::Unreachable, ms(10));
+        dispatch.retry_later(*ticket, *job, ms(200), JobRunResult::Unreachable, ms(10));
     }
-    assert_eq!(dispatch.limit_of("a"), Some(4));
+    assert_eq!(dispatch.request_limit("a"), Some(4));
     assert!(all(&mut dispatch, ms(10)).is_empty());
 }
 
@@ -252,8 +252,8 @@ fn the_protocol_says_how_many() {
         most = most.max(jobs.len());
         now += ms(10);
         for (_, ticket) in jobs {
-            dispatch.delivering(ticket, Some(30), now);
-            dispatch.ended(ticket, DONE, now);
+            dispatch.on_response_head(ticket, Some(30), now);
+            dispatch.on_finished(ticket, DONE, now);
         }
     }
     assert_eq!(most, 30);
@@ -268,7 +268,7 @@ fn nobody_fills_more_of_the_window_than_is_free() {
     let mut dispatch = JobDispatcher::new(options);
     let mut fill = |host: &str| {
         let mut added = 0;
-        while dispatch.has_room() && !dispatch.would_crowd(host) {
+        while dispatch.has_room() && !dispatch.is_crowding(host) {
             dispatch.add(host, 0, ms(0));
             added += 1;
         }
@@ -287,18 +287,18 @@ fn what_crowds_is_put_aside_while_places_are_free_and_at_a_measured_pace() {
     let list: Vec<(&str, u32)> = (0..4).map(|n| ("a", n)).collect();
     let mut dispatch = of(options, &list);
     // Something is ready to run: it first.
-    assert!(!dispatch.may_put_aside(ms(0)));
+    assert!(!dispatch.may_spill(ms(0)));
     let jobs = all(&mut dispatch, ms(0));
-    assert!(!dispatch.may_put_aside(ms(0)), "no place is free");
-    dispatch.again(jobs[0].1, 0, ms(5000), JobRunResult::Failed, ms(0));
+    assert!(!dispatch.may_spill(ms(0)), "no place is free");
+    dispatch.retry_later(jobs[0].1, 0, ms(5000), JobRunResult::Failed, ms(0));
     for (_, ticket) in all(&mut dispatch, ms(0)) {
-        dispatch.again(ticket, 2, ms(5000), JobRunResult::Failed, ms(0));
+        dispatch.retry_later(ticket, 2, ms(5000), JobRunResult::Failed, ms(0));
     }
     for (_, ticket) in all(&mut dispatch, ms(0)) {
-        dispatch.again(ticket, 3, ms(5000), JobRunResult::Failed, ms(0));
+        dispatch.retry_later(ticket, 3, ms(5000), JobRunResult::Failed, ms(0));
     }
     let at = |dispatch: &mut JobDispatcher<u32>, now| {
-        (0..100).filter(|_| dispatch.may_put_aside(now)).count()
+        (0..100).filter(|_| dispatch.may_spill(now)).count()
     };
     let burst = at(&mut dispatch, ms(10_000 - 9_000));
     assert!((8..=9).contains(&burst), "{burst}");
@@ -309,7 +309,7 @@ fn what_crowds_is_put_aside_while_places_are_free_and_at_a_measured_pace() {
 #[test]
 fn a_number_of_jobs_holds_for_those_that_wait_for_long_too() {
     let options = JobDispatcherOptions {
-        jobs: Some(2),
+        max_jobs: Some(2),
         ..JobDispatcherOptions::default()
     };
     let mut dispatch = of(options, &[("a", 1), ("b", 2), ("c", 3)]);
@@ -340,20 +340,20 @@ fn c3_a_host_that_is_slow_to_answer_for_the_first_time_gets_no_more_until_it_has
     dispatch.add("a", 4, ms(2_000));
     dispatch.add("c", 5, ms(2_000));
     assert_eq!(numbers(&all(&mut dispatch, ms(2_000))), [5]);
-    dispatch.delivering(silent, None, ms(3_000));
+    dispatch.on_response_head(silent, None, ms(3_000));
     assert_eq!(numbers(&all(&mut dispatch, ms(3_000))), [4]);
 }
 
 #[test]
 fn hosts_that_nobody_knows_leave_places_to_those_that_answer() {
     let options = JobDispatcherOptions {
-        unknown: 2,
+        untried_host_slots: 2,
         ..total(8)
     };
     let mut dispatch = of(options, &[("a", 1), ("b", 2), ("c", 3), ("d", 4)]);
     let first = all(&mut dispatch, ms(0));
     assert_eq!(numbers(&first), [1, 2]);
-    dispatch.delivering(first[0].1, None, ms(1));
+    dispatch.on_response_head(first[0].1, None, ms(1));
     assert_eq!(numbers(&all(&mut dispatch, ms(1))), [3]);
     // One that waits for too long makes room, as it does where all places are taken.
     let at = ms(1) + ms(1_000);

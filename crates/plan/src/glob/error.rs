@@ -2,10 +2,10 @@
 
 /// A text that is no glob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{problem}, at character {at}")]
+#[error("{problem}, at character {position}")]
 pub struct GlobError {
     /// Which character, counted from one: where what is wrong begins.
-    pub at: usize,
+    pub position: usize,
     /// What is wrong.
     pub problem: GlobProblem,
 }
@@ -15,13 +15,13 @@ pub struct GlobError {
 pub enum GlobProblem {
     /// A set that does not end.
     #[error("'{{' without '}}'")]
-    OpenSet,
+    UnclosedSet,
     /// A range that does not end.
     #[error("'[' without ']'")]
-    OpenRange,
+    UnclosedRange,
     /// An end where nothing began.
     #[error("{0:?} ends nothing")]
-    Close(char),
+    UnmatchedBracket(char),
     /// Something that varies within a set.
     #[error("{0:?} within a set")]
     Nested(char),
@@ -30,17 +30,17 @@ pub enum GlobProblem {
     EmptySet,
     /// Neither numbers nor letters with a dash between.
     #[error("no range as [1-100], [001-100:10] or [a-z]")]
-    Range,
+    MalformedRange,
     /// The end comes before the beginning, or is of another kind of letter.
     #[error("a range that does not go up")]
-    Backwards,
+    DescendingRange,
     /// A step that leads nowhere.
     #[error("a step that is zero or longer than the range")]
-    Step,
+    InvalidStep,
     /// More than fits a number.
     #[error("a number that is too large")]
-    Number,
+    NumberTooLarge,
     /// More URLs than can be counted.
     #[error("more URLs than can be counted")]
-    TooMany,
+    TooManyUrls,
 }

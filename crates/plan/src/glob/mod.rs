@@ -54,7 +54,7 @@ enum GlobMemberFormat {
 
 /// One URL of a glob.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GlobItem {
+pub struct GlobUrl {
     /// The URL, as text: whether it is one, nobody has looked yet.
     pub url: String,
     /// What each part that varies stands for in it, from left to right.
@@ -72,8 +72,8 @@ impl Glob {
         let mut counts = pieces.iter().map(GlobPiece::count);
         let len = counts.try_fold(1_u64, u64::checked_mul);
         let len = len.ok_or(GlobError {
-            at: 1,
-            problem: GlobProblem::TooMany,
+            position: 1,
+            problem: GlobProblem::TooManyUrls,
         })?;
         Ok(Self { pieces, len })
     }
@@ -90,7 +90,7 @@ impl Glob {
 
     /// Whether nothing in it varies and nothing was written to vary: a plain URL.
     #[must_use]
-    pub fn is_plain(&self) -> bool {
+    pub fn is_literal(&self) -> bool {
         self.pieces
             .iter()
             .all(|piece| matches!(piece, GlobPiece::Fixed(_)))
@@ -98,12 +98,12 @@ impl Glob {
 
     /// The URL of a number below [`len`](Self::len), counted from zero.
     #[must_use]
-    pub fn item(&self, number: u64) -> Option<GlobItem> {
+    pub fn nth(&self, number: u64) -> Option<GlobUrl> {
         (number < self.len).then(|| self.compute(number))
     }
 
     /// All URLs with what varied in them, one at a time.
-    pub fn items(&self) -> impl Iterator<Item = GlobItem> + '_ {
+    pub fn items(&self) -> impl Iterator<Item = GlobUrl> + '_ {
         (0..self.len).map(|number| self.compute(number))
     }
 
@@ -113,13 +113,13 @@ impl Glob {
     }
 
     /// Reads a number as a counter whose wheels are the pieces. The last turns fastest, so the wheels are read from there.
-    fn compute(&self, mut number: u64) -> GlobItem {
+    fn compute(&self, mut number: u64) -> GlobUrl {
         let mut wheels: Vec<u64> = Vec::with_capacity(self.pieces.len());
         for piece in self.pieces.iter().rev() {
             wheels.push(number % piece.count());
             number /= piece.count();
         }
-        let mut item = GlobItem {
+        let mut item = GlobUrl {
             url: String::new(),
             captures: Vec::new(),
         };
@@ -162,7 +162,7 @@ impl GlobRange {
     }
 }
 
-impl GlobItem {
+impl GlobUrl {
     /// Appends what a part stands for.
     fn vary(&mut self, text: String) {
         self.url.push_str(&text);
@@ -172,7 +172,7 @@ impl GlobItem {
     /// An output name with `#1`, `#2` and so on replaced by what those parts stand for. A `#` before anything but the number
     /// of a part stays, as with curl.
     #[must_use]
-    pub fn fill(&self, name: &str) -> String {
+    pub fn fill_captures(&self, name: &str) -> String {
         let mut filled = String::with_capacity(name.len());
         let mut rest = name;
         while let Some(at) = rest.find('#') {

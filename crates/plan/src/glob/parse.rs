@@ -29,7 +29,7 @@ pub(super) fn pieces(text: &str) -> Result<Vec<GlobPiece>, GlobError> {
             }
             '[' => cursor.range()?,
             '{' => cursor.set()?,
-            ']' | '}' => return Err(cursor.wrong(GlobProblem::Close(c))),
+            ']' | '}' => return Err(cursor.wrong(GlobProblem::UnmatchedBracket(c))),
             _ => {
                 fixed.push(cursor.character("[]{}"));
                 continue;
@@ -69,7 +69,7 @@ impl GlobCursor<'_> {
     /// An error where the cursor is.
     fn wrong(&self, problem: GlobProblem) -> GlobError {
         GlobError {
-            at: self.at,
+            position: self.at,
             problem,
         }
     }
@@ -106,7 +106,7 @@ impl GlobCursor<'_> {
 
     /// `{one,two}`; here commas and backslashes can be escaped, too.
     fn set(&mut self) -> Result<GlobPiece, GlobError> {
-        let open = self.wrong(GlobProblem::OpenSet);
+        let open = self.wrong(GlobProblem::UnclosedSet);
         self.skip();
         if self.peek() == Some('}') {
             return Err(GlobError {
@@ -119,7 +119,7 @@ impl GlobCursor<'_> {
             match self.peek() {
                 None => return Err(open),
                 Some(c @ ('{' | '[')) => return Err(self.wrong(GlobProblem::Nested(c))),
-                Some(']') => return Err(self.wrong(GlobProblem::Close(']'))),
+                Some(']') => return Err(self.wrong(GlobProblem::UnmatchedBracket(']'))),
                 Some(c @ ('}' | ',')) => {
                     self.skip();
                     members.push(std::mem::take(&mut member));
@@ -134,7 +134,7 @@ impl GlobCursor<'_> {
 
     /// `[first-last]` or `[first-last:step]`.
     fn range(&mut self) -> Result<GlobPiece, GlobError> {
-        let open = self.wrong(GlobProblem::OpenRange);
+        let open = self.wrong(GlobProblem::UnclosedRange);
         self.skip();
         if !self.rest.contains(']') {
             return Err(open);
@@ -142,7 +142,7 @@ impl GlobCursor<'_> {
         let begins = self.at;
         let (first, form) = self.end_of_range()?;
         if !self.take('-') {
-            return Err(self.wrong(GlobProblem::Range));
+            return Err(self.wrong(GlobProblem::MalformedRange));
         }
         let (last, other) = self.end_of_range()?;
         let goes_up = match (form, other) {
@@ -154,13 +154,13 @@ impl GlobCursor<'_> {
         };
         if !goes_up {
             return Err(GlobError {
-                at: begins,
-                problem: GlobProblem::Backwards,
+                position: begins,
+                problem: GlobProblem::DescendingRange,
             });
         }
         let step = self.step(last - first)?;
         if !self.take(']') {
-            return Err(self.wrong(GlobProblem::Range));
+            return Err(self.wrong(GlobProblem::MalformedRange));
         }
         // The whole of 64 bits is one more than can be counted.
         let count = ((last - first) / step).checked_add(1);
@@ -168,7 +168,7 @@ impl GlobCursor<'_> {
             first,
             step,
             count: count.ok_or(GlobError {
-                problem: GlobProblem::TooMany,
+                problem: GlobProblem::TooManyUrls,
                 ..open
             })?,
             form,
@@ -194,7 +194,7 @@ impl GlobCursor<'_> {
         if !self.take(':') {
             return Ok(1);
         }
-        let wrong = self.wrong(GlobProblem::Step);
+        let wrong = self.wrong(GlobProblem::InvalidStep);
         let (step, _) = self.number()?;
         // curl lets a range of one member have a step of one.
         if step == 0 || step > span.max(1) {
@@ -208,13 +208,13 @@ impl GlobCursor<'_> {
         let begins = self.at;
         let digits: String = self.rest.chars().take_while(char::is_ascii_digit).collect();
         if digits.is_empty() {
-            return Err(self.wrong(GlobProblem::Range));
+            return Err(self.wrong(GlobProblem::MalformedRange));
         }
         let value = digits.parse().ok().filter(|_| digits.len() <= MOST_DIGITS);
         digits.chars().for_each(|_| self.skip());
         let too_large = GlobError {
-            at: begins,
-            problem: GlobProblem::Number,
+            position: begins,
+            problem: GlobProblem::NumberTooLarge,
         };
         Ok((value.ok_or(too_large)?, digits.len()))
     }

@@ -9,7 +9,7 @@ fn urls(text: &str) -> Vec<String> {
 
 fn error(text: &str) -> (usize, GlobProblem) {
     let error = Glob::parse(text).unwrap_err();
-    (error.at, error.problem)
+    (error.position, error.problem)
 }
 
 #[test]
@@ -54,13 +54,13 @@ fn what_is_no_glob_is_left_alone() {
         "",
     ] {
         let glob = Glob::parse(plain).unwrap();
-        assert!(glob.is_plain() && glob.len() == 1, "{plain}");
+        assert!(glob.is_literal() && glob.len() == 1, "{plain}");
         assert_eq!(glob.urls().collect::<Vec<_>>(), [plain]);
     }
     assert_eq!(urls("\\[1-2\\]\\{a\\}"), ["[1-2]{a}"]);
-    assert!(Glob::parse("\\[1-2\\]").unwrap().is_plain());
+    assert!(Glob::parse("\\[1-2\\]").unwrap().is_literal());
     assert_eq!(urls("{a\\,b,\\},\\\\}"), ["a,b", "}", "\\"]);
-    assert!(!Glob::parse("{a}").unwrap().is_plain());
+    assert!(!Glob::parse("{a}").unwrap().is_literal());
     assert_eq!(
         urls("http://[::1]/[1-2]"),
         ["http://[::1]/1", "http://[::1]/2"]
@@ -71,32 +71,32 @@ fn what_is_no_glob_is_left_alone() {
 fn errors_say_where() {
     use GlobProblem as P;
     for (text, at, problem) in [
-        ("ab{c,d", 3, P::OpenSet),
-        ("ä[1-2", 2, P::OpenRange),
-        ("ab}", 3, P::Close('}')),
-        ("ab]", 3, P::Close(']')),
-        ("{a]}", 3, P::Close(']')),
+        ("ab{c,d", 3, P::UnclosedSet),
+        ("ä[1-2", 2, P::UnclosedRange),
+        ("ab}", 3, P::UnmatchedBracket('}')),
+        ("ab]", 3, P::UnmatchedBracket(']')),
+        ("{a]}", 3, P::UnmatchedBracket(']')),
         ("{a,{b}}", 4, P::Nested('{')),
         ("{a,[1-2]}", 4, P::Nested('[')),
         ("x{}", 2, P::EmptySet),
-        ("[x]", 3, P::Range),
-        ("[1]", 3, P::Range),
-        ("[1-]", 4, P::Range),
-        ("[-1]", 2, P::Range),
-        ("[1-2;3]", 5, P::Range),
-        ("[1-2:]", 6, P::Range),
-        ("[é-z]", 2, P::Range),
-        ("[9-1]", 2, P::Backwards),
-        ("[z-a]", 2, P::Backwards),
-        ("[A-z]", 2, P::Backwards),
-        ("[a-9]", 2, P::Backwards),
-        ("[1-9:0]", 6, P::Step),
-        ("[1-9:9]", 6, P::Step),
-        ("[1-1:2]", 6, P::Step),
-        ("[1-18446744073709551616]", 4, P::Number),
-        ("[000000000000000000001-2]", 2, P::Number),
-        ("[0-18446744073709551615]", 1, P::TooMany),
-        ("[1-5000000000][1-5000000000]", 1, P::TooMany),
+        ("[x]", 3, P::MalformedRange),
+        ("[1]", 3, P::MalformedRange),
+        ("[1-]", 4, P::MalformedRange),
+        ("[-1]", 2, P::MalformedRange),
+        ("[1-2;3]", 5, P::MalformedRange),
+        ("[1-2:]", 6, P::MalformedRange),
+        ("[é-z]", 2, P::MalformedRange),
+        ("[9-1]", 2, P::DescendingRange),
+        ("[z-a]", 2, P::DescendingRange),
+        ("[A-z]", 2, P::DescendingRange),
+        ("[a-9]", 2, P::DescendingRange),
+        ("[1-9:0]", 6, P::InvalidStep),
+        ("[1-9:9]", 6, P::InvalidStep),
+        ("[1-1:2]", 6, P::InvalidStep),
+        ("[1-18446744073709551616]", 4, P::NumberTooLarge),
+        ("[000000000000000000001-2]", 2, P::NumberTooLarge),
+        ("[0-18446744073709551615]", 1, P::TooManyUrls),
+        ("[1-5000000000][1-5000000000]", 1, P::TooManyUrls),
     ] {
         assert_eq!(error(text), (at, problem), "{text}");
     }
@@ -111,14 +111,14 @@ fn errors_say_where() {
 fn billions_cost_nothing_until_they_are_asked_for() {
     let glob = Glob::parse("http://h/[0-99999]/[000000-999999].jpg").unwrap();
     assert_eq!(glob.len(), 100_000_000_000);
-    let last = glob.item(glob.len() - 1).unwrap();
+    let last = glob.nth(glob.len() - 1).unwrap();
     assert_eq!(last.url, "http://h/99999/999999.jpg");
-    assert_eq!(glob.item(glob.len()), None);
+    assert_eq!(glob.nth(glob.len()), None);
     assert_eq!(glob.urls().nth(2).unwrap(), "http://h/0/000002.jpg");
     let widest = Glob::parse("[1-18446744073709551615]").unwrap();
     assert_eq!(widest.len(), u64::MAX);
     assert_eq!(
-        widest.item(u64::MAX - 1).unwrap().url,
+        widest.nth(u64::MAX - 1).unwrap().url,
         "18446744073709551615"
     );
 }
@@ -126,7 +126,7 @@ fn billions_cost_nothing_until_they_are_asked_for() {
 #[test]
 fn names_are_filled_with_what_varied() {
     let glob = Glob::parse("http://{one,two}.test/[1-3].jpg").unwrap();
-    let item = glob.item(4).unwrap();
+    let item = glob.nth(4).unwrap();
     assert_eq!(
         (item.url.as_str(), &item.captures[..]),
         (
@@ -143,7 +143,7 @@ fn names_are_filled_with_what_varied() {
         ("#99999999999999999999999", "#99999999999999999999999"),
         ("#", "#"),
     ] {
-        assert_eq!(item.fill(name), filled, "{name}");
+        assert_eq!(item.fill_captures(name), filled, "{name}");
     }
 }
 
@@ -195,9 +195,9 @@ proptest! {
         match Glob::parse(&text) {
             Ok(glob) => {
                 prop_assert!(glob.len() >= 1);
-                let _ = glob.item(glob.len() - 1).unwrap().fill("#1#2");
+                let _ = glob.nth(glob.len() - 1).unwrap().fill_captures("#1#2");
             }
-            Err(error) => prop_assert!((1..=text.chars().count() + 1).contains(&error.at)),
+            Err(error) => prop_assert!((1..=text.chars().count() + 1).contains(&error.position)),
         }
     }
 

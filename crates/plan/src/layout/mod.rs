@@ -4,20 +4,20 @@
 //! two URLs want, one gets: [`AssignedPaths`] remembers what was given out and finds the other a name of its own, the same one on every
 //! run of the same list. A path that a list names itself is [`relative_path`]'s to judge.
 
-mod digest;
-mod mirror;
-mod relative;
-mod resource;
-mod taken;
+mod assigned_paths;
+mod path_digest;
+mod relative_path;
+mod resource_id;
 mod template;
+mod url_path;
 
 use std::path::PathBuf;
 
 use url::Url;
 
-pub use relative::{RelativePathError, relative_path};
-pub use resource::ResourceId;
-pub use taken::{AssignedPaths, PathAssignment, PathCandidate};
+pub use assigned_paths::{AssignedPaths, PathAssignment, PathCandidate};
+pub use relative_path::{RelativePathError, relative_path};
+pub use resource_id::ResourceId;
 pub use template::{PathTemplate, PathTemplateError, PathTemplateProblem};
 
 use crate::filename;
@@ -54,9 +54,9 @@ impl PathLayout {
         let url = subject.url;
         match self {
             Self::Name => filename::from_url(url).into(),
-            Self::Path => mirror::path(url),
+            Self::Path => url_path::path(url),
             Self::Hash => {
-                let hash = digest::hex(&digest::of_url(url));
+                let hash = path_digest::hex(&path_digest::of_url(url));
                 [&hash[..2], &hash[2..4], &hash].iter().collect()
             }
             Self::Template(template) => template.path(subject),

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use super::{PathLayoutInput, digest, mirror};
+use super::{PathLayoutInput, path_digest, url_path};
 use crate::filename;
 
 /// Wider numbers are a mistake.
@@ -54,10 +54,10 @@ const FIELDS: [(&str, TemplateField); 8] = [
 
 /// A text that is no template.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{problem}, at character {at}")]
+#[error("{problem}, at character {position}")]
 pub struct PathTemplateError {
     /// Which character, counted from one: where what is wrong begins.
-    pub at: usize,
+    pub position: usize,
     /// What is wrong.
     pub problem: PathTemplateProblem,
 }
@@ -67,21 +67,21 @@ pub struct PathTemplateError {
 pub enum PathTemplateProblem {
     /// A brace that does not end.
     #[error("'{{' without '}}' (a brace itself is written '{{{{')")]
-    Open,
+    UnclosedBrace,
     /// An end where nothing began.
     #[error("'}}' ends nothing (a brace itself is written '}}}}')")]
-    Close,
+    UnmatchedBrace,
     /// A field that nobody knows.
     #[error(
         "{{{0}}} is none of {{index}}, {{line}}, {{host}}, {{dir}}, {{name}}, {{stem}}, {{ext}}, {{hash}}"
     )]
-    Field(String),
+    UnknownField(String),
     /// A width that is no number, too large, or not for a number.
     #[error("a width is for {{index}} and {{line}}, as {{index:06}}, and at most {WIDEST}")]
-    Width,
+    InvalidWidth,
     /// It begins with a slash, has `..` or a NUL.
     #[error("the path would lead out of the directory")]
-    Outside,
+    OutsideDirectory,
     /// It ends in a slash.
     #[error("the path would name a directory")]
     Directory,
@@ -90,7 +90,7 @@ pub enum PathTemplateProblem {
     Empty,
     /// Too much.
     #[error("a template has at most {LONGEST} bytes")]
-    Long,
+    TooLong,
 }
 
 impl FromStr for PathTemplate {
@@ -98,7 +98,7 @@ impl FromStr for PathTemplate {
 
     fn from_str(text: &str) -> Result<Self, PathTemplateError> {
         let fail = |offset: usize, problem| PathTemplateError {
-            at: text[..offset].chars().count() + 1,
+            position: text[..offset].chars().count() + 1,
             problem,
         };
         check_path(text).map_err(|(offset, problem)| fail(offset, problem))?;
@@ -111,7 +111,7 @@ impl FromStr for PathTemplate {
             } else if c == '{' {
                 let end = rest
                     .find('}')
-                    .ok_or_else(|| fail(offset, PathTemplateProblem::Open))?;
+                    .ok_or_else(|| fail(offset, PathTemplateProblem::UnclosedBrace))?;
                 let field = field(&rest[1..end]).map_err(|problem| fail(offset, problem))?;
                 if !fixed.is_empty() {
                     pieces.push(TemplatePiece::Text(std::mem::take(&mut fixed)));
@@ -119,7 +119,7 @@ impl FromStr for PathTemplate {
                 pieces.push(field);
                 offset += end + 1;
             } else if c == '}' {
-                return Err(fail(offset, PathTemplateProblem::Close));
+                return Err(fail(offset, PathTemplateProblem::UnmatchedBrace));
             } else {
                 fixed.push(c);
                 offset += c.len_utf8();
@@ -138,18 +138,18 @@ fn check_path(text: &str) -> Result<(), (usize, PathTemplateProblem)> {
         return Err((0, PathTemplateProblem::Empty));
     }
     if text.len() > LONGEST {
-        return Err((0, PathTemplateProblem::Long));
+        return Err((0, PathTemplateProblem::TooLong));
     }
     if text.starts_with('/') {
-        return Err((0, PathTemplateProblem::Outside));
+        return Err((0, PathTemplateProblem::OutsideDirectory));
     }
     if let Some(offset) = text.find('\0') {
-        return Err((offset, PathTemplateProblem::Outside));
+        return Err((offset, PathTemplateProblem::OutsideDirectory));
     }
     let mut offset = 0;
     for part in text.split('/') {
         if part == ".." {
-            return Err((offset, PathTemplateProblem::Outside));
+            return Err((offset, PathTemplateProblem::OutsideDirectory));
         }
         offset += part.len() + 1;
     }
@@ -166,7 +166,9 @@ fn field(text: &str) -> Result<TemplatePiece, PathTemplateProblem> {
         .map_or((text, None), |(name, width)| (name, Some(width)));
     let known = FIELDS.iter().find(|(known, _)| *known == name);
     let Some((_, field)) = known else {
-        return Err(PathTemplateProblem::Field(name.chars().take(40).collect()));
+        return Err(PathTemplateProblem::UnknownField(
+            name.chars().take(40).collect(),
+        ));
     };
     let Some(width) = width else {
         return Ok(TemplatePiece::Field(*field, 0));
@@ -179,7 +181,7 @@ fn field(text: &str) -> Result<TemplatePiece, PathTemplateProblem> {
         .filter(|width| is_number && digits && *width <= WIDEST);
     Ok(TemplatePiece::Field(
         *field,
-        width.ok_or(PathTemplateProblem::Width)?,
+        width.ok_or(PathTemplateProblem::InvalidWidth)?,
     ))
 }
 
@@ -194,8 +196,11 @@ impl PathTemplate {
             }
         }
         let (directories, name) = text.rsplit_once('/').unwrap_or(("", &text));
-        let mut path: PathBuf = directories.split('/').filter_map(filename::safe).collect();
-        path.push(filename::safe(name).unwrap_or_else(|| filename::FALLBACK.to_owned()));
+        let mut path: PathBuf = directories
+            .split('/')
+            .filter_map(filename::sanitize)
+            .collect();
+        path.push(filename::sanitize(name).unwrap_or_else(|| filename::DEFAULT_NAME.to_owned()));
         path
     }
 }
@@ -208,12 +213,14 @@ impl TemplateField {
         match self {
             Self::Index => number(subject.index, width, text),
             Self::Line => number(subject.line, width, text),
-            Self::Host => text.push_str(&mirror::host(url)),
-            Self::Dir => text.push_str(&mirror::directories(url).join("/")),
+            Self::Host => text.push_str(&url_path::host(url)),
+            Self::Dir => text.push_str(&url_path::directories(url).join("/")),
             Self::Name => text.push_str(&name()),
-            Self::Stem => text.push_str(filename::split(&name()).0),
-            Self::Ext => text.push_str(filename::split(&name()).1.trim_start_matches('.')),
-            Self::Hash => text.push_str(&digest::hex(&digest::of_url(url))),
+            Self::Stem => text.push_str(filename::split_extension(&name()).0),
+            Self::Ext => {
+                text.push_str(filename::split_extension(&name()).1.trim_start_matches('.'))
+            }
+            Self::Hash => text.push_str(&path_digest::hex(&path_digest::of_url(url))),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::path::{Component, Path};
 
 use super::*;
-use crate::filename::is_companion;
+use crate::filename::has_reserved_suffix;
 use proptest::prelude::*;
 
 const INDEX: u64 = 7;
@@ -146,22 +146,22 @@ fn errors_in_templates_say_where() {
     use PathTemplateProblem as P;
     for (text, at, problem) in [
         ("", 1, P::Empty),
-        ("ä{index", 2, P::Open),
-        ("a}b", 2, P::Close),
-        ("a{}", 2, P::Field(String::new())),
-        ("é/{nam}", 3, P::Field("nam".into())),
-        ("{index:}", 1, P::Width),
-        ("{index:+3}", 1, P::Width),
-        ("{index:21}", 1, P::Width),
-        ("{line:x}", 1, P::Width),
-        ("{name:3}", 1, P::Width),
-        ("/a/{name}", 1, P::Outside),
-        ("é/../{name}", 3, P::Outside),
-        ("é\0", 2, P::Outside),
+        ("ä{index", 2, P::UnclosedBrace),
+        ("a}b", 2, P::UnmatchedBrace),
+        ("a{}", 2, P::UnknownField(String::new())),
+        ("é/{nam}", 3, P::UnknownField("nam".into())),
+        ("{index:}", 1, P::InvalidWidth),
+        ("{index:+3}", 1, P::InvalidWidth),
+        ("{index:21}", 1, P::InvalidWidth),
+        ("{line:x}", 1, P::InvalidWidth),
+        ("{name:3}", 1, P::InvalidWidth),
+        ("/a/{name}", 1, P::OutsideDirectory),
+        ("é/../{name}", 3, P::OutsideDirectory),
+        ("é\0", 2, P::OutsideDirectory),
         ("{name}/", 7, P::Directory),
     ] {
         let error = text.parse::<PathTemplate>().unwrap_err();
-        assert_eq!((error.at, error.problem), (at, problem), "{text}");
+        assert_eq!((error.position, error.problem), (at, problem), "{text}");
     }
     assert!("x".repeat(1025).parse::<PathTemplate>().is_err());
     let error = "{nam}".parse::<PathTemplate>().unwrap_err().to_string();
@@ -192,7 +192,7 @@ pub(super) fn assert_safe(path: &Path) -> Result<(), TestCaseError> {
             !name.starts_with(['.', '-', ' ']) && !name.ends_with(['.', ' ']),
             "{name:?}"
         );
-        prop_assert!(!is_companion(name), "{name:?}");
+        prop_assert!(!has_reserved_suffix(name), "{name:?}");
     }
     prop_assert!(path.components().count() >= 1);
     Ok(())
@@ -240,7 +240,7 @@ proptest! {
     fn no_template_makes_it_panic_or_leads_out(text in "[{}a-z./\\\\:0é ]{0,16}|(\\{(index|dir|ext|name)(:[0-9]{0,3})?\\}|[./]){0,5}", url in hostile_url()) {
         match text.parse::<PathTemplate>() {
             Ok(template) => assert_safe(&PathLayout::Template(template).path(PathLayoutInput { url: &url, index: 1, line: 2 }))?,
-            Err(error) => prop_assert!((1..=text.chars().count() + 1).contains(&error.at)),
+            Err(error) => prop_assert!((1..=text.chars().count() + 1).contains(&error.position)),
         }
     }
 }

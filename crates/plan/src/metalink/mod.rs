@@ -4,8 +4,8 @@
 //! needed for fetching (publishers, descriptions, signatures, torrents) is passed over, as both say that what is not known is to
 //! be. The document comes from anybody: all of it is bounded, and names are made safe as those of any peer are.
 
+mod document;
 mod error;
-mod read;
 mod xml;
 
 use std::path::PathBuf;
@@ -13,17 +13,17 @@ use std::path::PathBuf;
 use url::Url;
 
 use crate::checksum::Checksum;
-use crate::pieces::PieceDigests;
+use crate::piece_digests::PieceDigests;
 pub use error::{MetalinkError, MetalinkProblem};
 
 /// The largest document, in bytes: 100,000 files with a few mirrors each.
-pub const LARGEST: usize = 16 << 20;
+pub const MAX_DOCUMENT_BYTES: usize = 16 << 20;
 
 /// The most files in a document.
-pub const FILES: usize = 100_000;
+pub const MAX_FILES: usize = 100_000;
 
 /// The most URLs of one file: the largest mirror networks have some hundreds.
-pub const URLS: usize = 1000;
+pub const MAX_URLS: usize = 1000;
 
 /// The media type of documents of version 4.
 pub const MEDIA_TYPE: &str = "application/metalink4+xml";
@@ -71,12 +71,12 @@ impl MetalinkFile {
 }
 
 /// So many bytes tell whether they begin a document: declarations and comments before the root are rarely longer.
-pub const LOOK: usize = 4096;
+pub const DETECTION_BYTES: usize = 4096;
 
 /// Whether some bytes begin as a Metalink document does: enough to tell it from a list of URLs.
 #[must_use]
 pub fn is_metalink(front: &[u8]) -> bool {
-    let front = String::from_utf8_lossy(&front[..front.len().min(LOOK)]);
+    let front = String::from_utf8_lossy(&front[..front.len().min(DETECTION_BYTES)]);
     let front = front.trim_start_matches('\u{feff}').trim_start();
     front.starts_with('<')
         && front.match_indices('<').any(|(at, _)| {
@@ -92,19 +92,22 @@ pub fn is_metalink(front: &[u8]) -> bool {
 /// [`MetalinkError`], which says what is wrong, and where. What is [wrong with one file](MetalinkProblem::is_of_one_file) stands in its place
 /// among the others.
 pub fn parse(bytes: &[u8]) -> Result<Metalink, MetalinkError> {
-    let at_start = |what| MetalinkError { line: 1, what };
-    if bytes.len() > LARGEST {
-        return Err(at_start(MetalinkProblem::Large));
+    let at_start = |what| MetalinkError {
+        line: 1,
+        problem: what,
+    };
+    if bytes.len() > MAX_DOCUMENT_BYTES {
+        return Err(at_start(MetalinkProblem::DocumentTooLarge));
     }
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let before = &bytes[..error.valid_up_to()];
         let line = 1 + before.iter().filter(|byte| **byte == b'\n').count() as u64;
         MetalinkError {
             line,
-            what: MetalinkProblem::Encoding,
+            problem: MetalinkProblem::NotUtf8,
         }
     })?;
-    read::document(text.trim_start_matches('\u{feff}'))
+    document::document(text.trim_start_matches('\u{feff}'))
 }
 
 #[cfg(test)]

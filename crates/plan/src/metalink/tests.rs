@@ -23,10 +23,10 @@ fn read(files: &str) -> Result<Metalink, MetalinkError> {
 /// What is wrong with a document, or with the only file in it.
 fn wrong(files: &str) -> MetalinkProblem {
     match read(files) {
-        Err(error) => error.what,
+        Err(error) => error.problem,
         Ok(mut metalink) => {
             assert_eq!(metalink.files.len(), 1);
-            metalink.files.remove(0).unwrap_err().what
+            metalink.files.remove(0).unwrap_err().problem
         }
     }
 }
@@ -161,41 +161,41 @@ fn names_stay_beneath_where_they_are_put() {
     for name in ["", "..", "/", "././"] {
         assert_eq!(
             wrong(&format!("<file name=\"{name}\"/>")),
-            MetalinkProblem::Name
+            MetalinkProblem::UnusableName
         );
     }
-    assert_eq!(wrong("<file/>"), MetalinkProblem::Name);
+    assert_eq!(wrong("<file/>"), MetalinkProblem::UnusableName);
 }
 
 #[test]
 fn what_is_wrong_is_told_with_its_line() {
     let file = |inner: &str| wrong(&format!("<file name=\"f\">{inner}</file>"));
-    assert_eq!(file("<size>12 MB</size>"), MetalinkProblem::Size);
-    assert_eq!(file("<size>-1</size>"), MetalinkProblem::Size);
-    assert_eq!(file("<size>+1</size>"), MetalinkProblem::Size);
+    assert_eq!(file("<size>12 MB</size>"), MetalinkProblem::InvalidSize);
+    assert_eq!(file("<size>-1</size>"), MetalinkProblem::InvalidSize);
+    assert_eq!(file("<size>+1</size>"), MetalinkProblem::InvalidSize);
     assert_eq!(
         file("<size>99999999999999999999999</size>"),
-        MetalinkProblem::Size
+        MetalinkProblem::InvalidSize
     );
     assert_eq!(
         file("<hash type=\"sha-1\">abc</hash>"),
-        MetalinkProblem::Digest(DigestAlgorithm::Sha1)
+        MetalinkProblem::InvalidDigest(DigestAlgorithm::Sha1)
     );
-    assert_eq!(file("<url>&lol;</url>"), MetalinkProblem::Entity);
+    assert_eq!(file("<url>&lol;</url>"), MetalinkProblem::UnknownEntity);
     let pieces = |size: u64, count: usize| {
         let hashes = format!("<hash>{MD5}</hash>").repeat(count);
         file(&format!(
             "<size>{size}</size><pieces length=\"10\" type=\"md5\">{hashes}</pieces>"
         ))
     };
-    assert_eq!(pieces(31, 3), MetalinkProblem::Fit);
-    assert_eq!(pieces(20, 3), MetalinkProblem::Fit);
-    assert!(matches!(pieces(20, 0), MetalinkProblem::Pieces(_)));
+    assert_eq!(pieces(31, 3), MetalinkProblem::PieceCountMismatch);
+    assert_eq!(pieces(20, 3), MetalinkProblem::PieceCountMismatch);
+    assert!(matches!(pieces(20, 0), MetalinkProblem::InvalidPieces(_)));
     assert_eq!(
         file(&format!(
             "<pieces length=\"9\" type=\"md5\"><hash piece=\"1\">{MD5}</hash></pieces>"
         )),
-        MetalinkProblem::Order
+        MetalinkProblem::PiecesOutOfOrder
     );
     let mut files = read("<file name=\"f\">\n<size>\nx</size></file>")
         .unwrap()
@@ -236,7 +236,7 @@ fn a_file_that_cannot_be_used_costs_none_of_the_others() {
     let cut = [good("a"), "<file name=\"b\"><size>x".to_owned()].concat();
     assert_eq!(
         wrong(&cut),
-        MetalinkProblem::Xml(
+        MetalinkProblem::InvalidXml(
             "ill-formed document: expected `</size>`, but `</metalink>` was found".into()
         )
     );
@@ -244,10 +244,10 @@ fn a_file_that_cannot_be_used_costs_none_of_the_others() {
 
 #[test]
 fn a_hundred_thousand_bad_files_are_told_with_their_lines_in_no_time() {
-    let many = "<file name=\"..\">\n</file>".repeat(FILES);
+    let many = "<file name=\"..\">\n</file>".repeat(MAX_FILES);
     let files = read(&many).unwrap().files;
-    let last = files[FILES - 1].as_ref().unwrap_err();
-    assert_eq!((files.len(), last.line), (FILES, 2 + FILES as u64));
+    let last = files[MAX_FILES - 1].as_ref().unwrap_err();
+    assert_eq!((files.len(), last.line), (MAX_FILES, 2 + MAX_FILES as u64));
 }
 
 #[test]
@@ -260,16 +260,18 @@ fn other_documents_are_none() {
         "<metalink xmlns=\"urn:x\"/>",
     ] {
         assert_eq!(
-            parse(text.as_bytes()).unwrap_err().what,
-            MetalinkProblem::Root,
+            parse(text.as_bytes()).unwrap_err().problem,
+            MetalinkProblem::NotMetalink,
             "{text}"
         );
         assert!(!is_metalink(text.as_bytes()) || text.starts_with("<metalink"));
     }
     let cut = meta4("");
     assert_eq!(
-        parse(&cut.as_bytes()[..cut.len() - 14]).unwrap_err().what,
-        MetalinkProblem::Unfinished
+        parse(&cut.as_bytes()[..cut.len() - 14])
+            .unwrap_err()
+            .problem,
+        MetalinkProblem::Truncated
     );
 }
 
@@ -290,34 +292,39 @@ fn a_front_tells_what_it_is() {
 fn nothing_grows_beyond_its_limit() {
     let laughs = "<!DOCTYPE m [<!ENTITY a \"ha\"><!ENTITY b \"&a;&a;&a;\">]><metalink xmlns=\"urn:ietf:params:xml:ns:metalink\"/>";
     assert_eq!(
-        parse(laughs.as_bytes()).unwrap_err().what,
+        parse(laughs.as_bytes()).unwrap_err().problem,
         MetalinkProblem::DocumentType
     );
     assert_eq!(
-        parse(&vec![b' '; LARGEST + 1]).unwrap_err().what,
-        MetalinkProblem::Large
+        parse(&vec![b' '; MAX_DOCUMENT_BYTES + 1])
+            .unwrap_err()
+            .problem,
+        MetalinkProblem::DocumentTooLarge
     );
     let deep = "<x>".repeat(100_000);
-    assert_eq!(wrong(&deep), MetalinkProblem::Deep);
+    assert_eq!(wrong(&deep), MetalinkProblem::NestedTooDeeply);
     assert_eq!(
         wrong(&format!("<file name=\"f\"><url>{deep}")),
-        MetalinkProblem::Deep
+        MetalinkProblem::NestedTooDeeply
     );
-    let urls = "<url>ftp://a.test/</url>".repeat(URLS + 1);
+    let urls = "<url>ftp://a.test/</url>".repeat(MAX_URLS + 1);
     assert_eq!(
         wrong(&format!("<file name=\"f\">{urls}</file>")),
-        MetalinkProblem::Urls
+        MetalinkProblem::TooManyUrls
     );
     let long = "a".repeat(20_000);
     assert_eq!(
         wrong(&format!(
             "<file name=\"f\"><url>http://h.test/{long}</url></file>"
         )),
-        MetalinkProblem::LongText
+        MetalinkProblem::TextTooLong
     );
-    let many = "<file name=\"f\"/>".repeat(FILES + 1);
-    assert_eq!(wrong(&many), MetalinkProblem::Files);
-    assert_eq!(read(&many[..many.len() - 16]).unwrap().files.len(), FILES);
+    let many = "<file name=\"f\"/>".repeat(MAX_FILES + 1);
+    assert_eq!(wrong(&many), MetalinkProblem::TooManyFiles);
+    assert_eq!(
+        read(&many[..many.len() - 16]).unwrap().files.len(),
+        MAX_FILES
+    );
 }
 
 #[test]
@@ -377,7 +384,7 @@ proptest! {
             for file in metalink.files.into_iter().flatten() {
                 prop_assert!(file.path.is_relative());
                 if let (Some(size), Some(pieces)) = (file.size, file.pieces) {
-                    prop_assert!(pieces.fit(size));
+                    prop_assert!(pieces.matches_length(size));
                 }
             }
         }

@@ -98,7 +98,7 @@ impl<'a> XmlReader<'a> {
                     xml.namespace = declared.unwrap_or_default();
                     return Ok(xml);
                 }
-                Event::Start(_) | Event::Eof => return Err(xml.wrong(MetalinkProblem::Root)),
+                Event::Start(_) | Event::Eof => return Err(xml.wrong(MetalinkProblem::NotMetalink)),
                 _ => {}
             }
         }
@@ -120,7 +120,7 @@ impl<'a> XmlReader<'a> {
                 Event::Start(child) if self.is_ours(&child) => each(self, XmlElement(child))?,
                 Event::Start(_) => self.skip()?,
                 Event::End(_) => return Ok(()),
-                Event::Eof => return Err(self.wrong(MetalinkProblem::Unfinished)),
+                Event::Eof => return Err(self.wrong(MetalinkProblem::Truncated)),
                 _ => {}
             }
         }
@@ -138,16 +138,16 @@ impl<'a> XmlReader<'a> {
                     match (named, reference.resolve_char_ref()) {
                         (Some(plain), _) => text.push_str(plain),
                         (None, Ok(Some(c))) => text.push(c),
-                        _ => return Err(self.wrong(MetalinkProblem::Entity)),
+                        _ => return Err(self.wrong(MetalinkProblem::UnknownEntity)),
                     }
                 }
                 Event::Start(_) => self.skip()?,
                 Event::End(_) => return Ok(text.trim().to_owned()),
-                Event::Eof => return Err(self.wrong(MetalinkProblem::Unfinished)),
+                Event::Eof => return Err(self.wrong(MetalinkProblem::Truncated)),
                 _ => {}
             }
             if text.len() > LONGEST {
-                return Err(self.wrong(MetalinkProblem::LongText));
+                return Err(self.wrong(MetalinkProblem::TextTooLong));
             }
         }
     }
@@ -166,7 +166,7 @@ impl<'a> XmlReader<'a> {
     pub(super) fn leave(&mut self, depth: usize) -> Result<(), MetalinkError> {
         while self.depth >= depth {
             if let Event::Eof = self.event()? {
-                return Err(self.wrong(MetalinkProblem::Unfinished));
+                return Err(self.wrong(MetalinkProblem::Truncated));
             }
         }
         Ok(())
@@ -175,7 +175,10 @@ impl<'a> XmlReader<'a> {
     /// An error at the place that was reached.
     pub(super) fn wrong(&self, what: MetalinkProblem) -> MetalinkError {
         let line = self.line();
-        MetalinkError { line, what }
+        MetalinkError {
+            line,
+            problem: what,
+        }
     }
 
     /// The line that was reached, from 1 on.
@@ -195,7 +198,7 @@ impl<'a> XmlReader<'a> {
             Ok(event) => {
                 match event {
                     Event::Start(_) if self.depth >= DEEPEST => {
-                        return Err(self.wrong(MetalinkProblem::Deep));
+                        return Err(self.wrong(MetalinkProblem::NestedTooDeeply));
                     }
                     Event::Start(_) => self.depth += 1,
                     Event::End(_) => self.depth = self.depth.saturating_sub(1),
@@ -203,7 +206,7 @@ impl<'a> XmlReader<'a> {
                 }
                 Ok(event)
             }
-            Err(error) => Err(self.wrong(MetalinkProblem::Xml(error.to_string()))),
+            Err(error) => Err(self.wrong(MetalinkProblem::InvalidXml(error.to_string()))),
         }
     }
 

@@ -1,7 +1,7 @@
 //! What the file is that several sources shall have, and whether what one of them has is that file.
 
 use super::verdict::{IntegrityEvidence, SourceMismatch};
-use crate::digest_field::ExpectedDigest;
+use crate::response_digests::ExpectedDigest;
 use crate::validator::{EntityTag, ResourceVersion};
 
 /// What a source's answer says that it has.
@@ -52,7 +52,7 @@ impl ExpectedContent {
             pieces,
             told,
         } = self.evidence;
-        if !found.version.may_be_joined(verified, told) {
+        if !found.version.may_combine_responses(verified, told) {
             return Err(SourceMismatch::Unpinned);
         }
         if verified && !pieces && !common && self.is_other(found.version) {

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::checksum::DigestAlgorithm;
-use crate::digest_field::ExpectedDigest;
+use crate::response_digests::ExpectedDigest;
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 

@@ -5,20 +5,20 @@
 //! and smaller towards the end, so that all connections finish together (guided self-scheduling, Polychronopoulos and
 //! Kuck 1987). When nothing is left to claim, an idle worker takes over part of what the slowest one still holds.
 //!
-//! Order of calls, for a worker: [`SegmentPlan::claim`] (or [`SegmentPlan::adopt`]), [`SegmentPlan::first_byte`], then
-//! for every piece that comes [`SegmentPlan::reserve`] *before* and [`SegmentPlan::wrote`] *after* the write, and
+//! Order of calls, for a worker: [`SegmentPlan::claim`] (or [`SegmentPlan::claim_first_response`]), [`SegmentPlan::response_started`], then
+//! for every piece that comes [`SegmentPlan::reserve`] *before* and [`SegmentPlan::mark_written`] *after* the write, and
 //! [`SegmentPlan::release`] at the end, whatever the end was. Because a reservation is never taken over, no two workers
 //! ever write the same byte; because only written bytes are done, none is ever left out.
 
-mod sizes;
+mod segment_size;
 mod takeover;
 
 use std::ops::Range;
 use std::time::Duration;
 
-use crate::ranges::RangeSet;
-use sizes::ConnectionPace;
-pub use sizes::SegmentOptions;
+use crate::range_set::RangeSet;
+use segment_size::ConnectionPace;
+pub use segment_size::SegmentOptions;
 pub use takeover::ClaimTakeover;
 use takeover::TakeoverSplit;
 
@@ -43,13 +43,13 @@ pub struct ClaimRequest<'a> {
     /// Bytes a second that its connection brings, where that is another rate than that of the others.
     pub rate: Option<f64>,
     /// Bytes that it may not fetch.
-    pub barred: Option<&'a RangeSet>,
+    pub excluded: Option<&'a RangeSet>,
 }
 
 impl ClaimRequest<'_> {
     /// What of a stretch it may fetch first.
     fn front(&self, stretch: Range<u64>) -> Option<Range<u64>> {
-        match self.barred {
+        match self.excluded {
             Some(barred) => barred.gaps(stretch).next(),
             None => Some(stretch),
         }
@@ -139,13 +139,13 @@ impl SegmentPlan {
             .gaps(0..length.unwrap_or(u64::MAX))
             .next()
             .unwrap_or(0..u64::MAX);
-        let size = options.fixed.unwrap_or(options.first).max(1);
+        let size = options.fixed_size.unwrap_or(options.first_request).max(1);
         gap.start..gap.start.saturating_add(size).min(gap.end)
     }
 
     /// Claims what the first request's answer brings, as far as it is needed; `None` if its first byte is not.
-    pub fn adopt(&mut self, range: Range<u64>, now: Duration) -> Option<Claim> {
-        let gap = self.unclaimed.stretch_at(range.start)?;
+    pub fn claim_first_response(&mut self, range: Range<u64>, now: Duration) -> Option<Claim> {
+        let gap = self.unclaimed.range_at(range.start)?;
         let range = range.start..gap.end.min(range.end);
         if range.is_empty() {
             return None;
@@ -160,11 +160,11 @@ impl SegmentPlan {
 
     /// The next range for an idle worker: from the front of what nobody has, else part of a slow worker's rest.
     pub fn claim(&mut self, now: Duration) -> Option<Claim> {
-        self.claim_as(&ClaimRequest::default(), now)
+        self.claim_for(&ClaimRequest::default(), now)
     }
 
     /// The same for a worker that is not like the others.
-    pub fn claim_as(&mut self, claimer: &ClaimRequest<'_>, now: Duration) -> Option<Claim> {
+    pub fn claim_for(&mut self, claimer: &ClaimRequest<'_>, now: Duration) -> Option<Claim> {
         if let Some(gap) = self.gap_for(claimer) {
             let size = self.size_of_next(gap.end - gap.start, claimer, now);
             return Some(self.hold(gap.start..gap.start + size, None, now));
@@ -181,7 +181,7 @@ impl SegmentPlan {
         self.unclaimed.insert(range.clone());
         let taken = ClaimTakeover {
             victim: over.victim,
-            voided,
+            victim_emptied: voided,
         };
         let claim = self.hold(range, Some(taken), now);
         if let Some(holding) = self.held.last_mut() {
@@ -196,7 +196,7 @@ impl SegmentPlan {
         self.has_work_for(&ClaimRequest::default(), now)
     }
 
-    /// Whether [`SegmentPlan::claim_as`] would.
+    /// Whether [`SegmentPlan::claim_for`] would.
     #[must_use]
     pub fn has_work_for(&self, claimer: &ClaimRequest<'_>, now: Duration) -> bool {
         self.gap_for(claimer).is_some() || self.cut_for(claimer, now).is_some()
@@ -216,7 +216,7 @@ impl SegmentPlan {
     }
 
     /// The head of a claim's answer came.
-    pub fn first_byte(&mut self, id: ClaimId, now: Duration) {
+    pub fn response_started(&mut self, id: ClaimId, now: Duration) {
         if let Some(holding) = self.held.iter_mut().find(|holding| holding.id == id) {
             holding.last = now;
             if holding.answered.is_none() {
@@ -239,7 +239,7 @@ impl SegmentPlan {
     }
 
     /// The next `bytes` reserved bytes of a claim are in the file.
-    pub fn wrote(&mut self, id: ClaimId, bytes: u64) {
+    pub fn mark_written(&mut self, id: ClaimId, bytes: u64) {
         if let Some(holding) = self.held.iter_mut().find(|holding| holding.id == id) {
             let end = holding.written.saturating_add(bytes).min(holding.reserved);
             self.done.insert(holding.written..end);
@@ -249,7 +249,7 @@ impl SegmentPlan {
 
     /// Where a claim ends now; 0 for one that was released.
     #[must_use]
-    pub fn end(&self, id: ClaimId) -> u64 {
+    pub fn claim_end(&self, id: ClaimId) -> u64 {
         self.held
             .iter()
             .find(|holding| holding.id == id)
@@ -272,7 +272,7 @@ impl SegmentPlan {
     }
 
     /// Bytes that are in the file turned out to be wrong: they are to be fetched again. What was not written is left as it is.
-    pub fn void(&mut self, range: Range<u64>) {
+    pub fn invalidate(&mut self, range: Range<u64>) {
         let within =
             |stretch: Range<u64>| stretch.start.max(range.start)..stretch.end.min(range.end);
         let wrong: Vec<_> = self
@@ -302,13 +302,13 @@ impl SegmentPlan {
     /// Bytes that are not in the file yet.
     #[must_use]
     pub fn remaining(&self) -> u64 {
-        self.length - self.done.total()
+        self.length - self.done.total_bytes()
     }
 
     /// Bytes that nobody has claimed.
     #[must_use]
     pub fn unclaimed(&self) -> u64 {
-        self.unclaimed.total()
+        self.unclaimed.total_bytes()
     }
 
     /// From a request to its answer, of late; zero as long as that is unknown.
@@ -328,7 +328,7 @@ impl SegmentPlan {
         let pace = self.pace.of(claimer.rate);
         let rate = pace.rate().or_else(|| self.rate_of_held(now));
         self.options
-            .size(&pace, rate, self.unclaimed.total(), workers)
+            .size(&pace, rate, self.unclaimed.total_bytes(), workers)
             .clamp(1, gap)
             .max(self.options.crumb(gap))
     }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use super::sizes::{ConnectionPace, SegmentOptions};
+use super::segment_size::{ConnectionPace, SegmentOptions};
 use super::{ActiveClaim, ClaimId};
 
 /// What must be won, in seconds, beyond the latency of asking: a take-over throws away a connection and what is in flight on it.
@@ -25,7 +25,7 @@ pub struct ClaimTakeover {
     /// The claim that was cut.
     pub victim: ClaimId,
     /// Nothing is left to it but what is being written: its connection can go.
-    pub voided: bool,
+    pub victim_emptied: bool,
 }
 
 /// A take-over that pays.
@@ -50,7 +50,7 @@ pub(super) fn best(
     let cuts = held.iter().filter_map(|holding| {
         let cut = silenced(holding, pace, now).or_else(|| {
             let piece = options.splits().then(|| split(holding, pace, now))?;
-            piece.filter(|cut| holding.end - cut.from >= options.share)
+            piece.filter(|cut| holding.end - cut.from >= options.min_takeover)
         });
         cut.filter(|cut| may_fetch(cut.from..holding.end))
     });

@@ -21,7 +21,7 @@ use http::header::{
     IF_UNMODIFIED_SINCE,
 };
 
-use super::tags::{self, EntityTagList};
+use super::entity_tag_list::{self, EntityTagList};
 use crate::validator::{EntityTag, STRONG_AGE};
 
 /// The conditions of one request.
@@ -56,7 +56,7 @@ pub struct CurrentRepresentation<'a> {
     /// Its ETag, if it has one.
     pub etag: Option<&'a EntityTag>,
     /// Its Last-Modified, if it has one; fractions of a second do not matter.
-    pub modified: Option<SystemTime>,
+    pub last_modified: Option<SystemTime>,
 }
 
 /// What conditions come to.
@@ -67,7 +67,7 @@ pub enum ConditionOutcome {
     /// 304: the client has it. Only for GET and HEAD.
     NotModified,
     /// 412.
-    Failed,
+    PreconditionFailed,
 }
 
 impl RequestConditions {
@@ -88,7 +88,7 @@ impl RequestConditions {
 
     /// The condition that nothing is there: `If-None-Match: *`.
     #[must_use]
-    pub fn if_new() -> Self {
+    pub fn if_absent() -> Self {
         Self {
             if_none_match: Some(EntityTagList::Any),
             ..Self::default()
@@ -107,9 +107,9 @@ impl RequestConditions {
 
     /// For GET and HEAD of something that is there.
     #[must_use]
-    pub fn for_read(&self, current: CurrentRepresentation<'_>) -> ConditionOutcome {
+    pub fn evaluate_read(&self, current: CurrentRepresentation<'_>) -> ConditionOutcome {
         if !self.is_as_expected(Some(current)) {
-            return ConditionOutcome::Failed;
+            return ConditionOutcome::PreconditionFailed;
         }
         let known = match &self.if_none_match {
             Some(EntityTagList::Any) => true,
@@ -130,9 +130,9 @@ impl RequestConditions {
     ///
     /// If-Unmodified-Since on a key that does not exist has no date to be compared with and is ignored (13.1.4); If-Match fails.
     #[must_use]
-    pub fn for_write(&self, current: Option<CurrentRepresentation<'_>>) -> ConditionOutcome {
+    pub fn evaluate_write(&self, current: Option<CurrentRepresentation<'_>>) -> ConditionOutcome {
         if !self.is_as_expected(current) {
-            return ConditionOutcome::Failed;
+            return ConditionOutcome::PreconditionFailed;
         }
         let etag = current.and_then(|current| current.etag);
         let stands_against = match &self.if_none_match {
@@ -144,7 +144,7 @@ impl RequestConditions {
             None => false,
         };
         if stands_against {
-            ConditionOutcome::Failed
+            ConditionOutcome::PreconditionFailed
         } else {
             ConditionOutcome::Proceed
         }
@@ -159,7 +159,7 @@ impl RequestConditions {
         match &self.if_range {
             None => true,
             Some(IfRange::Tag(tag)) => current.etag.is_some_and(|etag| tag.strong_eq(etag)),
-            Some(IfRange::Date(date)) => current.modified.is_some_and(|modified| {
+            Some(IfRange::Date(date)) => current.last_modified.is_some_and(|modified| {
                 let age = now.duration_since(modified);
                 seconds(*date) == seconds(modified) && age.is_ok_and(|age| age >= STRONG_AGE)
             }),
@@ -177,7 +177,7 @@ impl RequestConditions {
                 found.matches && !found.malformed
             }
             None => {
-                let modified = current.and_then(|current| current.modified);
+                let modified = current.and_then(|current| current.last_modified);
                 let (Some(date), Some(modified)) = (self.if_unmodified_since, modified) else {
                     return true;
                 };
@@ -187,7 +187,7 @@ impl RequestConditions {
     }
 
     fn is_not_modified_since(&self, current: CurrentRepresentation<'_>) -> bool {
-        let (Some(date), Some(modified)) = (self.if_modified_since, current.modified) else {
+        let (Some(date), Some(modified)) = (self.if_modified_since, current.last_modified) else {
             return false;
         };
         seconds(modified) <= seconds(date)
@@ -202,7 +202,7 @@ impl IfRange {
             return Some(Self::Nothing);
         }
         let read = if value.starts_with(b"\"") || value.starts_with(b"W/") {
-            tags::read(value).map(Self::Tag)
+            entity_tag_list::read(value).map(Self::Tag)
         } else {
             http_date(value).map(Self::Date)
         };

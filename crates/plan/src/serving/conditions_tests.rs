@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::ConditionOutcome::{Failed, NotModified, Proceed};
+use super::ConditionOutcome::{NotModified, PreconditionFailed, Proceed};
 use super::*;
 use http::HeaderValue;
 use proptest::prelude::*;
@@ -34,12 +34,12 @@ fn outcomes(pairs: &[(&'static str, &str)]) -> [ConditionOutcome; 2] {
     let etag = tag("\"now\"");
     let current = CurrentRepresentation {
         etag: Some(&etag),
-        modified: Some(modified()),
+        last_modified: Some(modified()),
     };
     let conditions = conditions(pairs);
     [
-        conditions.for_read(current),
-        conditions.for_write(Some(current)),
+        conditions.evaluate_read(current),
+        conditions.evaluate_write(Some(current)),
     ]
 }
 
@@ -47,8 +47,11 @@ fn outcomes(pairs: &[(&'static str, &str)]) -> [ConditionOutcome; 2] {
 fn d8_without_conditions_everything_goes_on() {
     let none = conditions(&[("host", "a"), ("range", "bytes=0-")]);
     assert!(none.is_empty());
-    assert_eq!(none.for_read(CurrentRepresentation::default()), Proceed);
-    assert_eq!(none.for_write(None), Proceed);
+    assert_eq!(
+        none.evaluate_read(CurrentRepresentation::default()),
+        Proceed
+    );
+    assert_eq!(none.evaluate_write(None), Proceed);
     assert!(none.range_applies(CurrentRepresentation::default(), UNIX_EPOCH));
     assert!(!conditions(&[("if-range", "x")]).is_empty());
 }
@@ -68,7 +71,7 @@ fn d8_if_none_match_compares_weakly_and_knows_lists() {
     ] {
         assert_eq!(
             outcomes(&[("if-none-match", value)]),
-            [NotModified, Failed],
+            [NotModified, PreconditionFailed],
             "{value}"
         );
     }
@@ -80,7 +83,7 @@ fn d8_if_none_match_compares_weakly_and_knows_lists() {
         );
     }
     let lines = [("if-none-match", "\"a\""), ("if-none-match", "\"now\"")];
-    assert_eq!(outcomes(&lines), [NotModified, Failed]);
+    assert_eq!(outcomes(&lines), [NotModified, PreconditionFailed]);
 }
 
 #[test]
@@ -89,38 +92,41 @@ fn d8_if_match_compares_strongly() {
         ("\"now\"", Proceed),
         ("*", Proceed),
         ("\"a\", \"now\"", Proceed),
-        ("W/\"now\"", Failed),
-        ("\"a\"", Failed),
-        ("", Failed),
-        ("now", Failed),
-        ("\"now", Failed),
+        ("W/\"now\"", PreconditionFailed),
+        ("\"a\"", PreconditionFailed),
+        ("", PreconditionFailed),
+        ("now", PreconditionFailed),
+        ("\"now", PreconditionFailed),
         // Half of it cannot be read: what it meant to hold back is not known.
-        ("\"now\", junk", Failed),
-        ("\"now\", *", Failed),
+        ("\"now\", junk", PreconditionFailed),
+        ("\"now\", *", PreconditionFailed),
     ] {
         assert_eq!(outcomes(&[("if-match", value)]), [outcome; 2], "{value}");
     }
     let weak = tag("W/\"now\"");
     let current = CurrentRepresentation {
         etag: Some(&weak),
-        modified: None,
+        last_modified: None,
     };
     assert_eq!(
-        conditions(&[("if-match", "W/\"now\"")]).for_read(current),
-        Failed
+        conditions(&[("if-match", "W/\"now\"")]).evaluate_read(current),
+        PreconditionFailed
     );
     let untagged = CurrentRepresentation::default();
-    assert_eq!(conditions(&[("if-match", "*")]).for_read(untagged), Proceed);
     assert_eq!(
-        conditions(&[("if-match", "\"a\"")]).for_read(untagged),
-        Failed
+        conditions(&[("if-match", "*")]).evaluate_read(untagged),
+        Proceed
+    );
+    assert_eq!(
+        conditions(&[("if-match", "\"a\"")]).evaluate_read(untagged),
+        PreconditionFailed
     );
 }
 
 #[test]
 fn d8_dates_compare_at_whole_seconds() {
     for (date, since, unmodified) in [
-        (EARLIER, Proceed, Failed),
+        (EARLIER, Proceed, PreconditionFailed),
         (DATE, NotModified, Proceed),
         (LATER, NotModified, Proceed),
         // The two old ways to write it.
@@ -166,7 +172,7 @@ fn d8_malformed_and_repeated_dates_are_ignored() {
         // A file without a date has none to compare.
         let undated = conditions(&[(name, DATE)]);
         assert_eq!(
-            undated.for_read(CurrentRepresentation::default()),
+            undated.evaluate_read(CurrentRepresentation::default()),
             Proceed,
             "{name}"
         );
@@ -183,7 +189,7 @@ fn d8_tags_put_dates_out_of_force() {
     let unreadable = ("if-none-match", "junk");
     assert_eq!(
         outcomes(&[unreadable, ("if-modified-since", LATER)]),
-        [Proceed, Failed]
+        [Proceed, PreconditionFailed]
     );
     let matched = ("if-match", "\"now\"");
     assert_eq!(
@@ -192,41 +198,45 @@ fn d8_tags_put_dates_out_of_force() {
     );
     assert_eq!(
         outcomes(&[matched, ("if-none-match", "\"now\"")]),
-        [NotModified, Failed]
+        [NotModified, PreconditionFailed]
     );
     assert_eq!(
         outcomes(&[
             ("if-unmodified-since", EARLIER),
             ("if-none-match", "\"now\"")
         ]),
-        [Failed; 2]
+        [PreconditionFailed; 2]
     );
     assert_eq!(
         outcomes(&[("if-match", "\"a\""), ("if-none-match", "\"now\"")]),
-        [Failed; 2]
+        [PreconditionFailed; 2]
     );
 }
 
 #[test]
 fn d5_writes_where_nothing_is() {
-    let write = |name, value| conditions(&[(name, value)]).for_write(None);
+    let write = |name, value| conditions(&[(name, value)]).evaluate_write(None);
     assert_eq!(write("if-none-match", "*"), Proceed);
     assert_eq!(write("if-none-match", "\"a\""), Proceed);
-    assert_eq!(write("if-match", "*"), Failed);
-    assert_eq!(write("if-match", "\"a\""), Failed);
+    assert_eq!(write("if-match", "*"), PreconditionFailed);
+    assert_eq!(write("if-match", "\"a\""), PreconditionFailed);
     assert_eq!(write("if-unmodified-since", EARLIER), Proceed);
 }
 
 #[test]
 fn d5_a_write_that_means_to_create_never_replaces() {
     for value in ["*", "\"a\", *", "now", "\"a\", junk"] {
-        assert_eq!(outcomes(&[("if-none-match", value)])[1], Failed, "{value}");
+        assert_eq!(
+            outcomes(&[("if-none-match", value)])[1],
+            PreconditionFailed,
+            "{value}"
+        );
     }
     // With or without a tag: it is there.
     let create = conditions(&[("if-none-match", "*")]);
     assert_eq!(
-        create.for_write(Some(CurrentRepresentation::default())),
-        Failed
+        create.evaluate_write(Some(CurrentRepresentation::default())),
+        PreconditionFailed
     );
 }
 
@@ -235,7 +245,7 @@ fn applies(values: &[&str], etag: &str, age: Duration) -> bool {
     let etag = tag(etag);
     let current = CurrentRepresentation {
         etag: Some(&etag),
-        modified: Some(modified()),
+        last_modified: Some(modified()),
     };
     let pairs: Vec<_> = values.iter().map(|value| ("if-range", *value)).collect();
     conditions(&pairs).range_applies(current, modified() + age)
@@ -271,7 +281,7 @@ fn d8_a_date_in_if_range_must_be_equal_and_old_enough() {
     // A file of the future.
     let current = CurrentRepresentation {
         etag: None,
-        modified: Some(modified()),
+        last_modified: Some(modified()),
     };
     assert!(!conditions(&[("if-range", DATE)]).range_applies(current, UNIX_EPOCH));
 }
@@ -385,12 +395,12 @@ impl ModelRequest {
             _ => true,
         };
         if !holds {
-            return Failed;
+            return PreconditionFailed;
         }
         // 3, 4
         match (&self.if_none_match, self.modified_since, modified) {
             (Some(list), _, _) if list.has(there, weak) && is_read => NotModified,
-            (Some(list), _, _) if list.has(there, weak) => Failed,
+            (Some(list), _, _) if list.has(there, weak) => PreconditionFailed,
             (None, Some(date), Some(modified)) if is_read && modified <= date => NotModified,
             _ => Proceed,
         }
@@ -408,11 +418,11 @@ proptest! {
         let etag = there.and_then(|(etag, _)| etag).map(|etag| tag(&written(etag)));
         let current = there.map(|(_, second)| CurrentRepresentation {
             etag: etag.as_ref(),
-            modified: second.map(|second| UNIX_EPOCH + Duration::from_millis(second * 1000 + fraction)),
+            last_modified: second.map(|second| UNIX_EPOCH + Duration::from_millis(second * 1000 + fraction)),
         });
-        prop_assert_eq!(conditions.for_write(current), asked.model(&there, false));
+        prop_assert_eq!(conditions.evaluate_write(current), asked.model(&there, false));
         if let Some(current) = current {
-            prop_assert_eq!(conditions.for_read(current), asked.model(&there, true));
+            prop_assert_eq!(conditions.evaluate_read(current), asked.model(&there, true));
         }
     }
 
@@ -422,16 +432,16 @@ proptest! {
         let name = [IF_MATCH, IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_UNMODIFIED_SINCE, IF_RANGE][which].clone();
         let conditions = RequestConditions::parse(&std::iter::once((name.clone(), value.clone())).collect());
         let etag = tag("\"a-tag-that-nobody-guesses\"");
-        let current = CurrentRepresentation { etag: Some(&etag), modified: None };
-        let _ = conditions.for_read(current);
-        let written = conditions.for_write(Some(current));
+        let current = CurrentRepresentation { etag: Some(&etag), last_modified: None };
+        let _ = conditions.evaluate_read(current);
+        let written = conditions.evaluate_write(Some(current));
         let text = value.as_bytes().trim_ascii();
         // Without quotes there is no tag in it, and what is not blank then is a star or junk.
         let is_junk = !text.contains(&b'"') && text.iter().any(|byte| !b" \t,".contains(byte));
         if name == IF_MATCH {
             prop_assert_eq!(written == Proceed, text == b"*");
         } else if name == IF_NONE_MATCH && is_junk {
-            prop_assert_eq!(written, Failed);
+            prop_assert_eq!(written, PreconditionFailed);
         }
         prop_assert_eq!(conditions.range_applies(current, UNIX_EPOCH), name != IF_RANGE);
     }

@@ -13,25 +13,25 @@ const SMALL: u64 = 64 << 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlushMethod {
     /// Each by itself, at the same time.
-    Alone,
+    FsyncEach,
     /// All by one call.
-    Together,
+    Syncfs,
 }
 
 impl FlushMethod {
     /// Whether an upload of so many bytes waits for others at all.
     #[must_use]
-    pub fn is_shared(bytes: u64) -> bool {
+    pub fn may_be_batched(bytes: u64) -> bool {
         bytes >= SMALL
     }
 
     /// For `waiting` uploads of `bytes` in all, while `under_way` bytes of others are not to be written yet.
     #[must_use]
-    pub fn of(waiting: u64, bytes: u64, under_way: u64) -> Self {
+    pub fn choose(waiting: u64, bytes: u64, under_way: u64) -> Self {
         let is_much = waiting >= FEW && bytes >= SMALL.saturating_mul(waiting);
         match is_much && under_way <= bytes {
-            true => Self::Together,
-            false => Self::Alone,
+            true => Self::Syncfs,
+            false => Self::FsyncEach,
         }
     }
 }
@@ -42,13 +42,16 @@ mod tests {
 
     #[test]
     fn a_few_small_or_disturbed_uploads_are_flushed_each_by_itself() {
-        use FlushMethod::{Alone, Together};
-        assert_eq!(FlushMethod::of(FEW, FEW * SMALL, 0), Together);
-        assert_eq!(FlushMethod::of(FEW, FEW * SMALL, FEW * SMALL), Together);
-        assert_eq!(FlushMethod::of(FEW - 1, 1 << 30, 0), Alone);
-        assert_eq!(FlushMethod::of(FEW, FEW * SMALL - 1, 0), Alone);
-        assert_eq!(FlushMethod::of(FEW, FEW * SMALL, FEW * SMALL + 1), Alone);
-        assert_eq!(FlushMethod::of(u64::MAX, u64::MAX - 1, 0), Alone);
-        assert!(FlushMethod::is_shared(SMALL) && !FlushMethod::is_shared(SMALL - 1));
+        use FlushMethod::{FsyncEach, Syncfs};
+        assert_eq!(FlushMethod::choose(FEW, FEW * SMALL, 0), Syncfs);
+        assert_eq!(FlushMethod::choose(FEW, FEW * SMALL, FEW * SMALL), Syncfs);
+        assert_eq!(FlushMethod::choose(FEW - 1, 1 << 30, 0), FsyncEach);
+        assert_eq!(FlushMethod::choose(FEW, FEW * SMALL - 1, 0), FsyncEach);
+        assert_eq!(
+            FlushMethod::choose(FEW, FEW * SMALL, FEW * SMALL + 1),
+            FsyncEach
+        );
+        assert_eq!(FlushMethod::choose(u64::MAX, u64::MAX - 1, 0), FsyncEach);
+        assert!(FlushMethod::may_be_batched(SMALL) && !FlushMethod::may_be_batched(SMALL - 1));
     }
 }

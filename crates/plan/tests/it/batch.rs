@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haul_plan::dispatch::{HostConnectionLimit, JobDispatcherOptions};
+use haul_plan::dispatch::{HostRequestLimit, JobDispatcherOptions};
 
 use crate::batch_world::{
     SimulatedBatchOutcome, SimulatedHosts, SimulatedRequest, SimulatedResult, drawn, ms, run, us,
@@ -65,8 +65,8 @@ fn one_host(jobs: usize) -> impl Iterator<Item = u32> {
 
 fn fixed(number: usize) -> JobDispatcherOptions {
     JobDispatcherOptions {
-        per_host: HostConnectionLimit::Fixed(number),
-        total: 1024,
+        per_host: HostRequestLimit::Fixed(number),
+        request_slots: 1024,
         ..JobDispatcherOptions::default()
     }
 }

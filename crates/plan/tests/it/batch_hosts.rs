@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haul_plan::dispatch::{HostConnectionLimit, JobDispatcherOptions};
+use haul_plan::dispatch::{HostRequestLimit, JobDispatcherOptions};
 
 use crate::batch_world::{
     SimulatedBatchOutcome, SimulatedRequest, SimulatedResult, drawn, ms, run,
@@ -135,7 +135,7 @@ fn a_list_of_one_host_is_read_no_further_than_it_must() {
     assert!(outcome.aside < 20_000, "{outcome:?}");
     // Where all places are in use, nothing is.
     let options = JobDispatcherOptions {
-        total: 2,
+        request_slots: 2,
         ..options
     };
     let outcome = run(&mut world, options, std::iter::repeat_n(0, 20_000));
@@ -146,7 +146,7 @@ fn a_list_of_one_host_is_read_no_further_than_it_must() {
 fn c3_a_huge_host_does_not_keep_others_from_their_turn() {
     // The huge host's jobs come first, and all places are few.
     let options = JobDispatcherOptions {
-        total: 8,
+        request_slots: 8,
         window: 100_000,
         ..JobDispatcherOptions::default()
     };
@@ -167,7 +167,7 @@ fn c3_a_huge_host_does_not_keep_others_from_their_turn() {
 #[test]
 fn hosts_that_share_few_places_keep_their_connections_warm() {
     let options = JobDispatcherOptions {
-        total: 4,
+        request_slots: 4,
         ..JobDispatcherOptions::default()
     };
     let list = (0..3_200u32).map(|n| n % 100);
@@ -222,8 +222,8 @@ fn c3_a_host_that_restarts_loses_no_job() {
 fn a_number_of_jobs_is_never_exceeded() {
     for jobs in [1, 3, 40] {
         let options = JobDispatcherOptions {
-            jobs: Some(jobs),
-            per_host: HostConnectionLimit::Fixed(100),
+            max_jobs: Some(jobs),
+            per_host: HostRequestLimit::Fixed(100),
             ..JobDispatcherOptions::default()
         };
         let outcome = many_hosts(300, 0.05, options);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use haul_plan::dispatch::{
-    DispatchDecision, HostConnectionLimit, JobDispatcher, JobDispatcherOptions, JobRunReport,
+    DispatchDecision, HostRequestLimit, JobDispatcher, JobDispatcherOptions, JobRunReport,
     JobRunResult, JobTicket,
 };
 use proptest::prelude::*;
@@ -28,7 +28,7 @@ fn any_how() -> impl Strategy<Value = JobRunResult> {
         1 => Just(JobRunResult::Failed),
         3 => Just(JobRunResult::Unreachable),
         2 => (any::<bool>(), prop::option::of(0u64..5_000))
-            .prop_map(|(busy, wait)| JobRunResult::Refused { busy, wait: wait.map(ms) }),
+            .prop_map(|(busy, wait)| JobRunResult::Refused { overloaded: busy, retry_after: wait.map(ms) }),
     ]
 }
 
@@ -48,8 +48,8 @@ fn any_step() -> impl Strategy<Value = DispatcherStep> {
 
 fn any_options() -> impl Strategy<Value = JobDispatcherOptions> {
     let limit = prop_oneof![
-        (0usize..10).prop_map(|max| HostConnectionLimit::Auto { max }),
-        (0usize..10).prop_map(HostConnectionLimit::Fixed),
+        (0usize..10).prop_map(|max| HostRequestLimit::Auto { max }),
+        (0usize..10).prop_map(HostRequestLimit::Fixed),
     ];
     (
         prop::option::of(0usize..6),
@@ -60,13 +60,13 @@ fn any_options() -> impl Strategy<Value = JobDispatcherOptions> {
     )
         .prop_map(
             |(jobs, per_host, (total, unknown), window, limbo)| JobDispatcherOptions {
-                jobs,
+                max_jobs: jobs,
                 per_host,
-                multiplexed: 12,
-                total,
-                unknown,
+                max_streams: 12,
+                request_slots: total,
+                untried_host_slots: unknown,
                 window,
-                limbo,
+                max_overdue: limbo,
             },
         )
 }
@@ -138,12 +138,12 @@ impl DispatcherModel {
             }
             DispatcherStep::Delivering(at, streams) => {
                 if let Some((_, ticket)) = self.pick(at) {
-                    self.dispatch.delivering(ticket, *streams, self.now);
+                    self.dispatch.on_response_head(ticket, *streams, self.now);
                 }
             }
             DispatcherStep::Large(at) => {
                 if let Some((job, ticket)) = self.pick(at) {
-                    self.dispatch.large(ticket, self.now);
+                    self.dispatch.on_large_file(ticket, self.now);
                     self.running.insert(job, (ticket, true));
                 }
             }
@@ -151,15 +151,16 @@ impl DispatcherModel {
                 if let Some((job, ticket)) = self.pick(at) {
                     let ended = JobRunReport {
                         bytes: 1000,
-                        how: *how,
+                        result: *how,
                     };
-                    self.dispatch.ended(ticket, ended, self.now);
+                    self.dispatch.on_finished(ticket, ended, self.now);
                     self.over(job, ModelJobPlace::Over);
                 }
             }
             DispatcherStep::Again(at, how, wait) => {
                 if let Some((job, ticket)) = self.pick(at) {
-                    self.dispatch.again(ticket, job, ms(*wait), *how, self.now);
+                    self.dispatch
+                        .retry_later(ticket, job, ms(*wait), *how, self.now);
                     self.over(job, ModelJobPlace::Again(self.now + ms(*wait)));
                 }
             }
@@ -172,7 +173,7 @@ impl DispatcherModel {
     fn next(&mut self) -> Option<Option<Duration>> {
         match self.dispatch.next(self.now) {
             DispatchDecision::Run(ticket, job) => self.ran(ticket, job),
-            DispatchDecision::Refuse(job, why) => {
+            DispatchDecision::Reject(job, why) => {
                 assert!(matches!(
                     self.jobs[job].1,
                     ModelJobPlace::Fresh | ModelJobPlace::Again(_)
@@ -184,7 +185,7 @@ impl DispatcherModel {
                 assert!(until.is_none_or(|until| until > self.now));
                 return Some(until);
             }
-            DispatchDecision::Done => assert_eq!(self.dispatch.held(), 0),
+            DispatchDecision::Done => assert_eq!(self.dispatch.held_jobs(), 0),
         }
         None
     }
@@ -214,8 +215,8 @@ impl DispatcherModel {
             |(job, (_, large)): (&usize, &(JobTicket, bool))| self.jobs[*job].0 == host && !large;
         let small = self.running.iter().filter(|run| of_host(*run)).count();
         let most = match self.options.per_host {
-            HostConnectionLimit::Auto { max } => max.max(self.options.multiplexed),
-            HostConnectionLimit::Fixed(number) => number.max(1),
+            HostRequestLimit::Auto { max } => max.max(self.options.max_streams),
+            HostRequestLimit::Fixed(number) => number.max(1),
         };
         assert!(small <= most, "{small} of one host");
     }
@@ -224,21 +225,24 @@ impl DispatcherModel {
         for ticket in self.stale.clone().into_iter().rev().take(3) {
             let ended = JobRunReport {
                 bytes: 0,
-                how: JobRunResult::Unreachable,
+                result: JobRunResult::Unreachable,
             };
-            self.dispatch.ended(ticket, ended, self.now);
-            self.dispatch.delivering(ticket, None, self.now);
-            self.dispatch.large(ticket, self.now);
+            self.dispatch.on_finished(ticket, ended, self.now);
+            self.dispatch.on_response_head(ticket, None, self.now);
+            self.dispatch.on_large_file(ticket, self.now);
         }
         let held = self
             .jobs
             .iter()
             .filter(|(_, place)| *place != ModelJobPlace::Over);
-        assert_eq!(self.dispatch.held(), held.count());
-        assert_eq!(self.dispatch.running(), self.running.len());
-        assert!(self.dispatch.held() <= self.options.window);
+        assert_eq!(self.dispatch.held_jobs(), held.count());
+        assert_eq!(self.dispatch.running_jobs(), self.running.len());
+        assert!(self.dispatch.held_jobs() <= self.options.window);
         let JobDispatcherOptions {
-            total, limbo, jobs, ..
+            request_slots: total,
+            max_overdue: limbo,
+            max_jobs: jobs,
+            ..
         } = self.options;
         let most = (total.max(1) + limbo).min(jobs.map_or(usize::MAX, |jobs| jobs.max(1)));
         assert!(self.running.len() <= most, "{} running", self.running.len());
@@ -249,9 +253,9 @@ impl DispatcherModel {
         self.dispatch.close();
         for _ in 0..10_000 {
             self.check();
-            if self.dispatch.held() == 0 {
+            if self.dispatch.held_jobs() == 0 {
                 assert_eq!(self.dispatch.next(self.now), DispatchDecision::Done);
-                assert_eq!(self.dispatch.hosts(), 0);
+                assert_eq!(self.dispatch.host_count(), 0);
                 return;
             }
             match self.next() {
@@ -267,9 +271,9 @@ impl DispatcherModel {
         let (job, (ticket, _)) = self.running.pop_first().expect("a job is lost");
         let ended = JobRunReport {
             bytes: 1 << 20,
-            how: JobRunResult::Done,
+            result: JobRunResult::Done,
         };
-        self.dispatch.ended(ticket, ended, self.now);
+        self.dispatch.on_finished(ticket, ended, self.now);
         self.jobs[job].1 = ModelJobPlace::Over;
     }
 }
@@ -291,7 +295,7 @@ proptest! {
     fn c3_a_host_in_trouble_never_keeps_another_from_a_free_place(
         troubles in prop::collection::vec((any_how(), any::<prop::sample::Index>(), 0u64..2_000), 1..40),
     ) {
-        let mut model = DispatcherModel::new(JobDispatcherOptions { total: 4, ..JobDispatcherOptions::default() });
+        let mut model = DispatcherModel::new(JobDispatcherOptions { request_slots: 4, ..JobDispatcherOptions::default() });
         for _ in 0..50 {
             model.step(&DispatcherStep::Add(0));
         }
@@ -305,7 +309,7 @@ proptest! {
             prop_assert!(!free || !well.is_empty());
             for job in well {
                 let (ticket, _) = model.running[&job];
-                model.dispatch.ended(ticket, JobRunReport { bytes: 1, how: JobRunResult::Done }, model.now);
+                model.dispatch.on_finished(ticket, JobRunReport { bytes: 1, result: JobRunResult::Done }, model.now);
                 model.over(job, ModelJobPlace::Over);
             }
             // Nothing but the troubled host's jobs run.

@@ -213,14 +213,14 @@ impl<'a, L: Iterator<Item = u32>> SimulatedBatch<'a, L> {
             self.feed();
             match self.dispatch.next(self.now) {
                 DispatchDecision::Run(ticket, load) => self.begin(ticket, load),
-                DispatchDecision::Refuse(..) => self.outcome.refused += 1,
+                DispatchDecision::Reject(..) => self.outcome.refused += 1,
                 DispatchDecision::Done => break,
                 DispatchDecision::Wait(until) => self.pass(until),
             }
             self.look();
         }
-        assert_eq!(self.dispatch.held(), 0);
-        assert_eq!(self.dispatch.hosts(), 0);
+        assert_eq!(self.dispatch.held_jobs(), 0);
+        assert_eq!(self.dispatch.host_count(), 0);
         self.outcome.time = self.now;
         self.outcome.aside = self.put_aside;
         self.outcome
@@ -228,12 +228,14 @@ impl<'a, L: Iterator<Item = u32>> SimulatedBatch<'a, L> {
 
     fn look(&mut self) {
         let outcome = &mut self.outcome;
-        outcome.running = outcome.running.max(self.dispatch.running());
-        outcome.held = outcome.held.max(self.dispatch.held());
-        outcome.hosts = outcome.hosts.max(self.dispatch.hosts());
-        outcome.remembered = outcome.remembered.max(self.dispatch.remembered());
-        assert!(self.dispatch.running() <= self.options.total + self.options.limbo);
-        assert!(self.dispatch.held() <= self.options.window);
+        outcome.running = outcome.running.max(self.dispatch.running_jobs());
+        outcome.held = outcome.held.max(self.dispatch.held_jobs());
+        outcome.hosts = outcome.hosts.max(self.dispatch.host_count());
+        outcome.remembered = outcome.remembered.max(self.dispatch.idle_host_count());
+        assert!(
+            self.dispatch.running_jobs() <= self.options.request_slots + self.options.max_overdue
+        );
+        assert!(self.dispatch.held_jobs() <= self.options.window);
     }
 
     /// Adds what there is room for.
@@ -247,9 +249,9 @@ impl<'a, L: Iterator<Item = u32>> SimulatedBatch<'a, L> {
             };
             let host = name(load.host);
             let behind = self.aside.contains_key(&load.host);
-            if !behind && !self.dispatch.would_crowd(&host) {
+            if !behind && !self.dispatch.is_crowding(&host) {
                 self.dispatch.add(&host, load, self.now);
-            } else if self.dispatch.may_put_aside(self.now) {
+            } else if self.dispatch.may_spill(self.now) {
                 self.put_aside(load);
             } else {
                 self.pending = Some(load);
@@ -295,7 +297,7 @@ impl<'a, L: Iterator<Item = u32>> SimulatedBatch<'a, L> {
         let Some(host) = self.turns.pop_front() else {
             return;
         };
-        while self.dispatch.has_room() && !self.dispatch.would_crowd(&name(host)) {
+        while self.dispatch.has_room() && !self.dispatch.is_crowding(&name(host)) {
             let Some(load) = self.aside.get_mut(&host).and_then(VecDeque::pop_front) else {
                 break;
             };
@@ -374,7 +376,7 @@ impl<'a, L: Iterator<Item = u32>> SimulatedBatch<'a, L> {
         let second = Duration::from_secs(self.now.as_secs() + 1);
         if next >= second {
             self.now = second;
-            self.dispatch.look(second);
+            self.dispatch.widen_stalled_hosts(second);
             return;
         }
         self.now = next;
@@ -390,15 +392,16 @@ impl<'a, L: Iterator<Item = u32>> SimulatedBatch<'a, L> {
         match event {
             SimulatedJobEvent::Head => {
                 let streams = self.world.streams();
-                self.dispatch.delivering(run.ticket, streams, self.now);
+                self.dispatch
+                    .on_response_head(run.ticket, streams, self.now);
                 if run.cold && streams.is_some() {
                     self.hosts.get_mut(&run.load.host).unwrap().idle = 1;
                 }
             }
             SimulatedJobEvent::Large => {
                 self.dispatch
-                    .delivering(run.ticket, self.world.streams(), self.now);
-                self.dispatch.large(run.ticket, self.now);
+                    .on_response_head(run.ticket, self.world.streams(), self.now);
+                self.dispatch.on_large_file(run.ticket, self.now);
                 self.hosts.get_mut(&run.load.host).unwrap().under_way -= 1;
             }
             SimulatedJobEvent::End => self.end(id, run),
@@ -413,7 +416,13 @@ impl<'a, L: Iterator<Item = u32>> SimulatedBatch<'a, L> {
             SimulatedResult::File { bytes, .. } => (bytes, JobRunResult::Done),
             SimulatedResult::Large { .. } => (1 << 30, JobRunResult::Done),
             SimulatedResult::Unreachable(_) => (0, JobRunResult::Unreachable),
-            SimulatedResult::Refused(_, wait) => (0, JobRunResult::Refused { busy: true, wait }),
+            SimulatedResult::Refused(_, wait) => (
+                0,
+                JobRunResult::Refused {
+                    overloaded: true,
+                    retry_after: wait,
+                },
+            ),
         };
         if how == JobRunResult::Done {
             host.idle += usize::from(self.world.streams().is_none());
@@ -435,12 +444,13 @@ impl<'a, L: Iterator<Item = u32>> SimulatedBatch<'a, L> {
                 ..run.load
             };
             let wait = AGAIN[tries.min(AGAIN.len() - 1)];
-            self.dispatch.again(run.ticket, load, wait, how, self.now);
+            self.dispatch
+                .retry_later(run.ticket, load, wait, how, self.now);
             return;
         }
         self.outcome.failed += usize::from(how != JobRunResult::Done);
         self.dispatch
-            .ended(run.ticket, JobRunReport { bytes, how }, self.now);
+            .on_finished(run.ticket, JobRunReport { bytes, result: how }, self.now);
     }
 }
 

@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use haul_plan::{
-    Claim, ClaimId, ConnectionControl, ConnectionControlOptions, ProgressSample, RangeSet,
-    RefusedConnections, SegmentOptions, SegmentPlan,
+    Claim, ClaimId, ConnectionControl, ConnectionControlOptions, ConnectionRefusal, ProgressSample,
+    RangeSet, SegmentOptions, SegmentPlan,
 };
 
 use crate::link::{SimulatedConnection, SimulatedLink};
@@ -101,7 +101,7 @@ impl<'a> SimulatedDownload<'a> {
         let nothing = RangeSet::new();
         let first = SegmentPlan::first_range(&options, &nothing, None);
         let mut plan = SegmentPlan::new(length, &nothing, options);
-        let adopted = plan.adopt(first, Duration::ZERO);
+        let adopted = plan.claim_first_response(first, Duration::ZERO);
         Self {
             link,
             plan,
@@ -136,7 +136,7 @@ impl<'a> SimulatedDownload<'a> {
         }
         assert_eq!(self.bytes, self.plan.length(), "each byte is written once");
         self.outcome.time = self.now;
-        self.outcome.settled = self.control.settled();
+        self.outcome.settled = self.control.settled_target();
         self.outcome
     }
 
@@ -166,7 +166,7 @@ impl<'a> SimulatedDownload<'a> {
             return;
         };
         self.outcome.requests += 1;
-        if let Some(over) = claim.taken_from.filter(|over| over.voided) {
+        if let Some(over) = claim.taken_from.filter(|over| over.victim_emptied) {
             self.dismiss(over.victim);
         }
         let worker = SimulatedWorker::new(connection, claim, self.now, answers);
@@ -189,11 +189,11 @@ impl<'a> SimulatedDownload<'a> {
 
     /// The control is told of a refusal.
     fn refused(&mut self, asked: Duration, busy: bool) {
-        self.control.on_refused(RefusedConnections {
+        self.control.on_refused(ConnectionRefusal {
             now: self.now,
-            asked,
-            open: self.workers.len(),
-            busy,
+            requested_at: asked,
+            open_connections: self.workers.len(),
+            overloaded: busy,
         });
     }
 
@@ -216,7 +216,7 @@ impl<'a> SimulatedDownload<'a> {
             } else if let Some(worker) = self.workers.iter_mut().find(|w| w.claim.id == id) {
                 worker.flowing = true;
                 worker.heard = self.now;
-                self.plan.first_byte(id, self.now);
+                self.plan.response_started(id, self.now);
             }
         }
     }
@@ -261,14 +261,14 @@ impl<'a> SimulatedDownload<'a> {
     }
 
     fn sample(&mut self) {
-        if self.now < self.control.next_sample() {
+        if self.now < self.control.next_sample_at() {
             return;
         }
         let flowing = self.workers.iter().filter(|worker| worker.flowing).count();
         let target = self.control.on_sample(ProgressSample {
             now: self.now,
             bytes: self.bytes,
-            flowing,
+            delivering: flowing,
             remaining: self.plan.remaining(),
             latency: self.plan.latency(),
         });
@@ -309,14 +309,14 @@ impl SimulatedWorker {
         self.owed -= whole as f64;
         self.heard = now;
         let granted = plan.reserve(self.claim.id, whole, now);
-        plan.wrote(self.claim.id, granted);
+        plan.mark_written(self.claim.id, granted);
         self.written += granted;
         granted
     }
 
     /// Whether and how the worker is through.
     fn end(&self, plan: &SegmentPlan, now: Duration) -> Option<SimulatedClaimEnd> {
-        let end = plan.end(self.claim.id);
+        let end = plan.claim_end(self.claim.id);
         if now.saturating_sub(self.heard) >= STALL {
             return Some(SimulatedClaimEnd::Short);
         }

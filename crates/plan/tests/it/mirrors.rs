@@ -131,8 +131,11 @@ impl MirrorJob {
             let now = self.now;
             let claimed = self.mirrors.order(now).into_iter().find_map(|source| {
                 let rate = self.mirrors.rate(source);
-                let claimer = ClaimRequest { rate, barred: None };
-                Some((source, self.plan.claim_as(&claimer, now)?))
+                let claimer = ClaimRequest {
+                    rate,
+                    excluded: None,
+                };
+                Some((source, self.plan.claim_for(&claimer, now)?))
             });
             let Some((source, claim)) = claimed else {
                 return;
@@ -143,7 +146,7 @@ impl MirrorJob {
     }
 
     fn assign(&mut self, source: usize, claim: Claim, answers: Duration) {
-        if let Some(over) = claim.taken_from.filter(|over| over.voided)
+        if let Some(over) = claim.taken_from.filter(|over| over.victim_emptied)
             && let Some(at) = self.workers.iter().position(|w| w.claim.id == over.victim)
         {
             let victim = self.workers.swap_remove(at);
@@ -188,7 +191,7 @@ impl MirrorJob {
             self.plan.release(worker.claim.id);
             self.mirrors.closes(source);
         }
-        self.control.at_least(self.mirrors.in_play());
+        self.control.set_min(self.mirrors.in_play());
     }
 
     fn answer(&mut self) {
@@ -237,7 +240,7 @@ impl MirrorJob {
                 }
                 let worker = &mut self.workers[at];
                 (worker.flowing, worker.heard) = (true, self.now);
-                self.plan.first_byte(worker.claim.id, self.now);
+                self.plan.response_started(worker.claim.id, self.now);
             }
             at += 1;
         }
@@ -267,12 +270,12 @@ impl MirrorJob {
                 "a byte of a dropped one"
             );
             let granted = self.plan.reserve(worker.claim.id, whole, self.now);
-            self.plan.wrote(worker.claim.id, granted);
+            self.plan.mark_written(worker.claim.id, granted);
             self.mirrors.on_bytes(worker.source, granted);
             self.bytes[worker.source] += granted;
             worker.written += granted;
             worker.heard = self.now;
-            if worker.claim.range.start + worker.written >= self.plan.end(worker.claim.id) {
+            if worker.claim.range.start + worker.written >= self.plan.claim_end(worker.claim.id) {
                 through.push(worker.claim.id);
             }
         }
@@ -287,9 +290,12 @@ impl MirrorJob {
             let leaves = (surplus && self.mirrors.goes_first(source))
                 || !self.mirrors.stays(source, self.now);
             let rate = self.mirrors.rate(source);
-            let claimer = ClaimRequest { rate, barred: None };
+            let claimer = ClaimRequest {
+                rate,
+                excluded: None,
+            };
             match (!leaves)
-                .then(|| self.plan.claim_as(&claimer, self.now))
+                .then(|| self.plan.claim_for(&claimer, self.now))
                 .flatten()
             {
                 Some(claim) => self.assign(source, claim, self.now + LATENCY),
@@ -302,11 +308,11 @@ impl MirrorJob {
         if self.now.as_millis().is_multiple_of(100) {
             self.mirrors.on_sample(self.now);
         }
-        if self.now >= self.control.next_sample() {
+        if self.now >= self.control.next_sample_at() {
             self.control.on_sample(ProgressSample {
                 now: self.now,
                 bytes: self.bytes.iter().sum(),
-                flowing: self.workers.iter().filter(|w| w.flowing).count(),
+                delivering: self.workers.iter().filter(|w| w.flowing).count(),
                 remaining: self.plan.remaining(),
                 latency: self.plan.latency(),
             });

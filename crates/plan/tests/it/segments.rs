@@ -8,14 +8,14 @@ use proptest::prelude::*;
 /// Small sizes, so that a file of thousands of bytes has many segments.
 fn options(fixed: Option<u64>, connections: usize) -> SegmentOptions {
     SegmentOptions {
-        first: 64,
-        min: 16,
-        share: 8,
-        max: 512,
-        fixed,
+        first_request: 64,
+        min_size: 16,
+        min_takeover: 8,
+        max_size: 512,
+        fixed_size: fixed,
         connections,
-        paced: false,
-        settled: false,
+        rate_limited: false,
+        fixed_connections: false,
     }
 }
 
@@ -68,7 +68,7 @@ impl CountedSegmentPlan {
             return false;
         };
         assert!(!claim.range.is_empty());
-        self.plan.first_byte(claim.id, self.now);
+        self.plan.response_started(claim.id, self.now);
         let at = claim.range.start;
         self.held.push((claim, at));
         true
@@ -86,8 +86,8 @@ impl CountedSegmentPlan {
             self.written[usize::try_from(byte).unwrap()] += 1;
         }
         *at += granted;
-        self.plan.wrote(claim.id, granted);
-        if *at >= self.plan.end(claim.id) {
+        self.plan.mark_written(claim.id, granted);
+        if *at >= self.plan.claim_end(claim.id) {
             self.release(n);
         }
     }
@@ -214,14 +214,14 @@ fn the_largest_file_there_can_be_does_not_overflow() {
     let mut plan = SegmentPlan::new(u64::MAX, &RangeSet::new(), SegmentOptions::default());
     let claim = plan.claim(Duration::ZERO).unwrap();
     plan.reserve(claim.id, u64::MAX, Duration::MAX);
-    plan.wrote(claim.id, u64::MAX);
+    plan.mark_written(claim.id, u64::MAX);
     plan.release(claim.id);
     assert_eq!(
         plan.remaining(),
         u64::MAX - (claim.range.end - claim.range.start)
     );
     let fixed = SegmentOptions {
-        fixed: Some(u64::MAX),
+        fixed_size: Some(u64::MAX),
         ..SegmentOptions::default()
     };
     assert_eq!(
@@ -252,10 +252,17 @@ fn the_first_request_asks_for_the_first_gap() {
 fn an_answer_is_adopted_as_far_as_it_is_needed() {
     let done: RangeSet = std::iter::once(100..200).collect();
     let mut plan = SegmentPlan::new(1000, &done, options(None, 4));
-    assert_eq!(plan.adopt(150..300, Duration::ZERO), None);
-    assert_eq!(plan.adopt(0..300, Duration::ZERO).unwrap().range, 0..100);
+    assert_eq!(plan.claim_first_response(150..300, Duration::ZERO), None);
     assert_eq!(
-        plan.adopt(200..u64::MAX, Duration::ZERO).unwrap().range,
+        plan.claim_first_response(0..300, Duration::ZERO)
+            .unwrap()
+            .range,
+        0..100
+    );
+    assert_eq!(
+        plan.claim_first_response(200..u64::MAX, Duration::ZERO)
+            .unwrap()
+            .range,
         200..1000
     );
     assert_eq!(plan.unclaimed(), 0);
@@ -265,24 +272,24 @@ fn an_answer_is_adopted_as_far_as_it_is_needed() {
 #[test]
 fn what_is_barred_is_for_others() {
     let options = SegmentOptions {
-        fixed: Some(10),
+        fixed_size: Some(10),
         ..SegmentOptions::default()
     };
     let mut plan = SegmentPlan::new(40, &RangeSet::new(), options);
     let barred: RangeSet = std::iter::once(5..20).collect();
     let claimer = ClaimRequest {
         rate: None,
-        barred: Some(&barred),
+        excluded: Some(&barred),
     };
     let now = Duration::from_secs(1);
-    assert_eq!(plan.claim_as(&claimer, now).unwrap().range, 0..5);
-    assert_eq!(plan.claim_as(&claimer, now).unwrap().range, 20..30);
+    assert_eq!(plan.claim_for(&claimer, now).unwrap().range, 0..5);
+    assert_eq!(plan.claim_for(&claimer, now).unwrap().range, 20..30);
     assert_eq!(plan.claim(now).unwrap().range, 5..15);
-    assert_eq!(plan.claim_as(&claimer, now).unwrap().range, 30..40);
+    assert_eq!(plan.claim_for(&claimer, now).unwrap().range, 30..40);
     // All are silent by now: the rests that it may have are its own, and then nothing is left but what it may not.
     let late = now + Duration::from_secs(600);
     let taken: Vec<_> = (0..3)
-        .filter_map(|_| Some(plan.claim_as(&claimer, late)?.range))
+        .filter_map(|_| Some(plan.claim_for(&claimer, late)?.range))
         .collect();
     assert!(
         taken
@@ -297,10 +304,13 @@ fn what_is_barred_is_for_others() {
 #[test]
 fn a_slow_source_is_given_small_claims_and_takes_over_what_it_can_do_sooner() {
     let plan = || SegmentPlan::new(1 << 32, &RangeSet::new(), SegmentOptions::default());
-    let of = |rate| ClaimRequest { rate, barred: None };
+    let of = |rate| ClaimRequest {
+        rate,
+        excluded: None,
+    };
     let now = Duration::from_secs(1);
-    let slow = plan().claim_as(&of(Some(100_000.0)), now).unwrap().range;
-    let fast = plan().claim_as(&of(Some(20e6)), now).unwrap().range;
+    let slow = plan().claim_for(&of(Some(100_000.0)), now).unwrap().range;
+    let fast = plan().claim_for(&of(Some(20e6)), now).unwrap().range;
     assert_eq!(
         (slow.end - slow.start, fast.end - fast.start),
         (1 << 20, 40_000_000)
@@ -311,14 +321,14 @@ proptest! {
     /// Voided bytes are fetched again, whoever holds what meanwhile; nothing else is.
     #[test]
     fn voided_bytes_and_only_those_are_claimed_again(voids in prop::collection::vec((0u64..100, 0u64..40), 1..6), held in 0u64..3) {
-        let options = SegmentOptions { fixed: Some(10), ..SegmentOptions::default() };
+        let options = SegmentOptions { fixed_size: Some(10), ..SegmentOptions::default() };
         let mut plan = SegmentPlan::new(100, &RangeSet::new(), options);
         let now = Duration::from_secs(1);
         let write = |plan: &mut SegmentPlan, release: bool| {
             let claim = plan.claim(now)?;
             let bytes = claim.range.end - claim.range.start;
             assert_eq!(plan.reserve(claim.id, bytes, now), bytes);
-            plan.wrote(claim.id, bytes);
+            plan.mark_written(claim.id, bytes);
             if release {
                 plan.release(claim.id);
                 return Some((None, claim.range));
@@ -333,11 +343,11 @@ proptest! {
         let mut expected = RangeSet::new();
         for (start, bytes) in voids {
             let range = start..(start + bytes).min(100);
-            plan.void(range.clone());
+            plan.invalidate(range.clone());
             expected.insert(range);
         }
         open.into_iter().for_each(|id| plan.release(id));
-        prop_assert_eq!(plan.remaining(), expected.total());
+        prop_assert_eq!(plan.remaining(), expected.total_bytes());
         let mut again = RangeSet::new();
         while let Some((_, range)) = write(&mut plan, true) {
             again.insert(range);

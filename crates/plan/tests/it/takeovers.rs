@@ -7,9 +7,11 @@ use haul_plan::{Claim, RangeSet, SegmentOptions, SegmentPlan};
 /// A claim of 64 MiB that has brought 1 MiB in a second, and an idle worker beside it.
 fn slow_and_idle(options: SegmentOptions) -> Option<Claim> {
     let mut plan = SegmentPlan::new(64 << 20, &RangeSet::new(), options);
-    let slow = plan.adopt(0..64 << 20, Duration::ZERO).unwrap();
+    let slow = plan
+        .claim_first_response(0..64 << 20, Duration::ZERO)
+        .unwrap();
     let granted = plan.reserve(slow.id, 1 << 20, Duration::from_secs(1));
-    plan.wrote(slow.id, granted);
+    plan.mark_written(slow.id, granted);
     plan.claim(Duration::from_secs(1))
 }
 
@@ -20,16 +22,16 @@ fn a_slow_worker_shares_its_rest_unless_that_wins_nothing_or_is_not_what_was_ask
     let refused = [
         // All are held to one rate: the other is slow because this one would be.
         SegmentOptions {
-            paced: true,
+            rate_limited: true,
             ..SegmentOptions::default()
         },
         // The user said how large segments are, or how small they may be.
         SegmentOptions {
-            fixed: Some(64 << 20),
+            fixed_size: Some(64 << 20),
             ..SegmentOptions::default()
         },
         SegmentOptions {
-            share: 40 << 20,
+            min_takeover: 40 << 20,
             ..SegmentOptions::default()
         },
     ];
@@ -44,18 +46,18 @@ fn a19_a_silent_worker_loses_its_whole_rest_and_a_fast_one_nothing() {
         4 << 20,
         &RangeSet::new(),
         SegmentOptions {
-            fixed: Some(4 << 20),
+            fixed_size: Some(4 << 20),
             ..SegmentOptions::default()
         },
     );
     let silent = plan.claim(Duration::ZERO).unwrap();
-    plan.first_byte(silent.id, Duration::from_millis(10));
+    plan.response_started(silent.id, Duration::from_millis(10));
     let granted = plan.reserve(silent.id, 1 << 20, Duration::from_millis(20));
-    plan.wrote(silent.id, granted);
+    plan.mark_written(silent.id, granted);
     assert!(!plan.has_work(Duration::from_millis(30)));
     let over = plan.claim(Duration::from_secs(5)).unwrap();
     assert_eq!(over.range, 1 << 20..4 << 20);
-    assert!(over.taken_from.unwrap().voided);
+    assert!(over.taken_from.unwrap().victim_emptied);
     assert_eq!(plan.reserve(silent.id, 1000, Duration::from_secs(6)), 0);
 }
 
@@ -76,15 +78,15 @@ fn with_late_answers(
         held.retain(|(claim, asked)| {
             if now < *asked + answers_after {
                 // A holder that is left with nothing is cut.
-                let cut = plan.end(claim.id) == claim.range.start;
+                let cut = plan.claim_end(claim.id) == claim.range.start;
                 if cut {
                     plan.release(claim.id);
                 }
                 return !cut;
             }
-            plan.first_byte(claim.id, now);
+            plan.response_started(claim.id, now);
             let granted = plan.reserve(claim.id, u64::MAX, now);
-            plan.wrote(claim.id, granted);
+            plan.mark_written(claim.id, granted);
             plan.release(claim.id);
             false
         });
@@ -101,10 +103,12 @@ fn with_late_answers(
 /// A file whose first 16 MiB came with the first answer: the rest is one claim.
 fn first_answer_in_hand(length: u64) -> SegmentPlan {
     let mut plan = SegmentPlan::new(length, &RangeSet::new(), SegmentOptions::default());
-    let first = plan.adopt(0..16 << 20, Duration::ZERO).unwrap();
-    plan.first_byte(first.id, Duration::ZERO);
+    let first = plan
+        .claim_first_response(0..16 << 20, Duration::ZERO)
+        .unwrap();
+    plan.response_started(first.id, Duration::ZERO);
     let granted = plan.reserve(first.id, 16 << 20, Duration::from_millis(10));
-    plan.wrote(first.id, granted);
+    plan.mark_written(first.id, granted);
     plan.release(first.id);
     plan
 }
@@ -134,14 +138,14 @@ fn an_adopted_answer_says_nothing_of_the_latency() {
     assert_eq!(first_answer_in_hand(17 << 20).latency(), Duration::ZERO);
     let mut plan = first_answer_in_hand(64 << 20);
     let claim = plan.claim(Duration::from_secs(1)).unwrap();
-    plan.first_byte(claim.id, Duration::from_secs(3));
+    plan.response_started(claim.id, Duration::from_secs(3));
     assert_eq!(plan.latency(), Duration::from_secs(2));
 }
 
 /// Two segments of a MiB: one came in a tenth of a second, the other drips ten bytes a second.
 fn dripping(seconds: u64) -> Option<Claim> {
     let options = SegmentOptions {
-        fixed: Some(1 << 20),
+        fixed_size: Some(1 << 20),
         ..SegmentOptions::default()
     };
     let mut plan = SegmentPlan::new(2 << 20, &RangeSet::new(), options);
@@ -150,14 +154,14 @@ fn dripping(seconds: u64) -> Option<Claim> {
         plan.claim(Duration::ZERO).unwrap(),
     );
     for (claim, at) in [(&drip, 0), (&quick, 0), (&quick, 100)] {
-        plan.first_byte(claim.id, Duration::from_millis(at));
+        plan.response_started(claim.id, Duration::from_millis(at));
     }
     let granted = plan.reserve(quick.id, 1 << 20, Duration::from_millis(100));
-    plan.wrote(quick.id, granted);
+    plan.mark_written(quick.id, granted);
     plan.release(quick.id);
     for tenths in 1..=seconds * 10 {
         let granted = plan.reserve(drip.id, 1, Duration::from_millis(tenths * 100));
-        plan.wrote(drip.id, granted);
+        plan.mark_written(drip.id, granted);
     }
     plan.claim(Duration::from_secs(seconds))
 }

@@ -110,7 +110,7 @@ impl From<hyper::Error> for EarlyClose {
 fn fault_of(tired: TimeoutKind) -> ConnectionFault {
     match tired {
         TimeoutKind::Handshake => ConnectionFault::TlsTimeout,
-        TimeoutKind::Head => ConnectionFault::HeadTimeout,
+        TimeoutKind::RequestHead => ConnectionFault::HeadTimeout,
         TimeoutKind::Idle => ConnectionFault::IdleTimeout,
         TimeoutKind::SlowBody => ConnectionFault::BodyTimeout,
         TimeoutKind::SlowReader => ConnectionFault::SendTimeout,
@@ -207,7 +207,7 @@ impl ServerConnection {
                 let _ = Box::pin(self.leave(wire, false)).await;
                 Err(error)
             }
-            Err(error @ EarlyClose::Tired(TimeoutKind::Head)) => {
+            Err(error @ EarlyClose::Tired(TimeoutKind::RequestHead)) => {
                 log_unreadable(&self.line, StatusCode::REQUEST_TIMEOUT);
                 let _ = Box::pin(self.leave_late(wire)).await;
                 Err(error)

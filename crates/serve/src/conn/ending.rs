@@ -36,7 +36,7 @@ impl ServerConnection {
         may_have_more: bool,
     ) -> io::Result<()> {
         // What comes from here on is nobody's, and is not to be kept.
-        self.line.watch().end();
+        self.line.watch().stop();
         let until = tokio::time::Instant::now() + LINGER;
         // Of a plain socket, closing says as much in one call less.
         if may_have_more || S::HAS_FAREWELL {

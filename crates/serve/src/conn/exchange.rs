@@ -125,7 +125,7 @@ impl HttpExchange {
             behead(&mut answer);
         }
         let now = self.line.now();
-        self.line.patience().response_begun(now);
+        self.line.patience().response_started(now);
         self.is_answered = true;
         let status = answer.status();
         // What has no body by its nature is whole at once: hyper does not ask for it.
@@ -166,7 +166,7 @@ impl Drop for HttpExchange {
         if !self.is_answered {
             let now = self.line.now();
             let mut patience = self.line.patience();
-            patience.response_begun(now);
+            patience.response_started(now);
             patience.response_done(now);
             drop(patience);
             self.tell(unanswered(&self.line), 0, true);

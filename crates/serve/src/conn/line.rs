@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use haul_plan::serving::{AmbiguousHead, HeadWatch, RequestBodyFraming, TimeoutKind, Timeouts};
+use haul_plan::serving::{
+    AmbiguousHead, RequestBodyFraming, SmugglingGuard, TimeoutKind, Timeouts,
+};
 use tokio::time::Instant;
 
 use super::exchange::FinishedExchange;
@@ -32,7 +34,7 @@ pub(crate) struct ConnectionState {
     /// How long the peer is waited for.
     patience: Mutex<Timeouts>,
     /// Watches the heads of HTTP/1.1.
-    watch: Mutex<HeadWatch>,
+    watch: Mutex<SmugglingGuard>,
     /// Whether answers go out one after another, so that a flush is the end of all before it.
     is_in_order: AtomicBool,
     /// Exchanges whose answer has left the service and perhaps not hyper.
@@ -145,37 +147,37 @@ impl ConnectionState {
     }
 
     /// Watches heads.
-    pub(crate) fn watch(&self) -> MutexGuard<'_, HeadWatch> {
+    pub(crate) fn watch(&self) -> MutexGuard<'_, SmugglingGuard> {
         self.watch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether no request has come yet.
     pub(crate) fn is_at_beginning(&self) -> bool {
-        self.watch().is_at_beginning()
+        self.watch().is_at_connection_start()
     }
 
     /// It is HTTP/2 from here on.
     pub(crate) fn becomes_second(&self) {
-        self.watch().end();
+        self.watch().stop();
         self.is_in_order.store(false, Ordering::Relaxed);
         // Its first bytes looked like the head of a request. That is over.
         let now = self.now();
         let mut patience = self.patience();
         patience.head_done();
-        patience.response_begun(now);
+        patience.response_started(now);
         patience.response_done(now);
     }
 
-    /// hyper has read a head. Whether others would have read the same, see [`HeadWatch::head`].
+    /// hyper has read a head. Whether others would have read the same, see [`SmugglingGuard::check_head`].
     pub(crate) fn head_came(&self, follows: RequestBodyFraming) -> Result<(), AmbiguousHead> {
         let (judged, has_more) = {
             let mut watch = self.watch();
-            (watch.head(follows), watch.has_begun())
+            (watch.check_head(follows), watch.has_pending_request())
         };
         if has_more {
             // Of the one behind it a part came with it, and nothing else would tell.
             let now = self.now();
-            self.patience().head_begun(now);
+            self.patience().head_started(now);
         }
         judged
     }
@@ -183,12 +185,12 @@ impl ConnectionState {
     /// Bytes came.
     pub(crate) fn came(&self, bytes: &[u8]) {
         let mut watch = self.watch();
-        let had_begun = watch.has_begun();
-        watch.came(bytes);
-        if !had_begun && watch.has_begun() {
+        let had_begun = watch.has_pending_request();
+        watch.observe(bytes);
+        if !had_begun && watch.has_pending_request() {
             drop(watch);
             let now = self.now();
-            self.patience().head_begun(now);
+            self.patience().head_started(now);
         }
     }
 
@@ -269,7 +271,7 @@ impl ConnectionState {
     pub(crate) fn looked(&self, unsent: u64) {
         let taken = self.sent().saturating_sub(unsent);
         let before = self.taken.fetch_max(taken, Ordering::Relaxed);
-        self.patience().sent(taken.saturating_sub(before));
+        self.patience().response_sent(taken.saturating_sub(before));
     }
 
     /// An answer has left the service.

@@ -95,7 +95,7 @@ impl<'a> ConnectionTimer<'a> {
                 return ConnectionTimerAction::Look;
             }
             self.has_asked = false;
-            let verdict = self.line.patience().verdict(now);
+            let verdict = self.line.patience().check(now);
             match verdict {
                 Some(tired) => return ConnectionTimerAction::End(tired),
                 None => {
@@ -206,7 +206,7 @@ mod tests {
             sleep(paused).await;
             drop(pause);
             let now = line.now();
-            line.patience().body_begun(now);
+            line.patience().body_started(now);
         })
         .await;
         assert_eq!(tired, TimeoutKind::SlowBody);
@@ -221,7 +221,7 @@ mod tests {
         let (tired, when) = given_up(|line| async move {
             tokio::task::yield_now().await;
             let now = line.now();
-            line.patience().body_begun(now);
+            line.patience().body_started(now);
         })
         .await;
         assert_eq!(tired, TimeoutKind::SlowBody);

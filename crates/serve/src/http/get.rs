@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use haul_plan::serving::{
     ConditionOutcome, CurrentRepresentation, RangeLimits, RangeSelection, RequestConditions,
-    for_one, repr_digest, select,
+    digest_field_value, private_cache_control, select_ranges,
 };
 use http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY,
@@ -49,7 +49,7 @@ pub(crate) fn answer(
     let (server, meta) = (&*line.server, object.meta());
     let current = current(meta);
     let conditions = RequestConditions::parse(asked.headers);
-    match conditions.for_read(current) {
+    match conditions.evaluate_read(current) {
         ConditionOutcome::Proceed => {}
         ConditionOutcome::NotModified => {
             let mut answer = bare(StatusCode::NOT_MODIFIED);
@@ -58,7 +58,7 @@ pub(crate) fn answer(
             answer.headers_mut().remove(CONTENT_TYPE);
             return answer;
         }
-        ConditionOutcome::Failed => {
+        ConditionOutcome::PreconditionFailed => {
             return plain(StatusCode::PRECONDITION_FAILED, "a condition does not hold");
         }
     }
@@ -66,7 +66,7 @@ pub(crate) fn answer(
         && asked.headers.contains_key(RANGE)
         && conditions.range_applies(current, SystemTime::now());
     let selection = match is_range {
-        true => select(asked.headers, meta.len, &RangeLimits::default()),
+        true => select_ranges(asked.headers, meta.len, &RangeLimits::default()),
         false => RangeSelection::Whole,
     };
     let mut answer = match selection {
@@ -79,7 +79,7 @@ pub(crate) fn answer(
         RangeSelection::Whole => {
             Response::new(RangeResponses::new(line, object, meta.len).whole(0..meta.len))
         }
-        RangeSelection::One(range) => {
+        RangeSelection::Single(range) => {
             let total = range.end - range.start;
             let field = content_range(&range, meta.len);
             let mut answer = Response::new(RangeResponses::new(line, object, total).whole(range));
@@ -87,7 +87,7 @@ pub(crate) fn answer(
             answer.headers_mut().insert(CONTENT_RANGE, field);
             answer
         }
-        RangeSelection::Many(ranges) => {
+        RangeSelection::Multiple(ranges) => {
             let total = ranges.iter().map(|range| range.end - range.start).sum();
             let mut roads = RangeResponses::new(line, object, total);
             let parts = multipart::MultipartRanges::new(media_type(asked.key), meta.len);
@@ -108,7 +108,7 @@ pub(crate) fn answer(
 pub(crate) fn current(meta: &FileMetadata) -> CurrentRepresentation<'_> {
     CurrentRepresentation {
         etag: Some(&meta.tag),
-        modified: Some(meta.modified),
+        last_modified: Some(meta.modified),
     }
 }
 
@@ -128,7 +128,7 @@ fn describe(
     }
     let said = server.options.cache_control.as_ref();
     let value = match asked.is_personal {
-        true => Some(for_one(said)),
+        true => Some(private_cache_control(said)),
         false => said.cloned(),
     };
     if let Some(value) = value {
@@ -159,7 +159,7 @@ pub(crate) fn version(meta: &FileMetadata, headers: &mut HeaderMap) {
     {
         headers.insert(LAST_MODIFIED, modified);
     }
-    if let Some(digest) = meta.digest.as_ref().and_then(repr_digest) {
+    if let Some(digest) = meta.digest.as_ref().and_then(digest_field_value) {
         headers.insert(REPR_DIGEST, digest);
     }
 }

@@ -82,7 +82,7 @@ impl Stream for RequestBody {
         if !this.has_begun {
             this.has_begun = true;
             let now = this.line.now();
-            this.line.patience().body_begun(now);
+            this.line.patience().body_started(now);
         }
         if this.line.is_tired() {
             return Poll::Ready(Some(Err(RequestBodyError::Slow)));
@@ -101,7 +101,7 @@ impl Stream for RequestBody {
                 if let Some(counted) = &this.counted {
                     counted.store(this.came, Ordering::Relaxed);
                 }
-                this.line.patience().body_bytes(bytes.len() as u64);
+                this.line.patience().body_received(bytes.len() as u64);
                 return Poll::Ready(Some(Ok(bytes)));
             }
         }

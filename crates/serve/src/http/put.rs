@@ -169,7 +169,7 @@ fn over_quota(room: u64, needed: Option<u64>) -> String {
 
 /// Whether conditions hold for what is there.
 pub(crate) fn holds(conditions: &RequestConditions, meta: Option<&FileMetadata>) -> bool {
-    conditions.for_write(meta.map(current)) == ConditionOutcome::Proceed
+    conditions.evaluate_write(meta.map(current)) == ConditionOutcome::Proceed
 }
 
 /// Puts what a source gives.

@@ -127,8 +127,8 @@ impl ConnectionService {
         }
         let follows = body
             .len()
-            .map_or(RequestBodyFraming::Chunks, RequestBodyFraming::Length);
-        if follows == RequestBodyFraming::Chunks {
+            .map_or(RequestBodyFraming::Chunked, RequestBodyFraming::Length);
+        if follows == RequestBodyFraming::Chunked {
             // Where the next head would begin, the watch does not know.
             self.line.ends_with_answer();
         }

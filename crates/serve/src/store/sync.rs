@@ -61,8 +61,8 @@ impl GroupSync {
         let one = || rustix::fs::fdatasync(file).map_err(io::Error::from);
         match self.sync_by(bytes, all, one)? {
             // What a flush of all says may have been said to somebody else before: each file knows what became of it.
-            FlushMethod::Together => sys::written(file),
-            FlushMethod::Alone => Ok(()),
+            FlushMethod::Syncfs => sys::written(file),
+            FlushMethod::FsyncEach => Ok(()),
         }
     }
 
@@ -72,8 +72,8 @@ impl GroupSync {
         all: impl FnOnce() -> io::Result<()>,
         one: impl Fn() -> io::Result<()>,
     ) -> io::Result<FlushMethod> {
-        let alone = || one().map(|()| FlushMethod::Alone);
-        if !FlushMethod::is_shared(bytes) {
+        let alone = || one().map(|()| FlushMethod::FsyncEach);
+        if !FlushMethod::may_be_batched(bytes) {
             return alone();
         }
         let mut state = self.lock();
@@ -87,7 +87,7 @@ impl GroupSync {
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
             if state.covered >= mine {
-                return Ok(FlushMethod::Together);
+                return Ok(FlushMethod::Syncfs);
             }
             if state.alone >= mine {
                 drop(state);
@@ -95,7 +95,7 @@ impl GroupSync {
             }
         }
         // Whoever is here first decides for all who wait, and those who come meanwhile wait for the next.
-        let way = FlushMethod::of(
+        let way = FlushMethod::choose(
             state.waiting,
             state.bytes,
             self.under_way.load(Ordering::Relaxed),
@@ -103,27 +103,27 @@ impl GroupSync {
         let upto = state.came;
         (state.waiting, state.bytes) = (0, 0);
         state.is_flushing = true;
-        if way == FlushMethod::Alone {
+        if way == FlushMethod::FsyncEach {
             state.alone = upto;
             self.ended.notify_all();
         }
         drop(state);
         let done = match way {
-            FlushMethod::Alone => one(),
-            FlushMethod::Together => all(),
+            FlushMethod::FsyncEach => one(),
+            FlushMethod::Syncfs => all(),
         };
         let mut state = self.lock();
         state.is_flushing = false;
         match (way, &done) {
-            (FlushMethod::Together, Ok(())) => state.covered = upto,
+            (FlushMethod::Syncfs, Ok(())) => state.covered = upto,
             // It may have been anybody's file: each asks for its own.
-            (FlushMethod::Together, Err(_)) => state.alone = upto,
-            (FlushMethod::Alone, _) => {}
+            (FlushMethod::Syncfs, Err(_)) => state.alone = upto,
+            (FlushMethod::FsyncEach, _) => {}
         }
         drop(state);
         self.ended.notify_all();
         match (way, done) {
-            (FlushMethod::Together, Err(error)) => {
+            (FlushMethod::Syncfs, Err(error)) => {
                 tracing::warn!(%error, "uploads are made durable one by one");
                 alone()
             }

@@ -106,7 +106,7 @@ fn tag(identity: &FileVersionId, digest: Option<&Checksum>) -> EntityTag {
         hasher.update(&identity.changed.to_le_bytes());
     }
     let text = URL_SAFE_NO_PAD.encode(&hasher.finalize().as_bytes()[..16]);
-    EntityTag::strong(text)
+    EntityTag::new_strong(text)
 }
 
 #[cfg(test)]

@@ -53,8 +53,8 @@ impl TestCertificate {
             fs::write(&new, text).unwrap();
             fs::rename(new, path).unwrap();
         };
-        replace(&self.pair().certificate, &issued.certificate);
-        replace(&self.pair().key, &issued.key);
+        replace(&self.pair().certificate, &issued.certificate_pem);
+        replace(&self.pair().key, &issued.key_pem);
     }
 
     fn another(&self, names: &[&str]) -> CertificatePair {
@@ -64,13 +64,13 @@ impl TestCertificate {
             key: self.directory.path().join(format!("{name}.key")),
         };
         let issued = self.authority.issue(names);
-        fs::write(&pair.certificate, &issued.certificate).unwrap();
-        fs::write(&pair.key, &issued.key).unwrap();
+        fs::write(&pair.certificate, &issued.certificate_pem).unwrap();
+        fs::write(&pair.key, &issued.key_pem).unwrap();
         pair
     }
 
     fn client(&self) -> ClientConfig {
-        client(&self.authority.pem())
+        client(&self.authority.certificate_pem())
     }
 }
 
@@ -156,7 +156,10 @@ fn a_handshake_agrees_on_the_cheap_cipher_and_on_http2() {
     // The client has AES-256 first.
     assert_eq!(met.suite, CipherSuite::TLS13_AES_128_GCM_SHA256);
     assert_eq!(met.protocol.unwrap(), b"h2");
-    let old = client_of(&shown.authority.pem(), &[&rustls::version::TLS12]);
+    let old = client_of(
+        &shown.authority.certificate_pem(),
+        &[&rustls::version::TLS12],
+    );
     let met = meet(&tls, old, "localhost").unwrap();
     assert_eq!(
         met.suite,

@@ -263,7 +263,7 @@ pub(crate) fn certified() -> &'static (CertificateAuthority, ServerTls) {
     static CERTIFIED: OnceLock<(CertificateAuthority, ServerTls)> = OnceLock::new();
     CERTIFIED.get_or_init(|| {
         let authority = CertificateAuthority::new();
-        let files = authority.issue(&[NAME]).files().unwrap();
+        let files = authority.issue(&[NAME]).write_files().unwrap();
         let pair = CertificatePair {
             certificate: files.certificate.clone(),
             key: files.key.clone(),

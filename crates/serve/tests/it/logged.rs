@@ -96,7 +96,7 @@ fn short() -> TimeoutOptions {
     TimeoutOptions {
         handshake: LIMIT,
         idle: LIMIT,
-        head: SHORT,
+        request_head: SHORT,
         grace: SHORT,
         ..TimeoutOptions::default()
     }

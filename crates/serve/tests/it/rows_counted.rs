@@ -131,8 +131,8 @@ fn d9_a_limit_is_not_the_peers_fault() {
             rate: Some(8 << 10),
             patience: TimeoutOptions {
                 grace: Duration::from_millis(500),
-                body_rate: 1 << 20,
-                reader_rate: 1 << 20,
+                min_body_rate: 1 << 20,
+                min_reader_rate: 1 << 20,
                 ..TimeoutOptions::default()
             },
             ..FileServerOptions::default()

@@ -46,7 +46,7 @@ fn given_up(metrics: &ServeMetrics) -> u64 {
 fn patient() -> TimeoutOptions {
     TimeoutOptions {
         handshake: LIMIT,
-        head: LIMIT,
+        request_head: LIMIT,
         idle: LIMIT,
         grace: LIMIT,
         ..TimeoutOptions::default()
@@ -70,7 +70,7 @@ fn meanwhile(served: &TestServer, mut is_over: impl FnMut() -> bool) -> Duration
 #[test]
 fn d9_a_head_that_drips_is_given_up() {
     let served = served(TimeoutOptions {
-        head: SHORT,
+        request_head: SHORT,
         ..patient()
     });
     for road in RequestPathway::FIRST {
@@ -95,7 +95,7 @@ fn d9_a_head_that_drips_is_given_up() {
 #[test]
 fn d9_a_second_head_has_its_own_time() {
     let served = served(TimeoutOptions {
-        head: SHORT,
+        request_head: SHORT,
         ..patient()
     });
     let mut client = TestClient::plain(&served);
@@ -144,7 +144,7 @@ fn d9_a_handshake_that_does_not_come_is_given_up() {
 fn d9_a_body_that_drips_is_given_up_and_changes_nothing() {
     let served = served(TimeoutOptions {
         grace: SHORT,
-        body_rate: 1 << 20,
+        min_body_rate: 1 << 20,
         ..patient()
     });
     for road in RequestPathway::FIRST {
@@ -203,7 +203,7 @@ fn d9_a_reader_that_never_reads_is_given_up() {
 fn d9_a_slow_and_steady_reader_gets_all() {
     let served = served(TimeoutOptions {
         grace: 5 * SHORT,
-        reader_rate: 1000,
+        min_reader_rate: 1000,
         ..patient()
     });
     let mut slow = TestClient::plain(&served);
@@ -225,7 +225,7 @@ fn d9_over_http2_too() {
     let (served, metrics) = counted(TimeoutOptions {
         grace: SHORT,
         idle: SHORT,
-        head: SHORT,
+        request_head: SHORT,
         handshake: SHORT,
         ..patient()
     });

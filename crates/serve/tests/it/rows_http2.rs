@@ -35,7 +35,7 @@ fn served(patience: TimeoutOptions) -> (TestServer, Arc<ServeMetrics>) {
 fn patient() -> TimeoutOptions {
     TimeoutOptions {
         handshake: LIMIT,
-        head: LIMIT,
+        request_head: LIMIT,
         idle: LIMIT,
         grace: LIMIT,
         ..TimeoutOptions::default()

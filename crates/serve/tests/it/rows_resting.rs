@@ -37,7 +37,7 @@ fn rests_once(served: &TestServer, before: u64) {
 fn d9_a_part_of_the_next_head_is_waited_for_as_one() {
     let served = served(FileServerOptions {
         patience: TimeoutOptions {
-            head: SHORT,
+            request_head: SHORT,
             idle: LIMIT,
             ..TimeoutOptions::default()
         },
@@ -59,7 +59,7 @@ fn d9_a_part_of_the_next_head_is_waited_for_as_one() {
 fn d9_empty_lines_between_requests_are_nothing() {
     let served = served(FileServerOptions {
         patience: TimeoutOptions {
-            head: SHORT,
+            request_head: SHORT,
             idle: 2 * SHORT,
             ..TimeoutOptions::default()
         },

@@ -78,7 +78,7 @@ impl SharedBatchCounts {
         let tally = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let failed = tally.failed + more.0;
         let ended = tally.done + tally.skipped + tally.failed + more.1 as u64;
-        let exceeded = limit.exceeded(failed, ended);
+        let exceeded = limit.is_exceeded(failed, ended);
         exceeded.then(|| format!("{failed} of {ended} jobs failed, which is more than may"))
     }
 

@@ -161,7 +161,7 @@ impl BatchJob {
     /// What its answer must be, by what is expected of all of them and what its list says.
     pub(super) fn expect(&self, all: &ContentExpectation) -> ContentExpectation {
         ContentExpectation {
-            size: self.job.size.or(all.size),
+            exact_length: self.job.size.or(all.exact_length),
             ..all.clone()
         }
     }
@@ -183,7 +183,7 @@ impl BatchJob {
 
     /// What the file that comes of it is known by, whichever mirror brings it.
     pub(super) fn resource(&self) -> ResourceId {
-        ResourceId::of(&self.url)
+        ResourceId::from_url(&self.url)
     }
 
     /// Whether another is asked than its list's URL.

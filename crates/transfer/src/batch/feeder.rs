@@ -255,11 +255,11 @@ impl JobReader {
         let is_anothers = |candidate: PathCandidate<'_>| owners.is_anothers(&candidate);
         let placed = self
             .taken
-            .place(wanted.clone(), &entry.url, explicit, is_anothers);
+            .assign(wanted.clone(), &entry.url, explicit, is_anothers);
         match placed {
             // The names of entries in an archive are relative.
-            PathAssignment::Free(path) if self.staging.is_some() => Ok(path),
-            PathAssignment::Free(path) => Ok(self.options.directory.join(path)),
+            PathAssignment::Assigned(path) if self.staging.is_some() => Ok(path),
+            PathAssignment::Assigned(path) => Ok(self.options.directory.join(path)),
             PathAssignment::Duplicate => Err(Box::new(SkippedEntry::Delivery(duplicate(entry)))),
             PathAssignment::Conflict => {
                 let url = Box::new(haul_net::without_credentials(&entry.url));

@@ -73,7 +73,7 @@ impl BatchCoordinator {
         );
         let sink = sink(batch.archive, batch.get_options.existing);
         let clerk = CommitThread::new(books, batch.options.commit_group, sink);
-        let small = batch.options.dispatch.per_host.most();
+        let small = batch.options.dispatch.per_host.max();
         let shared = Arc::new(BatchState::new(BatchStart {
             engine: EngineState::of_batch(batch.client, (batch.get_options, small), larger),
             dispatch: JobDispatcher::new(batch.options.dispatch),
@@ -144,7 +144,7 @@ impl BatchCoordinator {
         deliver(self.shared.table.clear(), &self.shared).await;
         let board = BatchSnapshot {
             summary: self.summary(),
-            running: self.shared.dispatch().running(),
+            running: self.shared.dispatch().running_jobs(),
             slowest: self.shared.underway.slowest(),
         };
         // A renderer that is behind will see the next one.
@@ -171,7 +171,7 @@ impl BatchCoordinator {
             return false;
         }
         let dispatch = self.shared.dispatch();
-        self.shared.stop.is_cancelled() || (dispatch.is_closed() && dispatch.held() == 0)
+        self.shared.stop.is_cancelled() || (dispatch.is_closed() && dispatch.held_jobs() == 0)
     }
 
     fn summary(&self) -> BatchSummary {

@@ -158,7 +158,7 @@ impl BatchState {
             let next = self.dispatch().next(self.now());
             match next {
                 DispatchDecision::Run(ticket, errand) => return Some((ticket, errand)),
-                DispatchDecision::Refuse(errand, given_up) => {
+                DispatchDecision::Reject(errand, given_up) => {
                     if let Some(delivery) = self.refuse(errand, given_up) {
                         room.send(vec![delivery]);
                     }
@@ -192,7 +192,7 @@ impl BatchState {
 
     /// The host of a large job that began without an answer has given one.
     pub(super) fn answered_large(self: &Arc<Self>, ticket: JobTicket) {
-        self.dispatch().large(ticket, self.now());
+        self.dispatch().on_large_file(ticket, self.now());
         self.recruit();
     }
 
@@ -201,7 +201,7 @@ impl BatchState {
         let now = self.now();
         let second = now.as_secs();
         if self.looked.swap(second, Ordering::Relaxed) != second {
-            self.dispatch().look(now);
+            self.dispatch().widen_stalled_hosts(now);
         }
     }
 
@@ -228,8 +228,8 @@ impl BatchState {
         if !dispatch.has_room() {
             return Err(WindowFull::Window(errand));
         }
-        if dispatch.would_crowd(host) {
-            return Err(match dispatch.may_put_aside(now) {
+        if dispatch.is_crowding(host) {
+            return Err(match dispatch.may_spill(now) {
                 true => WindowFull::Host(errand),
                 false => WindowFull::Window(errand),
             });
@@ -249,7 +249,7 @@ impl BatchState {
     /// Whether a job of a host could be added now.
     pub(super) fn has_room_for(&self, host: &str) -> bool {
         let dispatch = self.dispatch();
-        dispatch.has_room() && !dispatch.would_crowd(host)
+        dispatch.has_room() && !dispatch.is_crowding(host)
     }
 
     /// Waits until there may be room. Looked at again now and then, for the stop has no way to wake this thread. Called from a thread
@@ -268,7 +268,7 @@ impl BatchState {
 
     /// A job's place is free; whoever waits for room is told when there is much of it, for each waking costs as much as a request.
     pub(super) fn made_room(&self, dispatch: &JobDispatcher<Box<BatchJob>>) {
-        if dispatch.held() == self.low {
+        if dispatch.held_jobs() == self.low {
             self.room.notify_one();
         }
     }

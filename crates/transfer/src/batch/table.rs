@@ -18,7 +18,7 @@ use super::clerk::CommitMessage;
 use super::errand::BatchJob;
 use super::shared::BatchState;
 use super::sink::{FileBytes, VerifiedFile};
-use crate::checksum::{DigestSet, FinishedDigest};
+use crate::checksum::{ComputedDigest, DigestSet};
 use crate::disk::{StorageLayer, UnnamedFile, blocking, stamp};
 use crate::error::GetError;
 use crate::get::quick::{UnnamedBody, WholeFile};
@@ -194,7 +194,7 @@ fn unnamed(body: UnnamedBody, errand: &BatchJob, layer: &StorageLayer) -> io::Re
 fn digests(
     body: &UnnamedBody,
     algorithms: impl Iterator<Item = DigestAlgorithm>,
-) -> io::Result<Vec<FinishedDigest>> {
+) -> io::Result<Vec<ComputedDigest>> {
     let mut hashers = DigestSet::new(algorithms);
     if hashers.is_empty() {
         return Ok(Vec::new());

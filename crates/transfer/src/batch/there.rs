@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::clerk::CommitMessage;
 use super::errand::BatchJob;
-use crate::checksum::{DigestSet, FinishedDigest};
+use crate::checksum::{ComputedDigest, DigestSet};
 use crate::error::GetError;
 use crate::get::finish::ExpectedDigests;
 use crate::manifest::{ManifestRow, RowState};
@@ -48,7 +48,7 @@ fn read(
     errand: &BatchJob,
     wanted: &ExpectedDigests,
     stop: &CancellationToken,
-) -> io::Result<Option<(u64, Vec<FinishedDigest>)>> {
+) -> io::Result<Option<(u64, Vec<ComputedDigest>)>> {
     let mut file = File::open(&errand.path)?;
     let mut hashers = DigestSet::new(wanted.algorithms());
     let (mut buffer, mut bytes) = (vec![0; READ], 0);

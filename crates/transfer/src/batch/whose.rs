@@ -37,7 +37,7 @@ impl FileOwners<'_> {
     pub(super) fn is_anothers(&mut self, candidate: &PathCandidate<'_>) -> bool {
         let Some(directory) = self.directory else {
             // Entries are never replaced: a second one of the name would hide the first from whoever unpacks them.
-            let otherwise = candidate.otherwise();
+            let otherwise = candidate.alternative();
             return self.is_written_down_as_anothers(candidate.path())
                 || otherwise.is_some_and(|path| self.has_done(candidate.path(), &path));
         };
@@ -47,14 +47,16 @@ impl FileOwners<'_> {
         }
         match whose(&path) {
             FileOwner::None => return false,
-            FileOwner::From(resource) if resource == ResourceId::of(self.url) => return false,
+            FileOwner::From(resource) if resource == ResourceId::from_url(self.url) => {
+                return false;
+            }
             FileOwner::From(_) if !self.replaces => return true,
             FileOwner::Unknown if !self.replaces && self.is_written_down_as_anothers(&path) => {
                 return true;
             }
             FileOwner::From(_) | FileOwner::Unknown => {}
         }
-        let Some(otherwise) = candidate.otherwise().map(|path| directory.join(path)) else {
+        let Some(otherwise) = candidate.alternative().map(|path| directory.join(path)) else {
             return false;
         };
         (self.may_lie(&otherwise) && otherwise.symlink_metadata().is_ok())
@@ -74,7 +76,7 @@ impl FileOwners<'_> {
     /// Whether the manifest says that what lies there came from another resource. Rows hold URLs as they are shown; what is masked
     /// in both may differ, and then it is not known to be another's.
     fn is_written_down_as_anothers(&self, path: &Path) -> bool {
-        let resource = |shown: &str| Url::parse(shown).map(|url| ResourceId::of(&url)).ok();
+        let resource = |shown: &str| Url::parse(shown).map(|url| ResourceId::from_url(&url)).ok();
         let url = shown(self.url);
         let done = self
             .past

@@ -126,14 +126,14 @@ fn heard(shared: &Arc<BatchState>, ticket: JobTicket, answer: &FetchResponse) {
     let now = shared.now();
     shared
         .dispatch()
-        .delivering(ticket, answer.max_streams, now);
+        .on_response_head(ticket, answer.max_streams, now);
     shared.recruit();
 }
 
 fn ended(shared: &Arc<BatchState>, ticket: JobTicket, bytes: u64, how: JobRunResult) {
     let now = shared.now();
     let mut dispatch = shared.dispatch();
-    dispatch.ended(ticket, JobRunReport { bytes, how }, now);
+    dispatch.on_finished(ticket, JobRunReport { bytes, result: how }, now);
     shared.made_room(&dispatch);
 }
 
@@ -146,7 +146,7 @@ async fn large(
 ) {
     // Without an answer nobody knows yet whether its host gives one.
     if begun.is_some() {
-        shared.dispatch().large(ticket, shared.now());
+        shared.dispatch().on_large_file(ticket, shared.now());
         shared.recruit();
     }
     let target = errand.target();
@@ -256,7 +256,9 @@ async fn failed(
     shared.retries.fetch_add(1, Ordering::Relaxed);
     let how = how(shared, &mut errand, &failure);
     let now = shared.now();
-    shared.dispatch().again(ticket, errand, wait, how, now);
+    shared
+        .dispatch()
+        .retry_later(ticket, errand, wait, how, now);
 }
 
 /// Whether a source that broke is left for another.
@@ -348,7 +350,10 @@ fn is_unreachable(kind: &Kind) -> bool {
 
 /// What a failure says about its host. That it refuses something says so once: what is refused again and again is at fault itself.
 fn how(shared: &BatchState, errand: &mut BatchJob, failure: &AttemptFailure) -> JobRunResult {
-    let refused = |busy, wait| JobRunResult::Refused { busy, wait };
+    let refused = |busy, wait| JobRunResult::Refused {
+        overloaded: busy,
+        retry_after: wait,
+    };
     let how = match failure {
         AttemptFailure::Transport { error, answered } => match error.kind() {
             kind if is_unreachable(kind) => JobRunResult::Unreachable,
@@ -380,11 +385,9 @@ fn how(shared: &BatchState, errand: &mut BatchJob, failure: &AttemptFailure) -> 
         }
     };
     match how {
-        JobRunResult::Refused { wait: None, .. }
-            if std::mem::replace(&mut errand.refused, true) =>
-        {
-            JobRunResult::Failed
-        }
+        JobRunResult::Refused {
+            retry_after: None, ..
+        } if std::mem::replace(&mut errand.refused, true) => JobRunResult::Failed,
         how => how,
     }
 }

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use haul_plan::DigestAlgorithm;
 
-use super::{DigestSet, FinishedDigest};
+use super::{ComputedDigest, DigestSet};
 use crate::disk::PartialStorage;
 
 /// How much is read at once, in bytes: large enough that the system call is nothing, small enough for the L2 cache.
@@ -33,7 +33,7 @@ struct ContiguousPrefix {
 #[derive(Debug)]
 pub(crate) struct DigestFollower {
     /// Owns the thread.
-    thread: JoinSet<io::Result<Vec<FinishedDigest>>>,
+    thread: JoinSet<io::Result<Vec<ComputedDigest>>>,
     /// Tells the thread how far it may read.
     front: watch::Sender<ContiguousPrefix>,
     /// What is read, to begin again.
@@ -91,7 +91,7 @@ impl DigestFollower {
     ///
     /// # Errors
     /// What reading the file back said.
-    pub(crate) async fn finish(mut self, length: u64) -> io::Result<Vec<FinishedDigest>> {
+    pub(crate) async fn finish(mut self, length: u64) -> io::Result<Vec<ComputedDigest>> {
         self.front.send_replace(ContiguousPrefix {
             whole: length,
             complete: true,
@@ -111,7 +111,7 @@ fn run(
     mut hashers: DigestSet,
     mut changes: watch::Receiver<ContiguousPrefix>,
     handle: &Handle,
-) -> io::Result<Vec<FinishedDigest>> {
+) -> io::Result<Vec<ComputedDigest>> {
     let mut buffer = vec![0; READ];
     let mut at = 0;
     loop {

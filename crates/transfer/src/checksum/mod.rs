@@ -4,4 +4,4 @@
 mod follow;
 
 pub(crate) use follow::DigestFollower;
-pub(crate) use haul_digest::{Crc32c, DigestSet, FinishedDigest, combine, crc32c, hex};
+pub(crate) use haul_digest::{ComputedDigest, Crc32c, DigestSet, combine_crc32c, crc32c, hex};

@@ -153,7 +153,7 @@ mod tests {
     use std::io::Write;
 
     fn from(url: &str) -> ResourceId {
-        ResourceId::of(&url.parse().unwrap())
+        ResourceId::from_url(&url.parse().unwrap())
     }
 
     fn version(etag: &str) -> ResourceVersion {

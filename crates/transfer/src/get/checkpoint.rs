@@ -1,6 +1,6 @@
 //! Checkpoints: what was written becomes what is claimed to be on disk.
 //!
-//! When one is due [`CheckpointClock`] says. In this order, always: take the pieces, sync the file, append the records, sync the journal (row B2). It runs on a
+//! When one is due [`CheckpointSchedule`] says. In this order, always: take the pieces, sync the file, append the records, sync the journal (row B2). It runs on a
 //! thread of its own while the download goes on, one at a time; on a real disk the regular syncs are also the
 //! write-behind that keeps the last sync short.
 
@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_plan::{CheckpointClock, CheckpointOptions};
+use haul_plan::{CheckpointOptions, CheckpointSchedule};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -35,7 +35,7 @@ pub(super) struct Checkpointer {
     /// Ranges that nothing claims any more.
     gone: Vec<DiscardedRange>,
     /// Says when one is due.
-    clock: CheckpointClock,
+    clock: CheckpointSchedule,
     /// The moment that the clock's times count from.
     epoch: Instant,
 }
@@ -55,7 +55,7 @@ impl Checkpointer {
             bad: Vec::new(),
             going: Vec::new(),
             gone: Vec::new(),
-            clock: CheckpointClock::new(options),
+            clock: CheckpointSchedule::new(options),
             epoch: Instant::now(),
         }
     }
@@ -86,7 +86,7 @@ impl Checkpointer {
 
     /// Begins a checkpoint over these pieces on its own thread.
     pub(super) fn begin(&mut self, pieces: Vec<SavedRange>) {
-        self.clock.on_begun(self.now());
+        self.clock.on_started(self.now());
         let (storage, journal) = (Arc::clone(&self.storage), self.journal.take());
         self.going = std::mem::take(&mut self.bad);
         let (gone, cut) = (self.going.clone(), self.cut);
@@ -106,7 +106,7 @@ impl Checkpointer {
     pub(super) async fn ended(&mut self) -> io::Result<()> {
         match self.running.join_next().await {
             Some(Ok(journal)) => {
-                self.clock.on_ended(self.now());
+                self.clock.on_finished(self.now());
                 self.journal = journal?;
                 self.gone.append(&mut self.going);
                 Ok(())

@@ -232,5 +232,5 @@ async fn b4_a_checkpoint_that_fails_leaves_the_claims_of_those_before() {
     let _ = keeper.close(piece(3)).await;
     let claimed = load(&path, &url).unwrap().unwrap().ranges();
     assert!(claimed.covers(&(0..200)));
-    assert_eq!(claimed.total(), 200);
+    assert_eq!(claimed.total_bytes(), 200);
 }

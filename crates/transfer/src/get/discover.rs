@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use haul_net::{FetchRequest, FetchResponse};
 use haul_plan::metalink::{self, MetalinkFile};
-use haul_plan::{DigestAlgorithm, ExpectedDigest, LinkHeader, expected_digests, links};
+use haul_plan::{
+    DigestAlgorithm, ExpectedDigest, LinkHeader, expected_digests, parse_link_headers,
+};
 use http::{HeaderMap, StatusCode};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
@@ -46,7 +48,7 @@ impl DownloadRun<'_> {
         let LinkHeader {
             duplicates,
             metalinks,
-        } = links(&answer.headers, &answer.url);
+        } = parse_link_headers(&answer.headers, &answer.url);
         // RFC 6249 5 and 7: without one of these nothing would tell a mirror's file from another.
         let tagged = version
             .etag
@@ -72,7 +74,10 @@ impl DownloadRun<'_> {
     /// Whether nobody on the way could change what this URL brings, and somebody could what that one does, unless the user said
     /// that this is no matter.
     fn gives_up_encryption(&self, from: &Url, to: &Url) -> bool {
-        self.engine.client.redirects().is_refused(from, to)
+        self.engine
+            .client
+            .redirects()
+            .is_refused_downgrade(from, to)
     }
 
     /// Adds mirrors that an answer from a URL led to.
@@ -122,7 +127,10 @@ impl DownloadRun<'_> {
         let files = files.ok()?.into_iter();
         let fits = |file: &MetalinkFile| {
             file.size.is_none_or(|size| size == total)
-                && file.pieces.as_ref().is_none_or(|pieces| pieces.fit(total))
+                && file
+                    .pieces
+                    .as_ref()
+                    .is_none_or(|pieces| pieces.matches_length(total))
         };
         let mut fitting = files.filter(fits);
         fitting.next().filter(|_| fitting.next().is_none())

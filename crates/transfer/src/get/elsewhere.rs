@@ -228,7 +228,7 @@ impl DownloadRun<'_> {
         if self
             .pieces
             .as_ref()
-            .is_some_and(|pieces| !pieces.fit(length))
+            .is_some_and(|pieces| !pieces.matches_length(length))
         {
             return Err(not(format!(
                 "it has {length} bytes, and the digests of pieces are those of a file of another size"

@@ -9,7 +9,7 @@ use haul_plan::{Checksum, DigestAlgorithm, ExpectedDigest, ResourceId, ResourceV
 use url::Url;
 
 use super::partial::PartialDownload;
-use crate::checksum::{FinishedDigest, hex};
+use crate::checksum::{ComputedDigest, hex};
 use crate::disk::{FilePermissions, blocking, stamp};
 use crate::error::GetError;
 use crate::journal::{JoinEvidence, JournalHeader};
@@ -77,7 +77,7 @@ impl ExpectedDigests {
     }
 
     /// Compares; the first that differs is the error, without saying yet where the bytes went.
-    pub(crate) fn check(&self, url: &Url, found: &[FinishedDigest]) -> Result<(), GetError> {
+    pub(crate) fn check(&self, url: &Url, found: &[ComputedDigest]) -> Result<(), GetError> {
         let given = self
             .given
             .iter()
@@ -104,7 +104,7 @@ impl ExpectedDigests {
     }
 
     /// The digests that the user asked for, in hexadecimal, in the order asked.
-    pub(crate) fn report(&self, found: &[FinishedDigest]) -> Vec<(DigestAlgorithm, String)> {
+    pub(crate) fn report(&self, found: &[ComputedDigest]) -> Vec<(DigestAlgorithm, String)> {
         let digest = |checksum: &Checksum| {
             let digested = found.iter().find(|d| d.algorithm == checksum.algorithm)?;
             Some((digested.algorithm, hex(&digested.digest)))
@@ -210,7 +210,7 @@ mod tests {
             pieces: false,
         };
         let url = Url::parse("http://h.test/f").unwrap();
-        let digested = |algorithm, digest| FinishedDigest { algorithm, digest };
+        let digested = |algorithm, digest| ComputedDigest { algorithm, digest };
         for found in [
             vec![],
             vec![digested(DigestAlgorithm::Sha1, vec![1])],

@@ -77,7 +77,7 @@ impl GatheredChunks {
         let now = Instant::now();
         let seconds = (now - std::mem::replace(&mut self.since, now)).as_secs_f64();
         let rate = self.bytes as f64 / seconds;
-        answer.set_low_water(haul_plan::low_water(rate, answer.remaining()));
+        answer.set_low_water(haul_plan::low_water_mark(rate, answer.remaining()));
     }
 
     fn push(&mut self, piece: Bytes) {

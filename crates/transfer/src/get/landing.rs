@@ -138,7 +138,7 @@ impl DownloadRun<'_> {
             FirstResponseContent::Part { total, version, .. } => {
                 let wanted = self.wanted(&begun.answer.headers, &begun.brings);
                 if header.length != *total
-                    || (own && !pinned.same(version))
+                    || (own && !pinned.is_same(version))
                     || wanted.contradicts(header)
                 {
                     return Some(OTHER);
@@ -157,7 +157,7 @@ impl DownloadRun<'_> {
                     Some(UNTOLD)
                 }
             }
-            FirstResponseContent::Whole { version, .. } if !own || pinned.same(version) => Some(
+            FirstResponseContent::Whole { version, .. } if !own || pinned.is_same(version) => Some(
                 "the origin gives no parts of the file, so that those of an earlier run are of no use",
             ),
             _ => Some(OTHER),
@@ -166,7 +166,7 @@ impl DownloadRun<'_> {
 
     /// Whether the bytes of several answers may make one file (row A7).
     pub(super) fn may_join(&self, version: &ResourceVersion, wanted: &ExpectedDigests) -> bool {
-        version.may_be_joined(wanted.verifies(), self.told())
+        version.may_combine_responses(wanted.verifies(), self.told())
     }
 
     /// Whether the user asked for several connections.

@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 
-use crate::checksum::{Crc32c, combine};
+use crate::checksum::{Crc32c, combine_crc32c};
 use crate::journal::SavedRange;
 
 /// Pieces written since the last checkpoint.
@@ -72,7 +72,7 @@ pub(super) fn joined(mut pieces: Vec<SavedRange>, cut: Option<u64>) -> Vec<Saved
             Some(last)
                 if last.end == piece.start && cut.is_none_or(|cut| piece.start % cut != 0) =>
             {
-                last.crc = combine(last.crc, piece.crc, piece.end - piece.start);
+                last.crc = combine_crc32c(last.crc, piece.crc, piece.end - piece.start);
                 last.end = piece.end;
             }
             _ => spans.push(piece),

@@ -101,7 +101,7 @@ impl SegmentCoordinator<'_> {
             table.forsake(source, why);
             (table.mirrors.in_play(), table.mirrors.living())
         };
-        self.control.at_least(in_play);
+        self.control.set_min(in_play);
         if living > 0 {
             let url = haul_net::redacted_url(&self.shared.sources.of(source).home);
             self.warn(format!("{url} is used no more: {why}")).await;

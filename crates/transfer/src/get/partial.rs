@@ -139,7 +139,7 @@ impl PartialDownload {
     /// Bytes that an earlier run left and the length of their file, as long as nobody has looked at them.
     pub(super) fn unverified(&self) -> Option<(u64, u64)> {
         let claimed = self.claimed.as_ref()?;
-        Some((claimed.ranges().total(), claimed.header.length))
+        Some((claimed.ranges().total_bytes(), claimed.header.length))
     }
 
     /// Reads back what an earlier run left, which may take minutes, and keeps it if it can be trusted.

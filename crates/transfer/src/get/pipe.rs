@@ -7,7 +7,7 @@ use bytes::Bytes;
 use flate2::write::{MultiGzDecoder, ZlibDecoder};
 use haul_plan::ContentCoding;
 
-use crate::checksum::{DigestSet, FinishedDigest};
+use crate::checksum::{ComputedDigest, DigestSet};
 use crate::disk::{PartialStorage, StreamSink, blocking};
 
 /// Where bytes end.
@@ -173,7 +173,7 @@ impl DecodePipe {
     }
 
     /// The digests of what reached the end.
-    pub(super) fn finish(self) -> Vec<FinishedDigest> {
+    pub(super) fn finish(self) -> Vec<ComputedDigest> {
         let tap = match self.stage {
             DecodeStage::Plain(tap) => Some(tap),
             DecodeStage::Gzip(decoder) => decoder.finish().ok(),

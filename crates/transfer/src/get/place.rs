@@ -84,7 +84,7 @@ impl DownloadDestination {
         };
         let said = headers
             .get(CONTENT_DISPOSITION)
-            .and_then(haul_plan::filename::from_disposition);
+            .and_then(haul_plan::filename::from_content_disposition);
         said.map_or_else(
             || self.guess(url),
             |name| Some(target(dir.join(name), *existing)),
@@ -114,7 +114,7 @@ fn target(path: PathBuf, existing: ExistingFilePolicy) -> DownloadPaths {
 /// Whether a path ends as the companions of a download do.
 fn is_companion(path: &Path) -> bool {
     path.file_name()
-        .is_some_and(|name| haul_plan::filename::is_companion(&name.to_string_lossy()))
+        .is_some_and(|name| haul_plan::filename::has_reserved_suffix(&name.to_string_lossy()))
 }
 
 /// What there is under the final name, when `existing` lets the job go on.
@@ -142,7 +142,7 @@ pub(super) fn look(
         }),
         (Ok(_), ExistingFilePolicy::Overwrite) => Ok(None),
         (Ok(_), ExistingFilePolicy::Update) => {
-            Ok(blocking(|| remembered(path, ResourceId::of(url))))
+            Ok(blocking(|| remembered(path, ResourceId::from_url(url))))
         }
     }
 }

@@ -215,7 +215,7 @@ impl SingleResponseFetch<'_> {
         verdict: ResponseVerdict,
         leave: (Arc<HostConnections>, RequestPermit),
     ) -> Result<SingleResponseOutcome, AttemptFailure> {
-        let most = self.sizes().first;
+        let most = self.sizes().first_request;
         let (version, length) = match verdict {
             ResponseVerdict::NotModified => {
                 let head = head(&answer, ResourceVersion::default());
@@ -347,7 +347,9 @@ impl SingleResponseFetch<'_> {
 
     /// How many bytes are read: what the head said, or what the user expects at most.
     fn most(&self, length: Option<u64>) -> u64 {
-        length.or_else(|| self.expect.most()).unwrap_or(u64::MAX)
+        length
+            .or_else(|| self.expect.longest_allowed())
+            .unwrap_or(u64::MAX)
     }
 
     /// Reads a body into a file without a name, what came already first.

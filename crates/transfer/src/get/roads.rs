@@ -19,7 +19,7 @@ use super::segmented::{FirstConnection, SegmentCoordinator, SegmentedOutcome, Wo
 use super::shared::{SegmentedStart, SegmentedState};
 use super::sources::JobSources;
 use super::table::ClaimTable;
-use crate::checksum::{DigestFollower, DigestSet, FinishedDigest};
+use crate::checksum::{ComputedDigest, DigestFollower, DigestSet};
 use crate::disk::blocking;
 use crate::error::{ErrorClass, GetError};
 use crate::event::TransferEvent;
@@ -38,7 +38,7 @@ impl DownloadRun<'_> {
         first: FirstConnection,
         held: &mut Option<PartialDownload>,
     ) -> Result<Option<DownloadOutcome>, GetError> {
-        if !landing.version.is_pinned() && !landing.wanted.verifies() {
+        if !landing.version.has_validator() && !landing.wanted.verifies() {
             self.warn("the origin gives neither ETag nor Last-Modified: a change of equal length would not be noticed".into())
                 .await;
         }
@@ -53,7 +53,7 @@ impl DownloadRun<'_> {
             mut checkpoints,
             ..
         } = coordinator;
-        self.tally.connections = self.tally.connections.max(control.settled());
+        self.tally.connections = self.tally.connections.max(control.settled_target());
         self.tally.fetched += shared.fetched();
         self.tally.segments += shared.segments();
         self.mirrors = std::mem::take(&mut shared.table().mirrors);
@@ -131,7 +131,7 @@ impl DownloadRun<'_> {
     ) -> SegmentCoordinator<'_> {
         let resumed = landing.partial.resumed.as_ref();
         let done = resumed.map_or_else(RangeSet::new, |resumed| resumed.done.clone());
-        self.tally.resumed = done.total();
+        self.tally.resumed = done.total_bytes();
         let plan = SegmentPlan::new(total, &done, segment_options(self.engine, self.most()));
         let found = SourceContent {
             version: &landing.version,
@@ -196,7 +196,7 @@ impl DownloadRun<'_> {
         total: u64,
     ) -> Result<Option<Journal>, GetError> {
         let resumed = landing.partial.resumed.as_ref();
-        let needed = total - resumed.map_or(0, |resumed| resumed.done.total());
+        let needed = total - resumed.map_or(0, |resumed| resumed.done.total_bytes());
         let directory = landing.partial.target.directory();
         if let Some(free) = blocking(|| free_space(directory)).filter(|free| *free < needed) {
             return Err(GetError::NoSpace {
@@ -207,7 +207,7 @@ impl DownloadRun<'_> {
         }
         let header = self.header(landing, total);
         // What no later run could trust is not claimed for one.
-        let lasts = landing.version.outlasts_a_run(landing.wanted.verifies());
+        let lasts = landing.version.is_resumable(landing.wanted.verifies());
         let header = Some(&header).filter(|_| self.engine.options.resume && lasts);
         let partial = &mut landing.partial;
         let journal = partial.journal(header)?;
@@ -264,7 +264,7 @@ impl DownloadRun<'_> {
             return Err(if several { self.of_all(error) } else { error });
         }
         let replace = self.engine.options.existing != ExistingFilePolicy::Keep;
-        let from = ResourceId::of(&self.job.url);
+        let from = ResourceId::from_url(&self.job.url);
         let PublishedFile { path, unsynced } = publish(partial, (version, from), replace)?;
         if self.engine.strict {
             let above = || {
@@ -293,7 +293,7 @@ impl DownloadRun<'_> {
         wanted: &super::finish::ExpectedDigests,
         follower: Option<DigestFollower>,
         length: u64,
-    ) -> Result<Vec<FinishedDigest>, GetError> {
+    ) -> Result<Vec<ComputedDigest>, GetError> {
         let hashers = DigestSet::new(wanted.algorithms());
         if hashers.is_empty() {
             return Ok(Vec::new());
@@ -317,14 +317,16 @@ pub(super) fn segment_options(engine: &EngineState, connections: usize) -> Segme
     let defaults = SegmentOptions::default();
     let at_least = |size: u64| options.min_segment.map_or(size, |min| size.max(min));
     SegmentOptions {
-        min: options.min_segment.unwrap_or(defaults.min),
-        share: options.min_segment.unwrap_or(defaults.share),
-        first: options.segment.unwrap_or_else(|| at_least(defaults.first)),
-        max: at_least(defaults.max),
-        fixed: options.segment,
+        min_size: options.min_segment.unwrap_or(defaults.min_size),
+        min_takeover: options.min_segment.unwrap_or(defaults.min_takeover),
+        first_request: options
+            .segment
+            .unwrap_or_else(|| at_least(defaults.first_request)),
+        max_size: at_least(defaults.max_size),
+        fixed_size: options.segment,
         connections,
-        paced: engine.client.connector().has_rate_limit(),
-        settled: matches!(options.connections, ConnectionCount::Fixed(_)),
+        rate_limited: engine.client.connector().has_rate_limit(),
+        fixed_connections: matches!(options.connections, ConnectionCount::Fixed(_)),
     }
 }
 

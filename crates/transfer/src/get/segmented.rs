@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use haul_net::FetchResponse;
 use haul_plan::{
-    ConnectionControl, FailureContext, FailurePolicy, ProgressSample, RangeSet, RecoveryAction,
-    RefusedConnections, RequestFailure,
+    ConnectionControl, ConnectionRefusal, FailureContext, FailurePolicy, ProgressSample, RangeSet,
+    RecoveryAction, RequestFailure,
 };
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
@@ -227,7 +227,7 @@ impl SegmentCoordinator<'_> {
     }
 
     fn next_look(&self) -> Instant {
-        let sample = self.shared.epoch + self.control.next_sample();
+        let sample = self.shared.epoch + self.control.next_sample_at();
         let soonest = (Instant::now() + LOOK).min(sample);
         self.floor.hold.map_or(soonest, |until| until.min(soonest))
     }
@@ -273,18 +273,18 @@ impl SegmentCoordinator<'_> {
             let mut table = self.shared.table();
             table.mirrors.on_sample(since);
             (
-                table.plan.done().total(),
+                table.plan.done().total_bytes(),
                 table.plan.remaining(),
                 table.flowing(),
                 table.plan.latency(),
             )
         };
-        if now >= self.control.next_sample() {
+        if now >= self.control.next_sample_at() {
             let bytes = self.shared.fetched.load(Ordering::Relaxed);
             self.control.on_sample(ProgressSample {
                 now,
                 bytes,
-                flowing,
+                delivering: flowing,
                 remaining,
                 latency,
             });
@@ -394,11 +394,11 @@ impl SegmentCoordinator<'_> {
 
     /// The origin wants fewer connections than there were when it was asked.
     fn lower(&mut self, failure: &AttemptFailure, asked: Duration) {
-        self.control.on_refused(RefusedConnections {
+        self.control.on_refused(ConnectionRefusal {
             now: self.shared.now(),
-            asked,
-            open: self.floor.numbers.len(),
-            busy: matches!(failure.trouble(), Some(RequestFailure::Busy { .. })),
+            requested_at: asked,
+            open_connections: self.floor.numbers.len(),
+            overloaded: matches!(failure.trouble(), Some(RequestFailure::Busy { .. })),
         });
     }
 

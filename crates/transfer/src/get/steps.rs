@@ -162,7 +162,7 @@ impl DownloadRun<'_> {
             .partial
             .resumed
             .as_ref()
-            .map_or(0, |resumed| resumed.done.total());
+            .map_or(0, |resumed| resumed.done.total_bytes());
         let path = Some(self.path.clone());
         self.tell(TransferEvent::Named {
             job: self.job.id,

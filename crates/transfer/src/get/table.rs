@@ -72,10 +72,10 @@ impl ClaimTable {
         let barred = self.barred(source);
         let claimer = ClaimRequest {
             rate: self.mirrors.rate(source),
-            barred: barred.as_ref(),
+            excluded: barred.as_ref(),
         };
-        let claim = self.plan.claim_as(&claimer, now)?;
-        if let Some(over) = claim.taken_from.as_ref().filter(|over| over.voided)
+        let claim = self.plan.claim_for(&claimer, now)?;
+        if let Some(over) = claim.taken_from.as_ref().filter(|over| over.victim_emptied)
             && let Some(victim) = self.holders.get(&over.victim)
         {
             victim.cut.cancel();
@@ -90,7 +90,7 @@ impl ClaimTable {
         range: Range<u64>,
         now: Duration,
     ) -> Option<HeldClaim> {
-        let claim = self.plan.adopt(range, now)?;
+        let claim = self.plan.claim_first_response(range, now)?;
         Some(self.hold(source, claim))
     }
 
@@ -109,7 +109,7 @@ impl ClaimTable {
         let barred = self.barred(source);
         let claimer = ClaimRequest {
             rate: self.mirrors.rate(source),
-            barred: barred.as_ref(),
+            excluded: barred.as_ref(),
         };
         self.plan.has_work_for(&claimer, now)
     }
@@ -138,7 +138,7 @@ impl ClaimTable {
     }
 
     fn wrote_one(&mut self, id: ClaimId, piece: SavedRange) {
-        self.plan.wrote(id, piece.end - piece.start);
+        self.plan.mark_written(id, piece.end - piece.start);
         if let Some(ClaimHolder { source, .. }) = self.holders.get(&id) {
             self.mirrors.on_bytes(*source, piece.end - piece.start);
             if let Some(brought) = &mut self.brought {
@@ -246,7 +246,7 @@ impl ClaimTable {
         for brought in self.brought.iter_mut().flat_map(BTreeMap::values_mut) {
             brought.remove(range.clone());
         }
-        self.plan.void(range);
+        self.plan.invalidate(range);
     }
 
     /// A piece is right: nobody has to be blamed for it any more.
@@ -282,7 +282,7 @@ mod tests {
     /// A file of a hundred bytes in claims of ten, and two sources that are both believed.
     fn table() -> ClaimTable {
         let options = SegmentOptions {
-            fixed: Some(10),
+            fixed_size: Some(10),
             ..SegmentOptions::default()
         };
         let mut mirrors = SourceSet::new(SourceSetOptions::default());

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::finish::ExpectedDigests;
 use super::job::DownloadRun;
 use super::place::DownloadDestination;
-use crate::checksum::{DigestSet, FinishedDigest};
+use crate::checksum::{ComputedDigest, DigestSet};
 use crate::disk::blocking;
 use crate::error::GetError;
 use crate::event::TransferEvent;
@@ -48,7 +48,7 @@ impl DownloadRun<'_> {
         path: &Path,
         wanted: &ExpectedDigests,
         bytes: u64,
-    ) -> Result<Vec<FinishedDigest>, GetError> {
+    ) -> Result<Vec<ComputedDigest>, GetError> {
         let mut hashers = DigestSet::new(wanted.algorithms());
         if hashers.is_empty() {
             return Ok(Vec::new());

@@ -98,7 +98,7 @@ impl PieceVerifier {
         };
         let book = &mut self.book;
         let told = looked.into_iter().map(|(piece, good)| CheckedPiece {
-            bad: book.on_verified(piece, good),
+            bad: book.on_checked(piece, good),
             range: book.range(piece),
         });
         Ok(told.collect())
@@ -116,7 +116,7 @@ impl PieceVerifier {
 
     /// How far the file is known to be right from its first byte on.
     pub(super) fn front(&self) -> u64 {
-        self.book.front()
+        self.book.verified_prefix()
     }
 
     /// Ends the round that runs and waits until it has let go of the file.

@@ -161,7 +161,7 @@ impl SegmentWorker {
             self.shared
                 .table()
                 .plan
-                .first_byte(held.claim.id, self.shared.now());
+                .response_started(held.claim.id, self.shared.now());
             self.body(answer, held.claim.id, &mut came.range.end, end)
                 .await
         };
@@ -207,7 +207,7 @@ impl SegmentWorker {
                 return Ok(());
             }
         }
-        if *at < end.min(self.shared.table().plan.end(id)) {
+        if *at < end.min(self.shared.table().plan.claim_end(id)) {
             // Framed so that its end is no error (chunked, or closed), yet not what the head said (row A10): asked for again
             // without a price, such answers would follow each other for ever.
             return Err(broken(answer.truncated_error()));

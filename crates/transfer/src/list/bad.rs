@@ -144,7 +144,7 @@ impl BadLineProblem {
             Self::Read(_) | Self::DamagedCompression { .. } | Self::Utf16 | Self::NoUrlColumn => {
                 true
             }
-            Self::Metalink(wrong) => !wrong.is_of_one_file(),
+            Self::Metalink(wrong) => !wrong.affects_one_file(),
             _ => false,
         }
     }

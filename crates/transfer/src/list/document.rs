@@ -1,6 +1,6 @@
 //! A Metalink document as a list: an entry for each file that it names, with its mirrors.
 //!
-//! It is read as a whole and parsed at once, since what is cut off in it must not be used; [`metalink::LARGEST`] bounds that, whatever
+//! It is read as a whole and parsed at once, since what is cut off in it must not be used; [`metalink::MAX_DOCUMENT_BYTES`] bounds that, whatever
 //! it is unpacked from. What is wrong with one file is a bad line, and so is a file that cannot be had over HTTP.
 
 use std::io::Read;
@@ -46,7 +46,7 @@ fn read(
 ) -> Result<Vec<Result<MetalinkFile, MetalinkError>>, UnplacedBadLine> {
     let mut text = Vec::new();
     // One more than the parser takes, so that it says so.
-    let most = metalink::LARGEST as u64 + 1;
+    let most = metalink::MAX_DOCUMENT_BYTES as u64 + 1;
     let came = source.take(most).read_to_end(&mut text);
     came.map_err(|error| {
         let lines = text.iter().filter(|byte| **byte == b'\n').count();
@@ -56,7 +56,12 @@ fn read(
     Ok(document.files)
 }
 
-fn bad(MetalinkError { line, what }: MetalinkError) -> UnplacedBadLine {
+fn bad(
+    MetalinkError {
+        line,
+        problem: what,
+    }: MetalinkError,
+) -> UnplacedBadLine {
     UnplacedBadLine::new(line, "", BadLineProblem::Metalink(what))
 }
 

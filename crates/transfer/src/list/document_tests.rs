@@ -85,7 +85,7 @@ fn c1_a_document_without_end_is_bounded() {
                     .map_or(b' ', |byte| *byte);
                 self.0 += 1;
                 assert!(
-                    self.0 < 2 * metalink::LARGEST as u64,
+                    self.0 < 2 * metalink::MAX_DOCUMENT_BYTES as u64,
                     "it would read for ever"
                 );
             }

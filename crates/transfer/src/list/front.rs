@@ -57,7 +57,7 @@ impl PeekedSource {
                 let line = without_bom(&bytes[examined..examined + end]);
                 if is_content(line) {
                     return !line.trim_ascii_start().starts_with(b"<")
-                        || bytes.len() >= metalink::LOOK
+                        || bytes.len() >= metalink::DETECTION_BYTES
                         || metalink::is_metalink(bytes);
                 }
                 examined += end + 1;

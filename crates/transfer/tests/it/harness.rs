@@ -55,9 +55,9 @@ impl JobCase {
                 segment: Some(256 << 10),
                 retry,
                 checkpoint: CheckpointOptions {
-                    first: Duration::from_millis(20),
+                    first_after: Duration::from_millis(20),
                     interval: Duration::from_millis(20),
-                    least: Duration::from_millis(20),
+                    min_interval: Duration::from_millis(20),
                     ..CheckpointOptions::default()
                 },
                 ..GetOptions::default()

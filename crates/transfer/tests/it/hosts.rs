@@ -1,6 +1,6 @@
 //! The per-host limit: whose it is, and who waits for it.
 
-use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, breakage, within};
+use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults, within};
 use haul_net::Client;
 use haul_transfer::{ConnectionCount, DownloadJob, JobOutput, TransferEngine};
 use tokio::sync::mpsc;
@@ -11,7 +11,7 @@ use crate::harness::{JobCase, LIMIT, content, serve};
 
 /// An origin that sends everybody elsewhere.
 async fn sends_to(far: &Origin) -> Origin {
-    let away = breakage::status_with(302, "Location", far.url("/f.bin"));
+    let away = faults::status_with_header(302, "Location", far.url("/f.bin"));
     serve(OriginResource::new(content()).rule(RequestMatcher::always(), away)).await
 }
 
@@ -64,7 +64,12 @@ async fn the_limit_is_that_of_the_host_that_delivers() {
     let urls = nears.iter().map(|near| near.url("/f.bin")).collect();
     within(LIMIT, all(&case, urls)).await;
     // A job that finds the host full has seen the head of an answer: it lets that go before it waits.
-    let streaming = far.asked().iter().map(|asked| asked.open).max().unwrap();
+    let streaming = far
+        .requests()
+        .iter()
+        .map(|asked| asked.open_connections)
+        .max()
+        .unwrap();
     assert!(streaming <= n + 5, "{streaming} connections");
     for id in 0..5 {
         let found = std::fs::read(case.dir.path().join(format!("f{id}"))).unwrap();
@@ -81,16 +86,16 @@ async fn a16_tokens_that_expire_under_several_connections_cost_none_of_them() {
         .resource(
             "/t",
             OriginResource::new(content())
-                .rule(RequestMatcher::always(), breakage::expiring_token(20)),
+                .rule(RequestMatcher::always(), faults::expiring_token(20)),
         )
         .latency(std::time::Duration::from_millis(5))
         .start()
         .await;
-    let away = breakage::with_token(302, far.url("/t"));
+    let away = faults::redirect_with_token(302, far.url("/t"));
     let near = serve(OriginResource::new(content()).rule(RequestMatcher::always(), away)).await;
     let ran = case.get(&near.url("/f.bin")).await;
     assert_eq!(ran.outcome().connections, 4);
-    assert!(near.asked().len() > 1);
+    assert!(near.requests().len() > 1);
     case.assert_file(&content());
 }
 
@@ -115,10 +120,10 @@ async fn a_first_answer_from_a_full_host_is_let_go() {
     let urls = nears.iter().map(|near| near.url("/f.bin")).collect();
     let look = async {
         // Half of a file: that of the one that has leave, or an eighth of each of four.
-        while far.sent() < 256 << 10 {
+        while far.bytes_sent() < 256 << 10 {
             tokio::task::yield_now().await;
         }
-        far.open()
+        far.open_connections()
     };
     let ((), open) = within(LIMIT, async { tokio::join!(all(&case, urls), look) }).await;
     assert_eq!(open, 1);

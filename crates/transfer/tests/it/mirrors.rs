@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, breakage};
+use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults};
 use haul_plan::Checksum;
 use haul_transfer::{ConnectionCount, ErrorClass, GetError, JobOutput};
 
@@ -15,7 +15,7 @@ pub(crate) fn copy(tag: &str) -> OriginResource {
 
 /// One that says no date.
 pub(crate) fn dateless(tag: &str) -> OriginResource {
-    OriginResource::bare(content()).etag(tag)
+    OriginResource::without_validator(content()).etag(tag)
 }
 
 /// A mirror that takes a while to give the file: half a second over four connections.
@@ -57,13 +57,17 @@ async fn two_equal_ones_share_the_work() {
     assert_eq!(ran.outcome().retries, 0);
     case.assert_file(&content());
     for origin in [&a, &b] {
-        assert!(origin.sent() > content().length() / 4, "{}", origin.sent());
-        assert!(origin.asked().iter().all(|asked| asked.status == 206));
+        assert!(
+            origin.bytes_sent() > content().length() / 4,
+            "{}",
+            origin.bytes_sent()
+        );
+        assert!(origin.requests().iter().all(|asked| asked.status == 206));
     }
     // Each is asked on with its own tag.
     for (origin, tag) in [(&a, "\"a\""), (&b, "\"b\"")] {
         let tags: Vec<_> = origin
-            .asked()
+            .requests()
             .iter()
             .map(|asked| asked.header("if-range").map(str::to_owned))
             .collect();
@@ -80,7 +84,14 @@ async fn the_number_that_was_asked_for_is_that_of_each_host() {
     let ran = from(&mut case, &[&a, &b]).await;
     assert_eq!(ran.outcome().connections, 4);
     for origin in [&a, &b] {
-        assert_eq!(origin.asked().iter().map(|asked| asked.open).max(), Some(2));
+        assert_eq!(
+            origin
+                .requests()
+                .iter()
+                .map(|asked| asked.open_connections)
+                .max(),
+            Some(2)
+        );
     }
     case.assert_file(&content());
 }
@@ -95,7 +106,7 @@ async fn found_by_itself_the_number_is_at_least_one_for_each() {
     }
     let ran = from(&mut case, &origins.iter().collect::<Vec<_>>()).await;
     assert!(ran.outcome().connections >= 3);
-    assert!(origins.iter().all(|origin| origin.sent() > 0));
+    assert!(origins.iter().all(|origin| origin.bytes_sent() > 0));
     case.assert_file(&content());
 }
 
@@ -121,7 +132,7 @@ async fn one_that_does_not_have_it_is_dropped_at_once() {
         let mut case = JobCase::new();
         let good = paced(copy("\"a\"")).await;
         let without =
-            serve(copy("\"b\"").rule(RequestMatcher::always(), breakage::status(404))).await;
+            serve(copy("\"b\"").rule(RequestMatcher::always(), faults::status(404))).await;
         let origins = if first {
             [&without, &good]
         } else {
@@ -130,7 +141,7 @@ async fn one_that_does_not_have_it_is_dropped_at_once() {
         let ran = from(&mut case, &origins).await;
         ran.outcome();
         assert_dropped(&ran, &without, "404");
-        assert_eq!(without.asked().len(), 1);
+        assert_eq!(without.requests().len(), 1);
         case.assert_file(&content());
     }
 }
@@ -140,8 +151,11 @@ async fn one_that_dies_in_the_middle_is_dropped_and_the_other_brings_the_rest() 
     for dying in [0, 1] {
         let mut case = JobCase::new();
         let dies = copy("\"a\"")
-            .rule(RequestMatcher::served(300_000), breakage::refuse)
-            .rule(RequestMatcher::always(), breakage::reset_after(200_000));
+            .rule(
+                RequestMatcher::after_bytes_sent(300_000),
+                faults::reset_connection,
+            )
+            .rule(RequestMatcher::always(), faults::reset_after(200_000));
         let (ill, good) = (paced(dies).await, paced(copy("\"b\"")).await);
         let origins = if dying == 0 {
             [&ill, &good]
@@ -150,7 +164,7 @@ async fn one_that_dies_in_the_middle_is_dropped_and_the_other_brings_the_rest() 
         };
         let ran = from(&mut case, &origins).await;
         ran.outcome();
-        assert!(ill.sent() > 0);
+        assert!(ill.bytes_sent() > 0);
         case.assert_file(&content());
     }
 }
@@ -161,7 +175,7 @@ async fn a_slow_one_holds_up_nothing() {
     // Longer than the test may last: only a take-over can end its claims.
     case.client.stall_timeout = LIMIT * 10;
     (case.options.segment, case.options.min_segment) = (None, Some(64 << 10));
-    let slow = copy("\"s\"").rule(RequestMatcher::always(), breakage::drip(2000));
+    let slow = copy("\"s\"").rule(RequestMatcher::always(), faults::body_rate(2000));
     let (good, slow) = (paced(copy("\"a\"")).await, serve(slow).await);
     let ran = from(&mut case, &[&good, &slow]).await;
     assert!(ran.outcome().elapsed < Duration::from_secs(8));
@@ -171,7 +185,7 @@ async fn a_slow_one_holds_up_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_that_falls_silent_holds_up_nothing() {
     let mut case = JobCase::new();
-    let silent = copy("\"s\"").rule(RequestMatcher::always(), breakage::stall_after(1000));
+    let silent = copy("\"s\"").rule(RequestMatcher::always(), faults::stall_after(1000));
     let (good, silent) = (paced(copy("\"a\"")).await, serve(silent).await);
     let ran = from(&mut case, &[&good, &silent]).await;
     ran.outcome();
@@ -182,12 +196,12 @@ async fn one_that_falls_silent_holds_up_nothing() {
 async fn each_is_redirected_for_itself() {
     let mut case = JobCase::new();
     let (a, far) = (paced(copy("\"a\"")).await, paced(copy("\"b\"")).await);
-    let away = breakage::status_with(302, "Location", far.url("/f.bin"));
+    let away = faults::status_with_header(302, "Location", far.url("/f.bin"));
     let near = serve(copy("\"b\"").rule(RequestMatcher::always(), away)).await;
     let ran = from(&mut case, &[&a, &near]).await;
     assert_eq!(ran.outcome().final_url.as_str(), a.url("/f.bin"));
-    assert_eq!(near.asked().len(), 1);
-    assert!(far.sent() > 0);
+    assert_eq!(near.requests().len(), 1);
+    assert!(far.bytes_sent() > 0);
     case.assert_file(&content());
 }
 
@@ -195,7 +209,7 @@ async fn each_is_redirected_for_itself() {
 async fn a_mirror_without_ranges_leaves_the_work_to_the_others() {
     for first in [true, false] {
         let mut case = JobCase::new();
-        let rangeless = copy("\"b\"").rule(RequestMatcher::always(), breakage::ignore_range);
+        let rangeless = copy("\"b\"").rule(RequestMatcher::always(), faults::ignore_range);
         let (good, rangeless) = (paced(copy("\"a\"")).await, serve(rangeless).await);
         let origins = if first {
             [&rangeless, &good]
@@ -213,8 +227,8 @@ async fn when_one_stream_breaks_for_good_the_next_source_brings_all() {
     let mut case = JobCase::new();
     case.options.retry.retries = 1;
     let broken = copy("\"b\"")
-        .rule(RequestMatcher::always(), breakage::ignore_range)
-        .rule(RequestMatcher::always(), breakage::reset_after(1000));
+        .rule(RequestMatcher::always(), faults::ignore_range)
+        .rule(RequestMatcher::always(), faults::reset_after(1000));
     let (broken, good) = (serve(broken).await, serve(copy("\"a\"")).await);
     let ran = from(&mut case, &[&broken, &good]).await;
     ran.outcome();
@@ -228,7 +242,7 @@ async fn an_interrupted_job_goes_on_with_all_of_them_and_fetches_nothing_twice()
     let (a, b) = (paced(copy("\"a\"")).await, paced(copy("\"b\"")).await);
     let stop = case.stop.clone();
     let watch = async {
-        while a.sent() + b.sent() < content().length() / 2 {
+        while a.bytes_sent() + b.bytes_sent() < content().length() / 2 {
             tokio::task::yield_now().await;
         }
         stop.cancel();
@@ -237,12 +251,12 @@ async fn an_interrupted_job_goes_on_with_all_of_them_and_fetches_nothing_twice()
     let (ran, ()) = tokio::join!(from(&mut case, &origins), watch);
     assert!(ran.promises());
     case.stop = Default::default();
-    let before = (a.asked().len(), b.asked().len());
+    let before = (a.requests().len(), b.requests().len());
     let ran = from(&mut case, &[&a, &b]).await;
     let outcome = ran.outcome();
     assert!(outcome.resumed > 0);
     assert_eq!(outcome.resumed + outcome.fetched, content().length());
-    assert!(a.asked().len() > before.0 && b.asked().len() > before.1);
+    assert!(a.requests().len() > before.0 && b.requests().len() > before.1);
     case.assert_file(&content());
 }
 
@@ -256,7 +270,7 @@ async fn b1_killed_and_gone_on_with_by_another_source_where_a_digest_tells() {
         let (a, b) = (paced(copy("\"a\"")).await, paced(copy("\"b\"")).await);
         let stop = case.stop.clone();
         let watch = async {
-            while a.sent() < content().length() / 3 {
+            while a.bytes_sent() < content().length() / 3 {
                 tokio::task::yield_now().await;
             }
             stop.cancel();
@@ -266,9 +280,9 @@ async fn b1_killed_and_gone_on_with_by_another_source_where_a_digest_tells() {
         let mut killed = case.as_if_killed();
         killed.checksums = case.checksums.clone();
         // The one that the bytes came from is gone when the command is run again.
-        a.swap(
+        a.replace(
             "/f.bin",
-            copy("\"a\"").rule(RequestMatcher::always(), breakage::status(404)),
+            copy("\"a\"").rule(RequestMatcher::always(), faults::status(404)),
         );
         let ran = from(&mut killed, &[&a, &b]).await;
         assert_eq!(ran.outcome().resumed > 0, verified);
@@ -279,7 +293,7 @@ async fn b1_killed_and_gone_on_with_by_another_source_where_a_digest_tells() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn when_all_are_dropped_the_error_names_each_and_why() {
     let mut case = JobCase::new();
-    let status = |code| copy("\"a\"").rule(RequestMatcher::always(), breakage::status(code));
+    let status = |code| copy("\"a\"").rule(RequestMatcher::always(), faults::status(code));
     let (a, b) = (serve(status(404)).await, serve(status(410)).await);
     let c = serve(OriginResource::new(ResourceContent::random(1, 7))).await;
     case.size = Some(content().length());
@@ -301,7 +315,12 @@ async fn when_all_are_dropped_the_error_names_each_and_why() {
 async fn when_all_die_in_the_middle_what_came_is_kept() {
     let mut case = JobCase::new();
     (case.options.retry.retries, case.options.connections) = (2, ConnectionCount::Fixed(2));
-    let dies = |tag| copy(tag).rule(RequestMatcher::served(400_000), breakage::refuse);
+    let dies = |tag| {
+        copy(tag).rule(
+            RequestMatcher::after_bytes_sent(400_000),
+            faults::reset_connection,
+        )
+    };
     let (a, b) = (paced(dies("\"a\"")).await, paced(dies("\"b\"")).await);
     let ran = from(&mut case, &[&a, &b]).await;
     let error = ran.error();
@@ -312,7 +331,7 @@ async fn when_all_die_in_the_middle_what_came_is_kept() {
     assert_eq!(error.class(), ErrorClass::Network);
     assert!(ran.promises());
     let good = paced(copy("\"a\"")).await;
-    a.swap("/f.bin", copy("\"a\""));
+    a.replace("/f.bin", copy("\"a\""));
     let ran = from(&mut case, &[&a, &good]).await;
     assert!(ran.outcome().resumed > 0);
     case.assert_file(&content());
@@ -323,7 +342,7 @@ async fn a_pipe_takes_the_next_source_when_the_first_gives_no_answer() {
     let mut case = JobCase::new();
     case.checksums = vec![sha256()];
     case.output = Some(JobOutput::File("/dev/null".into()));
-    let without = serve(copy("\"b\"").rule(RequestMatcher::always(), breakage::status(404))).await;
+    let without = serve(copy("\"b\"").rule(RequestMatcher::always(), faults::status(404))).await;
     let good = serve(copy("\"a\"")).await;
     let ran = from(&mut case, &[&without, &good]).await;
     assert_eq!(ran.outcome().bytes, content().length());
@@ -342,8 +361,8 @@ async fn hosts_of_a_document_are_strangers_but_for_those_that_were_typed() {
     from(&mut case, &origins).await.outcome();
     case.assert_file(&content());
     for (origin, named) in [(&a, false), (&b, true)] {
-        assert!(origin.sent() > 0);
-        for asked in origin.asked() {
+        assert!(origin.bytes_sent() > 0);
+        for asked in origin.requests() {
             assert_eq!(asked.header("x-api-key").is_some(), named);
             assert_eq!(asked.header("authorization").is_some(), named);
         }
@@ -359,13 +378,13 @@ async fn a_login_in_a_documents_url_is_for_that_very_host() {
     let url = a.url("/f.bin").replace("http://", "http://me:s3cret@");
     case.get(&url).await.outcome();
     assert!(
-        a.asked()
+        a.requests()
             .iter()
             .all(|asked| asked.header("authorization").is_some())
     );
-    assert!(b.sent() > 0);
+    assert!(b.bytes_sent() > 0);
     assert!(
-        b.asked()
+        b.requests()
             .iter()
             .all(|asked| asked.header("authorization").is_none())
     );

@@ -1,6 +1,6 @@
 //! Whose bytes are taken: a mirror of another size, digest, version or date never gives one.
 
-use haul_lab::{OriginResource, RequestMatcher, ResourceContent, breakage, within};
+use haul_lab::{OriginResource, RequestMatcher, ResourceContent, faults, within};
 use haul_transfer::{ConnectionCount, ErrorClass, GetError, JobOutput};
 
 use crate::harness::{JobCase, LIMIT, content, serve};
@@ -14,7 +14,7 @@ async fn one_of_another_size_never_gives_a_byte() {
     let ran = from(&mut case, &[&good, &other]).await;
     assert_eq!(ran.outcome().fetched, content().length());
     assert_dropped(&ran, &other, "bytes where the others have");
-    assert_eq!(other.asked().len(), 1);
+    assert_eq!(other.requests().len(), 1);
     case.assert_file(&content());
 }
 
@@ -32,15 +32,15 @@ async fn the_size_that_was_given_says_which_of_two_is_meant() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_of_another_size_than_was_given_is_refused_on_every_road() {
-    let of = |rule: fn(&haul_lab::RecordedRequest, &mut haul_lab::OriginReply)| {
+    let of = |rule: fn(&haul_lab::RecordedRequest, &mut haul_lab::OriginResponse)| {
         OriginResource::new(content()).rule(RequestMatcher::always(), rule)
     };
     let roads = [
         OriginResource::new(content()),
-        of(breakage::ignore_range),
+        of(faults::ignore_range),
         of(|asked, reply| {
-            breakage::ignore_range(asked, reply);
-            breakage::chunked(asked, reply);
+            faults::ignore_range(asked, reply);
+            faults::chunked(asked, reply);
         }),
         OriginResource::new(ResourceContent::fixed("")),
     ];
@@ -69,10 +69,11 @@ async fn one_with_the_same_tag_and_another_digest_never_gives_a_byte() {
     let digest = |resource: OriginResource| {
         resource.rule(
             RequestMatcher::always(),
-            breakage::digest(breakage::DigestHeader::Repr),
+            faults::right_digest(faults::DigestHeader::Repr),
         )
     };
-    let older = OriginResource::bare(ResourceContent::random(9, content().length())).etag("\"a\"");
+    let older = OriginResource::without_validator(ResourceContent::random(9, content().length()))
+        .etag("\"a\"");
     let (good, other) = (
         paced(digest(copy("\"a\""))).await,
         serve(digest(older)).await,
@@ -85,7 +86,7 @@ async fn one_with_the_same_tag_and_another_digest_never_gives_a_byte() {
 
 /// Another content of the same length.
 fn older(seed: u64) -> OriginResource {
-    OriginResource::bare(ResourceContent::random(seed, content().length()))
+    OriginResource::without_validator(ResourceContent::random(seed, content().length()))
 }
 
 /// The same length, another content, validators that say nothing: only the digest at the end can tell, and then each is tried alone.
@@ -134,7 +135,7 @@ async fn another_version_of_equal_length_is_never_passed_off_as_the_file() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wrong_whole_of_one_answer_is_fetched_from_the_other() {
     let whole =
-        |resource: OriginResource| resource.rule(RequestMatcher::always(), breakage::ignore_range);
+        |resource: OriginResource| resource.rule(RequestMatcher::always(), faults::ignore_range);
     let mut case = JobCase::new();
     case.checksums = vec![sha256()];
     let (bad, good) = (
@@ -156,13 +157,13 @@ async fn one_without_validators_is_used_only_where_a_change_would_be_noticed() {
         }
         let (good, bare) = (
             paced(copy("\"a\"")).await,
-            paced(OriginResource::bare(content())).await,
+            paced(OriginResource::without_validator(content())).await,
         );
         let ran = from(&mut case, &[&good, &bare]).await;
         ran.outcome();
         case.assert_file(&content());
         assert_eq!(ran.warned("neither ETag nor Last-Modified"), !verified);
-        assert_eq!(bare.asked().len() > 1, verified);
+        assert_eq!(bare.requests().len() > 1, verified);
     }
 }
 
@@ -171,11 +172,14 @@ async fn a_mirror_whose_file_changes_is_dropped_and_what_it_gave_stays() {
     let mut case = JobCase::new();
     let (good, changing) = (paced(copy("\"a\"")).await, paced(copy("\"b\"")).await);
     let swap = async {
-        while changing.sent() < 300_000 {
+        while changing.bytes_sent() < 300_000 {
             tokio::task::yield_now().await;
         }
         let newer = ResourceContent::random(5, content().length());
-        changing.swap("/f.bin", OriginResource::bare(newer).etag("\"b2\""));
+        changing.replace(
+            "/f.bin",
+            OriginResource::without_validator(newer).etag("\"b2\""),
+        );
     };
     let (ran, ()) = within(LIMIT, async {
         let origins = [&good, &changing];
@@ -199,7 +203,7 @@ async fn one_of_another_date_and_tag_gives_no_byte() {
         let other = paced(dated("\"b\"", "Sun, 13")).await;
         let ran = from(&mut case, &[&good, &other]).await;
         ran.outcome();
-        assert_eq!(other.asked().len(), 1);
+        assert_eq!(other.requests().len(), 1);
         assert_eq!(ran.warned("of another date"), !verified);
         assert_eq!(ran.warned("are those of another version"), verified);
         case.assert_file(&content());
@@ -214,7 +218,7 @@ async fn one_of_another_date_and_tag_serves_alone() {
         case.checksums = vec![sha256()];
         let first = match wrong {
             true => older(9).etag("\"b\""),
-            false => dateless("\"b\"").rule(RequestMatcher::after(6), breakage::status(404)),
+            false => dateless("\"b\"").rule(RequestMatcher::after_first(6), faults::status(404)),
         };
         let first = first.last_modified("Sun, 13 Nov 1994 08:49:37 GMT");
         let (first, good) = (paced(first).await, paced(copy("\"a\"")).await);
@@ -237,7 +241,7 @@ async fn one_of_which_nothing_but_the_size_is_known_gives_no_byte_unless_a_diges
             paced(dateless("\"b\"")).await,
         );
         from(&mut case, &[&good, &other]).await.outcome();
-        assert_eq!(other.asked().len() > 1, verified);
+        assert_eq!(other.requests().len() > 1, verified);
         case.assert_file(&content());
     }
 }

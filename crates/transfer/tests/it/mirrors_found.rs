@@ -1,6 +1,6 @@
 //! Mirrors that an origin names by itself: Link fields, and the Metalink document they lead to (RFC 6249).
 
-use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, breakage};
+use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults};
 use haul_net::Secret;
 use sha2::{Digest, Sha256};
 
@@ -62,7 +62,7 @@ async fn a_duplicate_with_the_same_tag_shares_the_work() {
     let resource = OriginResource::new(content()).header("Link", &duplicate(&mirror));
     let (case, origin) = (case(), paced(resource).await);
     case.get(&origin.url("/f.bin")).await.outcome();
-    assert!(mirror.sent() > 0 && origin.sent() > 0);
+    assert!(mirror.bytes_sent() > 0 && origin.bytes_sent() > 0);
     case.assert_file(&content());
 }
 
@@ -72,14 +72,14 @@ async fn nobody_is_asked_whom_the_user_does_not_want() {
     let resource = OriginResource::new(content()).header("Link", &duplicate(&mirror));
     let (case, origin) = (JobCase::new(), paced(resource).await);
     case.get(&origin.url("/f.bin")).await.outcome();
-    assert_eq!(mirror.asked().len(), 0);
+    assert_eq!(mirror.requests().len(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_duplicate_that_nothing_vouches_for_gives_no_byte() {
     // Another tag, no digest; and the same length, as it happens.
     let other = ResourceContent::random(4, content().length());
-    let mirror = serve(OriginResource::bare(other).etag("\"v2\"")).await;
+    let mirror = serve(OriginResource::without_validator(other).etag("\"v2\"")).await;
     let resource = OriginResource::new(content()).header("Link", &duplicate(&mirror));
     let (case, origin) = (case(), paced(resource).await);
     let ran = case.get(&origin.url("/f.bin")).await;
@@ -87,23 +87,24 @@ async fn a_duplicate_that_nothing_vouches_for_gives_no_byte() {
     assert!(ran.warned("nothing tells that it has the same version"));
     case.assert_file(&content());
     // Without anything that could tell, none is even asked.
-    let dated = OriginResource::bare(content()).last_modified("Sun, 06 Nov 1994 08:49:37 GMT");
+    let dated =
+        OriginResource::without_validator(content()).last_modified("Sun, 06 Nov 1994 08:49:37 GMT");
     let origin = paced(dated.header("Link", &duplicate(&mirror))).await;
-    let (before, case) = (mirror.asked().len(), self::case());
+    let (before, case) = (mirror.requests().len(), self::case());
     case.get(&origin.url("/f.bin")).await.outcome();
-    assert_eq!(mirror.asked().len(), before);
+    assert_eq!(mirror.requests().len(), before);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_document_gives_mirrors_and_digests_of_pieces() {
-    let mirror = paced(OriginResource::bare(content()).etag("\"other\"")).await;
+    let mirror = paced(OriginResource::without_validator(content()).etag("\"other\"")).await;
     let resource = OriginResource::new(content());
     let (case, origin) = (
         case(),
         describing(resource, document(&mirror.url("/f.bin"))).await,
     );
     case.get(&origin.url("/f.bin")).await.outcome();
-    assert!(mirror.sent() > 0);
+    assert!(mirror.bytes_sent() > 0);
     case.assert_file(&content());
     // A mirror with another file is found out.
     let bad = paced(OriginResource::new(ResourceContent::random(
@@ -136,7 +137,7 @@ async fn a_document_that_is_of_no_use_is_no_error() {
         case.assert_file(&content());
     }
     let gone = OriginResource::new(content()).rule(RequestMatcher::always(), |_, reply| {
-        reply.set(
+        reply.set_header(
             "Link",
             "</gone>; rel=describedby; type=\"application/metalink4+xml\"",
         )
@@ -145,7 +146,7 @@ async fn a_document_that_is_of_no_use_is_no_error() {
     case.get(&origin.url("/f.bin")).await.outcome();
     assert_eq!(
         origin
-            .asked()
+            .requests()
             .iter()
             .filter(|asked| asked.path() == "/gone")
             .count(),
@@ -158,15 +159,18 @@ async fn a_login_is_not_for_those_whom_an_origin_names() {
     let mirror = paced(OriginResource::new(content())).await;
     let resource = OriginResource::new(content())
         .header("Link", &duplicate(&mirror))
-        .rule(RequestMatcher::always(), breakage::bearer("s3cret"));
+        .rule(
+            RequestMatcher::always(),
+            faults::require_bearer_token("s3cret"),
+        );
     let (mut case, origin) = (case(), paced(resource).await);
     case.client.credentials.bearer = Some(Secret::new("s3cret".into()));
     let ran = case.get(&origin.url("/f.bin")).await;
     ran.outcome();
-    assert!(mirror.sent() > 0);
+    assert!(mirror.bytes_sent() > 0);
     assert!(
         mirror
-            .asked()
+            .requests()
             .iter()
             .all(|asked| asked.header("authorization").is_none())
     );
@@ -180,10 +184,13 @@ async fn origins(
     let issued = authority.issue(&["127.0.0.1"]);
     // Whoever is on the way may give other bytes under the same tag.
     let other = ResourceContent::random(4, content().length());
-    let plain = paced(OriginResource::bare(other).etag("\"same\"")).await;
+    let plain = paced(OriginResource::without_validator(other).etag("\"same\"")).await;
     let secure = Origin::builder()
-        .resource("/f.bin", OriginResource::bare(content()).etag("\"same\""))
-        .tls(issued.server(None))
+        .resource(
+            "/f.bin",
+            OriginResource::without_validator(content()).etag("\"same\""),
+        )
+        .tls(issued.server_config(None))
         .rate_per_connection(1 << 20)
         .start()
         .await;
@@ -191,12 +198,12 @@ async fn origins(
     let origin = Origin::builder()
         .resource("/f.bin", file)
         .resource("/f.meta4", document)
-        .tls(issued.server(None))
+        .tls(issued.server_config(None))
         .rate_per_connection(1 << 20)
         .start()
         .await;
     let mut case = case();
-    case.client.tls.cacert = Some(authority.pem().into_bytes());
+    case.client.tls.cacert = Some(authority.certificate_pem().into_bytes());
     (case, [origin, plain, secure])
 }
 
@@ -206,7 +213,7 @@ async fn nothing_that_came_encrypted_leads_to_bytes_that_do_not() {
     // By a field, by a document, and to a document.
     for way in 0..3 {
         let (case, [origin, plain, secure]) = origins(|plain, secure| {
-            let file = OriginResource::bare(content()).etag("\"same\"");
+            let file = OriginResource::without_validator(content()).etag("\"same\"");
             let links = match way {
                 0 => format!("{}, {}", duplicate(plain), duplicate(secure)),
                 1 => link("/f.meta4"),
@@ -219,23 +226,26 @@ async fn nothing_that_came_encrypted_leads_to_bytes_that_do_not() {
         .await;
         case.get(&origin.url("/f.bin")).await.outcome();
         case.assert_file(&content());
-        assert_eq!(plain.asked().len(), 0, "{way}");
-        assert_eq!(secure.sent() > 0, way < 2, "{way}");
+        assert_eq!(plain.requests().len(), 0, "{way}");
+        assert_eq!(secure.bytes_sent() > 0, way < 2, "{way}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_allows_it_is_led_to_bytes_that_do_not_come_encrypted() {
     let (mut case, [origin, plain, _]) = origins(|plain, _| {
-        let file = OriginResource::bare(content()).etag("\"same\"");
+        let file = OriginResource::without_validator(content()).etag("\"same\"");
         let document = OriginResource::new(ResourceContent::fixed(""));
         [file.header("Link", &duplicate(plain)), document]
     })
     .await;
-    plain.swap("/f.bin", OriginResource::bare(content()).etag("\"same\""));
+    plain.replace(
+        "/f.bin",
+        OriginResource::without_validator(content()).etag("\"same\""),
+    );
     case.client.redirects.allow_downgrade = true;
     case.get(&origin.url("/f.bin")).await.outcome();
-    assert!(plain.sent() > 0);
+    assert!(plain.bytes_sent() > 0);
     case.assert_file(&content());
 }
 
@@ -250,7 +260,7 @@ async fn a_document_of_an_older_version_does_not_overrule_the_origin() {
     let url = |document: &str| document.split_once("</pieces>").unwrap().1.to_owned();
     // By digests of pieces, and by that of the whole alone.
     for pieces in [true, false] {
-        let mirror = paced(OriginResource::bare(older()).etag("\"old\"")).await;
+        let mirror = paced(OriginResource::without_validator(older()).etag("\"old\"")).await;
         let mut stale = document_of(&older(), &mirror.url("/f.bin"));
         if !pieces {
             stale = hash(&stale) + &url(&stale);
@@ -269,7 +279,7 @@ async fn a_document_of_an_older_version_does_not_overrule_the_origin() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_document_that_differs_from_what_the_user_said_is_not_used() {
-    let mirror = paced(OriginResource::bare(older()).etag("\"old\"")).await;
+    let mirror = paced(OriginResource::without_validator(older()).etag("\"old\"")).await;
     let stale = document_of(&older(), &mirror.url("/f.bin"));
     let (mut case, origin) = (
         case(),
@@ -277,14 +287,14 @@ async fn a_document_that_differs_from_what_the_user_said_is_not_used() {
     );
     case.checksums = vec![crate::mirrors::sha256()];
     case.get(&origin.url("/f.bin")).await.outcome();
-    assert_eq!(mirror.asked().len(), 0);
+    assert_eq!(mirror.requests().len(), 0);
     case.assert_file(&content());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_document_may_not_be_large() {
     for large in [true, false] {
-        let mirror = paced(OriginResource::bare(content()).etag("\"other\"")).await;
+        let mirror = paced(OriginResource::without_validator(content()).etag("\"other\"")).await;
         let padding = if large { 1 << 20 } else { 1 << 19 };
         let document = document(&mirror.url("/f.bin")) + &" ".repeat(padding);
         let (case, origin) = (
@@ -292,7 +302,7 @@ async fn a_document_may_not_be_large() {
             describing(OriginResource::new(content()), document).await,
         );
         case.get(&origin.url("/f.bin")).await.outcome();
-        assert_eq!(mirror.asked().is_empty(), large);
+        assert_eq!(mirror.requests().is_empty(), large);
         case.assert_file(&content());
     }
 }
@@ -305,7 +315,11 @@ async fn a_document_is_not_fetched_beyond_a_hosts_limit() {
     let document = document("http://127.0.0.1:9/f.bin");
     let origin = describing(OriginResource::new(content()), document).await;
     case.get(&origin.url("/f.bin")).await.outcome();
-    let open = origin.asked().iter().map(|asked| asked.open).max();
+    let open = origin
+        .requests()
+        .iter()
+        .map(|asked| asked.open_connections)
+        .max();
     assert_eq!(open, Some(1));
     case.assert_file(&content());
 }

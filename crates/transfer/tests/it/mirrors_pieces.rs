@@ -1,8 +1,8 @@
 //! Digests of pieces: a bad one is fetched again, from another source if there is one, and never reaches the final name.
 
 use haul_lab::{
-    OriginReply, OriginResource, RecordedRequest, ReplyBody, RequestMatcher, ResourceContent,
-    breakage,
+    OriginResource, OriginResponse, OriginResponseBody, RecordedRequest, RequestMatcher,
+    ResourceContent, faults,
 };
 use haul_plan::{DigestAlgorithm, PieceDigests};
 use haul_transfer::{ErrorClass, GetError};
@@ -34,17 +34,17 @@ fn flipped() -> ResourceContent {
 }
 
 fn tagged(content: ResourceContent, tag: &str) -> OriginResource {
-    OriginResource::bare(content).etag(tag)
+    OriginResource::without_validator(content).etag(tag)
 }
 
 /// Another byte than asked for, in answers that have it, under a rule.
-fn flip(asked: &RecordedRequest, reply: &mut OriginReply) {
-    let (start, mut bytes) = (asked.start(), reply.body.to_vec());
+fn flip(asked: &RecordedRequest, reply: &mut OriginResponse) {
+    let (start, mut bytes) = (asked.range_start(), reply.body.to_vec());
     let at = usize::try_from(1_200_100 - start.min(1_200_100)).unwrap();
     if start <= 1_200_100 && at < bytes.len() {
         bytes[at] ^= 1;
     }
-    reply.body = ReplyBody::Raw(bytes);
+    reply.body = OriginResponseBody::Bytes(bytes);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -99,7 +99,7 @@ async fn the_only_source_is_asked_again_for_a_bad_piece() {
     let (ran, origin) = case.run(once).await;
     assert!(ran.outcome().fetched > content().length());
     assert!(ran.warned("fetching them again"));
-    let asked = origin.asked();
+    let asked = origin.requests();
     let again = asked.last().unwrap().range(content().length()).unwrap();
     assert!(
         again.contains(&1_200_100) && again.end - again.start <= PIECE,
@@ -118,7 +118,7 @@ async fn one_that_gives_it_bad_for_ever_ends_the_job_and_not_the_patience() {
         "{error}"
     );
     assert_eq!(error.class(), ErrorClass::Verification);
-    let again = origin.asked().len();
+    let again = origin.requests().len();
     assert!(again < 9 + 6, "{again}");
     // What is right is kept; the bad piece is not claimed.
     assert_kept_without_the_bad_piece(&case);
@@ -158,13 +158,13 @@ async fn b3_bad_pieces_that_an_earlier_run_left_are_fetched_again() {
     for whole in [false, true] {
         let mut case = JobCase::new();
         // The last segment takes its time, so that the job is still at it when all the others have come.
-        let last = |asked: &RecordedRequest| asked.start() >= 8 * (256 << 10);
-        let bad =
-            tagged(flipped(), "\"a\"").rule(RequestMatcher::is(last), breakage::drip(100_000));
+        let last = |asked: &RecordedRequest| asked.range_start() >= 8 * (256 << 10);
+        let bad = tagged(flipped(), "\"a\"")
+            .rule(RequestMatcher::matching(last), faults::body_rate(100_000));
         let origin = paced(bad).await;
         let (stop, url, path) = (case.stop.clone(), origin.url("/f.bin"), case.path());
         let watch = async {
-            while origin.sent() < 2_095_000 {
+            while origin.bytes_sent() < 2_095_000 {
                 tokio::task::yield_now().await;
             }
             if whole {
@@ -179,7 +179,7 @@ async fn b3_bad_pieces_that_an_earlier_run_left_are_fetched_again() {
             std::fs::remove_file(&path).unwrap();
         }
         (case.stop, case.pieces) = (Default::default(), Some(pieces()));
-        origin.swap("/f.bin", tagged(content(), "\"a\""));
+        origin.replace("/f.bin", tagged(content(), "\"a\""));
         let ran = case.get(&url).await;
         assert!(ran.outcome().resumed > 0);
         assert!(ran.outcome().fetched < content().length());
@@ -191,7 +191,7 @@ async fn b3_bad_pieces_that_an_earlier_run_left_are_fetched_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_is_verified_at_its_end_and_the_next_source_brings_all_of_it() {
     let rangeless = |content: ResourceContent| {
-        OriginResource::new(content).rule(RequestMatcher::always(), breakage::ignore_range)
+        OriginResource::new(content).rule(RequestMatcher::always(), faults::ignore_range)
     };
     let mut alone = case();
     let (ran, _origin) = alone.run(rangeless(flipped())).await;
@@ -213,7 +213,7 @@ async fn digests_of_a_file_of_another_size_refuse_it_at_once() {
         .run(OriginResource::new(ResourceContent::random(1, 5_000_000)))
         .await;
     assert!(matches!(ran.error(), GetError::NotMeant { .. }));
-    assert_eq!(origin.asked().len(), 1);
+    assert_eq!(origin.requests().len(), 1);
 }
 
 /// The whole file's digest follows only what is right by then.

@@ -1,6 +1,6 @@
 //! What of several hosts' bytes a later run may go on with: none for which only digests vouched that it does not have.
 
-use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, breakage};
+use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults};
 use haul_plan::{DigestAlgorithm, PieceDigests};
 use haul_transfer::GetError;
 use sha2::{Digest, Sha256};
@@ -11,7 +11,7 @@ use crate::mirrors::{from, paced, sha256};
 /// Other bytes, as many, under another tag: only a digest tells.
 async fn evil() -> Origin {
     let other = ResourceContent::random(9, content().length());
-    paced(OriginResource::bare(other).etag("\"evil\"")).await
+    paced(OriginResource::without_validator(other).etag("\"evil\"")).await
 }
 
 /// One piece that is the whole file: nobody looks at it before all of it is there.
@@ -22,7 +22,7 @@ fn one_piece() -> PieceDigests {
 
 /// Ends the job when this origin has sent some of the file.
 async fn stop_after(case: &JobCase, origin: &Origin) {
-    while origin.sent() < content().length() / 3 {
+    while origin.bytes_sent() < content().length() / 3 {
         tokio::task::yield_now().await;
     }
     case.stop.cancel();
@@ -60,8 +60,8 @@ async fn stopped(case: &mut JobCase, digests: &str) -> Origin {
     let (ran, ()) = tokio::join!(case.get(&url), stop_after(case, &mirror));
     assert!(ran.promises());
     case.stop = Default::default();
-    let gone = OriginResource::new(content()).rule(RequestMatcher::always(), breakage::status(503));
-    origin.swap("/f.meta4", gone);
+    let gone = OriginResource::new(content()).rule(RequestMatcher::always(), faults::status(503));
+    origin.replace("/f.meta4", gone);
     origin
 }
 
@@ -103,7 +103,7 @@ async fn b1_what_given_digests_vouched_for_is_not_gone_on_with_without_them() {
         let (good, evil) = (paced(OriginResource::new(content())).await, evil().await);
         let (stop, origins) = (case.stop.clone(), [&good, &evil]);
         let watch = async {
-            while evil.sent() < content().length() / 3 {
+            while evil.bytes_sent() < content().length() / 3 {
                 tokio::task::yield_now().await;
             }
             stop.cancel();
@@ -130,7 +130,7 @@ async fn b1_a_run_that_goes_on_with_digests_says_so_in_the_journal() {
     (case.stop, case.pieces) = (Default::default(), Some(one_piece()));
     let (stop, origins) = (case.stop.clone(), [&good, &evil]);
     let watch = async {
-        while evil.sent() < content().length() / 8 {
+        while evil.bytes_sent() < content().length() / 8 {
             tokio::task::yield_now().await;
         }
         stop.cancel();
@@ -149,12 +149,12 @@ async fn b1_a_digest_of_the_whole_does_for_what_pieces_vouched_for() {
     let mut case = JobCase::new();
     case.pieces = Some(one_piece());
     let (a, b) = (
-        paced(OriginResource::bare(content()).etag("\"a\"")).await,
-        paced(OriginResource::bare(content()).etag("\"b\"")).await,
+        paced(OriginResource::without_validator(content()).etag("\"a\"")).await,
+        paced(OriginResource::without_validator(content()).etag("\"b\"")).await,
     );
     let (stop, origins) = (case.stop.clone(), [&a, &b]);
     let watch = async {
-        while b.sent() < content().length() / 3 {
+        while b.bytes_sent() < content().length() / 3 {
             tokio::task::yield_now().await;
         }
         stop.cancel();

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use haul_lab::{OriginResource, RequestMatcher, ResourceContent, breakage};
+use haul_lab::{OriginResource, RequestMatcher, ResourceContent, faults};
 use haul_transfer::{ConnectionCount, ErrorClass, GetError};
 
 use crate::harness::{JobCase, content};
@@ -22,10 +22,10 @@ async fn a13_an_encoded_answer_is_stored_as_sent_or_decoded_when_asked() {
         let body = sent.clone();
         let resource =
             OriginResource::new(content()).rule(RequestMatcher::always(), move |_, reply| {
-                reply.set("Content-Encoding", "gzip");
-                reply.unset("Content-Range");
+                reply.set_header("Content-Encoding", "gzip");
+                reply.remove_header("Content-Range");
                 reply.status = 200;
-                reply.body = haul_lab::ReplyBody::Raw(body.clone());
+                reply.body = haul_lab::OriginResponseBody::Bytes(body.clone());
             });
         let (ran, _origin) = case.run(resource).await;
         ran.outcome();
@@ -43,8 +43,8 @@ async fn a13_encoded_segments_are_never_spliced() {
     let case = JobCase::new();
     // The bytes are others, as those of a coding would be: whoever takes them has a wrong file.
     let resource = OriginResource::new(content()).rule(RequestMatcher::mid_file(), |_, reply| {
-        reply.set("Content-Encoding", "gzip");
-        if let haul_lab::ReplyBody::Part(part, _) = &mut reply.body {
+        reply.set_header("Content-Encoding", "gzip");
+        if let haul_lab::OriginResponseBody::Slice(part, _) = &mut reply.body {
             *part = ResourceContent::random(2, content().length());
         }
     });
@@ -56,10 +56,10 @@ async fn a13_encoded_segments_are_never_spliced() {
 /// An origin that answers everything with this body under this coding.
 fn encoded(coding: &'static str, body: Vec<u8>) -> OriginResource {
     OriginResource::new(content()).rule(RequestMatcher::always(), move |_, reply| {
-        reply.set("Content-Encoding", coding);
-        reply.unset("Content-Range");
+        reply.set_header("Content-Encoding", coding);
+        reply.remove_header("Content-Range");
         reply.status = 200;
-        reply.body = haul_lab::ReplyBody::Raw(body.clone());
+        reply.body = haul_lab::OriginResponseBody::Bytes(body.clone());
     })
 }
 
@@ -79,11 +79,11 @@ async fn a13_decoding_begins_again_after_a_break_with_decoder_and_digest_fresh()
         case.checksums = vec![format!("sha256:{}", text.sha256()).parse().unwrap()];
         let half = body.len() as u64 / 2;
         let resource = encoded(coding, body)
-            .rule(RequestMatcher::first(2), breakage::close_after(half))
-            .rule(RequestMatcher::nth(2), breakage::reset_after(half / 2));
+            .rule(RequestMatcher::first(2), faults::close_after(half))
+            .rule(RequestMatcher::nth(2), faults::reset_after(half / 2));
         let (ran, origin) = case.run(resource).await;
         assert_eq!(ran.outcome().bytes, text.length(), "{coding}");
-        assert_eq!(origin.asked().len(), 4);
+        assert_eq!(origin.requests().len(), 4);
         case.assert_file(&text);
     }
 }
@@ -94,10 +94,10 @@ async fn a13_decoding_that_always_breaks_ends_with_the_budget_and_leaves_nothing
     case.options.decode = true;
     case.options.retry.retries = 2;
     let resource = encoded("gzip", gzipped(&content()))
-        .rule(RequestMatcher::always(), breakage::close_after(1_000_000));
+        .rule(RequestMatcher::always(), faults::close_after(1_000_000));
     let (ran, origin) = case.run(resource).await;
     assert_eq!(ran.error().class(), ErrorClass::Network);
-    assert_eq!(origin.asked().len(), 3);
+    assert_eq!(origin.requests().len(), 3);
     assert!(case.listing().is_empty(), "{:?}", case.listing());
 }
 
@@ -111,15 +111,17 @@ async fn a13_an_answer_encoded_otherwise_does_not_take_over_a_broken_one() {
         let plain = RequestMatcher::nth(1);
         // Without a validator, so that the next request asks for everything at once.
         let resource = encoded("gzip", body.clone())
-            .rule(RequestMatcher::always(), |_, reply| reply.unset("ETag"))
-            .rule(RequestMatcher::nth(0), breakage::close_after(100_000))
+            .rule(RequestMatcher::always(), |_, reply| {
+                reply.remove_header("ETag")
+            })
+            .rule(RequestMatcher::nth(0), faults::close_after(100_000))
             .rule(plain, |_, reply| {
-                reply.unset("Content-Encoding");
-                reply.body = haul_lab::ReplyBody::Raw(content().to_vec());
+                reply.remove_header("Content-Encoding");
+                reply.body = haul_lab::OriginResponseBody::Bytes(content().to_vec());
             });
         let (ran, origin) = case.run(resource).await;
         ran.outcome();
-        assert_eq!(origin.asked().len(), 3);
+        assert_eq!(origin.requests().len(), 3);
         case.assert_file(&if decode {
             content()
         } else {
@@ -134,7 +136,7 @@ async fn a13_a_coding_that_is_not_known_is_the_origins_fault_and_leaves_nothing(
     case.options.decode = true;
     let resource = OriginResource::new(content())
         .header("Content-Encoding", "br")
-        .rule(RequestMatcher::always(), breakage::ignore_range);
+        .rule(RequestMatcher::always(), faults::ignore_range);
     let (ran, _origin) = case.run(resource).await;
     assert!(matches!(ran.error(), GetError::Decode { .. }));
     assert_eq!(ran.error().class(), ErrorClass::Network);

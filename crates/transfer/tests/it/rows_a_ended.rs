@@ -1,6 +1,6 @@
 //! Row A10 where the framing tells of no error: bodies that end properly, and before what their head promised.
 
-use haul_lab::{OriginResource, ReplyBody, ReplyFraming, RequestMatcher, breakage};
+use haul_lab::{OriginResource, OriginResponseBody, OriginResponseFraming, RequestMatcher, faults};
 use haul_net::Kind;
 use haul_transfer::{GetError, TransferEvent};
 
@@ -11,8 +11,8 @@ use crate::harness::{JobCase, content};
 async fn a10_empty_bodies_that_end_properly_use_up_the_budget() {
     let case = JobCase::new();
     let resource = OriginResource::new(content()).rule(RequestMatcher::mid_file(), |_, reply| {
-        reply.framing = ReplyFraming::Chunked;
-        reply.body = ReplyBody::Raw(Vec::new());
+        reply.framing = OriginResponseFraming::Chunked;
+        reply.body = OriginResponseBody::Bytes(Vec::new());
     });
     let (ran, origin) = case.run(resource).await;
     assert!(
@@ -21,7 +21,7 @@ async fn a10_empty_bodies_that_end_properly_use_up_the_budget() {
         ran.error()
     );
     assert!(ran.retries() >= 6, "{} retries", ran.retries());
-    let asked = origin.asked().len();
+    let asked = origin.requests().len();
     assert!(asked < 60, "{asked} requests");
     assert!(!case.path().exists());
 }
@@ -34,8 +34,9 @@ async fn a10_a_chunked_body_that_ends_properly_and_short_is_continued() {
     let resource =
         OriginResource::new(content()).rule(RequestMatcher::nth(1), move |asked, reply| {
             let range = asked.range(half.length()).unwrap();
-            breakage::chunked(asked, reply);
-            reply.body = ReplyBody::Part(half.clone(), range.start..range.start + 100_000);
+            faults::chunked(asked, reply);
+            reply.body =
+                OriginResponseBody::Slice(half.clone(), range.start..range.start + 100_000);
         });
     let (ran, _origin) = case.run(resource).await;
     assert_eq!(ran.outcome().fetched, content().length());
@@ -50,7 +51,7 @@ async fn a19_a_request_that_was_taken_over_is_told() {
     // No stall: only a take-over can get the rest of what stands still.
     case.client.stall_timeout = crate::harness::LIMIT * 2;
     let resource =
-        OriginResource::new(content()).rule(RequestMatcher::nth(1), breakage::stall_after(100_000));
+        OriginResource::new(content()).rule(RequestMatcher::nth(1), faults::stall_after(100_000));
     let (ran, _origin) = case.run(resource).await;
     case.assert_file(&content());
     let told = |event: &TransferEvent| match event {

@@ -1,6 +1,8 @@
 //! Row A23: answers that are no HTTP, or more of it than anyone takes.
 
-use haul_lab::{OriginReply, OriginResource, ReplyBody, ReplyFraming, RequestMatcher};
+use haul_lab::{
+    OriginResource, OriginResponse, OriginResponseBody, OriginResponseFraming, RequestMatcher,
+};
 use haul_net::Kind;
 use haul_transfer::{ConnectionCount, ErrorClass, GetError};
 
@@ -13,17 +15,18 @@ fn oversized() -> Vec<u8> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a23_hostile_heads_are_refused_after_two_more_tries_and_leave_nothing() {
-    let hostile: [fn(&mut OriginReply); 5] = [
-        |reply| reply.endless = true,
-        |reply| reply.raw = Some(oversized()),
+    let hostile: [fn(&mut OriginResponse); 5] = [
+        |reply| reply.endless_head = true,
+        |reply| reply.raw_bytes = Some(oversized()),
         |reply| {
-            reply.raw = Some(b"HTTP/1.1 200 OK\r\nX: a\0b\r\nContent-Length: 3\r\n\r\nabc".to_vec())
+            reply.raw_bytes =
+                Some(b"HTTP/1.1 200 OK\r\nX: a\0b\r\nContent-Length: 3\r\n\r\nabc".to_vec())
         },
         |reply| {
-            reply.raw =
+            reply.raw_bytes =
                 Some(b"HTTP/1.1 200 OK\r\nBad Name: x\r\nContent-Length: 3\r\n\r\nabc".to_vec())
         },
-        |reply| reply.raw = Some(b"SSH-2.0-OpenSSH_9.6\r\n".to_vec()),
+        |reply| reply.raw_bytes = Some(b"SSH-2.0-OpenSSH_9.6\r\n".to_vec()),
     ];
     for (number, change) in hostile.into_iter().enumerate() {
         let mut case = JobCase::new();
@@ -39,7 +42,7 @@ async fn a23_hostile_heads_are_refused_after_two_more_tries_and_leave_nothing() 
         };
         assert_eq!(*source.kind(), Kind::Protocol, "{number}");
         assert_eq!(ran.error().class(), ErrorClass::Network);
-        assert_eq!(origin.asked().len(), 3, "{number}");
+        assert_eq!(origin.requests().len(), 3, "{number}");
         assert!(case.listing().is_empty(), "{number}: {:?}", case.listing());
     }
 }
@@ -49,14 +52,15 @@ async fn a23_garbage_in_the_middle_of_a_download_ends_it_soon_and_keeps_what_cam
     let mut case = JobCase::new();
     case.options.connections = ConnectionCount::Fixed(1);
     case.options.retry.retries = 10;
-    let resource = OriginResource::new(content()).rule(RequestMatcher::after(3), |_, reply| {
-        reply.raw = Some(oversized())
-    });
+    let resource = OriginResource::new(content())
+        .rule(RequestMatcher::after_first(3), |_, reply| {
+            reply.raw_bytes = Some(oversized())
+        });
     let (ran, origin) = case.run(resource).await;
     assert!(
         matches!(ran.error(), GetError::Transport { source, .. } if *source.kind() == Kind::Protocol)
     );
-    assert_eq!(origin.asked().len(), 6);
+    assert_eq!(origin.requests().len(), 6);
     assert_eq!(case.listing(), ["f.bin.haul-journal", "f.bin.haul-part"]);
 }
 
@@ -64,9 +68,9 @@ async fn a23_garbage_in_the_middle_of_a_download_ends_it_soon_and_keeps_what_cam
 async fn a23_one_garbled_answer_among_good_ones_is_asked_for_again() {
     let case = JobCase::new();
     let resource = OriginResource::new(content()).rule(
-        RequestMatcher::is(|asked| asked.number % 4 == 2),
+        RequestMatcher::matching(|asked| asked.number_for_path % 4 == 2),
         |_, reply| {
-            reply.raw = Some(b"HTTP/1.1 2O6 Partial\r\n\r\n".to_vec());
+            reply.raw_bytes = Some(b"HTTP/1.1 2O6 Partial\r\n\r\n".to_vec());
         },
     );
     let (ran, _origin) = case.run(resource).await;
@@ -79,10 +83,10 @@ async fn a23_chunks_that_are_none_are_no_end_of_the_body() {
     let case = JobCase::new();
     let resource = OriginResource::new(content()).rule(RequestMatcher::always(), |_, reply| {
         reply.status = 200;
-        reply.unset("Content-Range");
-        reply.set("Transfer-Encoding", "chunked");
-        reply.framing = ReplyFraming::Silent;
-        reply.body = ReplyBody::Raw(b"5\r\nhello\r\nzzz\r\n".to_vec());
+        reply.remove_header("Content-Range");
+        reply.set_header("Transfer-Encoding", "chunked");
+        reply.framing = OriginResponseFraming::Undeclared;
+        reply.body = OriginResponseBody::Bytes(b"5\r\nhello\r\nzzz\r\n".to_vec());
     });
     let (ran, origin) = case.run(resource).await;
     assert!(
@@ -90,6 +94,6 @@ async fn a23_chunks_that_are_none_are_no_end_of_the_body() {
         "{:?}",
         ran.error()
     );
-    assert_eq!(origin.asked().len(), 3);
+    assert_eq!(origin.requests().len(), 3);
     assert!(case.listing().is_empty(), "{:?}", case.listing());
 }

@@ -1,8 +1,8 @@
 //! Rows A1 to A9 (but A7) and A30: what an origin does with ranges and validators.
 
 use haul_lab::{
-    OriginReply, OriginResource, RecordedRequest, ReplyBody, RequestMatcher, ResourceContent,
-    breakage,
+    OriginResource, OriginResponse, OriginResponseBody, RecordedRequest, RequestMatcher,
+    ResourceContent, faults,
 };
 use haul_plan::Checksum;
 use haul_transfer::{ConnectionCount, ErrorClass};
@@ -15,8 +15,8 @@ fn other() -> ResourceContent {
 }
 
 /// Other bytes, as many, under the same head: whoever takes them has a wrong file.
-fn poison(_: &RecordedRequest, reply: &mut OriginReply) {
-    if let ReplyBody::Part(content, _) = &mut reply.body {
+fn poison(_: &RecordedRequest, reply: &mut OriginResponse) {
+    if let OriginResponseBody::Slice(content, _) = &mut reply.body {
         *content = other();
     }
 }
@@ -27,17 +27,17 @@ async fn a1_the_plain_road_takes_several_connections_and_every_byte_once() {
     let (ran, origin) = case.run(OriginResource::new(content())).await;
     assert_eq!(ran.outcome().bytes, content().length());
     case.assert_file(&content());
-    assert!(origin.connections() > 1);
-    assert_eq!(origin.sent(), content().length());
+    assert!(origin.connection_count() > 1);
+    assert_eq!(origin.bytes_sent(), content().length());
     assert!(
         origin
-            .asked()
+            .requests()
             .iter()
             .all(|asked| asked.status == 206 && asked.method == "GET")
     );
     assert!(
         origin
-            .asked()
+            .requests()
             .iter()
             .all(|asked| asked.header("accept-encoding") == Some("identity"))
     );
@@ -47,25 +47,25 @@ async fn a1_the_plain_road_takes_several_connections_and_every_byte_once() {
 async fn a2_an_origin_without_ranges_gives_the_file_over_one_connection() {
     let case = JobCase::new();
     let (ran, origin) = case
-        .run(OriginResource::new(content()).rule(RequestMatcher::always(), breakage::ignore_range))
+        .run(OriginResource::new(content()).rule(RequestMatcher::always(), faults::ignore_range))
         .await;
     ran.outcome();
     case.assert_file(&content());
-    assert_eq!((origin.asked().len(), origin.connections()), (1, 1));
+    assert_eq!((origin.requests().len(), origin.connection_count()), (1, 1));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a3_some_servers_that_ignore_ranges_cost_retries_and_no_wrong_byte() {
     let case = JobCase::new();
-    let every_fifth = RequestMatcher::is(|asked| asked.number % 5 == 3);
+    let every_fifth = RequestMatcher::matching(|asked| asked.number_for_path % 5 == 3);
     let (ran, origin) = case
-        .run(OriginResource::new(content()).rule(every_fifth, breakage::ignore_range))
+        .run(OriginResource::new(content()).rule(every_fifth, faults::ignore_range))
         .await;
     ran.outcome();
     case.assert_file(&content());
     assert!(
         origin
-            .asked()
+            .requests()
             .iter()
             .filter(|asked| asked.status == 206)
             .count()
@@ -77,16 +77,14 @@ async fn a3_some_servers_that_ignore_ranges_cost_retries_and_no_wrong_byte() {
 async fn a3_servers_that_always_ignore_mid_file_ranges_end_in_one_stream() {
     let case = JobCase::new();
     let (ran, origin) = case
-        .run(
-            OriginResource::new(content()).rule(RequestMatcher::mid_file(), breakage::ignore_range),
-        )
+        .run(OriginResource::new(content()).rule(RequestMatcher::mid_file(), faults::ignore_range))
         .await;
     assert_eq!(ran.outcome().bytes, content().length());
     case.assert_file(&content());
     assert!(ran.warned("cannot be trusted"));
     assert!(
         origin
-            .asked()
+            .requests()
             .iter()
             .any(|asked| asked.header("range").is_none())
     );
@@ -98,12 +96,12 @@ async fn a4_a_misread_if_range_is_not_sent_again() {
     let (ran, origin) = case
         .run(
             OriginResource::new(content())
-                .rule(RequestMatcher::always(), breakage::misread_if_range),
+                .rule(RequestMatcher::always(), faults::if_range_never_matches),
         )
         .await;
     ran.outcome();
     case.assert_file(&content());
-    let asked = origin.asked();
+    let asked = origin.requests();
     assert!(asked.iter().any(|asked| asked.header("if-range").is_some()));
     assert!(
         asked
@@ -124,15 +122,15 @@ async fn a5_a_change_starts_over_once_on_the_new_version() {
     let newer = other();
     let changed = newer.clone();
     let resource =
-        OriginResource::new(content()).rule(RequestMatcher::after(3), move |asked, reply| {
-            reply.set("ETag", "\"v2\"");
+        OriginResource::new(content()).rule(RequestMatcher::after_first(3), move |asked, reply| {
+            reply.set_header("ETag", "\"v2\"");
             if asked
                 .header("if-range")
                 .is_some_and(|sent| sent != "\"v2\"")
             {
-                breakage::ignore_range(asked, reply);
+                faults::ignore_range(asked, reply);
             }
-            if let ReplyBody::Part(content, _) = &mut reply.body {
+            if let OriginResponseBody::Slice(content, _) = &mut reply.body {
                 *content = changed.clone();
             }
         });
@@ -146,7 +144,7 @@ async fn a5_a_change_starts_over_once_on_the_new_version() {
 async fn a5_a_second_change_is_an_error_and_no_file() {
     let case = JobCase::new();
     let resource = OriginResource::new(content()).rule(RequestMatcher::always(), |asked, reply| {
-        reply.set("ETag", &format!("\"v{}\"", asked.number / 3));
+        reply.set_header("ETag", &format!("\"v{}\"", asked.number_for_path / 3));
     });
     let (ran, _origin) = case.run(resource).await;
     assert_eq!(ran.error().class(), ErrorClass::Verification);
@@ -156,8 +154,8 @@ async fn a5_a_second_change_is_an_error_and_no_file() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a6_weak_tags_and_dates_are_compared_by_hand_and_never_sent_as_if_range() {
     for resource in [
-        OriginResource::bare(content()).etag("W/\"v1\""),
-        OriginResource::bare(content()).last_modified(&recent()),
+        OriginResource::without_validator(content()).etag("W/\"v1\""),
+        OriginResource::without_validator(content()).last_modified(&recent()),
     ] {
         let case = JobCase::new();
         let (ran, origin) = case.run(resource).await;
@@ -165,7 +163,7 @@ async fn a6_weak_tags_and_dates_are_compared_by_hand_and_never_sent_as_if_range(
         case.assert_file(&content());
         assert!(
             origin
-                .asked()
+                .requests()
                 .iter()
                 .all(|asked| asked.header("if-range").is_none())
         );
@@ -180,10 +178,12 @@ fn recent() -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a6_a_weak_tag_that_changes_is_a_change() {
     let case = JobCase::new();
-    let resource =
-        OriginResource::bare(content()).rule(RequestMatcher::always(), |asked, reply| {
-            reply.set("ETag", &format!("W/\"v{}\"", asked.number / 3));
-        });
+    let resource = OriginResource::without_validator(content()).rule(
+        RequestMatcher::always(),
+        |asked, reply| {
+            reply.set_header("ETag", &format!("W/\"v{}\"", asked.number_for_path / 3));
+        },
+    );
     let (ran, _origin) = case.run(resource).await;
     assert_eq!(ran.error().class(), ErrorClass::Verification);
 }
@@ -203,7 +203,7 @@ async fn a8_wrong_content_ranges_never_reach_the_file() {
     ] {
         let case = JobCase::new();
         let resource = OriginResource::new(content())
-            .rule(RequestMatcher::nth(1), breakage::content_range(wrong))
+            .rule(RequestMatcher::nth(1), faults::content_range(wrong))
             .rule(RequestMatcher::nth(1), poison);
         let (ran, _origin) = case.run(resource).await;
         ran.outcome();
@@ -214,7 +214,7 @@ async fn a8_wrong_content_ranges_never_reach_the_file() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a8_wrong_content_ranges_on_every_part_end_in_one_stream() {
     let case = JobCase::new();
-    let wrong = breakage::content_range("bytes 0-99/2174929");
+    let wrong = faults::content_range("bytes 0-99/2174929");
     let resource = OriginResource::new(content())
         .rule(RequestMatcher::mid_file(), wrong)
         .rule(RequestMatcher::mid_file(), poison);
@@ -222,7 +222,7 @@ async fn a8_wrong_content_ranges_on_every_part_end_in_one_stream() {
     ran.outcome();
     case.assert_file(&content());
     let whole = |asked: &RecordedRequest| asked.header("range").is_none() && asked.status == 200;
-    assert!(origin.asked().iter().any(whole));
+    assert!(origin.requests().iter().any(whole));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -232,12 +232,14 @@ async fn a9_parts_without_content_range_and_multipart_end_in_one_stream() {
         "multipart/byteranges; boundary=x",
     ] {
         let case = JobCase::new();
-        let resource =
-            OriginResource::new(content()).rule(RequestMatcher::ranged(), move |asked, reply| {
-                reply.unset("Content-Range");
-                reply.set("Content-Type", kind);
+        let resource = OriginResource::new(content()).rule(
+            RequestMatcher::with_range(),
+            move |asked, reply| {
+                reply.remove_header("Content-Range");
+                reply.set_header("Content-Type", kind);
                 poison(asked, reply);
-            });
+            },
+        );
         let (ran, _origin) = case.run(resource).await;
         ran.outcome();
         case.assert_file(&content());
@@ -247,15 +249,17 @@ async fn a9_parts_without_content_range_and_multipart_end_in_one_stream() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a30_a_file_that_grows_without_an_etag_starts_over_and_then_fails() {
     let case = JobCase::new();
-    let resource =
-        OriginResource::bare(content()).rule(RequestMatcher::always(), |asked, reply| {
-            let longer = 4_000_000 + asked.number as u64;
+    let resource = OriginResource::without_validator(content()).rule(
+        RequestMatcher::always(),
+        |asked, reply| {
+            let longer = 4_000_000 + asked.number_for_path as u64;
             let range = asked.range(longer).unwrap_or(0..longer);
-            reply.set(
+            reply.set_header(
                 "Content-Range",
                 &format!("bytes {}-{}/{longer}", range.start, range.end - 1),
             );
-        });
+        },
+    );
     let (ran, _origin) = case.run(resource).await;
     assert_eq!(ran.error().class(), ErrorClass::Verification);
     assert!(!case.path().exists());
@@ -271,7 +275,7 @@ async fn a14_empty_one_byte_and_around_a_segment_are_exact() {
         assert_eq!(ran.outcome().bytes, length);
         case.assert_file(&content);
         assert_eq!(
-            origin.asked().len() as u64,
+            origin.requests().len() as u64,
             length.div_ceil(segment).max(1),
             "length {length}"
         );
@@ -285,6 +289,6 @@ async fn a_number_of_one_connection_is_obeyed_and_digests_are_reported() {
     case.checksums = vec!["sha256".parse::<Checksum>().unwrap()];
     let (ran, origin) = case.run(OriginResource::new(content())).await;
     assert_eq!(ran.outcome().checksums[0].1, content().sha256());
-    assert_eq!(origin.connections(), 1);
+    assert_eq!(origin.connection_count(), 1);
     assert_eq!(ran.outcome().connections, 1);
 }

@@ -1,6 +1,6 @@
 //! Rows A16 to A18, A21, A27: what an origin refuses, and where it sends one.
 use haul_lab::{
-    CertificateAuthority, Origin, OriginResource, RequestMatcher, ResourceContent, breakage,
+    CertificateAuthority, Origin, OriginResource, RequestMatcher, ResourceContent, faults,
 };
 use haul_net::{Kind, Login, Secret, TlsProblem, UserCredentials};
 use haul_transfer::{ConnectionCount, GetError};
@@ -13,7 +13,7 @@ async fn a16_redirects_are_followed_and_credentials_stay_with_their_origin() {
         let far = serve(OriginResource::new(content())).await;
         let near = serve(OriginResource::new(content()).rule(
             RequestMatcher::always(),
-            breakage::status_with(status, "Location", far.url("/f.bin")),
+            faults::status_with_header(status, "Location", far.url("/f.bin")),
         ))
         .await;
         let mut case = JobCase::new();
@@ -27,15 +27,15 @@ async fn a16_redirects_are_followed_and_credentials_stay_with_their_origin() {
         let ran = case.get(&near.url("/f.bin")).await;
         assert_eq!(ran.outcome().final_url.as_str(), far.url("/f.bin"));
         case.assert_file(&content());
-        assert!(near.asked().iter().all(
+        assert!(near.requests().iter().all(
             |asked| asked.header("authorization").is_some() && asked.header("cookie").is_some()
         ));
-        assert!(far.asked().len() > 3);
-        assert!(far.asked().iter().all(
+        assert!(far.requests().len() > 3);
+        assert!(far.requests().iter().all(
             |asked| asked.header("authorization").is_none() && asked.header("cookie").is_none()
         ));
         assert_eq!(
-            near.asked().len(),
+            near.requests().len(),
             1,
             "segments go straight to where the redirect led"
         );
@@ -48,7 +48,7 @@ async fn a16_a_token_that_expires_is_fetched_again_from_the_first_url() {
         .resource(
             "/t",
             OriginResource::new(content()).rule(
-                RequestMatcher::is(|asked| {
+                RequestMatcher::matching(|asked| {
                     // Each token is good for three requests.
                     let token: usize = asked
                         .target
@@ -56,9 +56,9 @@ async fn a16_a_token_that_expires_is_fetched_again_from_the_first_url() {
                         .nth(1)
                         .and_then(|t| t.parse().ok())
                         .unwrap_or(0);
-                    asked.number >= (token + 1) * 3
+                    asked.number_for_path >= (token + 1) * 3
                 }),
-                breakage::status(403),
+                faults::status(403),
             ),
         )
         .start()
@@ -67,10 +67,10 @@ async fn a16_a_token_that_expires_is_fetched_again_from_the_first_url() {
     let near = serve(OriginResource::new(content()).rule(
         RequestMatcher::always(),
         move |asked, reply| {
-            breakage::status_with(
+            faults::status_with_header(
                 302,
                 "Location",
-                format!("{target}?token={}", asked.number * 2),
+                format!("{target}?token={}", asked.number_for_path * 2),
             )(asked, reply);
         },
     ))
@@ -80,29 +80,31 @@ async fn a16_a_token_that_expires_is_fetched_again_from_the_first_url() {
     let ran = case.get(&near.url("/f.bin")).await;
     ran.outcome();
     case.assert_file(&content());
-    assert!(near.asked().len() > 1);
+    assert!(near.requests().len() > 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a16_loops_end() {
     let origin = serve(OriginResource::new(content()).rule(
         RequestMatcher::always(),
-        breakage::status_with(302, "Location", "/f.bin".into()),
+        faults::status_with_header(302, "Location", "/f.bin".into()),
     ))
     .await;
     let ran = JobCase::new().get(&origin.url("/f.bin")).await;
     assert!(
         matches!(ran.error(), GetError::Transport { source, .. } if matches!(source.kind(), Kind::Redirect(_)))
     );
-    assert_eq!(origin.asked().len(), 21);
+    assert_eq!(origin.requests().len(), 21);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a17_busy_origins_are_waited_for_and_get_fewer_connections() {
     let case = JobCase::new();
-    let busy = breakage::status_with(503, "Retry-After", "0".into());
-    let resource = OriginResource::new(content())
-        .rule(RequestMatcher::is(|asked| asked.number % 4 == 2), busy);
+    let busy = faults::status_with_header(503, "Retry-After", "0".into());
+    let resource = OriginResource::new(content()).rule(
+        RequestMatcher::matching(|asked| asked.number_for_path % 4 == 2),
+        busy,
+    );
     let (ran, _origin) = case.run(resource).await;
     assert!(
         ran.outcome().connections < 4,
@@ -116,23 +118,24 @@ async fn a17_busy_origins_are_waited_for_and_get_fewer_connections() {
 async fn a17_an_origin_that_stays_busy_ends_the_job_with_its_status() {
     let case = JobCase::new();
     let (ran, origin) = case
-        .run(OriginResource::new(content()).rule(RequestMatcher::always(), breakage::status(429)))
+        .run(OriginResource::new(content()).rule(RequestMatcher::always(), faults::status(429)))
         .await;
     assert!(matches!(ran.error(), GetError::Status { status, .. } if status.as_u16() == 429));
-    assert!(origin.asked().len() > 1 && origin.asked().len() < 20);
+    assert!(origin.requests().len() > 1 && origin.requests().len() < 20);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a18_an_origin_that_takes_four_connections_gets_four() {
-    let rules: [fn(&haul_lab::RecordedRequest, &mut haul_lab::OriginReply); 2] =
-        [breakage::refuse, |asked, reply| {
-            breakage::status(403)(asked, reply)
+    let rules: [fn(&haul_lab::RecordedRequest, &mut haul_lab::OriginResponse); 2] =
+        [faults::reset_connection, |asked, reply| {
+            faults::status(403)(asked, reply)
         }];
     for rule in rules {
         let mut case = JobCase::new();
         case.options.connections = ConnectionCount::Fixed(8);
         let content = ResourceContent::random(9, 8 << 20);
-        let resource = OriginResource::new(content.clone()).rule(RequestMatcher::crowded(4), rule);
+        let resource = OriginResource::new(content.clone())
+            .rule(RequestMatcher::above_open_connections(4), rule);
         let origin = Origin::builder()
             .resource("/f.bin", resource)
             .rate_per_connection(4 << 20)
@@ -148,13 +151,14 @@ async fn a18_an_origin_that_takes_four_connections_gets_four() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a21_missing_credentials_name_the_realm_and_are_not_retried() {
     let case = JobCase::new();
-    let challenge = breakage::status_with(401, "WWW-Authenticate", "Basic realm=\"vault\"".into());
+    let challenge =
+        faults::status_with_header(401, "WWW-Authenticate", "Basic realm=\"vault\"".into());
     let (ran, origin) = case
         .run(OriginResource::new(content()).rule(RequestMatcher::always(), challenge))
         .await;
     assert!(ran.error().to_string().contains("vault"), "{}", ran.error());
     assert!(ran.error().hint().is_some());
-    assert_eq!(origin.asked().len(), 1);
+    assert_eq!(origin.requests().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -190,9 +194,9 @@ async fn a21_basic_bearer_and_netrc_are_sent() {
         let mut case = JobCase::new();
         case.client.credentials = credentials;
         let locked =
-            RequestMatcher::is(move |asked| asked.header("authorization") != Some(expected));
+            RequestMatcher::matching(move |asked| asked.header("authorization") != Some(expected));
         let (ran, _origin) = case
-            .run(OriginResource::new(content()).rule(locked, breakage::status(401)))
+            .run(OriginResource::new(content()).rule(locked, faults::status(401)))
             .await;
         ran.outcome();
     }
@@ -206,13 +210,13 @@ async fn a21_digest_is_answered_after_one_challenge() {
         user: "u".into(),
         password: Secret::new("p".into()),
     });
-    let locked = RequestMatcher::is(|asked| {
+    let locked = RequestMatcher::matching(|asked| {
         !asked
             .header("authorization")
             .is_some_and(|sent| sent.starts_with("Digest ") && sent.contains("username=\"u\""))
     });
     let challenge = "Digest realm=\"vault\", qop=\"auth\", nonce=\"n1\", algorithm=SHA-256";
-    let rule = breakage::status_with(401, "WWW-Authenticate", challenge.into());
+    let rule = faults::status_with_header(401, "WWW-Authenticate", challenge.into());
     let (ran, origin) = case
         .run(OriginResource::new(content()).rule(locked, rule))
         .await;
@@ -220,7 +224,7 @@ async fn a21_digest_is_answered_after_one_challenge() {
     case.assert_file(&content());
     assert_eq!(
         origin
-            .asked()
+            .requests()
             .iter()
             .filter(|asked| asked.status == 401)
             .count(),
@@ -244,12 +248,12 @@ async fn a27_bad_certificates_are_refused_once_with_what_is_wrong() {
         ),
     ] {
         let origin = Origin::builder()
-            .tls(issued.server(None))
+            .tls(issued.server_config(None))
             .resource("/f.bin", OriginResource::new(content()))
             .start()
             .await;
         let mut case = JobCase::new();
-        case.client.tls.cacert = Some(authority.pem().into_bytes());
+        case.client.tls.cacert = Some(authority.certificate_pem().into_bytes());
         let ran = case.get(&origin.url("/f.bin")).await;
         let GetError::Transport { source, .. } = ran.error() else {
             panic!("{:?}", ran.error())
@@ -269,7 +273,9 @@ async fn a27_bad_certificates_are_refused_once_with_what_is_wrong() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a27_a_good_certificate_and_a_client_certificate_work() {
     let authority = CertificateAuthority::new();
-    let server = authority.issue(&["127.0.0.1"]).server(Some(&authority));
+    let server = authority
+        .issue(&["127.0.0.1"])
+        .server_config(Some(&authority));
     let origin = Origin::builder()
         .tls(server)
         .resource("/f.bin", OriginResource::new(content()))
@@ -277,10 +283,10 @@ async fn a27_a_good_certificate_and_a_client_certificate_work() {
         .await;
     let me = authority.issue(&["client"]);
     let mut case = JobCase::new();
-    case.client.tls.cacert = Some(authority.pem().into_bytes());
+    case.client.tls.cacert = Some(authority.certificate_pem().into_bytes());
     case.client.tls.client_certificate = Some(haul_net::ClientCertificate {
-        certificates: me.certificate.into_bytes(),
-        key: me.key.into_bytes(),
+        certificates: me.certificate_pem.into_bytes(),
+        key: me.key_pem.into_bytes(),
     });
     case.get(&origin.url("/f.bin")).await.outcome();
     case.assert_file(&content());
@@ -293,11 +299,11 @@ async fn final_statuses_are_not_retried() {
         let (ran, origin) = case
             .run(
                 OriginResource::new(content())
-                    .rule(RequestMatcher::always(), breakage::status(status)),
+                    .rule(RequestMatcher::always(), faults::status(status)),
             )
             .await;
         assert!(matches!(ran.error(), GetError::Status { .. }));
-        assert_eq!(origin.asked().len(), 1);
+        assert_eq!(origin.requests().len(), 1);
         assert!(case.listing().is_empty(), "{:?}", case.listing());
     }
 }

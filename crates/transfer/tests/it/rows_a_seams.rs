@@ -1,8 +1,9 @@
 //! The seams of one stream: answers that follow each other and are not the same file, or never end.
 
-use haul_lab::breakage::DigestHeader;
+use haul_lab::faults::DigestHeader;
 use haul_lab::{
-    OriginResource, ReplyBody, ReplyFraming, RequestMatcher, ResourceContent, breakage,
+    OriginResource, OriginResponseBody, OriginResponseFraming, RequestMatcher, ResourceContent,
+    faults,
 };
 use haul_transfer::{GetError, JobOutput};
 
@@ -18,12 +19,12 @@ fn text() -> ResourceContent {
 async fn a13_an_encoded_body_that_breaks_is_not_continued_with_plain_bytes() {
     let case = JobCase::new();
     let resource = OriginResource::new(text())
-        .rule(RequestMatcher::first(1), breakage::gzip)
-        .rule(RequestMatcher::first(1), breakage::close_after(300_000));
+        .rule(RequestMatcher::first(1), faults::gzip)
+        .rule(RequestMatcher::first(1), faults::close_after(300_000));
     let (ran, origin) = case.run(resource).await;
     assert_eq!(ran.outcome().bytes, text().length());
     case.assert_file(&text());
-    let ranges = origin.asked();
+    let ranges = origin.requests();
     assert!(
         ranges
             .iter()
@@ -38,10 +39,10 @@ async fn a13_a_stream_that_comes_encoded_after_it_came_plain_is_prepared_anew() 
     // The origin compresses while its peer waits.
     case.client.stall_timeout = crate::harness::LIMIT;
     let resource = OriginResource::new(content())
-        .rule(RequestMatcher::always(), breakage::ignore_range)
-        .rule(RequestMatcher::after(1), breakage::gzip)
-        .rule(RequestMatcher::always(), breakage::chunked)
-        .rule(RequestMatcher::first(1), breakage::close_after(100_000));
+        .rule(RequestMatcher::always(), faults::ignore_range)
+        .rule(RequestMatcher::after_first(1), faults::gzip)
+        .rule(RequestMatcher::always(), faults::chunked)
+        .rule(RequestMatcher::first(1), faults::close_after(100_000));
     let (ran, _origin) = case.run(resource).await;
     ran.outcome();
     // The origin's only answer by now is an encoded one: stored as sent, and the user is told.
@@ -57,17 +58,17 @@ async fn a13_a_stream_that_comes_encoded_after_it_came_plain_is_prepared_anew() 
 async fn a26_a_stream_that_is_begun_again_is_held_to_what_its_last_answer_announces() {
     let case = JobCase::new();
     // The first answer is of another version, which nothing but its digest tells; the later ones are whole.
-    let resource = OriginResource::bare(content())
-        .rule(RequestMatcher::always(), breakage::ignore_range)
-        .rule(RequestMatcher::always(), breakage::chunked)
+    let resource = OriginResource::without_validator(content())
+        .rule(RequestMatcher::always(), faults::ignore_range)
+        .rule(RequestMatcher::always(), faults::chunked)
         .rule(
             RequestMatcher::first(1),
-            breakage::wrong_digest(DigestHeader::Repr),
+            faults::wrong_digest(DigestHeader::Repr),
         )
-        .rule(RequestMatcher::first(1), breakage::close_after(100_000))
+        .rule(RequestMatcher::first(1), faults::close_after(100_000))
         .rule(
-            RequestMatcher::after(1),
-            breakage::digest(DigestHeader::Repr),
+            RequestMatcher::after_first(1),
+            faults::right_digest(DigestHeader::Repr),
         );
     let (ran, _origin) = case.run(resource).await;
     ran.outcome();
@@ -80,9 +81,9 @@ async fn a10_a_stream_that_always_breaks_uses_up_the_budget() {
         let mut case = JobCase::new();
         case.options.retry.retries = 2;
         let resource = OriginResource::new(ResourceContent::random(4, 8 << 20))
-            .rule(RequestMatcher::always(), breakage::ignore_range)
-            .rule(RequestMatcher::is(move |_| chunked), breakage::chunked)
-            .rule(RequestMatcher::always(), breakage::close_after(5 << 20));
+            .rule(RequestMatcher::always(), faults::ignore_range)
+            .rule(RequestMatcher::matching(move |_| chunked), faults::chunked)
+            .rule(RequestMatcher::always(), faults::close_after(5 << 20));
         let (ran, origin) = case.run(resource).await;
         assert!(
             matches!(ran.error(), GetError::Transport { .. }),
@@ -90,7 +91,7 @@ async fn a10_a_stream_that_always_breaks_uses_up_the_budget() {
             ran.error()
         );
         // Three tries that found out that ranges are ignored, and the budget.
-        assert!(origin.asked().len() <= 6, "{}", origin.asked().len());
+        assert!(origin.requests().len() <= 6, "{}", origin.requests().len());
         assert!(case.listing().is_empty(), "{:?}", case.listing());
     }
 }
@@ -101,16 +102,16 @@ async fn a8_parts_that_end_sooner_than_asked_make_a_whole_stream() {
     case.output = Some(JobOutput::File("/dev/null".into()));
     let length = content().length();
     let resource =
-        OriginResource::new(content()).rule(RequestMatcher::ranged(), move |asked, reply| {
+        OriginResource::new(content()).rule(RequestMatcher::with_range(), move |asked, reply| {
             let range = asked.range(length).unwrap();
             let end = range.end.min(range.start + (1 << 20));
             let said = format!("bytes {}-{}/{length}", range.start, end - 1);
-            reply.set("Content-Range", &said);
-            reply.body = ReplyBody::Part(content(), range.start..end);
+            reply.set_header("Content-Range", &said);
+            reply.body = OriginResponseBody::Slice(content(), range.start..end);
         });
     let (ran, origin) = case.run(resource).await;
     assert_eq!(ran.outcome().bytes, length);
-    assert_eq!((origin.asked().len(), ran.outcome().retries), (3, 0));
+    assert_eq!((origin.requests().len(), ran.outcome().retries), (3, 0));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -123,16 +124,16 @@ async fn a11_bytes_beyond_the_range_that_a_part_said_are_not_taken() {
     let reader = std::thread::spawn(move || std::fs::read(sink).unwrap());
     let length = content().length();
     let resource =
-        OriginResource::new(content()).rule(RequestMatcher::ranged(), move |asked, reply| {
+        OriginResource::new(content()).rule(RequestMatcher::with_range(), move |asked, reply| {
             let range = asked.range(length).unwrap();
             let end = range.end.min(range.start + 1_000_000);
             let said = format!("bytes {}-{}/{length}", range.start, end - 1);
-            reply.set("Content-Range", &said);
+            reply.set_header("Content-Range", &said);
             // What it says it brings, and as much again of something else.
             let mut bytes = content().slice(range.start..end).to_vec();
             bytes.extend(vec![0xaa; bytes.len()]);
-            reply.body = ReplyBody::Raw(bytes);
-            reply.framing = ReplyFraming::Chunked;
+            reply.body = OriginResponseBody::Bytes(bytes);
+            reply.framing = OriginResponseFraming::Chunked;
         });
     let (ran, _origin) = case.run(resource).await;
     let came = reader.join().unwrap();
@@ -153,21 +154,21 @@ async fn a11_what_a_part_brings_beyond_its_range_is_not_read_to_its_end() {
     let small = ResourceContent::random(7, 2000);
     let bytes = small.to_vec();
     let resource =
-        OriginResource::new(small).rule(RequestMatcher::ranged(), move |asked, reply| {
+        OriginResource::new(small).rule(RequestMatcher::with_range(), move |asked, reply| {
             let range = asked.range(2000).unwrap();
             let end = range.end.min(range.start + 1000);
             let said = format!("bytes {}-{}/2000", range.start, end - 1);
-            reply.set("Content-Range", &said);
+            reply.set_header("Content-Range", &said);
             let from = usize::try_from(range.start).unwrap();
             let mut body = bytes[from..from + 1000].to_vec();
             body.resize(64 << 20, 0);
-            reply.body = ReplyBody::Raw(body);
-            reply.framing = ReplyFraming::Chunked;
+            reply.body = OriginResponseBody::Bytes(body);
+            reply.framing = OriginResponseFraming::Chunked;
         });
     let (ran, origin) = case.run(resource).await;
     assert_eq!(ran.outcome().bytes, 2000);
     // What the sockets hold, and no more.
-    assert!(origin.sent() < 64 << 20, "{}", origin.sent());
+    assert!(origin.bytes_sent() < 64 << 20, "{}", origin.bytes_sent());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -184,7 +185,7 @@ async fn a26_digests_of_the_content_are_checked_where_a_part_has_all_of_it() {
         let case = JobCase::new();
         let origin = serve(OriginResource::new(small.clone()).header(field, value)).await;
         let ran = case.get(&origin.url("/f.bin")).await;
-        assert_eq!(origin.asked()[0].status, 206, "{field}");
+        assert_eq!(origin.requests()[0].status, 206, "{field}");
         assert!(
             matches!(ran.error(), GetError::Checksum { .. }),
             "{field}: {:?}",

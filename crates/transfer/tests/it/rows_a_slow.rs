@@ -2,9 +2,7 @@
 //!
 //! The stall timeout is longer here than a test may last, so that nothing but a take-over can end a job.
 
-use haul_lab::{
-    Origin, OriginResource, RecordedRequest, RequestMatcher, ResourceContent, breakage,
-};
+use haul_lab::{Origin, OriginResource, RecordedRequest, RequestMatcher, ResourceContent, faults};
 
 use crate::harness::{JobCase, JobRun, LIMIT, content, serve};
 
@@ -30,7 +28,7 @@ fn length(asked: &RecordedRequest, of: &ResourceContent) -> u64 {
 
 /// What the n-th connection was asked for, and delivered.
 fn over(origin: &Origin, connection: usize) -> Vec<RecordedRequest> {
-    let mut asked = origin.asked();
+    let mut asked = origin.requests();
     asked.retain(|asked| asked.connection == connection);
     asked
 }
@@ -45,13 +43,13 @@ fn assert_nothing_failed(ran: &JobRun) {
 async fn a19_a_stalled_segment_is_given_to_another_connection() {
     let case = patient();
     let resource =
-        OriginResource::new(content()).rule(RequestMatcher::nth(2), breakage::stall_after(1000));
+        OriginResource::new(content()).rule(RequestMatcher::nth(2), faults::stall_after(1000));
     let (ran, origin) = case.run(resource).await;
     assert_nothing_failed(&ran);
     case.assert_file(&content());
-    let asked = origin.asked();
+    let asked = origin.requests();
     let stalled = asked[2].range(content().length()).unwrap();
-    assert_eq!(asked[2].sent, 1000);
+    assert_eq!(asked[2].bytes_sent, 1000);
     let rest = stalled.start + 1000..stalled.end;
     assert!(
         asked[3..]
@@ -64,18 +62,19 @@ async fn a19_a_stalled_segment_is_given_to_another_connection() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a19_a_request_that_is_never_answered_is_given_to_another_connection() {
     let case = patient();
-    let silent = |_: &RecordedRequest, reply: &mut haul_lab::OriginReply| reply.delay = LIMIT * 10;
+    let silent =
+        |_: &RecordedRequest, reply: &mut haul_lab::OriginResponse| reply.delay = LIMIT * 10;
     let (ran, origin) = case
         .run(OriginResource::new(content()).rule(RequestMatcher::nth(2), silent))
         .await;
     assert_nothing_failed(&ran);
     case.assert_file(&content());
-    let asked = origin.asked();
+    let asked = origin.requests();
     let again = asked
         .iter()
         .filter(|other| other.header("range") == asked[2].header("range"))
         .count();
-    assert_eq!((asked[2].sent, again), (0, 2));
+    assert_eq!((asked[2].bytes_sent, again), (0, 2));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -85,17 +84,20 @@ async fn a20_one_connection_ten_times_slower_than_the_others_is_left_with_little
     // Half of the file is in the first answer; the slow one gets an eighth of the other half, for which it would need five
     // seconds, twice as long as the others need for everything.
     let resource = OriginResource::new(content.clone())
-        .rule(RequestMatcher::connection(1), breakage::drip(FAST / 10))
-        .rule(!RequestMatcher::connection(1), breakage::drip(FAST));
+        .rule(
+            RequestMatcher::on_connection(1),
+            faults::body_rate(FAST / 10),
+        )
+        .rule(!RequestMatcher::on_connection(1), faults::body_rate(FAST));
     let (ran, origin) = case.run(resource).await;
     assert_nothing_failed(&ran);
     case.assert_file(&content);
     let slow = &over(&origin, 1)[0];
     let claimed = length(slow, &content);
     assert!(
-        0 < slow.sent && slow.sent < claimed / 4 * 3,
+        0 < slow.bytes_sent && slow.bytes_sent < claimed / 4 * 3,
         "of {claimed} bytes the slow connection delivered {}",
-        slow.sent
+        slow.bytes_sent
     );
 }
 
@@ -104,17 +106,17 @@ async fn a20_a_connection_that_is_all_but_dead_keeps_next_to_nothing() {
     let (case, content) = (unfixed(), ResourceContent::random(5, 24 << 20));
     // Alone, this connection would take ten minutes for its megabyte.
     let resource =
-        OriginResource::new(content.clone()).rule(RequestMatcher::nth(1), breakage::drip(2000));
+        OriginResource::new(content.clone()).rule(RequestMatcher::nth(1), faults::body_rate(2000));
     let origin = serve(resource).await;
     let ran = case.get(&origin.url("/f.bin")).await;
     assert_nothing_failed(&ran);
     case.assert_file(&content);
-    let slow = &origin.asked()[1];
+    let slow = &origin.requests()[1];
     let claimed = length(slow, &content);
     assert!(
-        slow.sent < claimed / 16,
+        slow.bytes_sent < claimed / 16,
         "of {claimed} bytes the slow connection delivered {}",
-        slow.sent
+        slow.bytes_sent
     );
 }
 
@@ -123,10 +125,10 @@ async fn a19_a_slow_drip_is_taken_over_however_small_its_segment() {
     for rate in [1, 10] {
         let case = patient();
         let resource =
-            OriginResource::new(content()).rule(RequestMatcher::nth(2), breakage::drip(rate));
+            OriginResource::new(content()).rule(RequestMatcher::nth(2), faults::body_rate(rate));
         let (ran, origin) = case.run(resource).await;
         assert_nothing_failed(&ran);
         case.assert_file(&content());
-        assert!(origin.asked()[2].sent < 1000);
+        assert!(origin.requests()[2].bytes_sent < 1000);
     }
 }

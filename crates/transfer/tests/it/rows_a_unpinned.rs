@@ -1,7 +1,7 @@
 //! Row A7: a resource whose versions nothing tells apart. One answer is of one version; several are joined only where a digest
 //! would find a mix out, or where the user asked for them.
 
-use haul_lab::{OriginResource, ReplyBody, RequestMatcher, ResourceContent, breakage};
+use haul_lab::{OriginResource, OriginResponseBody, RequestMatcher, ResourceContent, faults};
 use haul_transfer::{ConnectionCount, ErrorClass, JobOutput};
 
 use crate::harness::{JobCase, content};
@@ -17,12 +17,14 @@ fn unasked() -> JobCase {
 fn changing(after: usize) -> (OriginResource, ResourceContent) {
     let newer = ResourceContent::random(2, content().length());
     let changed = newer.clone();
-    let resource =
-        OriginResource::bare(content()).rule(RequestMatcher::after(after), move |_, reply| {
-            if let ReplyBody::Part(content, _) = &mut reply.body {
+    let resource = OriginResource::without_validator(content()).rule(
+        RequestMatcher::after_first(after),
+        move |_, reply| {
+            if let OriginResponseBody::Slice(content, _) = &mut reply.body {
                 *content = changed.clone();
             }
-        });
+        },
+    );
     (resource, newer)
 }
 
@@ -35,7 +37,7 @@ async fn a7_without_validators_one_answer_brings_the_file() {
         let (ran, origin) = case.run(resource).await;
         ran.outcome();
         assert!(ran.warned("neither ETag nor Last-Modified"));
-        let asked = origin.asked();
+        let asked = origin.requests();
         assert_eq!(asked.len(), 2, "the second brings everything");
         assert_eq!(asked[1].header("range"), None);
         case.assert_file(&if after < 2 { newer } else { content() });
@@ -46,10 +48,12 @@ async fn a7_without_validators_one_answer_brings_the_file() {
 async fn a7_a_first_answer_that_brings_everything_is_enough() {
     let case = unasked();
     let small = ResourceContent::random(3, 1000);
-    let (ran, origin) = case.run(OriginResource::bare(small.clone())).await;
+    let (ran, origin) = case
+        .run(OriginResource::without_validator(small.clone()))
+        .await;
     ran.outcome();
     case.assert_file(&small);
-    assert_eq!(origin.asked().len(), 1);
+    assert_eq!(origin.requests().len(), 1);
     assert!(!ran.warned("neither"), "nothing was lost by it");
 }
 
@@ -57,11 +61,11 @@ async fn a7_a_first_answer_that_brings_everything_is_enough() {
 async fn a7_a_broken_answer_without_validators_is_begun_again_and_never_continued() {
     let case = unasked();
     let (resource, newer) = changing(2);
-    let resource = resource.rule(RequestMatcher::nth(1), breakage::reset_after(500_000));
+    let resource = resource.rule(RequestMatcher::nth(1), faults::reset_after(500_000));
     let (ran, origin) = case.run(resource).await;
     ran.outcome();
     case.assert_file(&newer);
-    assert_eq!(origin.asked().len(), 3);
+    assert_eq!(origin.requests().len(), 3);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -70,15 +74,15 @@ async fn a7_an_answer_that_always_breaks_uses_up_the_budget() {
     case.options.retry.retries = 3;
     // Each try brings more than what refills the budget of a download that can go on.
     let big = ResourceContent::random(4, 8 << 20);
-    let resource =
-        OriginResource::bare(big).rule(RequestMatcher::always(), breakage::reset_after(6 << 20));
+    let resource = OriginResource::without_validator(big)
+        .rule(RequestMatcher::always(), faults::reset_after(6 << 20));
     let (ran, origin) = case.run(resource).await;
     assert_eq!(ran.error().class(), ErrorClass::Network);
     assert!(!ran.promises(), "{:?}", ran.error().hint());
     assert!(
-        (4..=6).contains(&origin.asked().len()),
+        (4..=6).contains(&origin.requests().len()),
         "{} requests",
-        origin.asked().len()
+        origin.requests().len()
     );
     assert!(case.listing().is_empty(), "{:?}", case.listing());
 }
@@ -92,11 +96,11 @@ async fn a7_a_stream_without_validators_is_not_continued_with_bytes_of_another_v
     case.output = Some(JobOutput::File(fifo.clone()));
     let reader = std::thread::spawn(move || std::fs::read(fifo).unwrap());
     let (resource, _) = changing(1);
-    let resource = resource.rule(RequestMatcher::nth(0), breakage::reset_after(300_000));
+    let resource = resource.rule(RequestMatcher::nth(0), faults::reset_after(300_000));
     let (ran, origin) = case.run(resource).await;
     assert_eq!(ran.error().class(), ErrorClass::Network);
     assert!(!ran.promises(), "{:?}", ran.error().hint());
-    assert_eq!(origin.asked().len(), 1);
+    assert_eq!(origin.requests().len(), 1);
     let came = reader.join().unwrap();
     assert!(came == content().slice(0..came.len() as u64));
 }
@@ -104,11 +108,11 @@ async fn a7_a_stream_without_validators_is_not_continued_with_bytes_of_another_v
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a7_several_connections_are_used_when_asked_for_and_a_warning_says_what_that_means() {
     let case = JobCase::new();
-    let (ran, origin) = case.run(OriginResource::bare(content())).await;
+    let (ran, origin) = case.run(OriginResource::without_validator(content())).await;
     ran.outcome();
     case.assert_file(&content());
     assert!(ran.warned("neither ETag nor Last-Modified"));
-    assert!(origin.asked().len() > 2);
+    assert!(origin.requests().len() > 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -116,10 +120,10 @@ async fn a7_several_connections_are_used_when_a_checksum_would_find_a_mix_out() 
     let checksum = format!("sha256:{}", content().sha256());
     let mut case = unasked();
     case.checksums = vec![checksum.parse().unwrap()];
-    let (ran, origin) = case.run(OriginResource::bare(content())).await;
+    let (ran, origin) = case.run(OriginResource::without_validator(content())).await;
     ran.outcome();
     case.assert_file(&content());
-    assert!(origin.asked().len() > 2 && !ran.warned("neither"));
+    assert!(origin.requests().len() > 2 && !ran.warned("neither"));
     let mut case = unasked();
     case.checksums = vec![checksum.parse().unwrap()];
     let (ran, _origin) = case.run(changing(3).0).await;

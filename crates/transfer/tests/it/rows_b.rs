@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, breakage};
+use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults};
 use haul_transfer::{ConnectionCount, ErrorClass, ExistingFilePolicy, GetError, JobOutput};
 
 use crate::harness::{JobCase, content, small_disk};
@@ -21,7 +21,7 @@ async fn stopped_half_way(case: &mut JobCase, origin: &Origin, content: &Resourc
     let stop = case.stop.clone();
     let url = origin.url("/f.bin");
     let watch = async {
-        while origin.sent() < content.length() / 3 {
+        while origin.bytes_sent() < content.length() / 3 {
             tokio::task::yield_now().await;
         }
         stop.cancel();
@@ -53,7 +53,7 @@ async fn b1_a_changed_resource_is_not_resumed() {
     let origin = slow(&content).await;
     stopped_half_way(&mut case, &origin, &content).await;
     let newer = ResourceContent::random(4, content.length());
-    origin.swap("/f.bin", OriginResource::new(newer.clone()).etag("\"v2\""));
+    origin.replace("/f.bin", OriginResource::new(newer.clone()).etag("\"v2\""));
     let ran = case.get(&origin.url("/f.bin")).await;
     assert_eq!(ran.outcome().resumed, 0);
     case.assert_file(&newer);
@@ -65,11 +65,11 @@ async fn a15_a_resource_that_became_shorter_starts_again() {
     let origin = slow(&content).await;
     stopped_half_way(&mut case, &origin, &content).await;
     let shorter = ResourceContent::random(4, 1000);
-    origin.swap(
+    origin.replace(
         "/f.bin",
         OriginResource::new(shorter.clone())
             .etag("\"v2\"")
-            .rule(RequestMatcher::mid_file(), breakage::status(416)),
+            .rule(RequestMatcher::mid_file(), faults::status(416)),
     );
     let ran = case.get(&origin.url("/f.bin")).await;
     ran.outcome();
@@ -182,7 +182,7 @@ async fn b5_the_second_of_two_says_that_the_first_holds_the_file() {
     let origin = slow(&content).await;
     let url = origin.url("/f.bin");
     let second = async {
-        while origin.sent() == 0 {
+        while origin.bytes_sent() == 0 {
             tokio::task::yield_now().await;
         }
         case.get(&url).await
@@ -200,7 +200,7 @@ async fn b6_a_file_that_is_there_is_kept_unless_told_otherwise() {
     let (ran, origin) = case.run(OriginResource::new(content())).await;
     assert!(matches!(ran.error(), GetError::Exists { .. }));
     assert!(
-        origin.asked().is_empty(),
+        origin.requests().is_empty(),
         "nothing need be asked to know that"
     );
     assert_eq!(std::fs::read(case.path()).unwrap(), b"mine");
@@ -224,14 +224,14 @@ async fn b6_update_asks_whether_there_is_a_newer_one() {
     let again = case.get(&origin.url("/f.bin")).await;
     assert!(again.outcome().not_modified);
     case.assert_file(&content());
-    let asked = origin.asked();
+    let asked = origin.requests();
     let last = asked.last().unwrap();
     assert_eq!(
         (last.status, last.header("if-modified-since")),
         (304, Some(date))
     );
     let newer = ResourceContent::random(6, 5000);
-    origin.swap(
+    origin.replace(
         "/f.bin",
         OriginResource::new(newer.clone())
             .etag("\"v2\"")
@@ -248,9 +248,9 @@ async fn b8_a_connection_that_breaks_again_and_again_does_not_end_a_job_that_mak
     let content = ResourceContent::random(11, 40 << 20);
     case.options.segment = Some(8 << 20);
     let resource = OriginResource::new(content.clone())
-        .rule(RequestMatcher::always(), breakage::reset_after(5 << 20));
+        .rule(RequestMatcher::always(), faults::reset_after(5 << 20));
     let (ran, origin) = case.run(resource).await;
-    assert!(ran.outcome().retries > 4 || origin.asked().len() > 8);
+    assert!(ran.outcome().retries > 4 || origin.requests().len() > 8);
     case.assert_file(&content);
 }
 
@@ -312,7 +312,7 @@ async fn b4_a_full_disk_is_told_before_anything_is_fetched_in_vain() {
         ran.error()
     );
     assert!(ran.error().hint().is_some());
-    assert_eq!(origin.asked().len(), 1);
+    assert_eq!(origin.requests().len(), 1);
     assert!(case.listing().is_empty(), "{:?}", case.listing());
 }
 
@@ -330,7 +330,7 @@ async fn b4_a_disk_that_fills_meanwhile_keeps_the_state_and_the_same_command_goe
         .start()
         .await;
     let fill = async {
-        while origin.sent() < 300 << 10 {
+        while origin.bytes_sent() < 300 << 10 {
             tokio::task::yield_now().await;
         }
         // What is still free when the look at the disk was fine; the write fails when it is full, as it should.
@@ -356,9 +356,9 @@ async fn a_limited_rate_is_kept_and_loses_no_byte_on_either_road() {
     for whole in [false, true] {
         let mut case = JobCase::new();
         case.client.connector.rate_limit = Some(4 << 20);
-        let all = RequestMatcher::is(move |_| whole);
+        let all = RequestMatcher::matching(move |_| whole);
         let (ran, _origin) = case
-            .run(OriginResource::new(content()).rule(all, breakage::ignore_range))
+            .run(OriginResource::new(content()).rule(all, faults::ignore_range))
             .await;
         // Half a second's worth, and a burst may be missing at its beginning.
         assert!(

@@ -1,7 +1,7 @@
 //! The seams between runs: what an earlier one left is used only where it is right today.
 
-use haul_lab::breakage::DigestHeader;
-use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, breakage};
+use haul_lab::faults::DigestHeader;
+use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults};
 use haul_transfer::{ExistingFilePolicy, GetError, JobOutput, TransferEvent};
 use tokio_util::sync::CancellationToken;
 
@@ -20,7 +20,7 @@ async fn stopped(case: &mut JobCase, origin: &Origin) {
     let stop = case.stop.clone();
     let url = origin.url("/f.bin");
     let watch = async {
-        while origin.sent() < content().length() / 3 {
+        while origin.bytes_sent() < content().length() / 3 {
             tokio::task::yield_now().await;
         }
         stop.cancel();
@@ -33,11 +33,11 @@ async fn stopped(case: &mut JobCase, origin: &Origin) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a7_bytes_without_a_validator_are_not_kept_for_another_run() {
     let mut case = JobCase::new();
-    let origin = slow(OriginResource::bare(content())).await;
+    let origin = slow(OriginResource::without_validator(content())).await;
     let stop = case.stop.clone();
     let url = origin.url("/f.bin");
     let watch = async {
-        while origin.sent() < content().length() / 3 {
+        while origin.bytes_sent() < content().length() / 3 {
             tokio::task::yield_now().await;
         }
         stop.cancel();
@@ -47,7 +47,7 @@ async fn a7_bytes_without_a_validator_are_not_kept_for_another_run() {
     assert!(case.listing().is_empty(), "{:?}", case.listing());
     // With a digest any mix would be found out, so they are.
     case.stop = CancellationToken::new();
-    let origin = slow(OriginResource::bare(content())).await;
+    let origin = slow(OriginResource::without_validator(content())).await;
     case.checksums = vec![format!("sha256:{}", content().sha256()).parse().unwrap()];
     stopped(&mut case, &origin).await;
     let ran = case.get(&origin.url("/f.bin")).await;
@@ -60,7 +60,7 @@ async fn a6_an_origin_that_no_longer_sends_its_validator_is_asked_for_everything
     let mut case = JobCase::new();
     let origin = slow(OriginResource::new(content())).await;
     stopped(&mut case, &origin).await;
-    origin.swap("/f.bin", OriginResource::bare(content()));
+    origin.replace("/f.bin", OriginResource::without_validator(content()));
     let ran = case.get(&origin.url("/f.bin")).await;
     assert_eq!(ran.outcome().resumed, 0);
     case.assert_file(&content());
@@ -70,7 +70,7 @@ async fn a6_an_origin_that_no_longer_sends_its_validator_is_asked_for_everything
 async fn whole_but_taken(case: &JobCase, origin: &Origin) {
     let path = case.path();
     let appear = async {
-        while origin.sent() == 0 {
+        while origin.bytes_sent() == 0 {
             tokio::task::yield_now().await;
         }
         std::fs::write(&path, "theirs").unwrap();
@@ -91,7 +91,7 @@ async fn a5_a_file_gives_way_only_to_a_version_that_the_origin_has_now() {
         let origin = slow(OriginResource::new(content())).await;
         whole_but_taken(&case, &origin).await;
         let newer = ResourceContent::random(99, 5000);
-        origin.swap("/f.bin", OriginResource::new(newer.clone()).etag("\"v2\""));
+        origin.replace("/f.bin", OriginResource::new(newer.clone()).etag("\"v2\""));
         case.options.existing = existing;
         case.get(&origin.url("/f.bin")).await.outcome();
         case.assert_file(&newer);
@@ -103,11 +103,15 @@ async fn b6_a_whole_partial_file_of_the_present_version_costs_a_byte() {
     let mut case = JobCase::new();
     let origin = slow(OriginResource::new(content())).await;
     whole_but_taken(&case, &origin).await;
-    let before = origin.sent();
+    let before = origin.bytes_sent();
     case.options.existing = ExistingFilePolicy::Overwrite;
     let ran = case.get(&origin.url("/f.bin")).await;
     assert_eq!(ran.outcome().resumed, content().length());
-    assert!(origin.sent() - before <= 1, "{}", origin.sent() - before);
+    assert!(
+        origin.bytes_sent() - before <= 1,
+        "{}",
+        origin.bytes_sent() - before
+    );
     case.assert_file(&content());
 }
 
@@ -116,15 +120,15 @@ async fn a26_what_the_origin_announced_is_verified_by_the_run_that_only_finishes
     let case = JobCase::new();
     let announces = OriginResource::new(content()).rule(
         RequestMatcher::always(),
-        breakage::digest(DigestHeader::Repr),
+        faults::right_digest(DigestHeader::Repr),
     );
     let origin = slow(announces).await;
     whole_but_taken(&case, &origin).await;
     std::fs::remove_file(case.path()).unwrap();
-    let before = origin.asked().len();
+    let before = origin.requests().len();
     let ran = case.get(&origin.url("/f.bin")).await;
     assert_eq!(ran.outcome().resumed, content().length());
-    assert_eq!(origin.asked().len(), before, "nothing had to be asked");
+    assert_eq!(origin.requests().len(), before, "nothing had to be asked");
     let verified = |event: &TransferEvent| matches!(event, TransferEvent::Verifying { .. });
     assert!(ran.events.iter().any(verified), "{:?}", ran.events);
     case.assert_file(&content());

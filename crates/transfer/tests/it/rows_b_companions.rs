@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, breakage};
+use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults};
 use haul_transfer::{ErrorClass, ExistingFilePolicy, GetError, JobOutput};
 
 use crate::harness::{JobCase, content, serve};
@@ -19,7 +19,7 @@ async fn assert_in_the_way(case: &JobCase, name: &str) {
     assert_eq!(path.file_name().unwrap(), name);
     assert_eq!(ran.error().class(), ErrorClass::LocalIo);
     assert!(ran.error().hint().is_some());
-    assert!(origin.asked().is_empty());
+    assert!(origin.requests().is_empty());
     assert!(!case.path().exists());
 }
 
@@ -88,11 +88,11 @@ async fn b3_bytes_never_lie_in_the_part_before_the_journal_says_whose_they_are()
         let mut resource = OriginResource::new(content());
         if road == "one stream" {
             resource = resource
-                .rule(RequestMatcher::always(), breakage::ignore_range)
-                .rule(RequestMatcher::always(), breakage::chunked);
+                .rule(RequestMatcher::always(), faults::ignore_range)
+                .rule(RequestMatcher::always(), faults::chunked);
         }
         let origin =
-            serve(resource.rule(RequestMatcher::always(), breakage::stall_after(100_000))).await;
+            serve(resource.rule(RequestMatcher::always(), faults::stall_after(100_000))).await;
         // What a kill at the first moment with bytes would leave.
         let part = case.dir.path().join(PART);
         let kill = async {
@@ -151,7 +151,7 @@ async fn b4_a_final_name_that_looks_like_a_temporary_one_is_refused() {
         let (ran, origin) = case.run(OriginResource::new(content())).await;
         assert!(matches!(ran.error(), GetError::CompanionName { .. }));
         assert_eq!(ran.error().class(), ErrorClass::LocalIo);
-        assert!(ran.error().hint().is_some() && origin.asked().is_empty());
+        assert!(ran.error().hint().is_some() && origin.requests().is_empty());
         assert!(case.listing().is_empty());
     }
 }

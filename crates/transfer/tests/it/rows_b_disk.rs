@@ -71,7 +71,7 @@ async fn b7_a_slow_disk_holds_back_the_origin_and_stalls_nothing() {
             tokio::time::sleep_until(due).await;
             seen.late = seen.late.max(due.elapsed());
             let written = slow.written.load(Ordering::SeqCst);
-            seen.ahead = seen.ahead.max(sends.sent().saturating_sub(written));
+            seen.ahead = seen.ahead.max(sends.bytes_sent().saturating_sub(written));
         }
         seen
     });
@@ -107,7 +107,7 @@ async fn b3_reading_back_is_told_and_can_be_interrupted() {
         ..DiskFaults::default()
     });
     case.options.layer = slow.layer();
-    let asked = origin.asked().len();
+    let asked = origin.requests().len();
     let (stop, disk) = (case.stop.clone(), Arc::clone(&slow));
     let late = async move {
         while disk.reads.load(Ordering::SeqCst) < 3 {
@@ -120,7 +120,7 @@ async fn b3_reading_back_is_told_and_can_be_interrupted() {
     assert!(stopped.elapsed() < Duration::from_secs(2));
     assert!(matches!(ran.error(), GetError::Interrupted { .. }));
     assert!(ran.promises());
-    assert_eq!(origin.asked().len(), asked);
+    assert_eq!(origin.requests().len(), asked);
     let verifying = |event: &TransferEvent| matches!(event, TransferEvent::Verifying { bytes, .. } if *bytes == left);
     assert!(ran.events.iter().any(verifying), "{:?}", ran.events);
     case.stop = tokio_util::sync::CancellationToken::new();

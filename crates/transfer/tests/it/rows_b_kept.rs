@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, breakage};
+use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults};
 use haul_plan::CheckpointOptions;
 use haul_transfer::{ConnectionCount, ErrorClass, GetError, JobOutput};
 use tokio::time::Instant;
@@ -31,7 +31,7 @@ async fn assert_goes_on(
     }
     let took = begun.elapsed();
     let killed = case.as_if_killed();
-    origin.swap("/f.bin", OriginResource::new(content.clone()));
+    origin.replace("/f.bin", OriginResource::new(content.clone()));
     let ran = killed.get(&url).await;
     assert!(ran.outcome().resumed > 0);
     killed.assert_file(content);
@@ -43,8 +43,8 @@ async fn b1_the_first_second_is_kept_too() {
     let mut case = JobCase::new();
     case.options.checkpoint = CheckpointOptions::default();
     case.client.stall_timeout = LIMIT;
-    let resource = OriginResource::new(content())
-        .rule(RequestMatcher::always(), breakage::stall_after(200_000));
+    let resource =
+        OriginResource::new(content()).rule(RequestMatcher::always(), faults::stall_after(200_000));
     let took = assert_goes_on(&case, resource, &content()).await;
     assert!(took < Duration::from_millis(950), "{took:?}");
 }
@@ -55,14 +55,15 @@ async fn b1_many_bytes_are_kept_before_the_time_has_come() {
     case.client.stall_timeout = LIMIT;
     case.options.segment = Some(4 << 20);
     case.options.checkpoint = CheckpointOptions {
-        first: LIMIT,
+        first_after: LIMIT,
         interval: LIMIT,
-        bytes: 8 << 20,
+        unrecorded_bytes: 8 << 20,
         ..CheckpointOptions::default()
     };
     let content = ResourceContent::random(5, 32 << 20);
-    let stalls = breakage::stall_after(3 << 20);
-    let resource = OriginResource::new(content.clone()).rule(RequestMatcher::after(4), stalls);
+    let stalls = faults::stall_after(3 << 20);
+    let resource =
+        OriginResource::new(content.clone()).rule(RequestMatcher::after_first(4), stalls);
     assert_goes_on(&case, resource, &content).await;
 }
 
@@ -71,7 +72,7 @@ async fn b1_a_job_that_fails_promises_to_go_on_only_if_something_was_kept() {
     for (bytes, kept) in [(100_000, true), (0, false)] {
         let mut case = JobCase::new();
         case.options.retry.retries = 1;
-        let stalls = breakage::stall_after(bytes);
+        let stalls = faults::stall_after(bytes);
         let (ran, _origin) = case
             .run(OriginResource::new(content()).rule(RequestMatcher::always(), stalls))
             .await;
@@ -89,7 +90,7 @@ async fn b1_with_no_resume_nothing_is_kept_and_nothing_promised() {
     let (ran, _origin) = case
         .run(
             OriginResource::new(content())
-                .rule(RequestMatcher::always(), breakage::stall_after(100_000)),
+                .rule(RequestMatcher::always(), faults::stall_after(100_000)),
         )
         .await;
     assert!(!ran.promises(), "{:?}", ran.error().hint());
@@ -98,25 +99,25 @@ async fn b1_with_no_resume_nothing_is_kept_and_nothing_promised() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a12_a_single_stream_that_stays_cut_promises_nothing_and_leaves_nothing() {
-    let cuts: [fn(&haul_lab::RecordedRequest, &mut haul_lab::OriginReply); 3] = [
+    let cuts: [fn(&haul_lab::RecordedRequest, &mut haul_lab::OriginResponse); 3] = [
         |asked, reply| {
-            breakage::chunked(asked, reply);
-            breakage::close_after(50_000)(asked, reply);
+            faults::chunked(asked, reply);
+            faults::close_after(50_000)(asked, reply);
         },
-        |asked, reply| breakage::close_after(50_000)(asked, reply),
-        |_, reply| reply.stall = Some(50_000),
+        |asked, reply| faults::close_after(50_000)(asked, reply),
+        |_, reply| reply.stall_after = Some(50_000),
     ];
     for cut in cuts {
         let mut case = JobCase::new();
         case.options.retry.retries = 2;
         let resource = OriginResource::new(content())
-            .rule(RequestMatcher::always(), breakage::ignore_range)
+            .rule(RequestMatcher::always(), faults::ignore_range)
             .rule(RequestMatcher::always(), cut);
         let (ran, origin) = case.run(resource).await;
         assert_eq!(ran.error().class(), ErrorClass::Network);
         assert!(!ran.promises(), "{:?}", ran.error().hint());
         // One that says the length is asked for the rest first, with If-Range and without.
-        assert!((3..=4).contains(&origin.asked().len()));
+        assert!((3..=4).contains(&origin.requests().len()));
         assert_eq!(ran.retries(), 2);
         assert!(case.listing().is_empty(), "{:?}", case.listing());
     }
@@ -127,12 +128,12 @@ async fn b1_stopping_a_single_stream_promises_nothing_and_leaves_nothing() {
     let mut case = JobCase::new();
     case.client.stall_timeout = LIMIT;
     let resource = OriginResource::new(content())
-        .rule(RequestMatcher::always(), breakage::ignore_range)
-        .rule(RequestMatcher::always(), breakage::stall_after(50_000));
+        .rule(RequestMatcher::always(), faults::ignore_range)
+        .rule(RequestMatcher::always(), faults::stall_after(50_000));
     let origin = serve(resource).await;
     let stop = case.stop.clone();
     let watch = async {
-        while origin.sent() < 50_000 {
+        while origin.bytes_sent() < 50_000 {
             tokio::task::yield_now().await;
         }
         stop.cancel();
@@ -168,8 +169,8 @@ async fn b4_a_single_stream_on_a_full_disk_promises_nothing_and_leaves_nothing()
             case.output = Some(JobOutput::Directory(case.dir.path().to_owned()));
         }
         let resource = OriginResource::new(content())
-            .rule(RequestMatcher::always(), breakage::ignore_range)
-            .rule(RequestMatcher::always(), breakage::chunked);
+            .rule(RequestMatcher::always(), faults::ignore_range)
+            .rule(RequestMatcher::always(), faults::chunked);
         let (ran, _origin) = case.run(resource).await;
         assert_eq!(
             ran.error().class(),
@@ -258,12 +259,12 @@ async fn a15_what_an_earlier_run_left_whole_is_not_asked_for_again() {
     assert!(matches!(ran.error(), GetError::Exists { .. }));
     assert_eq!(std::fs::read(case.path()).unwrap(), b"mine");
     std::fs::remove_file(case.path()).unwrap();
-    let asked = origin.asked().len();
+    let asked = origin.requests().len();
     let ran = case.get(&url).await;
     assert_eq!(
         (ran.outcome().resumed, ran.outcome().fetched),
         (content().length(), 0)
     );
-    assert_eq!(origin.asked().len(), asked);
+    assert_eq!(origin.requests().len(), asked);
     case.assert_file(&content());
 }

@@ -3,7 +3,7 @@
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
-use haul_lab::{Origin, OriginResource, RequestMatcher, breakage};
+use haul_lab::{Origin, OriginResource, RequestMatcher, faults};
 use haul_transfer::{ErrorClass, ExistingFilePolicy, GetError, JobOutput};
 
 use crate::harness::{JobCase, content, serve};
@@ -35,8 +35,11 @@ async fn b4_a_replaced_files_rights_stay_and_what_is_on_its_way_is_private() {
                 let part = case.dir.path().join("f.bin.haul-part");
                 let resource = OriginResource::new(content())
                     .last_modified("Fri, 01 Jan 2100 00:00:00 GMT")
-                    .rule(RequestMatcher::is(move |_| whole), breakage::ignore_range)
-                    .rule(RequestMatcher::after(1), move |_, _| {
+                    .rule(
+                        RequestMatcher::matching(move |_| whole),
+                        faults::ignore_range,
+                    )
+                    .rule(RequestMatcher::after_first(1), move |_, _| {
                         assert_eq!(mode(&part), 0o600)
                     });
                 let (ran, _origin) = case.run(resource).await;
@@ -87,15 +90,17 @@ async fn b4_a_directory_under_the_origins_name_is_told_before_anything_is_fetche
     let mut case = overwriting();
     case.output = Some(JobOutput::Directory(case.dir.path().to_owned()));
     std::fs::create_dir(case.dir.path().join("named")).unwrap();
-    let resource = OriginResource::new(content())
-        .rule(RequestMatcher::always(), breakage::disposition("named"));
+    let resource = OriginResource::new(content()).rule(
+        RequestMatcher::always(),
+        faults::content_disposition("named"),
+    );
     let (ran, origin) = case.run(resource).await;
     assert!(
         matches!(ran.error(), GetError::IsDirectory { .. }),
         "{:?}",
         ran.error()
     );
-    assert_eq!(origin.asked().len(), 1);
+    assert_eq!(origin.requests().len(), 1);
     assert_eq!(case.listing(), ["named"]);
 }
 
@@ -107,15 +112,17 @@ async fn b3_a_partial_file_that_was_swapped_is_not_published() {
         let origin = Origin::builder()
             .resource(
                 "/f.bin",
-                OriginResource::new(content())
-                    .rule(RequestMatcher::is(move |_| whole), breakage::ignore_range),
+                OriginResource::new(content()).rule(
+                    RequestMatcher::matching(move |_| whole),
+                    faults::ignore_range,
+                ),
             )
             .rate_per_connection(2 << 20)
             .start()
             .await;
         let part = case.dir.path().join("f.bin.haul-part");
         let swap = async {
-            while !part.exists() || origin.sent() < 100_000 {
+            while !part.exists() || origin.bytes_sent() < 100_000 {
                 tokio::task::yield_now().await;
             }
             std::fs::rename(&part, case.dir.path().join("away")).unwrap();

@@ -100,7 +100,7 @@ async fn b7_a_reader_that_waits_holds_back_the_origin_and_is_no_stall() {
     let asked = Arc::clone(&origin);
     watch.spawn(async move {
         tokio::time::sleep(wait).await;
-        let sent = asked.sent();
+        let sent = asked.bytes_sent();
         go.send(()).unwrap();
         sent
     });

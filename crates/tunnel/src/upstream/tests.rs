@@ -2,7 +2,7 @@
 
 use haul_lab::{
     CertificateAuthority, DnsReply, DnsServer, HttpProxy, RequestMatcher, SilentListener,
-    SocksProxy, SocksQuirk, breakage, within,
+    SocksProxy, SocksQuirk, faults, within,
 };
 use haul_plan::tunnel::RouteFailure;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -16,7 +16,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 /// What becomes of a way by this proxy, to where nobody is.
 async fn by(proxy: &str) -> RouteFailure {
-    let names = DnsServer::start(|_| DnsReply::NoSuchName).await;
+    let names = DnsServer::start(|_| DnsReply::NxDomain).await;
     let connector = ConnectorConfig {
         connect_timeout: Duration::from_millis(400),
         dns_servers: vec![names.address()],
@@ -60,7 +60,7 @@ async fn a_proxy_that_cannot_be_reached_or_is_none_is_away() {
     let strange = HttpProxy::builder().tls(
         CertificateAuthority::new()
             .issue(&["127.0.0.1"])
-            .server(None),
+            .server_config(None),
     );
     let strange = strange.start().await;
     for proxy in [
@@ -81,10 +81,13 @@ async fn a_proxy_that_cannot_be_reached_or_is_none_is_away() {
 async fn a_proxy_that_gives_no_answer_is_slow() {
     let (closing, _tasks) = saying(b"").await;
     let hanging = SocksProxy::builder()
-        .quirk(SocksQuirk::HangUp)
+        .quirk(SocksQuirk::CloseOnRequest)
         .start()
         .await;
-    let mute = SocksProxy::builder().quirk(SocksQuirk::Mute).start().await;
+    let mute = SocksProxy::builder()
+        .quirk(SocksQuirk::Silent)
+        .start()
+        .await;
     for proxy in [
         format!("http://{closing}"),
         hanging.url("socks5h"),
@@ -109,7 +112,7 @@ async fn a_rule_is_a_refusal_and_trouble_is_none() {
         (504, RouteFailure::TargetUnreachable),
     ] {
         let proxy = HttpProxy::builder()
-            .rule(RequestMatcher::always(), breakage::status(status))
+            .rule(RequestMatcher::always(), faults::status(status))
             .start()
             .await;
         assert_eq!(by(&proxy.url()).await, expected, "{status}");
@@ -123,12 +126,15 @@ async fn a_rule_is_a_refusal_and_trouble_is_none() {
         (8, RouteFailure::TargetUnreachable),
     ] {
         let proxy = SocksProxy::builder()
-            .quirk(SocksQuirk::Refuse(code))
+            .quirk(SocksQuirk::RefuseWith(code))
             .start()
             .await;
         assert_eq!(by(&proxy.url("socks5h")).await, expected, "{code}");
     }
-    let locked = SocksProxy::builder().login("me", "secret").start().await;
+    let locked = SocksProxy::builder()
+        .require_login("me", "secret")
+        .start()
+        .await;
     assert_eq!(by(&locked.url("socks5h")).await, RouteFailure::Refused);
 }
 

@@ -1,6 +1,8 @@
 //! What proxies answer to CONNECT: rows E1, E2 and E3.
 
-use haul_lab::{HttpProxy, ReplyBody, ReplyFraming, RequestMatcher, SocksProxy, breakage};
+use haul_lab::{
+    HttpProxy, OriginResponseBody, OriginResponseFraming, RequestMatcher, SocksProxy, faults,
+};
 use haul_tunnel::ListenerKind;
 
 use crate::harness::*;
@@ -10,36 +12,36 @@ async fn e1_any_2xx_is_a_tunnel_whatever_else_the_head_says() {
     let echo = ScriptedTarget::echo().await;
     let proxy = HttpProxy::builder()
         .rule(
-            RequestMatcher::is(|asked| asked.target.starts_with("old.test")),
-            breakage::http10,
+            RequestMatcher::matching(|asked| asked.target.starts_with("old.test")),
+            faults::http10,
         )
         .rule(
-            RequestMatcher::is(|asked| asked.target.starts_with("odd.test")),
+            RequestMatcher::matching(|asked| asked.target.starts_with("odd.test")),
             |_, reply| {
                 reply.reason = Some("Connection  \u{fc}ber established: ok".into());
-                reply.set("Proxy-Agent", "something/1.0");
-                reply.set("Via", "1.1 x");
+                reply.set_header("Proxy-Agent", "something/1.0");
+                reply.set_header("Via", "1.1 x");
             },
         )
         .rule(
-            RequestMatcher::is(|asked| asked.target.starts_with("long.test")),
+            RequestMatcher::matching(|asked| asked.target.starts_with("long.test")),
             |_, reply| {
-                reply.set("Content-Length", "4");
+                reply.set_header("Content-Length", "4");
             },
         )
         .rule(
-            RequestMatcher::is(|asked| asked.target.starts_with("chunked.test")),
+            RequestMatcher::matching(|asked| asked.target.starts_with("chunked.test")),
             |_, reply| {
-                reply.framing = ReplyFraming::Chunked;
+                reply.framing = OriginResponseFraming::Chunked;
             },
         )
         .rule(
-            RequestMatcher::is(|asked| asked.target.starts_with("both.test")),
+            RequestMatcher::matching(|asked| asked.target.starts_with("both.test")),
             |_, reply| {
                 reply.status = 202;
-                reply.set("Content-Length", "99999999999999999999");
-                reply.set("Transfer-Encoding", "gzip");
-                reply.set("Connection", "close");
+                reply.set_header("Content-Length", "99999999999999999999");
+                reply.set_header("Transfer-Encoding", "gzip");
+                reply.set_header("Connection", "close");
             },
         );
     let names = [
@@ -76,7 +78,7 @@ async fn e2_what_comes_with_the_consent_comes_first() {
         let proxy = HttpProxy::builder()
             .route("far.test:22", echo.address)
             .rule(RequestMatcher::always(), move |_, reply| {
-                reply.body = ReplyBody::Raw(said.clone())
+                reply.body = OriginResponseBody::Bytes(said.clone())
             })
             .start()
             .await;
@@ -145,9 +147,9 @@ async fn e2_a_target_that_speaks_first_is_heard_by_every_kind_of_proxy() {
 async fn e3_a_head_in_single_bytes_is_read_and_interim_ones_are_skipped() {
     let echo = ScriptedTarget::echo().await;
     let proxy = HttpProxy::builder()
-        .rule(RequestMatcher::always(), breakage::interim(100))
-        .rule(RequestMatcher::always(), breakage::interim(103))
-        .rule(RequestMatcher::always(), breakage::trickled_head(1))
+        .rule(RequestMatcher::always(), faults::interim_response(100))
+        .rule(RequestMatcher::always(), faults::interim_response(103))
+        .rule(RequestMatcher::always(), faults::trickled_head(1))
         .start()
         .await;
     let stand = EngineFixture::to(target(echo.address), by_one(&proxy.url()));
@@ -157,7 +159,7 @@ async fn e3_a_head_in_single_bytes_is_read_and_interim_ones_are_skipped() {
 #[tokio::test]
 async fn e3_a_head_without_end_is_given_up() {
     let proxy = HttpProxy::builder()
-        .rule(RequestMatcher::always(), breakage::endless_head)
+        .rule(RequestMatcher::always(), faults::endless_head)
         .start()
         .await;
     let stand = EngineFixture::to(target("far.test:22"), by_one(&proxy.url()));

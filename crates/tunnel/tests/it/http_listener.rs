@@ -1,6 +1,6 @@
 //! The HTTP proxy's listener: CONNECT, and what is refused.
 
-use haul_lab::breakage::{self, OriginLogin};
+use haul_lab::faults::{self, RequiredLogin};
 use haul_lab::{HttpProxy, RequestMatcher, within};
 use haul_tunnel::ListenerKind;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -21,7 +21,7 @@ async fn connect_is_a_tunnel_and_loses_nothing() {
     assert!(head(&mut client).await.starts_with("HTTP/1.1 200 "));
     assert_eq!(next(&mut client, 15).await, b"220 hello\r\nEHLO");
     // What a client shows to us is not for the next.
-    assert_eq!(proxy.asked()[0].header("proxy-authorization"), None);
+    assert_eq!(proxy.requests()[0].header("proxy-authorization"), None);
 }
 
 #[tokio::test]
@@ -58,17 +58,17 @@ async fn what_is_not_for_a_proxy_is_refused_with_the_reason() {
 #[tokio::test]
 async fn an_unreached_target_is_told_with_a_status_and_no_secret() {
     let forbidding = HttpProxy::builder()
-        .rule(RequestMatcher::always(), breakage::status(403))
+        .rule(RequestMatcher::always(), faults::status(403))
         .start()
         .await;
     let asking = HttpProxy::builder()
-        .login(OriginLogin::basic("me", "other"))
+        .require_login(RequiredLogin::basic("me", "other"))
         .start()
         .await;
     let closed = "http://127.0.0.1:1".to_owned();
     for (proxy, status) in [
         (forbidding.url(), 403),
-        (asking.url_for("me", PASSWORD), 502),
+        (asking.url_with_login("me", PASSWORD), 502),
         (closed, 502),
     ] {
         let stand = EngineFixture::of(ListenerKind::Http, by_one(&proxy));

@@ -295,7 +295,7 @@ async fn e11_hundreds_at_once_are_carried_and_leave_nothing() {
     drop(clients);
     stand.until_live(0).await;
     assert!(stand.status().connections.is_empty());
-    until(|| proxy.open() == 0).await;
+    until(|| proxy.open_connections() == 0).await;
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Proxies that want to know who is there: row E4.
 
-use haul_lab::breakage::{OriginLogin, status_with};
+use haul_lab::faults::{RequiredLogin, status_with_header};
 use haul_lab::{HttpProxy, RequestMatcher, SocksProxy};
 use tokio::io::AsyncWriteExt;
 
@@ -14,20 +14,20 @@ fn login(url: &str) -> String {
 #[tokio::test]
 async fn e4_basic_and_digest_are_shown_and_only_when_asked_for() {
     for wanted in [
-        OriginLogin::basic("me", PASSWORD),
-        OriginLogin::digest("me", PASSWORD),
-        OriginLogin::digest_md5("me", PASSWORD),
+        RequiredLogin::basic("me", PASSWORD),
+        RequiredLogin::digest("me", PASSWORD),
+        RequiredLogin::digest_md5("me", PASSWORD),
     ] {
         let echo = ScriptedTarget::echo().await;
-        let proxy = HttpProxy::builder().login(wanted).start().await;
+        let proxy = HttpProxy::builder().require_login(wanted).start().await;
         let stand = EngineFixture::to(target(echo.address), by_one(&login(&proxy.url())));
         stand.echoes().await;
-        let asked = proxy.asked();
+        let asked = proxy.requests();
         assert_eq!(asked[0].header("proxy-authorization"), None);
         assert_eq!((asked.len(), asked[0].status), (2, 407));
         // Known by now.
         stand.echoes().await;
-        assert_eq!(proxy.asked().len(), 3);
+        assert_eq!(proxy.requests().len(), 3);
     }
 }
 
@@ -35,7 +35,7 @@ async fn e4_basic_and_digest_are_shown_and_only_when_asked_for() {
 async fn e4_where_both_would_do_the_password_is_not_shown() {
     let echo = ScriptedTarget::echo().await;
     let proxy = HttpProxy::builder()
-        .login(OriginLogin::digest("me", PASSWORD))
+        .require_login(RequiredLogin::digest("me", PASSWORD))
         .rule(RequestMatcher::always(), |_, reply| {
             if reply.status == 407 {
                 reply.headers.insert(
@@ -48,7 +48,7 @@ async fn e4_where_both_would_do_the_password_is_not_shown() {
         .await;
     let stand = EngineFixture::to(target(echo.address), by_one(&login(&proxy.url())));
     stand.echoes().await;
-    let asked = proxy.asked();
+    let asked = proxy.requests();
     assert!(
         asked[1]
             .header("proxy-authorization")
@@ -60,13 +60,13 @@ async fn e4_where_both_would_do_the_password_is_not_shown() {
 #[tokio::test]
 async fn e4_wrong_logins_none_and_ways_that_nobody_speaks_are_told() {
     let strict = HttpProxy::builder()
-        .login(OriginLogin::digest("me", "other"))
+        .require_login(RequiredLogin::digest("me", "other"))
         .start()
         .await;
     let odd = HttpProxy::builder()
         .rule(
             RequestMatcher::always(),
-            status_with(407, "Proxy-Authenticate", "Negotiate".into()),
+            status_with_header(407, "Proxy-Authenticate", "Negotiate".into()),
         )
         .start()
         .await;
@@ -87,7 +87,7 @@ async fn e4_wrong_logins_none_and_ways_that_nobody_speaks_are_told() {
         );
     }
     assert!(
-        odd.asked()
+        odd.requests()
             .iter()
             .all(|asked| asked.header("proxy-authorization").is_none())
     );
@@ -149,7 +149,10 @@ async fn e4_a_proxy_that_keeps_its_connection_is_answered_on_it() {
 #[tokio::test]
 async fn socks_logins_are_shown_and_refused_ones_told() {
     let echo = ScriptedTarget::echo().await;
-    let proxy = SocksProxy::builder().login("me", PASSWORD).start().await;
+    let proxy = SocksProxy::builder()
+        .require_login("me", PASSWORD)
+        .start()
+        .await;
     let stand = EngineFixture::to(target(echo.address), by_one(&login(&proxy.url("socks5h"))));
     stand.echoes().await;
     let stand = EngineFixture::to(

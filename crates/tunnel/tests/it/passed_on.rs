@@ -46,7 +46,7 @@ async fn a_request_is_passed_on_to_its_origin() {
             answer.starts_with("HTTP/1.1 200 ") && answer.as_bytes().ends_with(BODY),
             "{answer}"
         );
-        let asked = origin.asked().pop().unwrap();
+        let asked = origin.requests().pop().unwrap();
         assert_eq!(
             (asked.target.as_str(), asked.header("host")),
             ("/f", Some(origin.address().to_string().as_str()))
@@ -70,13 +70,13 @@ async fn a_request_is_passed_on_to_a_proxy_as_it_is() {
         let stand = EngineFixture::of(ListenerKind::Http, upstream);
         let answer = answer(&stand, &get(&origin, "")).await;
         assert!(answer.as_bytes().ends_with(BODY), "{answer}");
-        let asked = proxy.asked().pop().unwrap();
+        let asked = proxy.requests().pop().unwrap();
         assert_eq!(
             (asked.method.as_str(), asked.target.clone()),
             ("GET", origin.url("/f"))
         );
     }
-    assert_eq!(first.asked()[0].method, "CONNECT");
+    assert_eq!(first.requests()[0].method, "CONNECT");
 }
 
 /// Interim answers come at once, and before them nothing is waited for.

@@ -1,7 +1,7 @@
 //! Requests in absolute-form on their way to a proxy that wants a login, and when it is asked what it wants to see.
 
 use haul_lab::HttpProxy;
-use haul_lab::breakage::OriginLogin;
+use haul_lab::faults::RequiredLogin;
 use haul_tunnel::ListenerKind;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -13,8 +13,8 @@ use crate::passed_on::{OK, get, origin, with_login};
 async fn a_proxys_login_is_answered_for_requests_with_and_without_a_body() {
     // A password will do whenever it is shown; for a nonce each body asks.
     for (login, asks) in [
-        (OriginLogin::basic("me", PASSWORD), 1),
-        (OriginLogin::digest("me", PASSWORD), 2),
+        (RequiredLogin::basic("me", PASSWORD), 1),
+        (RequiredLogin::digest("me", PASSWORD), 2),
     ] {
         let seen = ScriptedTarget::doing(|mut stream, _| async move {
             let head = head(&mut stream).await;
@@ -38,9 +38,14 @@ async fn a_proxys_login_is_answered_for_requests_with_and_without_a_body() {
         let post = format!("POST {url} HTTP/1.1\r\nContent-Length: 9\r\n\r\nsome data");
         let get = format!("GET {url} HTTP/1.1\r\n\r\n");
         for requests in [[&post, &get, &post], [&get, &post, &get]] {
-            let proxy = HttpProxy::builder().login(login.clone()).start().await;
-            let stand =
-                EngineFixture::of(ListenerKind::Http, by_one(&proxy.url_for("me", PASSWORD)));
+            let proxy = HttpProxy::builder()
+                .require_login(login.clone())
+                .start()
+                .await;
+            let stand = EngineFixture::of(
+                ListenerKind::Http,
+                by_one(&proxy.url_with_login("me", PASSWORD)),
+            );
             for request in requests {
                 let answer = answer(&stand, request.as_bytes()).await;
                 assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
@@ -48,7 +53,7 @@ async fn a_proxys_login_is_answered_for_requests_with_and_without_a_body() {
             }
             // No body was sent to somebody who did not want it yet.
             let refused = proxy
-                .asked()
+                .requests()
                 .into_iter()
                 .filter(|asked| asked.status == 407);
             let refused: Vec<_> = refused.map(|asked| asked.method).collect();
@@ -82,11 +87,14 @@ async fn a_proxy_that_does_not_take_our_login_is_our_error_and_is_not_asked_for_
     let refused = "refused the credentials given";
     let post = b"POST http://far.test/ HTTP/1.1\r\nContent-Length: 4\r\n\r\nbody";
     for login in [
-        OriginLogin::digest("me", "other"),
-        OriginLogin::basic("me", "other"),
+        RequiredLogin::digest("me", "other"),
+        RequiredLogin::basic("me", "other"),
     ] {
-        let proxy = HttpProxy::builder().login(login).start().await;
-        let stand = EngineFixture::of(ListenerKind::Http, by_one(&proxy.url_for("me", PASSWORD)));
+        let proxy = HttpProxy::builder().require_login(login).start().await;
+        let stand = EngineFixture::of(
+            ListenerKind::Http,
+            by_one(&proxy.url_with_login("me", PASSWORD)),
+        );
         for number in [0, 2] {
             // What a client knows of its proxies is not for this one.
             let own = "Proxy-Authorization: Basic bWU6b3RoZXI=\r\n";
@@ -97,7 +105,7 @@ async fn a_proxy_that_does_not_take_our_login_is_our_error_and_is_not_asked_for_
         for (number, said) in [&get(&origin, "")[..], post].into_iter().enumerate() {
             is_refused_by_proxy((&stand, number), said, "wants credentials").await;
         }
-        assert!(origin.asked().is_empty());
+        assert!(origin.requests().is_empty());
     }
     // One that has a new nonce for each answer.
     let fickle = ScriptedTarget::doing(|mut stream, number| async move {

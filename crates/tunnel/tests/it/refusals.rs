@@ -4,8 +4,7 @@ use std::slice::from_ref;
 use std::time::Duration;
 
 use haul_lab::{
-    DnsReply, DnsServer, HttpProxy, RequestMatcher, SilentListener, SocksProxy, SocksQuirk,
-    breakage,
+    DnsReply, DnsServer, HttpProxy, RequestMatcher, SilentListener, SocksProxy, SocksQuirk, faults,
 };
 use haul_tunnel::{ListenerKind, UpstreamOptions};
 use tokio::io::AsyncWriteExt;
@@ -33,7 +32,7 @@ async fn e5_a_refusal_closes_the_client_is_told_in_the_log_and_the_next_one_trie
         (504, "cannot reach the target: 504"),
     ] {
         let proxy = HttpProxy::builder()
-            .rule(RequestMatcher::first(1), breakage::status(status))
+            .rule(RequestMatcher::first(1), faults::status(status))
             .rule(RequestMatcher::first(1), |_, reply| {
                 reply.reason = Some("Blocked by the \"rules\"".into())
             })
@@ -81,7 +80,7 @@ async fn e5_socks_refusals_are_told() {
         (99, "unknown reply"),
     ] {
         let proxy = SocksProxy::builder()
-            .quirk(SocksQuirk::Refuse(code))
+            .quirk(SocksQuirk::RefuseWith(code))
             .start()
             .await;
         let stand = EngineFixture::to(target("far.test:22"), by_one(&proxy.url("socks5h")));
@@ -121,7 +120,10 @@ async fn e6_a_proxy_that_is_silent_is_given_up_in_time() {
     let silent = SilentListener::start().unwrap();
     let line = fails_in_time(by_one(&format!("http://{}", silent.address()))).await;
     assert!(line.contains("no connection to the proxy"), "{line}");
-    let mute = SocksProxy::builder().quirk(SocksQuirk::Mute).start().await;
+    let mute = SocksProxy::builder()
+        .quirk(SocksQuirk::Silent)
+        .start()
+        .await;
     let line = fails_in_time(by_one(&mute.url("socks5h"))).await;
     assert!(
         line.contains("no connection to far.test:22 in time"),
@@ -181,14 +183,14 @@ async fn e6_a_request_is_not_held_by_proxies_that_are_silent() {
 
 #[tokio::test]
 async fn e6_a_proxy_without_an_address_is_told() {
-    let names = DnsServer::start(|_| DnsReply::NoSuchName).await;
+    let names = DnsServer::start(|_| DnsReply::NxDomain).await;
     let mut upstream = by_one("http://proxy.test:3128");
     upstream.connector.dns_servers = vec![names.address()];
     let stand = EngineFixture::to(target("far.test:22"), upstream);
     is_gone(&mut stand.call().await).await;
     let line = stand.lines.line(0).await;
     assert!(line.contains("no such host: proxy.test"), "{line}");
-    let silent = DnsServer::start(|_| DnsReply::Silence).await;
+    let silent = DnsServer::start(|_| DnsReply::NoReply).await;
     let mut upstream = by_one("http://proxy.test:3128");
     upstream.connector = patient(SHORT);
     upstream.connector.dns_servers = vec![silent.address()];
@@ -201,7 +203,7 @@ async fn e6_a_proxy_without_an_address_is_told() {
 #[tokio::test]
 async fn e6_with_the_fallback_a_target_is_reached_straight_when_no_proxy_can_be() {
     let echo = ScriptedTarget::echo().await;
-    let names = DnsServer::start(|_| DnsReply::NoSuchName).await;
+    let names = DnsServer::start(|_| DnsReply::NxDomain).await;
     let silent = SilentListener::start().unwrap();
     for proxy in [
         nobody(),
@@ -226,7 +228,7 @@ async fn e6_the_fallback_is_no_way_around_a_proxy_that_is_there() {
     let echo = ScriptedTarget::echo().await;
     for status in [403, 407, 502, 503] {
         let proxy = HttpProxy::builder()
-            .rule(RequestMatcher::always(), breakage::status(status))
+            .rule(RequestMatcher::always(), faults::status(status))
             .start()
             .await;
         let upstream = UpstreamOptions {
@@ -259,7 +261,7 @@ async fn e6_alternatives_are_tried_in_turn_and_the_one_that_worked_is_kept() {
             "{line}"
         );
     }
-    assert_eq!((broken.accepted(), good.asked().len()), (1, 5));
+    assert_eq!((broken.accepted(), good.requests().len()), (1, 5));
     assert_eq!(stand.lines.count(), 5);
 }
 
@@ -267,16 +269,16 @@ async fn e6_alternatives_are_tried_in_turn_and_the_one_that_worked_is_kept() {
 async fn e6_a_proxy_that_refuses_by_its_rules_is_not_gone_around() {
     let echo = ScriptedTarget::echo().await;
     let strict = HttpProxy::builder()
-        .rule(RequestMatcher::always(), breakage::status(403))
+        .rule(RequestMatcher::always(), faults::status(403))
         .start()
         .await;
     let good = HttpProxy::builder().start().await;
     let stand = EngineFixture::to(target(echo.address), by(&[&[strict.url(), good.url()]]));
     is_gone(&mut stand.call().await).await;
-    assert!(good.asked().is_empty());
+    assert!(good.requests().is_empty());
     // One that cannot reach it may have a neighbour who can.
     let cut_off = HttpProxy::builder()
-        .rule(RequestMatcher::always(), breakage::status(502))
+        .rule(RequestMatcher::always(), faults::status(502))
         .start()
         .await;
     let stand = EngineFixture::to(target(echo.address), by(&[&[cut_off.url(), good.url()]]));

@@ -1,6 +1,6 @@
 //! The SOCKS5 listener, by a client written by hand (RFC 1928).
 
-use haul_lab::{HttpProxy, RequestMatcher, SocksProxy, SocksQuirk, breakage, within};
+use haul_lab::{HttpProxy, RequestMatcher, SocksProxy, SocksQuirk, faults, within};
 use haul_tunnel::ListenerKind;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -55,7 +55,7 @@ async fn every_kind_of_address_is_reached() {
         let (mut client, code) = ask(&stand, &request).await;
         assert_eq!(code, 0);
         echoed(&mut client).await;
-        assert_eq!(proxy.asked()[n].target, target);
+        assert_eq!(proxy.requests()[n].target, target);
         drop(client);
         assert!(
             stand
@@ -172,12 +172,12 @@ async fn the_code_of_a_refusal_says_whose_it_is() {
     };
     let status = |status| {
         HttpProxy::builder()
-            .rule(RequestMatcher::always(), breakage::status(status))
+            .rule(RequestMatcher::always(), faults::status(status))
             .start()
     };
     let socks = |code| {
         SocksProxy::builder()
-            .quirk(SocksQuirk::Refuse(code))
+            .quirk(SocksQuirk::RefuseWith(code))
             .start()
     };
     let (forbidden, bad, late) = (status(403).await, status(502).await, status(504).await);

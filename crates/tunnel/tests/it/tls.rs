@@ -12,10 +12,10 @@ use crate::harness::*;
 
 fn trusting(authority: &CertificateAuthority, identity: Option<&IssuedCertificate>) -> TlsOptions {
     TlsOptions {
-        cacert: Some(authority.pem().into_bytes()),
+        cacert: Some(authority.certificate_pem().into_bytes()),
         client_certificate: identity.map(|issued| ClientCertificate {
-            certificates: issued.certificate.clone().into_bytes(),
-            key: issued.key.clone().into_bytes(),
+            certificates: issued.certificate_pem.clone().into_bytes(),
+            key: issued.key_pem.clone().into_bytes(),
         }),
         ..TlsOptions::default()
     }
@@ -33,7 +33,7 @@ async fn e13_a_proxys_certificate_is_checked_against_its_own_authority() {
     let (authority, stranger) = (CertificateAuthority::new(), CertificateAuthority::new());
     let echo = ScriptedTarget::echo().await;
     let proxy = HttpProxy::builder()
-        .tls(authority.issue(&["127.0.0.1"]).server(None))
+        .tls(authority.issue(&["127.0.0.1"]).server_config(None))
         .start()
         .await;
     let stand = EngineFixture::to(
@@ -43,11 +43,11 @@ async fn e13_a_proxys_certificate_is_checked_against_its_own_authority() {
     drop(stand.echoes().await);
     assert!(stand.lines.line(0).await.contains("\"closed\""));
     let elsewhere = HttpProxy::builder()
-        .tls(authority.issue(&["other.test"]).server(None))
+        .tls(authority.issue(&["other.test"]).server_config(None))
         .start()
         .await;
     let old = HttpProxy::builder()
-        .tls(authority.issue_expired(&["127.0.0.1"]).server(None))
+        .tls(authority.issue_expired(&["127.0.0.1"]).server_config(None))
         .start()
         .await;
     for (url, tls, words) in [
@@ -86,7 +86,11 @@ async fn e13_a_client_certificate_is_shown_to_its_proxy_and_to_no_other() {
     let me = authority.issue(&["me.test"]);
     let echo = ScriptedTarget::echo().await;
     let strict = HttpProxy::builder()
-        .tls(authority.issue(&["127.0.0.1"]).server(Some(&authority)))
+        .tls(
+            authority
+                .issue(&["127.0.0.1"])
+                .server_config(Some(&authority)),
+        )
         .start()
         .await;
     let stand = EngineFixture::to(
@@ -111,7 +115,7 @@ async fn e13_a_proxy_with_tls_may_be_anywhere_in_a_chain() {
     let authority = CertificateAuthority::new();
     let echo = ScriptedTarget::echo().await;
     let secured = HttpProxy::builder()
-        .tls(authority.issue(&["127.0.0.1"]).server(None))
+        .tls(authority.issue(&["127.0.0.1"]).server_config(None))
         .start()
         .await;
     let plain = HttpProxy::builder().start().await;
@@ -151,7 +155,7 @@ type ClientHellos = Arc<Mutex<Vec<(Option<String>, bool)>>>;
 async fn imap(authority: &CertificateAuthority) -> (ScriptedTarget, ClientHellos) {
     let hellos = ClientHellos::default();
     let seen = Arc::clone(&hellos);
-    let config = authority.issue(&["imap.test"]).server(None);
+    let config = authority.issue(&["imap.test"]).server_config(None);
     let server = ScriptedTarget::doing(move |stream, _| {
         let (seen, config) = (Arc::clone(&seen), Arc::clone(&config));
         async move {
@@ -223,14 +227,14 @@ async fn tls_with_the_target_is_checked_and_offers_no_protocol() {
         is_gone(&mut stand.call().await).await;
         let line = stand.lines.line(0).await;
         assert!(line.contains(words) && !line.contains("; then"), "{line}");
-        assert!(other.asked().is_empty());
+        assert!(other.requests().is_empty());
     }
 }
 
 #[tokio::test]
 async fn a_plain_request_is_secured_by_whatever_proxy() {
     let authority = CertificateAuthority::new();
-    let config = authority.issue(&["127.0.0.1"]).server(None);
+    let config = authority.issue(&["127.0.0.1"]).server_config(None);
     let acceptor = tokio_rustls::TlsAcceptor::from(config);
     let far = ScriptedTarget::doing(move |stream, _| {
         let acceptor = acceptor.clone();
@@ -260,7 +264,7 @@ async fn a_plain_request_is_secured_by_whatever_proxy() {
         let answer = String::from_utf8(heard(&mut client).await).unwrap();
         assert!(answer.ends_with("secured"), "{answer}");
     }
-    assert_eq!(proxy.asked()[0].method, "CONNECT");
+    assert_eq!(proxy.requests()[0].method, "CONNECT");
 }
 
 /// A server that ends without TLS' own end says that something is missing, and not that nothing came.
@@ -268,7 +272,7 @@ async fn a_plain_request_is_secured_by_whatever_proxy() {
 async fn what_came_before_tls_was_cut_arrives_whole_and_then_there_is_no_end() {
     let authority = CertificateAuthority::new();
     let all = vec![7; 3 << 20];
-    let config = authority.issue(&["127.0.0.1"]).server(None);
+    let config = authority.issue(&["127.0.0.1"]).server_config(None);
     let acceptor = tokio_rustls::TlsAcceptor::from(config);
     let said = all.clone();
     let far = ScriptedTarget::doing(move |stream, _| {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use haul_lab::{HttpProxy, RequestMatcher, breakage};
+use haul_lab::{HttpProxy, RequestMatcher, faults};
 use haul_net::Target;
 use haul_tunnel::{
     ListenerKind, TunnelConfig, Upstream, UpstreamOptions, WarmPool, WarmPoolOptions,
@@ -100,7 +100,7 @@ async fn much_that_a_target_says_first_is_kept_in_its_order() {
     .await;
     let proxy = HttpProxy::builder()
         .rule(RequestMatcher::always(), |_, reply| {
-            reply.body = haul_lab::ReplyBody::Raw(b"hello, ".to_vec())
+            reply.body = haul_lab::OriginResponseBody::Bytes(b"hello, ".to_vec())
         })
         .start()
         .await;
@@ -153,7 +153,11 @@ async fn old_ones_are_closed_and_replaced() {
     let stand = EngineFixture::with(tunnel);
     until(|| echo.accepted() >= 10).await;
     // No more than those that are ready, and those that are being made and let go.
-    assert!(proxy.open() <= 6, "{}", proxy.open());
+    assert!(
+        proxy.open_connections() <= 6,
+        "{}",
+        proxy.open_connections()
+    );
     stand.echoes().await;
 }
 
@@ -161,15 +165,15 @@ async fn old_ones_are_closed_and_replaced() {
 async fn failures_are_waited_after_and_clients_are_served_meanwhile() {
     let echo = ScriptedTarget::echo().await;
     let proxy = HttpProxy::builder()
-        .rule(RequestMatcher::first(2), breakage::status(503))
+        .rule(RequestMatcher::first(2), faults::status(503))
         .start()
         .await;
     let (tunnel, warm) = warm(&target(echo.address), by_one(&proxy.url()), (2, LIMIT));
     let stand = EngineFixture::with(tunnel);
-    until(|| proxy.asked().len() == 2).await;
+    until(|| proxy.requests().len() == 2).await;
     // It rests now; one who comes is not kept waiting for that.
     drop(stand.echoes().await);
-    assert!(proxy.asked().len() <= 4, "{}", proxy.asked().len());
+    assert!(proxy.requests().len() <= 4, "{}", proxy.requests().len());
     until(|| warm.ready_count() == 2).await;
 }
 
@@ -185,12 +189,12 @@ async fn a_door_that_leads_elsewhere_or_closes_leaves_none_open() {
     until(|| before.ready_count() == 3).await;
     let (tunnel, after) = warm(&target(other.address), by_one(&last.url()), (2, LIMIT));
     stand.door.reconfigure(tunnel);
-    until(|| after.ready_count() == 2 && first.open() == 0).await;
+    until(|| after.ready_count() == 2 && first.open_connections() == 0).await;
     assert_eq!(before.ready_count(), 0);
     stand.echoes().await;
     assert!(other.accepted() >= 2);
     stand.door.close();
-    until(|| after.ready_count() == 0 && last.open() == 0).await;
+    until(|| after.ready_count() == 0 && last.open_connections() == 0).await;
     stand.engine.shut_down(LIMIT).await;
 }
 

@@ -14,7 +14,7 @@ async fn e12_an_ipv6_address_is_written_in_brackets() {
     let proxy = HttpProxy::builder().start().await;
     let stand = EngineFixture::to(target(echo.address), by_one(&proxy.url()));
     stand.echoes().await;
-    let asked = &proxy.asked()[0];
+    let asked = &proxy.requests()[0];
     let written = format!("[::1]:{}", echo.address.port());
     assert_eq!(
         (asked.target.as_str(), asked.header("host")),
@@ -29,7 +29,7 @@ async fn e12_an_ipv6_address_is_written_in_brackets() {
         EngineFixture::to(target(echo.address), by_one(&socks.url(scheme)))
             .echoes()
             .await;
-        let asked = socks.asked().pop().unwrap().target;
+        let asked = socks.requests().pop().unwrap().target;
         assert!(
             matches!(asked, Some(SocksTarget::Ip(ip, _)) if ip.is_ipv6()),
             "{asked:?}"
@@ -66,12 +66,16 @@ async fn e12_names_are_the_proxys_affair() {
         upstream.connector.dns_servers = vec![names.address()];
         EngineFixture::to(target(&far), upstream).echoes().await;
     }
-    assert!(names.asked().is_empty(), "{:?}", names.asked());
+    assert!(
+        names.queried_names().is_empty(),
+        "{:?}",
+        names.queried_names()
+    );
     // This one is asked for an address.
     let mut upstream = by_one(&socks.url("socks5"));
     upstream.connector.dns_servers = vec![names.address()];
     EngineFixture::to(target(&far), upstream).echoes().await;
-    assert!(!names.asked().is_empty());
+    assert!(!names.queried_names().is_empty());
 }
 
 #[tokio::test]
@@ -94,7 +98,7 @@ async fn e12_what_needs_no_proxy_is_reached_straight() {
         drop(stand.echoes().await);
         assert!(stand.lines.line(0).await.contains("\"via\":\"direct\""));
     }
-    assert!(proxy.asked().is_empty());
+    assert!(proxy.requests().is_empty());
 }
 
 #[tokio::test]
@@ -113,18 +117,21 @@ async fn a_proxy_of_a_chain_that_cannot_be_reached_is_named() {
 
 #[tokio::test]
 async fn each_proxy_of_a_chain_is_asked_for_the_next_and_has_its_own_login() {
-    use haul_lab::breakage::OriginLogin;
+    use haul_lab::faults::RequiredLogin;
     let echo = ScriptedTarget::echo().await;
     let login = |url: String, who: &str| url.replacen("://", &format!("://{who}:{PASSWORD}@"), 1);
     let first = HttpProxy::builder()
-        .login(OriginLogin::digest("one", PASSWORD))
+        .require_login(RequiredLogin::digest("one", PASSWORD))
         .start()
         .await;
     let last = HttpProxy::builder()
-        .login(OriginLogin::basic("two", PASSWORD))
+        .require_login(RequiredLogin::basic("two", PASSWORD))
         .start()
         .await;
-    let socks = SocksProxy::builder().login("three", PASSWORD).start().await;
+    let socks = SocksProxy::builder()
+        .require_login("three", PASSWORD)
+        .start()
+        .await;
     let socks_url = |scheme: &str| login(socks.url(scheme), "three");
     for chain in [
         &[
@@ -150,18 +157,18 @@ async fn each_proxy_of_a_chain_is_asked_for_the_next_and_has_its_own_login() {
     }
     assert!(
         first
-            .asked()
+            .requests()
             .iter()
             .any(|asked| asked.target == last.address().to_string())
     );
     assert!(
         first
-            .asked()
+            .requests()
             .iter()
             .any(|asked| asked.target == socks.address().to_string())
     );
     assert!(
-        last.asked()
+        last.requests()
             .iter()
             .all(|asked| asked.target == echo.address.to_string())
     );
@@ -169,7 +176,7 @@ async fn each_proxy_of_a_chain_is_asked_for_the_next_and_has_its_own_login() {
         let shown = asked.header("proxy-authorization").unwrap_or_default();
         shown.starts_with("Digest") && !shown.contains(who)
     };
-    assert!(!first.asked().iter().any(|asked| leaked(asked, "one")));
+    assert!(!first.requests().iter().any(|asked| leaked(asked, "one")));
 }
 
 #[tokio::test]
@@ -192,7 +199,7 @@ async fn header_fields_go_to_the_proxy_that_they_are_for() {
     EngineFixture::to(target(echo.address), upstream)
         .echoes()
         .await;
-    let (first, last) = (first.asked(), last.asked());
+    let (first, last) = (first.requests(), last.requests());
     assert_eq!(
         (first[0].header("x-first"), first[0].header("x-last")),
         (Some("1"), None)
@@ -227,5 +234,5 @@ async fn alternatives_of_several_places_are_tried_each_with_each() {
             "{line}"
         );
     }
-    assert_eq!(last.asked().len(), 3);
+    assert_eq!(last.requests().len(), 3);
 }

@@ -90,11 +90,11 @@ async fn addresses_that_are_given_twice() {
 async fn certificates() {
     let haul = shelf();
     let issued = CertificateAuthority::new().issue(&["localhost"]);
-    haul.write("cert.pem", &issued.certificate);
-    haul.write("key.pem", &issued.key);
+    haul.write("cert.pem", &issued.certificate_pem);
+    haul.write("key.pem", &issued.key_pem);
     haul.write(
         "other.pem",
-        CertificateAuthority::new().issue(&["localhost"]).key,
+        CertificateAuthority::new().issue(&["localhost"]).key_pem,
     );
     haul.write("junk.pem", "junk");
     let said = [

@@ -111,10 +111,11 @@ async fn a_certificate_is_shown_and_read_again_when_it_changes() {
     let haul = shelf();
     let old = CertificateAuthority::new();
     let issued = old.issue(&["127.0.0.1"]);
-    let both =
-        |issued: &haul_lab::IssuedCertificate| format!("{}{}", issued.certificate, issued.key);
+    let both = |issued: &haul_lab::IssuedCertificate| {
+        format!("{}{}", issued.certificate_pem, issued.key_pem)
+    };
     let cert = haul.write("both.pem", both(&issued));
-    haul.write("old.pem", old.pem());
+    haul.write("old.pem", old.certificate_pem());
     let mut served = serve(&haul, &["--cert", &cert]).await;
     assert!(served.said[1].contains("listening on https://"));
     let url = format!("https://{}/a.txt", served.address);
@@ -122,9 +123,9 @@ async fn a_certificate_is_shown_and_read_again_when_it_changes() {
         .await
         .assert_code(0);
     let new = CertificateAuthority::new();
-    haul.write("new.pem", new.pem());
+    haul.write("new.pem", new.certificate_pem());
     // Half of a pair first: it stays as it was, and that is told once.
-    haul.write("both.pem", new.issue(&["127.0.0.1"]).certificate);
+    haul.write("both.pem", new.issue(&["127.0.0.1"]).certificate_pem);
     served
         .running
         .until("the certificate stays as it was")
@@ -145,8 +146,9 @@ async fn a_certificate_is_shown_and_read_again_when_it_changes() {
 async fn a_certificate_that_has_expired_is_shown_and_warned_of() {
     let haul = shelf();
     let authority = CertificateAuthority::new();
-    let both =
-        |issued: &haul_lab::IssuedCertificate| format!("{}{}", issued.certificate, issued.key);
+    let both = |issued: &haul_lab::IssuedCertificate| {
+        format!("{}{}", issued.certificate_pem, issued.key_pem)
+    };
     let cert = haul.write("both.pem", both(&authority.issue_expired(&["127.0.0.1"])));
     let mut served = serve(&haul, &["--cert", &cert]).await;
     let warning = "both.pem expired on ";

@@ -185,7 +185,7 @@ impl<'a> SoakClient<'a> {
     }
 
     fn read(&mut self, key: u64, method: &str, fields: String) {
-        let begun = self.shared.ticks.now();
+        let begun = self.shared.ticks.tick();
         let asked = SoakRequest {
             method,
             path: &path(key),
@@ -197,12 +197,12 @@ impl<'a> SoakClient<'a> {
         };
         let found = match answer.status {
             404 => None,
-            200 if method == "GET" => {
-                Some(StampedBody::read(&answer.body).unwrap_or_else(|torn| panic!("{key}: {torn}")))
-            }
+            200 if method == "GET" => Some(
+                StampedBody::verify(&answer.body).unwrap_or_else(|torn| panic!("{key}: {torn}")),
+            ),
             206 => {
                 let body =
-                    StampedBody::of_head(&answer.body).unwrap_or_else(|| panic!("{answer:?}"));
+                    StampedBody::from_prefix(&answer.body).unwrap_or_else(|| panic!("{answer:?}"));
                 let range = format!("bytes 0-31/{}", body.length);
                 assert_eq!(answer.field("content-range"), Some(&*range), "{answer:?}");
                 Some(body)
@@ -265,7 +265,7 @@ impl<'a> SoakClient<'a> {
             BodyEncoding::Length
         };
         let action = OperationKind::Write(body.version, condition);
-        let begun = self.shared.ticks.now();
+        let begun = self.shared.ticks.tick();
         let asked = SoakRequest {
             method: "PUT",
             path: &path(key),
@@ -279,14 +279,14 @@ impl<'a> SoakClient<'a> {
             201 | 204 => {
                 let tag = self.shared.tag(&answer, body);
                 self.seen.insert(key, (tag, body.version));
-                OperationOutcome::Done {
+                OperationOutcome::Succeeded {
                     replaced: Some(answer.status == 204),
                 }
             }
             412 if condition != WriteCondition::Always => {
                 // Refused before its body was read, so the connection is at no beginning of a request.
                 self.wire = None;
-                OperationOutcome::Refused
+                OperationOutcome::ConditionFailed
             }
             _ => panic!("PUT {key}: {answer:?}"),
         };
@@ -307,7 +307,7 @@ impl<'a> SoakClient<'a> {
             1 => BodyEncoding::ChunkedCut(bytes.len()),
             _ => BodyEncoding::LengthCut(end),
         };
-        let begun = self.shared.ticks.now();
+        let begun = self.shared.ticks.tick();
         let asked = SoakRequest {
             method: "PUT",
             path: &path(key),
@@ -331,7 +331,7 @@ impl<'a> SoakClient<'a> {
             false => (WriteCondition::Always, String::new()),
         };
         let action = OperationKind::Delete(condition);
-        let begun = self.shared.ticks.now();
+        let begun = self.shared.ticks.tick();
         let asked = SoakRequest {
             method: "DELETE",
             path: &path(key),
@@ -344,18 +344,20 @@ impl<'a> SoakClient<'a> {
         let (action, outcome) = match answer.status {
             204 => (
                 action,
-                OperationOutcome::Done {
+                OperationOutcome::Succeeded {
                     replaced: Some(true),
                 },
             ),
             // Conditions count for nothing where there is nothing to delete (RFC 9110 13.2.1).
             404 => (
                 OperationKind::Delete(WriteCondition::Always),
-                OperationOutcome::Done {
+                OperationOutcome::Succeeded {
                     replaced: Some(false),
                 },
             ),
-            412 if condition != WriteCondition::Always => (action, OperationOutcome::Refused),
+            412 if condition != WriteCondition::Always => {
+                (action, OperationOutcome::ConditionFailed)
+            }
             _ => panic!("DELETE {key}: {answer:?}"),
         };
         self.note(key, action, begun, outcome);
@@ -365,9 +367,10 @@ impl<'a> SoakClient<'a> {
     fn condition(&mut self, key: u64) -> (WriteCondition, String) {
         match (self.random.random_range(0..10), self.seen.get(&key)) {
             (0..2, _) => (WriteCondition::Absent, "If-None-Match: *\r\n".to_owned()),
-            (2..4, Some((tag, version))) => {
-                (WriteCondition::Is(*version), format!("If-Match: {tag}\r\n"))
-            }
+            (2..4, Some((tag, version))) => (
+                WriteCondition::Matches(*version),
+                format!("If-Match: {tag}\r\n"),
+            ),
             (4, _) => (WriteCondition::Present, "If-Match: *\r\n".to_owned()),
             _ => (WriteCondition::Always, String::new()),
         }
@@ -377,7 +380,7 @@ impl<'a> SoakClient<'a> {
     fn body(&mut self, key: u64) -> StampedBody {
         self.next += 1;
         let length = match self.random.random_range(0..20) {
-            0..9 => self.random.random_range(StampedBody::LEAST..3000),
+            0..9 => self.random.random_range(StampedBody::MIN_LENGTH..3000),
             9..13 => self.random.random_range((64 << 10) - 40..(64 << 10) + 40),
             13..17 => self.random.random_range(3000..700_000),
             17..19 => self.random.random_range((512 << 10) - 40..(512 << 10) + 40),
@@ -417,11 +420,11 @@ impl<'a> SoakClient<'a> {
         self.notes.push(RecordedOperation {
             key,
             life: self.life,
-            lost: (!may_end).then(|| self.shared.ticks.now()),
+            lost: (!may_end).then(|| self.shared.ticks.tick()),
             operation: Operation {
-                action,
-                begun,
-                ended: u64::MAX,
+                kind: action,
+                started_at: begun,
+                finished_at: u64::MAX,
                 outcome,
             },
         });
@@ -429,15 +432,15 @@ impl<'a> SoakClient<'a> {
     }
 
     fn note(&mut self, key: u64, action: OperationKind, begun: u64, outcome: OperationOutcome) {
-        let ended = self.shared.ticks.now();
+        let ended = self.shared.ticks.tick();
         self.notes.push(RecordedOperation {
             key,
             life: self.life,
             lost: None,
             operation: Operation {
-                action,
-                begun,
-                ended,
+                kind: action,
+                started_at: begun,
+                finished_at: ended,
                 outcome,
             },
         });

@@ -1,6 +1,6 @@
 //! The soak: clients that read, write, delete, hang up and set conditions, a server that is killed again and again, and a judge.
 //!
-//! Each client writes down what it asked and what it was told ([`client`]); in the end [`check`] is shown all of it, key by key, and says
+//! Each client writes down what it asked and what it was told ([`client`]); in the end [`check_linearizability`] is shown all of it, key by key, and says
 //! whether a store that does one thing at a time, and forgets nothing that it acknowledged, could have answered so. Bodies are
 //! [`StampedBody`](haul_lab::history::Stamped), so each read is looked at byte by byte. What was under way when its server was killed may
 //! have been done or not; what was cut off by its client must not. Besides: no request is left without an answer by a server that was
@@ -18,7 +18,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use haul_lab::history::{Operation, OperationOutcome, StampedBody, check};
+use haul_lab::history::{Operation, OperationOutcome, StampedBody, check_linearizability};
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use tokio::time::Instant;
@@ -135,11 +135,11 @@ fn lives(shared: &SoakState, folder: &Path, seed: u64, length: Duration) -> Vec<
         *shared.life.lock().unwrap() = Some((deaths.len(), served.address));
         shared.news.notify_all();
         std::thread::sleep(Duration::from_millis(random.random_range(LIFE)));
-        let killed = shared.ticks.now();
+        let killed = shared.ticks.tick();
         served.kill();
         deaths.push(ServerKill {
             killed,
-            dead: shared.ticks.now(),
+            dead: shared.ticks.tick(),
         });
     }
     assert!(deaths.len() > 2, "only {} lives", deaths.len());
@@ -166,11 +166,11 @@ fn last_reads(
     let served = SoakServer::start(folder, WAYS[1]);
     let reads = SoakClient::new(shared, 0, CLIENTS + 3).read_all(deaths.len(), served.address);
     notes.extend(&reads);
-    let killed = shared.ticks.now();
+    let killed = shared.ticks.tick();
     served.kill();
     deaths.push(ServerKill {
         killed,
-        dead: shared.ticks.now(),
+        dead: shared.ticks.tick(),
     });
     reads
 }
@@ -180,7 +180,7 @@ fn assert_files(folder: &Path, reads: &[RecordedOperation]) {
     let mut files = 0;
     for read in reads {
         let bytes = std::fs::read(folder.join(path(read.key))).ok();
-        let on_disk = bytes.map(|bytes| StampedBody::read(&bytes).unwrap().version);
+        let on_disk = bytes.map(|bytes| StampedBody::verify(&bytes).unwrap().version);
         assert_eq!(
             read.operation.outcome,
             OperationOutcome::Found(on_disk),
@@ -272,7 +272,7 @@ fn judge(notes: &[RecordedOperation], deaths: &[ServerKill]) {
         notes.map(
             |note| match (note.operation.outcome, deaths.get(note.life)) {
                 (OperationOutcome::Unknown, Some(death)) => Operation {
-                    ended: death.dead.max(note.operation.begun),
+                    finished_at: death.dead.max(note.operation.started_at),
                     ..note.operation
                 },
                 _ => note.operation,
@@ -286,7 +286,7 @@ fn judge(notes: &[RecordedOperation], deaths: &[ServerKill]) {
             history.iter().filter(|one| is(&one.outcome)).count()
         };
         let (done, unknown) = (
-            count(|one| matches!(one, OperationOutcome::Done { .. })),
+            count(|one| matches!(one, OperationOutcome::Succeeded { .. })),
             count(|one| *one == OperationOutcome::Unknown),
         );
         writeln!(
@@ -297,7 +297,7 @@ fn judge(notes: &[RecordedOperation], deaths: &[ServerKill]) {
         )
         .unwrap();
         assert!(done > 0, "nothing was done to {key}");
-        if let Err(violation) = check(&history) {
+        if let Err(violation) = check_linearizability(&history) {
             panic!("{}: {violation}", path(key));
         }
     }

@@ -78,7 +78,7 @@ async fn a_hang_up_changes_where_listeners_lead_and_connections_go_on() {
     echoed(&mut old, "still").await;
     assert_eq!(finished(old).await, b"");
     let targets: Vec<String> = proxy
-        .asked()
+        .requests()
         .iter()
         .map(|asked| asked.target.clone())
         .collect();
@@ -139,7 +139,7 @@ async fn a_hang_up_reads_passwords_again() {
     let echo = EchoServer::start().await;
     let proxy = haul_lab::HttpProxy::builder()
         .route("echo.test:7", echo.address)
-        .login(haul_lab::breakage::OriginLogin::basic("me", "right"))
+        .require_login(haul_lab::faults::RequiredLogin::basic("me", "right"))
         .start()
         .await;
     let at = proxy.address().to_string();

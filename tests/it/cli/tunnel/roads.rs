@@ -86,7 +86,7 @@ async fn chains_alternatives_the_environment_and_none() {
 async fn socks_upstream_and_several_listeners_one_of_them_a_file() {
     let echo = EchoServer::start().await;
     let proxy = SocksProxy::builder().route("echo.test:7", echo.address);
-    let proxy = proxy.login("me", "pw").start().await;
+    let proxy = proxy.require_login("me", "pw").start().await;
     let haul = HaulDirectory::new();
     let url = proxy.url("socks5h");
     let args = [
@@ -152,7 +152,7 @@ async fn listeners_whose_clients_name_their_targets() {
 async fn clients_that_speak_in_clear_reach_a_target_that_speaks_tls() {
     let authority = CertificateAuthority::new();
     let origin = Origin::builder()
-        .tls(authority.issue(&["files.test"]).server(None))
+        .tls(authority.issue(&["files.test"]).server_config(None))
         .resource("/f.bin", OriginResource::new(content()))
         .start()
         .await;
@@ -161,7 +161,7 @@ async fn clients_that_speak_in_clear_reach_a_target_that_speaks_tls() {
     let proxy = proxy.start().await;
     let at = proxy.address().to_string();
     let haul = HaulDirectory::new();
-    let ca = haul.write("ca.pem", authority.pem());
+    let ca = haul.write("ca.pem", authority.certificate_pem());
     let other = ["--cacert", &ca, "--target-tls", "--stdio", "other.test:443"];
     let ran = haul
         .run(&[&["tunnel", "-p", &at], &other[..]].concat())
@@ -213,7 +213,7 @@ async fn connections_stand_ready() {
     let haul = HaulDirectory::new();
     let tunnel = tunnel(&haul, &["-p", &at, "--warm", "2", "0:echo.test:7"], 1).await;
     let ready = async {
-        while proxy.asked().len() < 2 {
+        while proxy.requests().len() < 2 {
             tokio::task::yield_now().await;
         }
     };

@@ -1,6 +1,6 @@
 //! Logins for the proxy from every source, and that none of them is ever seen.
 
-use haul_lab::{CertificateAuthority, HttpProxy, breakage::OriginLogin};
+use haul_lab::{CertificateAuthority, HttpProxy, faults::RequiredLogin};
 
 use super::{EchoServer, HaulDirectory, TunnelProcess, echoed, finished, tunnel};
 
@@ -8,7 +8,7 @@ use super::{EchoServer, HaulDirectory, TunnelProcess, echoed, finished, tunnel};
 async fn proxy_of_me(echo: &EchoServer) -> HttpProxy {
     let proxy = HttpProxy::builder().route("echo.test:7", echo.address);
     proxy
-        .login(OriginLogin::basic("me", "s3cret"))
+        .require_login(RequiredLogin::basic("me", "s3cret"))
         .start()
         .await
 }
@@ -33,7 +33,7 @@ async fn a_login_comes_from_wherever_it_is() {
     let echo = EchoServer::start().await;
     let proxy = proxy_of_me(&echo).await;
     let at = proxy.address().to_string();
-    let url = proxy.url_for("me", "s3cret");
+    let url = proxy.url_with_login("me", "s3cret");
     let spec = "0:echo.test:7";
     let haul = HaulDirectory::new();
     haul.write("password", "s3cret\n");
@@ -107,10 +107,10 @@ async fn header_fields_and_certificates_are_for_the_proxy() {
     let authority = CertificateAuthority::new();
     let issued = authority.issue(&["127.0.0.1"]);
     let haul = HaulDirectory::new();
-    let ca = haul.write("ca.pem", authority.pem());
+    let ca = haul.write("ca.pem", authority.certificate_pem());
     let proxy = HttpProxy::builder()
         .route("echo.test:7", echo.address)
-        .tls(issued.server(None))
+        .tls(issued.server_config(None))
         .start()
         .await;
     let url = proxy.url();
@@ -124,7 +124,7 @@ async fn header_fields_and_certificates_are_for_the_proxy() {
         "0:echo.test:7",
     ];
     works(tunnel(&haul, &args, 1).await).await;
-    assert_eq!(proxy.asked()[0].header("x-token"), Some("s3cret"));
+    assert_eq!(proxy.requests()[0].header("x-token"), Some("s3cret"));
     // Trust in any target is none in any proxy.
     let stdio = ["--stdio", "echo.test:7"];
     let careless = [&["tunnel", "-p", &url, "--target-tls", "-k"][..], &stdio].concat();

@@ -11,7 +11,7 @@ async fn by(
     flags: &[&str],
 ) -> HaulOutput {
     let proxy = HttpProxy::builder()
-        .tls(issued.server(clients))
+        .tls(issued.server_config(clients))
         .start()
         .await;
     let haul = HaulDirectory::new();
@@ -37,10 +37,10 @@ async fn by(
 async fn each_trouble_is_told_in_words_and_with_the_flag_that_helps() {
     let authority = CertificateAuthority::new();
     let haul = HaulDirectory::new();
-    let ca = haul.write("ca.pem", authority.pem());
+    let ca = haul.write("ca.pem", authority.certificate_pem());
     let trusting = ["--proxy-cacert", &ca[..]];
     by(
-        &CertificateAuthority::self_made(&["127.0.0.1"], false),
+        &CertificateAuthority::self_signed_ca(&["127.0.0.1"], false),
         None,
         &trusting,
     )

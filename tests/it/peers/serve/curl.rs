@@ -134,13 +134,13 @@ fn conditions() {
 #[test]
 fn http2_by_prior_knowledge_and_over_tls() {
     let authority = CertificateAuthority::new();
-    let files = authority.issue(&["127.0.0.1"]).files().unwrap();
+    let files = authority.issue(&["127.0.0.1"]).write_files().unwrap();
     let (certificate, key) = (
         files.certificate.to_str().unwrap(),
         files.key.to_str().unwrap(),
     );
     let serve = ServedFolder::start(&["--cert", certificate, "--key", key]);
-    std::fs::write(serve.here("ca.pem"), authority.pem()).unwrap();
+    std::fs::write(serve.here("ca.pem"), authority.certificate_pem()).unwrap();
     let secure = serve.url("large").replace("http:", "https:");
     let plain = ServedFolder::start(&[]);
     let both = |serve: &ServedFolder, flags: &[&str], url: &str, version: &str| {

@@ -24,9 +24,9 @@ impl Dovecot {
         let authority = CertificateAuthority::new();
         let issued = authority.issue(&["127.0.0.1"]);
         let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
-        write("ca.pem", &authority.pem());
-        write("cert.pem", &issued.certificate);
-        write("key.pem", &issued.key);
+        write("ca.pem", &authority.certificate_pem());
+        write("cert.pem", &issued.certificate_pem);
+        write("key.pem", &issued.key_pem);
         let root = dir.path().to_str().unwrap();
         write("dovecot.conf", &configuration(root, ports));
         let path = dir.path().join("dovecot.conf");

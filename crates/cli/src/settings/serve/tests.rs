@@ -67,13 +67,13 @@ fn each_flag_arrives() {
     let patience = server.patience;
     let seconds = [
         patience.handshake,
-        patience.head,
+        patience.request_head,
         patience.idle,
         patience.grace,
         settings.grace,
     ];
     assert_eq!(seconds.map(|time| time.as_secs()), [1, 2, 3, 4, 5]);
-    assert_eq!((patience.body_rate, patience.reader_rate), (9, 9));
+    assert_eq!((patience.min_body_rate, patience.min_reader_rate), (9, 9));
     assert_eq!(
         (
             settings.crew.accept,

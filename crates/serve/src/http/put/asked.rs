@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use haul_plan::serving::{RequestConditions, sent_digests};
+use haul_plan::serving::{RequestConditions, request_digests};
 use haul_plan::{Checksum, ExpectedDigest};
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, EXPECT};
 use http::{HeaderMap, HeaderValue, StatusCode};
@@ -66,7 +66,7 @@ impl UploadRequest {
     /// The same, if nothing has the key.
     pub(crate) fn if_new(self) -> Self {
         Self {
-            conditions: RequestConditions::if_new(),
+            conditions: RequestConditions::if_absent(),
             ..self
         }
     }
@@ -90,7 +90,7 @@ impl UploadRequest {
                 put it without Content-Encoding";
             return Err(plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into());
         }
-        let digests = sent_digests(headers)
+        let digests = request_digests(headers)
             .map_err(|error| plain(StatusCode::BAD_REQUEST, error.to_string()))?;
         let most = server.options.max_body.unwrap_or(u64::MAX);
         let length = headers

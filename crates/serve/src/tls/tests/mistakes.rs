@@ -105,16 +105,20 @@ fn a_chain_in_the_wrong_order_is_told() {
     let shown = TestCertificate::new();
     let issued = shown.authority.issue(&["localhost"]);
     shown.write(&issued);
-    let wrong = format!("{}{}", shown.authority.pem(), issued.certificate);
+    let wrong = format!(
+        "{}{}",
+        shown.authority.certificate_pem(),
+        issued.certificate_pem
+    );
     fs::write(shown.pair().certificate, wrong).unwrap();
     let error = made(shown.pair()).unwrap_err();
     assert!(matches!(error, CertificateError::Order { .. }), "{error:?}");
     // One file with all of it, as some keep them, is fine.
     let all = format!(
         "{}{}{}",
-        issued.key,
-        issued.certificate,
-        shown.authority.pem()
+        issued.key_pem,
+        issued.certificate_pem,
+        shown.authority.certificate_pem()
     );
     let certificate = shown.pair().certificate;
     fs::write(&certificate, all).unwrap();

@@ -26,7 +26,7 @@ fn a_new_certificate_is_met_by_new_handshakes() {
     assert!(!tls.certificates.has_changed());
     assert_ne!(tls.certificates.fingerprints(), old);
     let met = meet(&tls, shown.client(), "localhost").unwrap();
-    let new = CertificateDer::from_pem_slice(issued.certificate.as_bytes()).unwrap();
+    let new = CertificateDer::from_pem_slice(issued.certificate_pem.as_bytes()).unwrap();
     assert_eq!(met.certificate, new);
 }
 
@@ -36,10 +36,10 @@ fn a_reload_that_fails_keeps_the_old_and_is_reported_once() {
     let tls = made(shown.pair()).unwrap();
     let old = meet(&tls, shown.client(), "localhost").unwrap().certificate;
     let issued = shown.authority.issue(&["localhost"]);
-    let half = &issued.certificate[..issued.certificate.len() / 2];
+    let half = &issued.certificate_pem[..issued.certificate_pem.len() / 2];
     let pair = shown.pair();
     // Half a file, the whole but not its key, nothing.
-    for (step, certificate) in [Some(half), Some(&issued.certificate), Some(""), None]
+    for (step, certificate) in [Some(half), Some(&issued.certificate_pem), Some(""), None]
         .iter()
         .enumerate()
     {

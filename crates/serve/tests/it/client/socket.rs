@@ -57,7 +57,7 @@ impl TestSocket {
 /// What a client with TLS trusts and offers.
 pub(crate) fn trusting(protocols: &[&[u8]]) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
-    let authority = certified().0.pem();
+    let authority = certified().0.certificate_pem();
     roots
         .add(CertificateDer::from_pem_slice(authority.as_bytes()).unwrap())
         .unwrap();

@@ -1,6 +1,6 @@
 //! How jobs end: each of them in one row, and one that failed harms no other.
 
-use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, breakage};
+use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults};
 use haul_plan::Checksum;
 use haul_transfer::ErrorClass;
 use haul_transfer::batch::FailureGroup;
@@ -31,9 +31,9 @@ async fn every_file_is_in_its_place_and_has_a_row() {
         );
         assert_eq!(row.etag.as_deref(), Some("\"v1\""));
     }
-    let most = origin.connections();
+    let most = origin.connection_count();
     assert!(most <= 4, "{most} connections where four may be");
-    assert_eq!(origin.asked().len(), 300, "one request each");
+    assert_eq!(origin.requests().len(), 300, "one request each");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -54,16 +54,16 @@ async fn c5_what_may_heal_is_tried_again_and_the_rest_is_told_by_cause() {
     let origin = shelf(20)
         .resource(
             "/late",
-            OriginResource::new(small(5)).rule(RequestMatcher::first(2), breakage::status(500)),
+            OriginResource::new(small(5)).rule(RequestMatcher::first(2), faults::status(500)),
         )
         .resource(
             "/cut",
-            OriginResource::new(small(6)).rule(RequestMatcher::first(1), breakage::reset_after(10)),
+            OriginResource::new(small(6)).rule(RequestMatcher::first(1), faults::reset_after(10)),
         )
-        .resource("/down", broken(breakage::status(500)))
+        .resource("/down", broken(faults::status(500)))
         .resource(
             "/gone",
-            OriginResource::new(small(7)).rule(RequestMatcher::always(), breakage::status(410)),
+            OriginResource::new(small(7)).rule(RequestMatcher::always(), faults::status(410)),
         )
         .start()
         .await;
@@ -128,7 +128,7 @@ async fn b9_bytes_that_are_not_the_file_meant_are_set_aside() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a26_a_digest_that_the_origin_announces_is_checked() {
     let lot = BatchCase::new();
-    let wrong = breakage::wrong_digest(breakage::DigestHeader::Content);
+    let wrong = faults::wrong_digest(faults::DigestHeader::Content);
     let bad = OriginResource::new(small(9)).rule(RequestMatcher::always(), wrong);
     let origin = Origin::builder().resource("/bad", bad).start().await;
     let ran = lot.get([origin.url("/bad")]).await;
@@ -160,13 +160,13 @@ async fn a11_a_part_longer_than_it_says_is_not_the_file() {
     let origin = shelf(1)
         .resource(
             "/long",
-            long.rule(RequestMatcher::ranged(), breakage::longer(10)),
+            long.rule(RequestMatcher::with_range(), faults::extra_bytes(10)),
         )
         .resource(
             "/endless",
             endless
-                .rule(RequestMatcher::ranged(), breakage::longer(64 << 20))
-                .rule(RequestMatcher::ranged(), breakage::chunked),
+                .rule(RequestMatcher::with_range(), faults::extra_bytes(64 << 20))
+                .rule(RequestMatcher::with_range(), faults::chunked),
         )
         .start()
         .await;
@@ -180,7 +180,7 @@ async fn a11_a_part_longer_than_it_says_is_not_the_file() {
         assert!(ran.row(name).attempts > 1);
     }
     assert!(
-        origin.sent() < 64 << 20,
+        origin.bytes_sent() < 64 << 20,
         "what is too much was read on and on"
     );
 }

@@ -17,7 +17,7 @@ async fn b6_a_file_that_is_there_stays_and_nothing_is_asked() {
         (RowState::Skipped, 4)
     );
     assert_eq!(std::fs::read(lot.path("1")).unwrap(), b"mine");
-    assert_eq!(origin.asked().len(), 2);
+    assert_eq!(origin.requests().len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -25,7 +25,7 @@ async fn b6_a_file_that_appears_meanwhile_stays_and_is_not_taken_for_the_one_wan
     let lot = BatchCase::new();
     let path = lot.path("f");
     // The user's file comes while the origin is being asked.
-    let lay = move |_: &haul_lab::RecordedRequest, _: &mut haul_lab::OriginReply| {
+    let lay = move |_: &haul_lab::RecordedRequest, _: &mut haul_lab::OriginResponse| {
         std::fs::write(&path, "mine").unwrap();
     };
     let resource = OriginResource::new(small(8)).rule(haul_lab::RequestMatcher::always(), lay);
@@ -70,7 +70,7 @@ async fn b6_update_asks_whether_there_is_a_newer_one() {
     let newer = OriginResource::new(small(5))
         .etag("\"n2\"")
         .last_modified("Mon, 07 Nov 1994 08:49:37 GMT");
-    origin.swap("/newer", newer);
+    origin.replace("/newer", newer);
     lot.get.existing = ExistingFilePolicy::Update;
     let ran = lot.get(urls()).await;
     assert_eq!(ran.counts(), (1, 1, 0));
@@ -117,7 +117,7 @@ async fn b6_a_file_that_is_there_is_held_to_what_the_list_says_of_it() {
         );
         assert_eq!(std::fs::read(lot.path(name)).unwrap(), kept);
     }
-    assert!(origin.asked().is_empty());
+    assert!(origin.requests().is_empty());
 }
 
 #[cfg(unix)]
@@ -160,6 +160,6 @@ async fn b6_update_is_not_told_that_an_edited_file_is_the_newest() {
     std::fs::write(lot.path("f"), "edited").unwrap();
     lot.get.existing = ExistingFilePolicy::Update;
     lot.get([origin.url("/f")]).await;
-    let asked = origin.asked();
+    let asked = origin.requests();
     assert_eq!(asked.last().unwrap().header("if-none-match"), None);
 }

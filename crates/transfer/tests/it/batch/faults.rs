@@ -28,40 +28,40 @@ fn troubled(seed: u64) -> GeneratedFiles {
         FileFault::Reset,
         FileFault::ResetMidBody,
         FileFault::Stall,
-        FileFault::Internal,
-        FileFault::Unavailable,
-        FileFault::TooMany,
-        FileFault::Truncated,
-        FileFault::ChunksCut,
+        FileFault::Status500,
+        FileFault::Status503,
+        FileFault::Status429,
+        FileFault::TruncatedBody,
+        FileFault::TruncatedChunks,
         FileFault::ShortChunks,
         FileFault::WrongLength,
     ];
     let lasting = [
         FileFault::Reset,
         FileFault::ResetMidBody,
-        FileFault::Internal,
-        FileFault::Truncated,
-        FileFault::ChunksCut,
+        FileFault::Status500,
+        FileFault::TruncatedBody,
+        FileFault::TruncatedChunks,
         FileFault::ShortChunks,
         FileFault::WrongLength,
     ];
     let shelf = GeneratedFiles::new(seed, 2..16 << 10)
-        .lasting(FileFault::Missing, 0.01)
-        .lasting(FileFault::ErrorPage, 0.02)
-        .changing(0.2);
-    let shelf = passing
-        .iter()
-        .fold(shelf, |shelf, fault| shelf.passing(*fault, 0.02));
-    lasting
-        .iter()
-        .fold(shelf, |shelf, fault| shelf.lasting(*fault, 0.002))
+        .with_permanent_fault(FileFault::Status404, 0.01)
+        .with_permanent_fault(FileFault::ErrorPage, 0.02)
+        .with_changing_files(0.2);
+    let shelf = passing.iter().fold(shelf, |shelf, fault| {
+        shelf.with_transient_fault(*fault, 0.02)
+    });
+    lasting.iter().fold(shelf, |shelf, fault| {
+        shelf.with_permanent_fault(*fault, 0.002)
+    })
 }
 
 /// What a list says of a file: the digest of the version that whoever wrote it saw. Of those that are about to change it says
 /// nothing, unless an error page stands in their place, which nothing else could tell.
 fn listed(shelf: &GeneratedFiles, path: &str) -> Vec<Checksum> {
     let changes = shelf.version(path, 1) > 0;
-    let digest = !changes || shelf.lasting_fault(path) == Some(FileFault::ErrorPage);
+    let digest = !changes || shelf.permanent_fault(path) == Some(FileFault::ErrorPage);
     let checksum = || format!("sha256:{}", shelf.content(path, 0).sha256()).parse();
     digest.then(|| checksum().unwrap()).into_iter().collect()
 }
@@ -73,7 +73,10 @@ impl BatchCase {
         shelf: &GeneratedFiles,
         files: usize,
     ) -> (BatchRun, Vec<RecordedRequest>) {
-        let origin = Origin::builder().shelf(shelf.clone()).start().await;
+        let origin = Origin::builder()
+            .generated_files(shelf.clone())
+            .start()
+            .await;
         let ran = self.get_shelf_of(&origin, shelf, files).await;
         (ran, origin.stop().await)
     }
@@ -110,7 +113,7 @@ impl BatchCase {
                 assert!(right, "a wrong file: {row:?}");
                 assert_eq!(row.bytes, found.len() as u64);
                 expected.insert(name.to_owned());
-            } else if shelf.lasting_fault(&path) == Some(FileFault::ErrorPage) {
+            } else if shelf.permanent_fault(&path) == Some(FileFault::ErrorPage) {
                 expected.insert(format!("{name}.haul-bad-checksum"));
             }
         }
@@ -144,7 +147,7 @@ fn doomed(shelf: &GeneratedFiles, files: usize) -> Vec<(String, ErrorClass)> {
         _ => ErrorClass::Network,
     };
     paths(files)
-        .filter_map(|path| Some((path.clone(), class(shelf.lasting_fault(&path)?))))
+        .filter_map(|path| Some((path.clone(), class(shelf.permanent_fault(&path)?))))
         .collect()
 }
 
@@ -188,8 +191,8 @@ async fn twenty_thousand() {
 async fn c5_500s_on_one_percent_are_retried_and_nothing_is_asked_for_twice() {
     let files = 2 * FILES;
     let shelf = GeneratedFiles::new(3, 1..8 << 10)
-        .passing(FileFault::Internal, 0.01)
-        .lasting(FileFault::Missing, 0.01);
+        .with_transient_fault(FileFault::Status500, 0.01)
+        .with_permanent_fault(FileFault::Status404, 0.01);
     let missing = doomed(&shelf, files);
     let mut lot = BatchCase::new();
     // However busy the machine is, no silence is taken for a stall: requests are counted here.
@@ -209,7 +212,7 @@ async fn c5_500s_on_one_percent_are_retried_and_nothing_is_asked_for_twice() {
     assert!(causes.eq([("404 Not Found", missing.len() as u64)]));
     let internal = |path: &String| {
         (0..)
-            .take_while(|n| shelf.fault(path, *n) == Some(FileFault::Internal))
+            .take_while(|n| shelf.fault_for(path, *n) == Some(FileFault::Status500))
             .count()
     };
     let retries: usize = paths(files).map(|path| internal(&path)).sum();
@@ -234,7 +237,7 @@ async fn each_fault_that_lasts_fails_its_file_and_each_that_passes_does_not() {
         let lot = BatchCase::new();
         let (ran, asked) = lot
             .get_shelf(
-                &GeneratedFiles::new(1, 100..5000).lasting(fault, 1.0),
+                &GeneratedFiles::new(1, 100..5000).with_permanent_fault(fault, 1.0),
                 files,
             )
             .await;
@@ -252,16 +255,16 @@ async fn each_fault_that_lasts_fails_its_file_and_each_that_passes_does_not() {
         let once = asked.len() == files;
         assert_eq!(
             once,
-            !fault.heals(),
+            !fault.is_transient(),
             "{fault:?} was asked for {} times",
             asked.len()
         );
-        if !fault.heals() {
+        if !fault.is_transient() {
             continue;
         }
         let shelf = GeneratedFiles::new(1, 100..5000)
-            .passing(fault, 1.0)
-            .at_most(2);
+            .with_transient_fault(fault, 1.0)
+            .max_transient_faults(2);
         let lot = BatchCase::new();
         let (ran, _) = lot.get_shelf(&shelf, files).await;
         assert_eq!(ran.summary.done, files as u64, "{fault:?}: {:?}", ran.rows);
@@ -272,7 +275,7 @@ async fn each_fault_that_lasts_fails_its_file_and_each_that_passes_does_not() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a5_a_file_that_changes_between_its_segments_is_one_version() {
     // Eight segments each, and every one after the first is of another version.
-    let shelf = GeneratedFiles::new(1, 2 << 20..4 << 20).changing(0.5);
+    let shelf = GeneratedFiles::new(1, 2 << 20..4 << 20).with_changing_files(0.5);
     let mut lot = BatchCase::new();
     lot.get.segment = Some(256 << 10);
     let (ran, asked) = lot.get_shelf(&shelf, 16).await;
@@ -289,7 +292,10 @@ async fn a5_a_file_that_changes_between_its_segments_is_one_version() {
 #[tokio::test(flavor = "multi_thread")]
 async fn c6_a_batch_in_trouble_that_was_stopped_comes_to_the_same() {
     let shelf = troubled(12);
-    let origin = Origin::builder().shelf(shelf.clone()).start().await;
+    let origin = Origin::builder()
+        .generated_files(shelf.clone())
+        .start()
+        .await;
     let mut lot = BatchCase {
         manifest: Some("m.jsonl"),
         ..BatchCase::new()
@@ -299,14 +305,14 @@ async fn c6_a_batch_in_trouble_that_was_stopped_comes_to_the_same() {
     let first = lot.get_shelf_of(&origin, &shelf, FILES).await;
     let done = first.names(RowState::Done);
     assert!((FILES / 3..FILES - FILES / 10).contains(&done.len()));
-    let before = origin.asked().len();
+    let before = origin.requests().len();
     let lot = BatchCase {
         stop: Default::default(),
         enough: None,
         ..lot
     };
     let second = lot.get_shelf_of(&origin, &shelf, FILES).await;
-    let again: Vec<_> = origin.asked()[before..]
+    let again: Vec<_> = origin.requests()[before..]
         .iter()
         .filter(|asked| done.contains(asked.path()))
         .map(|asked| asked.target.clone())

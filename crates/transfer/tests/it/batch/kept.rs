@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 
-use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, breakage};
+use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults};
 use haul_transfer::ExistingFilePolicy;
 use haul_transfer::list::ListEntry;
 use haul_transfer::manifest::{Manifest, RowState};
@@ -22,17 +22,17 @@ async fn c6_done_rows_are_not_asked_for_again_and_failed_ones_are() {
         lot.get.retry.retries = 3;
         let names = || (0..30).map(|n| n.to_string()).chain(["flaky".into()]);
         let urls = || names().map(|name| origin.url(&format!("/{name}")));
-        origin.swap(
+        origin.replace(
             "/flaky",
-            OriginResource::new(small(40)).rule(RequestMatcher::always(), breakage::status(500)),
+            OriginResource::new(small(40)).rule(RequestMatcher::always(), faults::status(500)),
         );
         let ran = lot.get(urls()).await;
         assert_eq!(ran.counts(), (30, 0, 1));
-        origin.swap("/flaky", OriginResource::new(small(40)));
-        let before = origin.asked().len();
+        origin.replace("/flaky", OriginResource::new(small(40)));
+        let before = origin.requests().len();
         let ran = lot.get(urls()).await;
         assert_eq!((ran.counts(), ran.summary.done_earlier), ((1, 0, 0), 30));
-        assert_eq!(origin.asked().len() - before, 1);
+        assert_eq!(origin.requests().len() - before, 1);
         lot.assert_file("flaky", &small(40));
         let ran = lot.get(urls()).await;
         assert_eq!((ran.counts(), ran.summary.done_earlier), ((0, 0, 0), 31));
@@ -61,12 +61,12 @@ async fn c6_a_batch_that_was_stopped_goes_on_with_its_manifest() {
         stop: Default::default(),
         ..lot
     };
-    let asked = origin.asked().len();
+    let asked = origin.requests().len();
     let second = lot.get(urls()).await;
     assert_eq!(second.summary.done_earlier, first.summary.done);
     assert_eq!(first.summary.done + second.summary.done, 301);
     assert_eq!(
-        origin.asked().len() - asked,
+        origin.requests().len() - asked,
         usize::try_from(second.summary.done).unwrap()
     );
     for number in 0..300 {
@@ -86,7 +86,7 @@ async fn update_asks_with_the_tag_of_the_manifest() {
     lot.get.existing = ExistingFilePolicy::Update;
     let ran = lot.get([origin.url("/f")]).await;
     assert_eq!((ran.counts(), ran.row("/f").status), ((0, 1, 0), Some(304)));
-    let asked = origin.asked();
+    let asked = origin.requests();
     let tag = asked
         .last()
         .unwrap()

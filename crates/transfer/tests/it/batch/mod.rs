@@ -17,7 +17,7 @@ use std::time::Duration;
 use haul_lab::{Origin, OriginBuilder, OriginResource, ResourceContent, within};
 use haul_net::{Client, ClientConfig};
 use haul_plan::RetryOptions;
-use haul_plan::dispatch::HostConnectionLimit;
+use haul_plan::dispatch::HostRequestLimit;
 use haul_transfer::archive::{ArchiveDestination, ArchiveOptions, ShardWriter};
 use haul_transfer::batch::{
     Batch, BatchArchive, BatchOptions, BatchSummary, CommitGroupOptions, ListEntries,
@@ -126,8 +126,8 @@ impl BatchCase {
         };
         // As the command line has it: one number for files of all sizes.
         options.dispatch.per_host = match self.get.connections {
-            ConnectionCount::Auto { max } => HostConnectionLimit::Auto { max },
-            ConnectionCount::Fixed(number) => HostConnectionLimit::Fixed(number),
+            ConnectionCount::Auto { max } => HostRequestLimit::Auto { max },
+            ConnectionCount::Fixed(number) => HostRequestLimit::Fixed(number),
         };
         let batch = Batch {
             client: Client::new(self.client.clone()).unwrap(),

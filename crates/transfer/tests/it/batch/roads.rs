@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, breakage};
+use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults};
 use haul_transfer::ConnectionCount;
 use haul_transfer::disk::StorageLayer;
 use haul_transfer::list::ListEntry;
@@ -31,11 +31,17 @@ async fn c7_large_files_are_segmented_with_the_answer_that_was_there() {
     assert_eq!(ran.counts(), (52, 0, 0));
     lot.assert_file("large", &large);
     lot.assert_file("medium", &medium);
-    let asked = |path: &str| origin.asked().iter().filter(|a| a.path() == path).count();
+    let asked = |path: &str| {
+        origin
+            .requests()
+            .iter()
+            .filter(|a| a.path() == path)
+            .count()
+    };
     assert_eq!(asked("/medium"), 1, "it came whole");
     assert!(asked("/large") > 1, "it came in segments");
     let first = origin
-        .asked()
+        .requests()
         .iter()
         .filter(|a| a.path() == "/large" && a.range(3 << 20) == Some(0..512 << 10))
         .count();
@@ -47,20 +53,20 @@ async fn c7_large_files_are_segmented_with_the_answer_that_was_there() {
 async fn a2_a12_origins_without_ranges_or_lengths_are_one_answer() {
     let lot = BatchCase::new();
     let long = ResourceContent::random(4, 700 << 10);
-    let plain = |rule: fn(&haul_lab::RecordedRequest, &mut haul_lab::OriginReply)| {
+    let plain = |rule: fn(&haul_lab::RecordedRequest, &mut haul_lab::OriginResponse)| {
         OriginResource::new(long.clone())
-            .rule(RequestMatcher::always(), breakage::ignore_range)
+            .rule(RequestMatcher::always(), faults::ignore_range)
             .rule(RequestMatcher::always(), rule)
     };
     let origin = shelf(1)
         .resource("/whole", plain(|_, _| {}))
-        .resource("/chunked", plain(breakage::chunked))
-        .resource("/close", plain(breakage::until_close))
+        .resource("/chunked", plain(faults::chunked))
+        .resource("/close", plain(faults::close_delimited))
         .resource(
             "/small",
             OriginResource::new(small(40))
-                .rule(RequestMatcher::always(), breakage::ignore_range)
-                .rule(RequestMatcher::always(), breakage::chunked),
+                .rule(RequestMatcher::always(), faults::ignore_range)
+                .rule(RequestMatcher::always(), faults::chunked),
         )
         .start()
         .await;
@@ -78,7 +84,7 @@ async fn a2_a12_origins_without_ranges_or_lengths_are_one_answer() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a13_a_coding_that_nobody_asked_for_is_stored_as_it_was_sent() {
     let lot = BatchCase::new();
-    let resource = OriginResource::new(small(30)).rule(RequestMatcher::always(), breakage::gzip);
+    let resource = OriginResource::new(small(30)).rule(RequestMatcher::always(), faults::gzip);
     let origin = shelf(1).resource("/zip", resource).start().await;
     let ran = lot.get([origin.url("/zip")]).await;
     assert_eq!(ran.row("/zip").state, RowState::Done);
@@ -154,7 +160,7 @@ async fn a19_a_body_that_drips_is_fetched_where_nothing_of_it_is_lost() {
     // As slow over every connection: begun again and again it would never come.
     let content = ResourceContent::random(1, 900);
     let slow =
-        OriginResource::new(content.clone()).rule(RequestMatcher::always(), breakage::drip(900));
+        OriginResource::new(content.clone()).rule(RequestMatcher::always(), faults::body_rate(900));
     let origin = shelf(1).resource("/slow", slow).start().await;
     let mut lot = BatchCase::new();
     lot.options.body_timeout = Duration::ZERO;
@@ -173,7 +179,7 @@ async fn a16_a_signature_that_expired_is_renewed_by_the_first_url() {
     let origin = (0..60).fold(Origin::builder(), |origin, n| {
         origin.resource(
             &format!("/denied{n}"),
-            OriginResource::new(small(1)).rule(RequestMatcher::always(), breakage::status(403)),
+            OriginResource::new(small(1)).rule(RequestMatcher::always(), faults::status(403)),
         )
     });
     // Each place answers 403 to the first request: what the first redirect signed has expired.
@@ -181,12 +187,12 @@ async fn a16_a_signature_that_expired_is_renewed_by_the_first_url() {
         let resource = OriginResource::new(small(n));
         origin.resource(
             &format!("/{n}"),
-            resource.rule(RequestMatcher::first(1), breakage::status(403)),
+            resource.rule(RequestMatcher::first(1), faults::status(403)),
         )
     });
     let far = far.start().await;
     let origin = (0..30).fold(origin, |origin, n| {
-        let to = breakage::redirect(302, far.url(&format!("/{n}")));
+        let to = faults::redirect(302, far.url(&format!("/{n}")));
         origin.resource(
             &format!("/{n}"),
             OriginResource::new(small(n)).rule(RequestMatcher::always(), to),
@@ -214,24 +220,24 @@ async fn a16_a_signature_that_expired_in_the_wait_for_a_connection_is_renewed() 
     // One connection at a time to the place that delivers, and the first signature of each file is good for one request.
     let far = Arc::new(std::sync::Mutex::new(std::collections::BTreeSet::new()));
     let seen = Arc::clone(&far);
-    let stale = move |asked: &haul_lab::RecordedRequest, reply: &mut haul_lab::OriginReply| {
+    let stale = move |asked: &haul_lab::RecordedRequest, reply: &mut haul_lab::OriginResponse| {
         // Whoever comes with one that was shown before comes too late.
         let again = !seen.lock().unwrap().insert(asked.target.clone());
         if again && asked.target.ends_with("-0") {
-            breakage::status(403)(asked, reply);
+            faults::status(403)(asked, reply);
         }
     };
     let store = (0..16).fold(Origin::builder(), |origin, n| {
         let resource = OriginResource::new(ResourceContent::random(n, 60_000));
         let resource = resource
-            .rule(RequestMatcher::always(), breakage::drip(600_000))
+            .rule(RequestMatcher::always(), faults::body_rate(600_000))
             .rule(RequestMatcher::always(), stale.clone());
         origin.resource(&format!("/{n}"), resource)
     });
     // It is known to mean its 403s, too.
     let store = (0..30).fold(store, |store, n| {
         let denied =
-            OriginResource::new(small(1)).rule(RequestMatcher::always(), breakage::status(403));
+            OriginResource::new(small(1)).rule(RequestMatcher::always(), faults::status(403));
         store.resource(&format!("/denied{n}"), denied)
     });
     let store = store.start().await;
@@ -264,9 +270,9 @@ async fn redirectors(store: &Origin) -> Vec<Origin> {
         let origin = (0..16).fold(Origin::builder(), |origin, n| {
             let to = store.url(&format!("/{n}"));
             let signed = move |asked: &haul_lab::RecordedRequest,
-                               reply: &mut haul_lab::OriginReply| {
-                let to = format!("{to}?signed={host}-{}", asked.number);
-                breakage::redirect(302, to)(asked, reply);
+                               reply: &mut haul_lab::OriginResponse| {
+                let to = format!("{to}?signed={host}-{}", asked.number_for_path);
+                faults::redirect(302, to)(asked, reply);
             };
             let resource = OriginResource::new(small(1)).rule(RequestMatcher::always(), signed);
             origin.resource(&format!("/{n}"), resource)
@@ -281,7 +287,7 @@ async fn a10_a_body_that_breaks_is_begun_again_and_leaves_nothing() {
     let lot = BatchCase::new();
     let medium = ResourceContent::random(6, 450 << 10);
     let cut = OriginResource::new(medium.clone())
-        .rule(RequestMatcher::first(2), breakage::close_after(300 << 10));
+        .rule(RequestMatcher::first(2), faults::close_after(300 << 10));
     let origin = shelf(1).resource("/cut", cut).start().await;
     let ran = lot.get([origin.url("/cut")]).await;
     assert_eq!((ran.counts(), ran.row("/cut").attempts), ((1, 0, 0), 3));
@@ -293,19 +299,21 @@ async fn a10_a_body_that_breaks_is_begun_again_and_leaves_nothing() {
 async fn b1_what_an_earlier_run_left_of_a_large_file_is_gone_on_with() {
     let lot = BatchCase::new();
     let large = ResourceContent::random(1, 3 << 20);
-    let cut = OriginResource::new(large.clone())
-        .rule(RequestMatcher::served(2 << 20), breakage::status(404));
+    let cut = OriginResource::new(large.clone()).rule(
+        RequestMatcher::after_bytes_sent(2 << 20),
+        faults::status(404),
+    );
     let origin = shelf(1).resource("/large", cut).start().await;
     let ran = lot.get([origin.url("/large")]).await;
     assert_eq!(ran.counts(), (0, 0, 1));
     assert_eq!(lot.listing(), ["large.haul-journal", "large.haul-part"]);
-    origin.swap("/large", OriginResource::new(large.clone()));
-    let before = origin.sent();
+    origin.replace("/large", OriginResource::new(large.clone()));
+    let before = origin.bytes_sent();
     let ran = lot.get([origin.url("/large")]).await;
     assert_eq!(ran.counts(), (1, 0, 0));
     lot.assert_file("large", &large);
     assert!(
-        origin.sent() - before < 2 << 20,
+        origin.bytes_sent() - before < 2 << 20,
         "what was there came again"
     );
     assert_eq!(lot.listing(), ["large"]);
@@ -356,8 +364,8 @@ async fn a_mirror_is_asked_when_the_first_source_broke_twice() {
         lot.get.retry.retries = 1000;
         let resource = OriginResource::new(small(8));
         let bad = match short {
-            true => resource.rule(RequestMatcher::always(), breakage::close_after(2)),
-            false => resource.rule(RequestMatcher::always(), breakage::reset_after(2)),
+            true => resource.rule(RequestMatcher::always(), faults::close_after(2)),
+            false => resource.rule(RequestMatcher::always(), faults::reset_after(2)),
         };
         let bad = Origin::builder().resource("/8", bad).start().await;
         let good = shelf(9).start().await;
@@ -366,7 +374,7 @@ async fn a_mirror_is_asked_when_the_first_source_broke_twice() {
             ..ListEntry::new(1, bad.url("/8").parse().unwrap())
         };
         let ran = lot.run(Box::new([Ok(entry)].into_iter())).await;
-        assert_eq!((ran.counts(), bad.asked().len()), ((1, 0, 0), 2));
+        assert_eq!((ran.counts(), bad.requests().len()), ((1, 0, 0), 2));
         lot.assert_file("8", &small(8));
     }
 }
@@ -375,7 +383,7 @@ async fn a_mirror_is_asked_when_the_first_source_broke_twice() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_source_that_broke_twice_is_asked_again_after_its_mirrors() {
     let resource =
-        OriginResource::new(small(8)).rule(RequestMatcher::first(4), breakage::close_after(2));
+        OriginResource::new(small(8)).rule(RequestMatcher::first(4), faults::close_after(2));
     let bad = Origin::builder().resource("/8", resource).start().await;
     let (lot, empty) = (BatchCase::new(), shelf(1).start().await);
     let entry = ListEntry {
@@ -383,8 +391,8 @@ async fn a_source_that_broke_twice_is_asked_again_after_its_mirrors() {
         ..ListEntry::new(1, bad.url("/8").parse().unwrap())
     };
     let ran = lot.run(Box::new([Ok(entry)].into_iter())).await;
-    assert_eq!((ran.counts(), bad.asked().len()), ((1, 0, 0), 5));
-    assert_eq!(empty.asked().len(), 1);
+    assert_eq!((ran.counts(), bad.requests().len()), ((1, 0, 0), 5));
+    assert_eq!(empty.requests().len(), 1);
     lot.assert_file("8", &small(8));
 }
 
@@ -395,7 +403,7 @@ async fn a_large_file_of_two_versions_is_fetched_again_from_each_alone() {
         ResourceContent::random(2, 2 << 20),
     );
     let serve = |content: &ResourceContent, tag| {
-        let resource = OriginResource::bare(content.clone()).etag(tag);
+        let resource = OriginResource::without_validator(content.clone()).etag(tag);
         let origin = Origin::builder().resource("/large", resource);
         origin.rate_per_connection(1 << 20).start()
     };
@@ -438,8 +446,10 @@ async fn c7_a_large_file_goes_into_a_directory_that_is_made() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a18_a_host_that_says_403_to_more_than_four_at_once_is_learnt() {
     let origin = (0..120).fold(Origin::builder(), |origin, number| {
-        let crowded = OriginResource::new(small(number))
-            .rule(RequestMatcher::crowded(4), breakage::status(403));
+        let crowded = OriginResource::new(small(number)).rule(
+            RequestMatcher::above_open_connections(4),
+            faults::status(403),
+        );
         origin.resource(&format!("/{number}"), crowded)
     });
     let origin = origin.start().await;
@@ -455,15 +465,15 @@ async fn a18_a_host_that_says_403_to_more_than_four_at_once_is_learnt() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_403_that_is_meant_is_asked_again_a_few_times_for_all_jobs_together() {
     let origin = (0..50).fold(Origin::builder(), |origin, number| {
-        let denied = OriginResource::new(small(number))
-            .rule(RequestMatcher::always(), breakage::status(403));
+        let denied =
+            OriginResource::new(small(number)).rule(RequestMatcher::always(), faults::status(403));
         origin.resource(&format!("/{number}"), denied)
     });
     let (lot, origin) = (BatchCase::new(), origin.start().await);
     let ran = lot.get((0..50).map(|n| origin.url(&format!("/{n}")))).await;
     assert_eq!(ran.counts(), (0, 0, 50));
     // Those that were under way until it was clear are asked again, too.
-    assert!(origin.asked().len() < 90, "{}", origin.asked().len());
+    assert!(origin.requests().len() < 90, "{}", origin.requests().len());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -473,7 +483,7 @@ async fn a_mirror_is_asked_when_what_came_is_not_the_file_meant() {
         shelf(9).start().await,
         shelf(9).start().await,
     );
-    bad.swap("/8", OriginResource::new(small(7)));
+    bad.replace("/8", OriginResource::new(small(7)));
     let entry = ListEntry {
         mirrors: vec![good.url("/8").parse().unwrap()],
         checksums: vec![format!("sha256:{}", small(8).sha256()).parse().unwrap()],
@@ -488,17 +498,17 @@ async fn a_mirror_is_asked_when_what_came_is_not_the_file_meant() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_more_than_expected_is_not_fetched_to_its_end() {
     let endless = OriginResource::new(ResourceContent::random(1, 64 << 20))
-        .rule(RequestMatcher::always(), breakage::ignore_range)
-        .rule(RequestMatcher::always(), breakage::chunked);
+        .rule(RequestMatcher::always(), faults::ignore_range)
+        .rule(RequestMatcher::always(), faults::chunked);
     let origin = Origin::builder()
         .resource("/endless", endless)
         .start()
         .await;
     let mut lot = BatchCase::new();
     lot.client.stall_timeout = LIMIT;
-    lot.get.expect.max = Some(1 << 20);
+    lot.get.expect.max_length = Some(1 << 20);
     let ran = lot.get([origin.url("/endless")]).await;
     assert_eq!(ran.counts(), (0, 0, 1));
     assert_eq!(ran.row("/endless").attempts, 1);
-    assert!(origin.sent() < 48 << 20);
+    assert!(origin.bytes_sent() < 48 << 20);
 }

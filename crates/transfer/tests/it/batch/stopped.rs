@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, breakage};
+use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults};
 
 use haul_transfer::batch::BatchHaltKind;
 
@@ -79,8 +79,13 @@ async fn c6_a_large_file_that_was_stopped_is_gone_on_with() {
     let large = ResourceContent::random(1, 4 << 20);
     let stop = lot.stop.clone();
     let resource = OriginResource::new(large.clone())
-        .rule(RequestMatcher::served(2 << 20), move |_, _| stop.cancel())
-        .rule(RequestMatcher::served(2 << 20), breakage::stall_after(0));
+        .rule(RequestMatcher::after_bytes_sent(2 << 20), move |_, _| {
+            stop.cancel()
+        })
+        .rule(
+            RequestMatcher::after_bytes_sent(2 << 20),
+            faults::stall_after(0),
+        );
     let origin = Origin::builder().resource("/large", resource).start().await;
     let ran = lot.get([origin.url("/large")]).await;
     assert_eq!(ran.counts(), (0, 0, 0));
@@ -89,12 +94,12 @@ async fn c6_a_large_file_that_was_stopped_is_gone_on_with() {
         stop: Default::default(),
         ..lot
     };
-    origin.swap("/large", OriginResource::new(large.clone()));
-    let before = origin.sent();
+    origin.replace("/large", OriginResource::new(large.clone()));
+    let before = origin.bytes_sent();
     assert_eq!(again.get([origin.url("/large")]).await.counts(), (1, 0, 0));
     again.assert_file("large", &large);
     assert!(
-        origin.sent() - before < 3 << 20,
+        origin.bytes_sent() - before < 3 << 20,
         "what was there came again"
     );
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, breakage};
+use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults};
 use haul_transfer::ExistingFilePolicy;
 use haul_transfer::list::ListEntry;
 
@@ -107,8 +107,7 @@ async fn b9_wrong_bytes_of_an_entry_are_laid_nowhere() {
 #[tokio::test(flavor = "multi_thread")]
 async fn c6_a_finished_archive_is_gone_on_with() {
     let late = || OriginResource::new(small(9));
-    let missing =
-        OriginResource::new(small(9)).rule(RequestMatcher::always(), breakage::status(404));
+    let missing = OriginResource::new(small(9)).rule(RequestMatcher::always(), faults::status(404));
     for (size, names) in [
         (None, &["all.tar"][..]),
         (Some(1 << 20), &["all-000000.tar", "all-000001.tar"]),
@@ -127,7 +126,7 @@ async fn c6_a_finished_archive_is_gone_on_with() {
         assert_eq!(lot.get(urls()).await.counts(), (5, 0, 1));
         // As it is, then with what can be had now, then with nothing to do.
         assert_eq!(lot.get(urls()).await.counts(), (0, 0, 1));
-        origin.swap("/late", late());
+        origin.replace("/late", late());
         assert_eq!(lot.get(urls()).await.counts(), (1, 0, 0));
         let ran = lot.get(urls()).await;
         assert_eq!((ran.counts(), ran.summary.done_earlier), ((0, 0, 0), 6));

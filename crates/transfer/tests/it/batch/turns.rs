@@ -7,8 +7,8 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use haul_lab::{
-    GeneratedFiles, Origin, OriginBuilder, OriginReply, OriginResource, RecordedRequest,
-    RequestMatcher, ResourceContent, SilentListener, breakage,
+    GeneratedFiles, Origin, OriginBuilder, OriginResource, OriginResponse, RecordedRequest,
+    RequestMatcher, ResourceContent, SilentListener, faults,
 };
 use haul_net::ProxyRules;
 use haul_transfer::ConnectionCount;
@@ -24,7 +24,7 @@ const FOR_EVER: Duration = LIMIT.saturating_mul(10);
 fn everywhere() -> OriginBuilder {
     Origin::builder()
         .listen_on(Ipv4Addr::UNSPECIFIED.into())
-        .shelf(GeneratedFiles::new(1, 1..4000))
+        .generated_files(GeneratedFiles::new(1, 1..4000))
 }
 
 impl BatchCase {
@@ -168,9 +168,9 @@ async fn c3_a_slow_host_holds_up_nothing_but_its_own_jobs() {
 async fn c7_small_files_do_not_wait_for_large_ones_of_their_host() {
     // After the first half, which comes at once, a byte a second.
     let large = OriginResource::new(ResourceContent::random(1, 4 << 20));
-    let half = |asked: &RecordedRequest, reply: &mut OriginReply| {
-        if asked.start() >= 2 << 20 {
-            breakage::drip(1)(asked, reply);
+    let half = |asked: &RecordedRequest, reply: &mut OriginResponse| {
+        if asked.range_start() >= 2 << 20 {
+            faults::body_rate(1)(asked, reply);
         }
     };
     let large = large.rule(RequestMatcher::always(), half);
@@ -178,7 +178,7 @@ async fn c7_small_files_do_not_wait_for_large_ones_of_their_host() {
         .fold(Origin::builder(), |origin, n| {
             origin.resource(&format!("/large{n}"), large.clone())
         })
-        .shelf(GeneratedFiles::new(1, 1..2000))
+        .generated_files(GeneratedFiles::new(1, 1..2000))
         .start()
         .await;
     let mut lot = BatchCase::patient();
@@ -186,7 +186,7 @@ async fn c7_small_files_do_not_wait_for_large_ones_of_their_host() {
     let urls = (0..3).map(|n| format!("/large{n}"));
     let urls = urls.chain((0..500).map(|n| format!("/{n}")));
     lot.get_until(500, urls.map(|path| origin.url(&path))).await;
-    let asked = origin.asked();
+    let asked = origin.requests();
     let segments = asked.iter().filter(|a| a.path() == "/large0").count();
     assert!(segments > 1, "the large files came in one piece");
 }
@@ -197,7 +197,7 @@ async fn c3_a_list_that_begins_with_a_slow_host_keeps_the_others_busy() {
     // The slow one has more jobs in front than are held at a time, and is silent for as long as anybody looks.
     lot.options.dispatch.window = 64;
     let silent = OriginResource::new(ResourceContent::random(1, 100));
-    let silent = silent.rule(RequestMatcher::always(), breakage::silent_for(FOR_EVER));
+    let silent = silent.rule(RequestMatcher::always(), faults::delay_response(FOR_EVER));
     let slow = (0..300).fold(Origin::builder(), |origin, number| {
         origin.resource(&format!("/slow{number}"), silent.clone())
     });

@@ -1,6 +1,6 @@
 //! What the user wants of a batch as a whole: names, types and sizes, an end to what is hopeless.
 
-use haul_lab::{Origin, OriginResource, RequestMatcher, breakage};
+use haul_lab::{Origin, OriginResource, RequestMatcher, faults};
 use haul_plan::{ContentExpectation, ErrorLimit, PathLayout};
 use haul_transfer::ErrorClass;
 use haul_transfer::batch::BatchHaltKind;
@@ -63,7 +63,7 @@ async fn a24_an_error_page_is_not_the_file_expected() {
     let page = |content| {
         OriginResource::new(content).rule(
             RequestMatcher::always(),
-            breakage::header("Content-Type", "text/html"),
+            faults::header("Content-Type", "text/html"),
         )
     };
     let image = OriginResource::new(small(20)).header("Content-Type", "image/png");
@@ -77,15 +77,15 @@ async fn a24_an_error_page_is_not_the_file_expected() {
         .resource(
             "/unsaid",
             image
-                .rule(RequestMatcher::always(), breakage::chunked)
-                .rule(RequestMatcher::always(), breakage::ignore_range),
+                .rule(RequestMatcher::always(), faults::chunked)
+                .rule(RequestMatcher::always(), faults::ignore_range),
         )
         .start()
         .await;
     let mut lot = BatchCase::new();
     lot.get.expect = ContentExpectation {
-        types: haul_plan::MediaRange::parse_list("image/*").unwrap(),
-        min: Some(500),
+        media_types: haul_plan::MediaRange::parse_list("image/*").unwrap(),
+        min_length: Some(500),
         ..ContentExpectation::default()
     };
     let names = ["page", "image", "tiny", "unsaid"];
@@ -173,7 +173,7 @@ async fn a24_a_large_file_is_held_to_what_is_expected_too() {
         .await;
     let mut lot = BatchCase::new();
     lot.get.expect = ContentExpectation {
-        types: haul_plan::MediaRange::parse_list("image/*").unwrap(),
+        media_types: haul_plan::MediaRange::parse_list("image/*").unwrap(),
         ..ContentExpectation::default()
     };
     let ran = lot
@@ -186,7 +186,7 @@ async fn a24_a_large_file_is_held_to_what_is_expected_too() {
 #[tokio::test(flavor = "multi_thread")]
 async fn header_fields_of_a_list_go_to_its_origin_and_no_further() {
     let far = shelf(2).start().await;
-    let to = breakage::redirect(302, far.url("/1"));
+    let to = faults::redirect(302, far.url("/1"));
     let origin = Origin::builder()
         .resource("/here", OriginResource::new(small(3)))
         .resource(
@@ -211,12 +211,15 @@ async fn header_fields_of_a_list_go_to_its_origin_and_no_further() {
         lot.run(Box::new(entries.into_iter())).await.counts(),
         (3, 0, 0)
     );
-    assert!(origin.asked().len() > 3, "the large one came in segments");
-    for asked in origin.asked() {
+    assert!(
+        origin.requests().len() > 3,
+        "the large one came in segments"
+    );
+    for asked in origin.requests() {
         assert_eq!(asked.header("x-token"), Some("s3cret"), "{}", asked.path());
         assert_eq!(asked.header("accept"), Some("image/*"));
     }
-    for asked in far.asked() {
+    for asked in far.requests() {
         assert_eq!(asked.header("x-token"), None);
         assert_eq!(asked.header("accept"), Some("image/*"));
     }
@@ -242,7 +245,7 @@ async fn what_is_for_hosts_that_the_user_named_goes_to_none_that_a_document_name
     let entries = [entry("/0", true), entry("/large", true), entry("/1", false)];
     let ran = lot.run(Box::new(entries.into_iter())).await;
     assert_eq!(ran.counts(), (3, 0, 0));
-    for asked in origin.asked() {
+    for asked in origin.requests() {
         let token = asked.header("private-token");
         assert_eq!(token.is_some(), asked.path() == "/1", "{}", asked.path());
     }

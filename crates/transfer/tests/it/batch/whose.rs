@@ -1,7 +1,7 @@
 //! Row C4 between runs: what lies under a name is the file of the URL that it came from, whatever the next list's order.
 
 use haul_lab::{
-    Origin, OriginReply, OriginResource, RecordedRequest, RequestMatcher, ResourceContent,
+    Origin, OriginResource, OriginResponse, RecordedRequest, RequestMatcher, ResourceContent,
 };
 use haul_plan::ResourceId;
 use haul_transfer::ExistingFilePolicy;
@@ -41,7 +41,10 @@ impl BatchCase {
 #[tokio::test(flavor = "multi_thread")]
 async fn c4_a_list_in_another_order_finds_each_file_where_it_is() {
     for mark in [true, false] {
-        let (lot, origin) = (BatchCase::new(), photos(OriginResource::bare).await);
+        let (lot, origin) = (
+            BatchCase::new(),
+            photos(OriginResource::without_validator).await,
+        );
         let urls = ["/a/photo.jpg", "/b/photo.jpg"].map(|path| origin.url(path));
         assert_eq!(lot.get(urls.clone()).await.counts(), (2, 0, 0));
         let suffixed = lot.suffixed();
@@ -57,14 +60,14 @@ async fn c4_a_list_in_another_order_finds_each_file_where_it_is() {
         let path = |name| ran.row(name).path.clone().unwrap();
         assert!(path("/a/photo.jpg").ends_with("/photo.jpg"));
         assert!(path("/b/photo.jpg").ends_with(&suffixed));
-        assert_eq!((lot.suffixed(), origin.asked().len()), (suffixed, 2));
+        assert_eq!((lot.suffixed(), origin.requests().len()), (suffixed, 2));
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn c4_another_urls_file_under_the_name_is_no_reason_to_skip() {
     // Small ones and such as come in segments; with a validator and without.
-    for of in [OriginResource::new, OriginResource::bare] {
+    for of in [OriginResource::new, OriginResource::without_validator] {
         for (a, b) in [
             (small(1), small(2)),
             (
@@ -104,7 +107,7 @@ async fn c4_update_does_not_ask_with_another_urls_tag_and_overwrite_replaces() {
     lot.get([url("a")]).await;
     lot.get.existing = ExistingFilePolicy::Update;
     assert_eq!(lot.get([url("b")]).await.counts(), (1, 0, 0));
-    let asked = origin.asked();
+    let asked = origin.requests();
     assert_eq!(asked.last().unwrap().header("if-none-match"), None);
     lot.assert_file("photo.jpg", &small(1));
     lot.assert_file(&lot.suffixed(), &small(2));
@@ -128,7 +131,7 @@ async fn c4_a_list_that_was_signed_anew_finds_its_files() {
     let first = lot.get(urls(1).map(|path| origin.url(&path))).await;
     let second = lot.get(urls(2).map(|path| origin.url(&path))).await;
     assert_eq!((first.counts(), second.counts()), ((5, 0, 0), (0, 5, 0)));
-    assert_eq!(origin.asked().len(), 5);
+    assert_eq!(origin.requests().len(), 5);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -147,21 +150,21 @@ async fn c4_entries_of_an_archive_keep_their_names_in_another_order() {
         (second.counts(), second.summary.done_earlier),
         ((0, 0, 0), 2)
     );
-    assert_eq!(origin.asked().len(), 2);
+    assert_eq!(origin.requests().len(), 2);
 }
 
 /// Two URLs that want one name, and the origin that gives the first of them meanwhile: what another haul would do.
 async fn overtaken(lot: &BatchCase, by: &str) -> Origin {
     let origin = photos(OriginResource::new).await;
     let (path, of) = (lot.path("photo.jpg"), origin.url(by));
-    let lay = move |_: &RecordedRequest, _: &mut OriginReply| {
-        let id = ResourceId::of(&of.parse().unwrap()).to_string();
+    let lay = move |_: &RecordedRequest, _: &mut OriginResponse| {
+        let id = ResourceId::from_url(&of.parse().unwrap()).to_string();
         std::fs::write(&path, "another haul's").unwrap();
         let flags = rustix::fs::XattrFlags::empty();
         rustix::fs::setxattr(&path, "user.haul.from", id.as_bytes(), flags).unwrap();
     };
     let late = OriginResource::new(small(2)).rule(RequestMatcher::first(1), lay);
-    origin.swap("/b/photo.jpg", late);
+    origin.replace("/b/photo.jpg", late);
     origin
 }
 

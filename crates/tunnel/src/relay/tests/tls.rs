@@ -12,10 +12,10 @@ use super::*;
 /// An end that speaks TLS, and the server behind it.
 async fn secured() -> (RelayStream, TlsStream<TcpStream>) {
     let authority = CertificateAuthority::new();
-    let acceptor = TlsAcceptor::from(authority.issue(&["127.0.0.1"]).server(None));
+    let acceptor = TlsAcceptor::from(authority.issue(&["127.0.0.1"]).server_config(None));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let tls = TlsOptions {
-        cacert: Some(authority.pem().into_bytes()),
+        cacert: Some(authority.certificate_pem().into_bytes()),
         ..TlsOptions::default()
     };
     let connector = Connector::new(ConnectorConfig::default(), tls).unwrap();

@@ -41,8 +41,8 @@ fn the_systems_resolver_is_asked_when_it_is_wanted_and_no_servers_were_named() {
 #[tokio::test]
 async fn trouble_is_the_systems_to_mend_unless_these_servers_were_wanted() {
     let script = |name: &str| match name {
-        "none.test" => DnsReply::NoSuchName,
-        _ => DnsReply::Failure,
+        "none.test" => DnsReply::NxDomain,
+        _ => DnsReply::ServFail,
     };
     let server = DnsServer::start(script).await;
     let mut own = NameServerClient::new(ResolverChoice::Auto, &[server.address()]).unwrap();
@@ -70,7 +70,7 @@ async fn names_of_the_hosts_file_are_the_systems_in_both_families() {
             "{name}"
         );
     }
-    assert!(server.asked().is_empty());
+    assert!(server.queried_names().is_empty());
     assert!(own.ask("other.test").await.is_ok());
 }
 
@@ -80,7 +80,7 @@ fn nothing() -> DnsReply {
 
 /// The same name, one answer a family.
 fn families(v4: DnsReply, v6: DnsReply) -> DnsReply {
-    DnsReply::Families {
+    DnsReply::ByFamily {
         v4: Box::new(v4),
         v6: Box::new(v6),
     }
@@ -100,11 +100,11 @@ fn searching(server: &DnsServer, list: &[&str]) -> NameServerClient {
 #[tokio::test]
 async fn b8_no_such_host_is_said_only_when_both_families_are_known_to_have_nothing() {
     let server = DnsServer::start(|name| match name {
-        "v4-fails.test" => families(DnsReply::Failure, nothing()),
-        "v4-silent.test" => families(DnsReply::Silence, nothing()),
-        "v6-fails.test" => families(nothing(), DnsReply::Failure),
-        "none-v4-fails.test" => families(DnsReply::Failure, DnsReply::NoSuchName),
-        "none-and-nothing.test" => families(nothing(), DnsReply::NoSuchName),
+        "v4-fails.test" => families(DnsReply::ServFail, nothing()),
+        "v4-silent.test" => families(DnsReply::NoReply, nothing()),
+        "v6-fails.test" => families(nothing(), DnsReply::ServFail),
+        "none-v4-fails.test" => families(DnsReply::ServFail, DnsReply::NxDomain),
+        "none-and-nothing.test" => families(nothing(), DnsReply::NxDomain),
         _ => nothing(),
     })
     .await;
@@ -140,8 +140,8 @@ async fn b8_one_familys_addresses_are_kept_for_long_only_if_the_other_is_known()
     let has = |address, life| DnsReply::Addresses(vec![address], life);
     let server = DnsServer::start(move |name| match name {
         "v6-alone.test" => families(nothing(), has(v6, 600)),
-        "v4-silent.test" => families(DnsReply::Silence, has(v6, 600)),
-        "v6-fails.test" => families(has(v4, 600), DnsReply::Failure),
+        "v4-silent.test" => families(DnsReply::NoReply, has(v6, 600)),
+        "v6-fails.test" => families(has(v4, 600), DnsReply::ServFail),
         _ => families(has(v4, 600), has(v6, 60)),
     })
     .await;
@@ -173,9 +173,9 @@ async fn b8_one_familys_addresses_are_kept_for_long_only_if_the_other_is_known()
 #[tokio::test]
 async fn b8_search_lists_are_the_systems_to_walk() {
     let server = DnsServer::start(|name| match name {
-        "www.bad.test" => DnsReply::Failure,
+        "www.bad.test" => DnsReply::ServFail,
         "www.there.test" => DnsReply::Addresses(vec![[10, 0, 0, 1].into()], 60),
-        _ => DnsReply::NoSuchName,
+        _ => DnsReply::NxDomain,
     })
     .await;
     let mut own = searching(&server, &["corp.lan."]);
@@ -188,10 +188,10 @@ async fn b8_search_lists_are_the_systems_to_walk() {
     assert!(matches!(whole, Err(NameServerError::Final(failure)) if !failure.transient));
     // What is appended to first is not asked for here at all.
     own.search = Some(3);
-    let asked = server.asked();
+    let asked = server.queried_names();
     let short = own.ask("www.there.test").await;
     assert!(matches!(short, Err(NameServerError::NotOurs)));
-    assert_eq!(server.asked(), asked);
+    assert_eq!(server.queried_names(), asked);
     assert!(asked.iter().all(|name| !name.contains("corp")), "{asked:?}");
     let rooted = searching(&server, &["."]).ask("www.none.test").await;
     assert!(matches!(rooted, Err(NameServerError::Final(_))));

@@ -1,0 +1,206 @@
+//! Origins and proxies that ask who is there (A21, E4). What is sent is checked, not only looked for.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use md5::Md5;
+use sha2::{Digest as _, Sha256};
+
+use super::status_with_header;
+use crate::origin::{OriginResponse, RecordedRequest};
+
+/// The only nonce; how fresh it is nobody asks.
+const NONCE: &str = "bGFiIG5vbmNl";
+
+/// A user whom an origin or a proxy knows, and how it wants to hear of it.
+#[derive(Debug, Clone)]
+pub struct RequiredLogin {
+    /// Who.
+    user: String,
+    /// The secret.
+    password: String,
+    /// What it is for, as a challenge names it.
+    realm: String,
+    /// How it is shown.
+    scheme: OriginAuthScheme,
+    /// 407 and its fields.
+    proxy: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OriginAuthScheme {
+    Basic,
+    DigestMd5,
+    DigestSha256,
+}
+
+impl RequiredLogin {
+    /// Shown as Basic (RFC 7617).
+    #[must_use]
+    pub fn basic(user: &str, password: &str) -> Self {
+        Self {
+            user: user.into(),
+            password: password.into(),
+            realm: "lab".into(),
+            scheme: OriginAuthScheme::Basic,
+            proxy: false,
+        }
+    }
+
+    /// Shown as Digest with SHA-256 (RFC 7616).
+    #[must_use]
+    pub fn digest(user: &str, password: &str) -> Self {
+        Self {
+            scheme: OriginAuthScheme::DigestSha256,
+            ..Self::basic(user, password)
+        }
+    }
+
+    /// Shown as Digest with MD5, as older servers have it.
+    #[must_use]
+    pub fn digest_md5(user: &str, password: &str) -> Self {
+        Self {
+            scheme: OriginAuthScheme::DigestMd5,
+            ..Self::basic(user, password)
+        }
+    }
+
+    /// Names the realm.
+    #[must_use]
+    pub fn realm(mut self, realm: &str) -> Self {
+        self.realm = realm.into();
+        self
+    }
+
+    /// Asked for by a proxy: 407, `Proxy-Authenticate`, `Proxy-Authorization`.
+    #[must_use]
+    pub fn for_proxy(mut self) -> Self {
+        self.proxy = true;
+        self
+    }
+
+    /// The rule: 401 or 407 with a challenge for all who do not show it.
+    pub fn rule(self) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync {
+        move |asked, reply| {
+            if !self.is_shown_by(asked) {
+                let (code, name) = if self.proxy {
+                    (407, "Proxy-Authenticate")
+                } else {
+                    (401, "WWW-Authenticate")
+                };
+                status_with_header(code, name, self.challenge())(asked, reply);
+            }
+        }
+    }
+
+    fn challenge(&self) -> String {
+        let realm = &self.realm;
+        let digest = |algorithm| {
+            format!(
+                "Digest realm=\"{realm}\", qop=\"auth\", algorithm={algorithm}, nonce=\"{NONCE}\""
+            )
+        };
+        match self.scheme {
+            OriginAuthScheme::Basic => format!("Basic realm=\"{realm}\""),
+            OriginAuthScheme::DigestMd5 => digest("MD5"),
+            OriginAuthScheme::DigestSha256 => digest("SHA-256"),
+        }
+    }
+
+    fn is_shown_by(&self, asked: &RecordedRequest) -> bool {
+        let name = if self.proxy {
+            "proxy-authorization"
+        } else {
+            "authorization"
+        };
+        let Some((scheme, shown)) = asked.header(name).and_then(|value| value.split_once(' '))
+        else {
+            return false;
+        };
+        if self.scheme == OriginAuthScheme::Basic {
+            let both = format!("{}:{}", self.user, self.password);
+            return scheme.eq_ignore_ascii_case("basic") && shown == BASE64_STANDARD.encode(both);
+        }
+        scheme.eq_ignore_ascii_case("digest") && self.answers(asked, &parameters(shown))
+    }
+
+    /// RFC 7616 3.4.1, with `qop=auth`.
+    fn answers(&self, asked: &RecordedRequest, shown: &HashMap<String, String>) -> bool {
+        let field = |name: &str| shown.get(name).map_or("", String::as_str);
+        let user = self.hash(&format!("{}:{}:{}", self.user, self.realm, self.password));
+        let what = self.hash(&format!("{}:{}", asked.method, field("uri")));
+        let (count, client) = (field("nc"), field("cnonce"));
+        let expected = self.hash(&format!("{user}:{NONCE}:{count}:{client}:auth:{what}"));
+        field("username") == self.user
+            && field("realm") == self.realm
+            && field("nonce") == NONCE
+            && field("uri") == asked.target
+            && count.len() == 8
+            && field("response") == expected
+    }
+
+    fn hash(&self, text: &str) -> String {
+        match self.scheme {
+            OriginAuthScheme::DigestMd5 => hexadecimal(&Md5::digest(text)),
+            OriginAuthScheme::Basic | OriginAuthScheme::DigestSha256 => {
+                hexadecimal(&Sha256::digest(text))
+            }
+        }
+    }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // A string takes everything.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// `a=b, c="d"`; commas within quotes are not expected of a client.
+fn parameters(text: &str) -> HashMap<String, String> {
+    let pair = |part: &str| {
+        let (name, value) = part.split_once('=')?;
+        Some((
+            name.trim().to_owned(),
+            value.trim().trim_matches('"').into(),
+        ))
+    };
+    text.split(',').filter_map(pair).collect()
+}
+
+/// 401 for all who do not show this token (RFC 6750).
+pub fn require_bearer_token(
+    token: &str,
+) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync + use<> {
+    let expected = format!("Bearer {token}");
+    move |asked, reply| {
+        if asked.header("authorization") != Some(&expected) {
+            let challenge = "Bearer realm=\"lab\"".into();
+            status_with_header(401, "WWW-Authenticate", challenge)(asked, reply);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_hashed_is_what_others_hash() {
+        // The user of RFC 7616 3.9.1; the digest is that of md5sum.
+        let login =
+            RequiredLogin::digest_md5("Mufasa", "Circle of Life").realm("http-auth@example.org");
+        assert_eq!(
+            login.hash("Mufasa:http-auth@example.org:Circle of Life"),
+            "3d78807defe7de2157e2b0b6573a855f"
+        );
+        let shown = parameters("username=\"Mufasa\", nc=00000001, uri=\"/dir/index.html\"");
+        assert_eq!(
+            (shown["username"].as_str(), shown["nc"].as_str()),
+            ("Mufasa", "00000001")
+        );
+    }
+}

@@ -1,0 +1,67 @@
+//! Fields that tell a digest, right or wrong (A26).
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use md5::Md5;
+use sha2::{Digest as _, Sha256};
+
+use crate::origin::{OriginResponse, OriginResponseBody, RecordedRequest};
+
+/// A field that tells a digest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DigestHeader {
+    /// `Repr-Digest`, SHA-256 of the whole representation (RFC 9530 3).
+    Repr,
+    /// `Content-Digest`, SHA-256 of what this answer carries (RFC 9530 2).
+    Content,
+    /// `Digest`, SHA-256 of the whole representation (RFC 3230).
+    Obsolete,
+    /// `Content-MD5`, of what this answer carries (RFC 1864).
+    Md5,
+    /// `x-amz-checksum-sha256`, of the whole object.
+    Amazon,
+}
+
+impl DigestHeader {
+    /// Its name, and its value for an answer.
+    fn of(self, reply: &OriginResponse) -> (&'static str, String) {
+        let sha256 = |bytes: &[u8]| BASE64_STANDARD.encode(Sha256::digest(bytes));
+        let (whole, sent) = (whole(reply), || reply.body.to_vec());
+        match self {
+            Self::Repr => ("Repr-Digest", format!("sha-256=:{}:", sha256(&whole))),
+            Self::Content => ("Content-Digest", format!("sha-256=:{}:", sha256(&sent()))),
+            Self::Obsolete => ("Digest", format!("SHA-256={}", sha256(&whole))),
+            Self::Md5 => ("Content-MD5", BASE64_STANDARD.encode(Md5::digest(sent()))),
+            Self::Amazon => ("x-amz-checksum-sha256", sha256(&whole)),
+        }
+    }
+}
+
+fn whole(reply: &OriginResponse) -> Vec<u8> {
+    match &reply.body {
+        OriginResponseBody::Slice(content, _) => content.to_vec(),
+        raw @ OriginResponseBody::Bytes(_) => raw.to_vec(),
+    }
+}
+
+/// Tells the right digest.
+pub fn right_digest(
+    field: DigestHeader,
+) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync {
+    move |_, reply| {
+        let (name, value) = field.of(reply);
+        reply.set_header(name, &value);
+    }
+}
+
+/// Tells a digest of the right length, of something else.
+pub fn wrong_digest(
+    field: DigestHeader,
+) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync {
+    move |_, reply| {
+        let mut other = reply.clone();
+        other.body = OriginResponseBody::Bytes(b"something else".to_vec());
+        let (name, value) = field.of(&other);
+        reply.set_header(name, &value);
+    }
+}

@@ -1,0 +1,89 @@
+//! Answers without the resource: errors, redirects, refusals.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use crate::origin::{OriginResponse, OriginResponseBody, RecordedRequest};
+
+/// Another status with nothing behind it.
+pub fn status(status: u16) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync {
+    move |_, reply| {
+        reply.status = status;
+        reply.remove_header("Content-Range");
+        reply.body = OriginResponseBody::Bytes(Vec::new());
+    }
+}
+
+/// Another status with a header field.
+pub fn status_with_header(
+    code: u16,
+    name: &'static str,
+    value: String,
+) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync {
+    move |asked, reply| {
+        status(code)(asked, reply);
+        reply.set_header(name, &value);
+    }
+}
+
+/// A redirect, to a path or to another origin (A16).
+pub fn redirect(
+    code: u16,
+    to: impl Into<String>,
+) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync {
+    status_with_header(code, "Location", to.into())
+}
+
+/// A redirect with a new token in its query each time (A16); [`expiring_token`] is the other end.
+pub fn redirect_with_token(
+    code: u16,
+    to: impl Into<String>,
+) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync {
+    let to = to.into();
+    move |asked, reply| {
+        redirect(code, format!("{to}?token={}", asked.number_for_path))(asked, reply)
+    }
+}
+
+/// 403 for a target, token and all, that was asked for `uses` times already (A16).
+pub fn expiring_token(uses: usize) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync {
+    let used: Mutex<HashMap<String, usize>> = Mutex::default();
+    move |asked, reply| {
+        let mut used = used.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = used.entry(asked.target.clone()).or_default();
+        *count += 1;
+        if *count > uses {
+            status(403)(asked, reply);
+        }
+    }
+}
+
+/// 429 or 503, with a Retry-After if there is one: seconds, a date, nonsense (A17).
+pub fn overloaded(
+    code: u16,
+    retry_after: Option<&'static str>,
+) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync {
+    move |asked, reply| {
+        status(code)(asked, reply);
+        if let Some(value) = retry_after {
+            reply.set_header("Retry-After", value);
+        }
+    }
+}
+
+/// A page that says that something went wrong, under a status that says that nothing did (A24).
+pub fn error_page(asked: &RecordedRequest, reply: &mut OriginResponse) {
+    status(200)(asked, reply);
+    for name in ["ETag", "Last-Modified", "Accept-Ranges"] {
+        reply.remove_header(name);
+    }
+    reply.set_header("Content-Type", "text/html; charset=utf-8");
+    reply.body = OriginResponseBody::Bytes(
+        b"<!doctype html><title>Error</title><p>Please log in.\n".to_vec(),
+    );
+}
+
+/// A reset in place of an answer (A18, under [`RequestMatcher::crowded`](crate::RequestMatcher::crowded)).
+pub fn reset_connection(_: &RecordedRequest, reply: &mut OriginResponse) {
+    reply.reset_connection = true;
+}

@@ -1,0 +1,221 @@
+//! The messages of SOCKS5, as a server reads and writes them, quirks included.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// The protocol's version (RFC 1928 3).
+const VERSION: u8 = 5;
+
+/// The version of the login's own messages (RFC 1929 2).
+const LOGIN_VERSION: u8 = 1;
+
+/// No login is needed.
+const OPEN: u8 = 0;
+
+/// User and password.
+const LOGIN: u8 = 2;
+
+/// None of the methods that were offered.
+const NONE: u8 = 0xff;
+
+/// Where a client wants to go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SocksTarget {
+    /// An address, resolved by the client.
+    Ip(IpAddr, u16),
+    /// A name, left to the proxy.
+    Name(String, u16),
+}
+
+impl fmt::Display for SocksTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ip(IpAddr::V6(ip), port) => write!(f, "[{ip}]:{port}"),
+            Self::Ip(ip, port) => write!(f, "{ip}:{port}"),
+            Self::Name(name, port) => write!(f, "{name}:{port}"),
+        }
+    }
+}
+
+/// What a client said.
+#[derive(Debug, Clone, Default)]
+pub struct SocksRequest {
+    /// The methods it offered.
+    pub offered_methods: Vec<u8>,
+    /// The user and the password it gave.
+    pub login: Option<(String, String)>,
+    /// Where it wanted to go.
+    pub target: Option<SocksTarget>,
+}
+
+/// What is odd about a proxy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SocksQuirk {
+    /// Refuses every target with this code (RFC 1928 6).
+    RefuseWith(u8),
+    /// Likes none of the methods.
+    AcceptNoMethod,
+    /// Answers the greeting as another version would.
+    WrongVersion,
+    /// Answers with the address it connects from as IPv6.
+    BoundToIpv6,
+    /// Answers with the address it connects from as a name.
+    BoundToName,
+    /// Answers one byte at a time.
+    Trickle,
+    /// Closes when it is asked for a target.
+    CloseOnRequest,
+    /// Never says anything.
+    Silent,
+}
+
+/// A conversation with a client.
+#[derive(Debug)]
+pub(super) struct SocksHandshake {
+    /// The client's, until it is relayed.
+    stream: TcpStream,
+    /// How the server's side departs from the standard.
+    quirk: Option<SocksQuirk>,
+}
+
+impl SocksHandshake {
+    pub(super) fn new(stream: TcpStream, quirk: Option<SocksQuirk>) -> Self {
+        Self { stream, quirk }
+    }
+
+    pub(super) fn into_stream(self) -> TcpStream {
+        self.stream
+    }
+
+    /// Agrees on a method, and checks the login if there is one; false is a refusal.
+    pub(super) async fn greet(
+        &mut self,
+        login: Option<&(String, String)>,
+        asked: &mut SocksRequest,
+    ) -> io::Result<bool> {
+        self.expect(VERSION).await?;
+        asked.offered_methods = self.counted().await?;
+        let wanted = if login.is_some() { LOGIN } else { OPEN };
+        let offered =
+            asked.offered_methods.contains(&wanted) && !self.is(&SocksQuirk::AcceptNoMethod);
+        let version = if self.is(&SocksQuirk::WrongVersion) {
+            VERSION - 1
+        } else {
+            VERSION
+        };
+        let method = if offered { wanted } else { NONE };
+        self.say(&[version, method]).await?;
+        match login {
+            Some(login) if offered => self.check(login, asked).await,
+            _ => Ok(offered),
+        }
+    }
+
+    async fn check(
+        &mut self,
+        login: &(String, String),
+        asked: &mut SocksRequest,
+    ) -> io::Result<bool> {
+        self.expect(LOGIN_VERSION).await?;
+        let (user, password) = (self.counted().await?, self.counted().await?);
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        let given = (text(user), text(password));
+        let right = given == *login;
+        asked.login = Some(given);
+        self.say(&[LOGIN_VERSION, u8::from(!right)]).await?;
+        Ok(right)
+    }
+
+    /// Where the client wants to go.
+    pub(super) async fn target(&mut self) -> io::Result<SocksTarget> {
+        self.expect(VERSION).await?;
+        // CONNECT, and a byte that is reserved.
+        self.expect(1).await?;
+        self.expect(0).await?;
+        let kind = self.stream.read_u8().await?;
+        let ip = match kind {
+            1 => IpAddr::V4(Ipv4Addr::from_bits(self.stream.read_u32().await?)),
+            4 => IpAddr::V6(Ipv6Addr::from_bits(self.stream.read_u128().await?)),
+            3 => {
+                let name = String::from_utf8_lossy(&self.counted().await?).into_owned();
+                let port = self.stream.read_u16().await?;
+                return self.unless_hung_up(SocksTarget::Name(name, port));
+            }
+            _ => return Err(io::ErrorKind::InvalidData.into()),
+        };
+        let port = self.stream.read_u16().await?;
+        self.unless_hung_up(SocksTarget::Ip(ip, port))
+    }
+
+    fn unless_hung_up(&self, target: SocksTarget) -> io::Result<SocksTarget> {
+        if self.is(&SocksQuirk::CloseOnRequest) {
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
+        Ok(target)
+    }
+
+    /// Says that the way is open, and what comes with it.
+    pub(super) async fn consent(&mut self, banner: &[u8]) -> io::Result<()> {
+        let bound: &[u8] = match self.quirk {
+            Some(SocksQuirk::BoundToIpv6) => &[4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
+            Some(SocksQuirk::BoundToName) => b"\x03\x0aproxy.test",
+            _ => &[1, 127, 0, 0, 1],
+        };
+        self.say(&[&[VERSION, 0, 0], bound, &[0x12, 0x34], banner].concat())
+            .await
+    }
+
+    /// Refuses the target.
+    pub(super) async fn refuse(&mut self, code: u8) -> io::Result<()> {
+        self.say(&[VERSION, code, 0, 1, 0, 0, 0, 0, 0, 0]).await?;
+        self.end().await
+    }
+
+    /// Closes in order: what was said arrives, whatever the client still sends.
+    pub(super) async fn end(&mut self) -> io::Result<()> {
+        self.stream.shutdown().await?;
+        let mut sink = [0; 256];
+        while self.stream.read(&mut sink).await? > 0 {}
+        Ok(())
+    }
+
+    fn is(&self, quirk: &SocksQuirk) -> bool {
+        self.quirk.as_ref() == Some(quirk)
+    }
+
+    async fn expect(&mut self, byte: u8) -> io::Result<()> {
+        if self.stream.read_u8().await? == byte {
+            return Ok(());
+        }
+        Err(io::ErrorKind::InvalidData.into())
+    }
+
+    /// Bytes behind a byte that says how many there are.
+    async fn counted(&mut self) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; self.stream.read_u8().await?.into()];
+        self.stream.read_exact(&mut bytes).await?;
+        Ok(bytes)
+    }
+
+    async fn say(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self.quirk {
+            Some(SocksQuirk::Silent) => {
+                // Until the client has given up.
+                while self.stream.read_u8().await.is_ok() {}
+                Err(io::ErrorKind::UnexpectedEof.into())
+            }
+            Some(SocksQuirk::Trickle) => {
+                for byte in bytes {
+                    self.stream.write_all(&[*byte]).await?;
+                    tokio::task::yield_now().await;
+                }
+                Ok(())
+            }
+            _ => self.stream.write_all(bytes).await,
+        }
+    }
+}

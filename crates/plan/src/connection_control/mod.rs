@@ -1,0 +1,309 @@
+//! How many connections, found by watching what they bring.
+//!
+//! More connections help where an origin or a path limits each one, and hurt where they only share. So the control
+//! climbs while climbing pays and comes back when it does not: it *ramps* (1, 2, 4, 8 ...) as long as the total rate
+//! rises, then *holds*, with a *probe* upwards or downwards now and then, and ramps again when the rate changes by itself.
+//! Refusals set a ceiling that is lifted slowly (`ceiling.rs`).
+//!
+//! The hard part is that a rate over a short window often says nothing: an origin that paces each connection in bursts
+//! (nginx's `limit_rate` sends 2 MiB at once and then nothing for half a second), a radio link, a pause. Where windows are
+//! empty, or scatter so much that a gain cannot be ruled out, the ramp goes on: connections too many cost a few percent,
+//! too few cost multiples. So a ramp proves nothing. The hold, whose windows are longer, judges it: unless each connection
+//! brings what a single one brought, it tries fewer, and keeps them where nothing is lost.
+//!
+//! Surplus connections go when their claims end, so a trial of fewer begins while they drain, and ends at once if that
+//! already costs. And a step up is larger where windows scatter, because a small one could not be told from noise. What
+//! this achieves, on which links, is asserted by the simulations in `tests/it`.
+//!
+//! Order of calls: [`ConnectionControl::on_sample`] whenever [`ConnectionControl::next_sample_at`] has come, the other
+//! `on_` calls when their thing happens; then [`ConnectionControl::target`] says how many connections should be open.
+
+mod ceiling;
+mod hold;
+mod level;
+mod probing;
+
+use std::time::Duration;
+
+pub use ceiling::ConnectionRefusal;
+
+use ceiling::ConnectionCeiling;
+use level::{REMEMBERED, RateSamples, SCATTER_FROM, SURE};
+use probing::{LONGEST, ProbeSchedule};
+
+/// The share that the total rate must rise by for the next doubling in a ramp, once the scatter can be told. Doubling what
+/// helps gives much more than this, and noise between windows of a steady link stays below it.
+const RAMP_GAIN: f64 = 0.10;
+
+/// The share of the hoped-for gain that must be ruled out before a ramp ends, for a level that may bring half of it is worth
+/// having; and that a first window must bring for the next doubling, for a single window may well err by a tenth.
+const RAMP_HOPE: f64 = 0.5;
+
+/// The longest that a level waits for all its connections to deliver, unless answers are known to take longer: beyond it one
+/// that does not deliver is a stalled one, and the others tell enough.
+const SETTLE: Duration = Duration::from_secs(1);
+
+/// The same as long as no latency is known: the origin may be one that takes seconds to its first byte.
+const SETTLE_UNKNOWN: Duration = Duration::from_secs(5);
+
+/// How long a lowered level waits for surplus connections to finish their claims, which take about two seconds each: only the
+/// least there are, on a slow link, take longer, and a hold must not be blind for ever.
+const DRAIN: Duration = Duration::from_secs(30);
+
+/// How soon to look again whether the connections of a level all deliver: a fifth of a ramp's window costs it little.
+const SETTLING: Duration = Duration::from_millis(10);
+
+/// Settings of a [`ConnectionControl`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConnectionControlOptions {
+    /// Never more than this.
+    pub max: usize,
+    /// No fewer than this, unless refusals say so: one for each source of the file.
+    pub min: usize,
+    /// The user's number: open it at once, only refusals lower it.
+    pub fixed: bool,
+    /// The shortest window over which a rate is taken.
+    pub window: Duration,
+}
+
+impl Default for ConnectionControlOptions {
+    fn default() -> Self {
+        Self {
+            max: 16,
+            min: 1,
+            fixed: false,
+            // Long enough for a rate, short enough to reach sixteen connections within a third of a second.
+            window: Duration::from_millis(50),
+        }
+    }
+}
+
+/// A look at a running job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProgressSample {
+    /// Since the job began.
+    pub now: Duration,
+    /// Bytes since the job began.
+    pub bytes: u64,
+    /// Connections that deliver.
+    pub delivering: usize,
+    /// Bytes still to come.
+    pub remaining: u64,
+    /// From a request to its answer, of late; zero as long as that is unknown.
+    pub latency: Duration,
+}
+
+/// What the control is doing.
+#[derive(Debug)]
+enum ControlPhase {
+    /// Doubling; holds what the level below brought.
+    Ramp { below: Option<RateSamples> },
+    /// Keeping the number.
+    Hold,
+    /// Trying another number; holds what the one before brought.
+    Probe { base: RateSamples },
+}
+
+/// Decides the number of connections of one job.
+#[derive(Debug)]
+pub struct ConnectionControl {
+    options: ConnectionControlOptions,
+    phase: ControlPhase,
+    /// Connections wanted.
+    target: usize,
+    /// What the present number brings.
+    level: RateSamples,
+    /// What refusals allow.
+    ceiling: ConnectionCeiling,
+    /// The number that was wanted before a refusal which may be an accident.
+    taken: Option<usize>,
+    /// When to try another number, and what is known of smaller ones.
+    probing: ProbeSchedule,
+    /// From a request to its answer, as the last sample has it.
+    latency: Duration,
+    /// A window while holding, by what is still to come.
+    watch: Duration,
+    /// When the next sample is wanted.
+    next: Duration,
+}
+
+impl ConnectionControl {
+    /// A control at the start of a job.
+    #[must_use]
+    pub fn new(options: ConnectionControlOptions) -> Self {
+        let max = options.max.max(1);
+        let target = if options.fixed {
+            max
+        } else {
+            options.min.clamp(1, max)
+        };
+        Self {
+            options,
+            phase: ControlPhase::Ramp { below: None },
+            target,
+            level: RateSamples::new(target),
+            ceiling: ConnectionCeiling::new(max),
+            taken: None,
+            probing: ProbeSchedule::default(),
+            latency: Duration::ZERO,
+            watch: LONGEST,
+            next: options.window,
+        }
+    }
+
+    /// Connections that should be open now.
+    #[must_use]
+    pub fn target(&self) -> usize {
+        self.target
+    }
+
+    /// The number that it settled on, for a report: a probe that runs is not counted.
+    #[must_use]
+    pub fn settled_target(&self) -> usize {
+        match &self.phase {
+            ControlPhase::Probe { base } => base.connections().min(self.ceiling.now()),
+            _ => self.target,
+        }
+    }
+
+    /// When the next sample is wanted.
+    #[must_use]
+    pub fn next_sample_at(&self) -> Duration {
+        self.next
+    }
+
+    /// No fewer than so many from now on: sources were dropped.
+    pub fn set_min(&mut self, min: usize) {
+        self.options.min = min.max(1);
+    }
+
+    /// A connection, or a request on one, was refused: no more than the others, or fewer where the origin is overloaded.
+    pub fn on_refused(&mut self, refused: ConnectionRefusal) {
+        self.ceiling.lower(refused);
+        if !self.ceiling.is_doubted() {
+            self.taken = None;
+        }
+        if self.target > self.ceiling.now() {
+            if self.ceiling.is_doubted() {
+                self.taken.get_or_insert(self.target);
+            }
+            self.settle(self.ceiling.now(), refused.now);
+        }
+    }
+
+    /// Takes a look and returns the target.
+    pub fn on_sample(&mut self, sample: ProgressSample) -> usize {
+        if self.ceiling.lift(sample.now) {
+            self.give_back(sample.now);
+        }
+        self.latency = sample.latency;
+        self.next = sample.now.saturating_add(self.window());
+        if self.options.fixed {
+            self.target = self.ceiling.now();
+            return self.target;
+        }
+        if let Some(rate) = self.level.take(sample, self.patience()) {
+            self.watch =
+                probing::window(sample.remaining, self.level.mean()).max(self.options.window);
+            match self.phase {
+                ControlPhase::Ramp { .. } => self.ramp(rate, sample.now),
+                ControlPhase::Hold => self.hold(sample),
+                ControlPhase::Probe { .. } => self.judge_probe(sample.now),
+            }
+        }
+        self.next = sample.now.saturating_add(self.pause());
+        self.target
+    }
+
+    /// What a refusal took turned out to be allowed all the same.
+    fn give_back(&mut self, now: Duration) {
+        if let Some(before) = self.taken.take().filter(|before| *before > self.target) {
+            self.settle(before, now);
+        }
+    }
+
+    /// How long a level may take until all its connections deliver, or those too many have ended.
+    fn patience(&self) -> Duration {
+        if self.level.is_lowered() {
+            DRAIN
+        } else if self.latency.is_zero() {
+            SETTLE_UNKNOWN
+        } else {
+            SETTLE.max(self.latency * 4)
+        }
+    }
+
+    /// How long until the next sample: a window, or less while a new level's connections are still being made.
+    fn pause(&self) -> Duration {
+        if self.level.is_settled() {
+            self.window()
+        } else if self.level.is_lowered() {
+            self.options.window.max(SETTLING)
+        } else {
+            self.window().min(SETTLING)
+        }
+    }
+
+    /// How long to watch before the next sample.
+    fn window(&self) -> Duration {
+        if matches!(self.phase, ControlPhase::Ramp { .. }) {
+            self.options.window.max(self.latency / 2).min(LONGEST)
+        } else {
+            self.watch
+        }
+    }
+
+    fn ramp(&mut self, rate: f64, now: Duration) {
+        let ControlPhase::Ramp { below: Some(below) } = &self.phase else {
+            return self.climb(now);
+        };
+        let (smaller, before) = (below.connections(), below.mean());
+        let gain = self.level.mean() - before;
+        let hope = RAMP_HOPE * before * (self.target as f64 / smaller as f64 - 1.0);
+        let early = self.level.windows() < SCATTER_FROM;
+        let worth = if early { hope } else { RAMP_GAIN * before };
+        // A gain cannot be ruled out: a level that seems worse is watched for longer before that counts.
+        let open = gain + SURE * self.level.error(below) >= hope;
+        let patience = if gain < 0.0 {
+            2 * REMEMBERED
+        } else {
+            REMEMBERED
+        };
+        if rate <= 0.0 || gain >= worth || (open && self.level.seen() >= patience) {
+            self.climb(now);
+        } else if !open && self.level.seen() >= REMEMBERED {
+            self.settle(smaller, now);
+        }
+    }
+
+    /// Doubles, or holds at the ceiling.
+    fn climb(&mut self, now: Duration) {
+        self.probing.climbed_from(&self.level);
+        let next = (self.target * 2).min(self.ceiling.now());
+        if next <= self.target {
+            self.settle(next, now);
+            return;
+        }
+        let below = std::mem::replace(&mut self.level, RateSamples::new(next));
+        self.phase = ControlPhase::Ramp { below: Some(below) };
+        self.target = next;
+    }
+
+    /// Holds a number.
+    fn settle(&mut self, connections: usize, now: Duration) {
+        let tried = matches!(self.phase, ControlPhase::Probe { .. });
+        let before = self.target;
+        self.target = connections.max(self.options.min).min(self.ceiling.now());
+        if self.target < before {
+            self.level = RateSamples::lower(self.target);
+        } else if !tried || self.level.connections() != self.target {
+            // What a ramp's short windows showed is no measure for those of a hold; what a trial's showed is.
+            self.level = RateSamples::new(self.target);
+        }
+        self.phase = ControlPhase::Hold;
+        self.probing.wait(now, self.watch);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,223 @@
+//! Plain properties of the control; what it achieves is simulated in `tests/it`.
+
+use super::*;
+use proptest::prelude::*;
+
+const MIB: u64 = 1 << 20;
+
+/// Samples every window with a rate that depends on the number of connections, for so long.
+fn drive(
+    control: &mut ConnectionControl,
+    from: Duration,
+    to: Duration,
+    rate: impl Fn(usize) -> u64,
+) {
+    let (mut now, mut bytes) = (from, 0);
+    while now < to {
+        let next = control.next_sample_at().max(now + Duration::from_millis(1));
+        bytes += rate(control.target()) * u64::try_from((next - now).as_millis()).unwrap() / 1000;
+        now = next;
+        let flowing = control.target();
+        control.on_sample(ProgressSample {
+            now,
+            bytes,
+            delivering: flowing,
+            remaining: u64::MAX,
+            latency: Duration::ZERO,
+        });
+    }
+}
+
+#[test]
+fn a_rate_that_rises_with_every_connection_ends_at_the_limit_within_a_third_of_a_second() {
+    let mut control = ConnectionControl::new(ConnectionControlOptions::default());
+    drive(
+        &mut control,
+        Duration::ZERO,
+        Duration::from_millis(500),
+        |n| n as u64 * 4 * MIB,
+    );
+    assert_eq!(control.target(), 16);
+}
+
+#[test]
+fn a_rate_that_one_connection_reaches_stays_with_one() {
+    let mut control = ConnectionControl::new(ConnectionControlOptions::default());
+    drive(&mut control, Duration::ZERO, Duration::from_secs(3), |_| {
+        50 * MIB
+    });
+    assert_eq!(control.settled_target(), 1);
+}
+
+#[test]
+fn a_hold_notices_that_the_link_has_changed() {
+    let mut control = ConnectionControl::new(ConnectionControlOptions::default());
+    drive(
+        &mut control,
+        Duration::ZERO,
+        Duration::from_secs(10),
+        |_| 10 * MIB,
+    );
+    assert_eq!(control.settled_target(), 1);
+    drive(
+        &mut control,
+        Duration::from_secs(10),
+        Duration::from_secs(40),
+        |n| n as u64 * 20 * MIB,
+    );
+    assert_eq!(control.target(), 16);
+}
+
+#[test]
+fn a_fixed_number_is_obeyed_until_it_is_refused() {
+    let mut control = ConnectionControl::new(ConnectionControlOptions {
+        max: 7,
+        fixed: true,
+        ..ConnectionControlOptions::default()
+    });
+    assert_eq!(control.target(), 7);
+    drive(&mut control, Duration::ZERO, Duration::from_secs(5), |_| {
+        MIB
+    });
+    assert_eq!(control.target(), 7);
+    control.on_refused(refused(Duration::from_secs(5), 4, false));
+    assert_eq!(control.target(), 4);
+    drive(
+        &mut control,
+        Duration::from_secs(5),
+        Duration::from_secs(6),
+        |_| MIB,
+    );
+    assert_eq!(control.target(), 4);
+}
+
+fn refused(now: Duration, open: usize, busy: bool) -> ConnectionRefusal {
+    ConnectionRefusal {
+        now,
+        requested_at: now,
+        open_connections: open,
+        overloaded: busy,
+    }
+}
+
+fn of_eight() -> ConnectionControl {
+    ConnectionControl::new(ConnectionControlOptions {
+        max: 8,
+        fixed: true,
+        ..ConnectionControlOptions::default()
+    })
+}
+
+#[test]
+fn a17_an_origin_that_refuses_again_what_it_took_gets_half() {
+    let mut control = of_eight();
+    control.on_refused(refused(Duration::from_secs(1), 7, true));
+    assert_eq!(control.target(), 7);
+    control.on_refused(refused(Duration::from_secs(2), 6, true));
+    assert_eq!(control.target(), 6);
+    control.on_refused(refused(Duration::from_secs(3), 5, true));
+    assert_eq!(control.target(), 3);
+    control.on_refused(refused(Duration::from_secs(4), 0, true));
+    assert_eq!(control.target(), 1);
+}
+
+#[test]
+fn a17_refusals_of_one_moment_leave_those_that_were_not_refused() {
+    for busy in [false, true] {
+        let mut control = of_eight();
+        for open in [7, 6, 5] {
+            control.on_refused(ConnectionRefusal {
+                now: Duration::from_millis(1010 + open as u64),
+                requested_at: Duration::from_secs(1),
+                open_connections: open,
+                overloaded: busy,
+            });
+        }
+        assert_eq!(control.target(), 5);
+    }
+}
+
+#[test]
+fn a17_what_was_refused_by_accident_is_given_back_soon() {
+    let mut control = of_eight();
+    control.on_refused(refused(Duration::from_secs(1), 5, true));
+    control.on_refused(refused(Duration::from_secs(3), 4, true));
+    // Of the same moment.
+    control.on_refused(ConnectionRefusal {
+        requested_at: Duration::from_millis(2900),
+        ..refused(Duration::from_millis(3001), 3, true)
+    });
+    assert_eq!(control.target(), 3);
+    let (from, to) = (Duration::from_millis(3001), Duration::from_millis(4100));
+    drive(&mut control, from, to, |_| MIB);
+    assert_eq!(control.target(), 5);
+}
+
+#[test]
+fn a18_one_more_than_the_limit_is_tried_now_and_then_and_costs_nothing() {
+    let mut control = of_eight();
+    control.on_refused(refused(Duration::from_secs(1), 5, true));
+    for (from, lifted) in [(1, 11), (11, 31)] {
+        let (from, lifted) = (Duration::from_secs(from), Duration::from_secs(lifted));
+        drive(&mut control, from, lifted, |_| MIB);
+        control.on_sample(ProgressSample {
+            now: lifted,
+            bytes: 1 << 40,
+            delivering: 5,
+            remaining: 1,
+            latency: Duration::ZERO,
+        });
+        assert_eq!(control.target(), 6);
+        control.on_refused(refused(lifted, 5, true));
+        assert_eq!(control.target(), 5);
+    }
+}
+
+#[derive(Debug, Clone)]
+enum ControlStep {
+    Sample {
+        after: u64,
+        bytes: u64,
+        delivering: usize,
+    },
+    Refused {
+        ago: u64,
+        open_connections: usize,
+        overloaded: bool,
+    },
+}
+
+fn any_step() -> impl Strategy<Value = ControlStep> {
+    prop_oneof![
+        4 => (0u64..3_000, 0u64..1 << 40, 0usize..40).prop_map(|(after, bytes, delivering)| ControlStep::Sample { after, bytes, delivering }),
+        2 => (0u64..3_000, 0usize..40, any::<bool>()).prop_map(|(ago, open_connections, overloaded)| ControlStep::Refused { ago, open_connections, overloaded }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn the_target_stays_within_its_limits_whatever_happens(
+        max in 0usize..40, fixed: bool, steps in prop::collection::vec(any_step(), 0..80),
+    ) {
+        let mut control = ConnectionControl::new(ConnectionControlOptions { max, fixed, ..ConnectionControlOptions::default() });
+        let (mut now, mut total) = (Duration::ZERO, 0u64);
+        for step in steps {
+            let before = control.target();
+            match step {
+                ControlStep::Sample { after, bytes, delivering } => {
+                    now += Duration::from_millis(after);
+                    total += bytes;
+                    control.on_sample(ProgressSample { now, bytes: total, delivering, remaining: 1, latency: Duration::from_millis(after) });
+                }
+                ControlStep::Refused { ago, open_connections, overloaded } => {
+                    let requested_at = now.saturating_sub(Duration::from_millis(ago));
+                    control.on_refused(ConnectionRefusal { now, requested_at, open_connections, overloaded });
+                    prop_assert!(control.target() <= open_connections.max(1) && control.target() <= before);
+                }
+            }
+            prop_assert!((1..=max.max(1)).contains(&control.target()));
+            prop_assert!((1..=max.max(1)).contains(&control.settled_target()));
+            prop_assert!(control.next_sample_at() > now || now.is_zero());
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! "Did I get the file or an error page?": what the user says about files, held against what came.
+//!
+//! Many an origin answers 200 with a page that says "not found", or a login form. Status and length say nothing then; the media
+//! type and the size often do. The checks are told what they look at: a head's fields, and a number of bytes. They are made
+//! before a file gets its name; what a digest says is decided elsewhere.
+
+use std::fmt;
+use std::str::FromStr;
+
+use http::HeaderValue;
+
+/// How much of a foreign Content-Type a message shows, in characters.
+const SHOWN: usize = 60;
+
+/// A media range, as Accept has it (RFC 9110 12.5.1) but without parameters: `image/*`, `application/pdf`, `*/*`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MediaRange {
+    /// In lower case; none for any.
+    kind: Option<String>,
+    /// In lower case; none for any.
+    subtype: Option<String>,
+}
+
+/// Why something is no [`MediaRange`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MediaRangeError {
+    /// Something between two commas is missing.
+    #[error("a media type is missing: as in image/*,application/pdf")]
+    Empty,
+    /// There is no slash, or more than one.
+    #[error("{0:?} is no media type: those have two parts, as image/png")]
+    NotTwoParts(String),
+    /// A part has characters that no media type has, or none at all.
+    #[error("{0:?} is no media type: {1:?} cannot be a part of one")]
+    InvalidToken(String, String),
+    /// A star stands where it does not stand for a whole part.
+    #[error("{0:?} is no media range: a star stands for a whole part, as in image/* or */*")]
+    PartialWildcard(String),
+    /// There are parameters.
+    #[error("{0:?} has parameters, which are not compared: leave out what follows the semicolon")]
+    Parameters(String),
+}
+
+impl MediaRange {
+    /// Reads a list: `range *( "," range )`, where a range is `*/*`, `type/*` or `type/subtype`, in either case, with spaces
+    /// around if need be.
+    ///
+    /// # Errors
+    /// What the first wrong range has wrong.
+    pub fn parse_list(text: &str) -> Result<Vec<Self>, MediaRangeError> {
+        text.split(',').map(str::parse).collect()
+    }
+
+    /// Whether a type without parameters, in whatever case, is in this range.
+    fn contains(&self, media_type: &str) -> bool {
+        let Some((kind, subtype)) = media_type.split_once('/') else {
+            return false;
+        };
+        let is = |part: &Option<String>, has: &str| {
+            part.as_ref()
+                .is_none_or(|part| part.eq_ignore_ascii_case(has))
+        };
+        is(&self.kind, kind) && is(&self.subtype, subtype)
+    }
+
+    fn is_any(&self) -> bool {
+        self.kind.is_none()
+    }
+}
+
+impl fmt::Display for MediaRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let part = |part: &Option<String>| part.clone().unwrap_or_else(|| "*".to_owned());
+        write!(f, "{}/{}", part(&self.kind), part(&self.subtype))
+    }
+}
+
+impl FromStr for MediaRange {
+    type Err = MediaRangeError;
+
+    fn from_str(text: &str) -> Result<Self, MediaRangeError> {
+        let text = text.trim();
+        let owned = || text.to_owned();
+        if text.is_empty() {
+            return Err(MediaRangeError::Empty);
+        }
+        if text.contains(';') {
+            return Err(MediaRangeError::Parameters(owned()));
+        }
+        let parts = text.split_once('/').filter(|(_, rest)| !rest.contains('/'));
+        let (kind, subtype) = parts.ok_or_else(|| MediaRangeError::NotTwoParts(owned()))?;
+        let read = |part: &str| match part {
+            "*" => Ok(None),
+            _ if part.contains('*') => Err(MediaRangeError::PartialWildcard(owned())),
+            _ if !part.is_empty() && part.bytes().all(is_token) => {
+                Ok(Some(part.to_ascii_lowercase()))
+            }
+            _ => Err(MediaRangeError::InvalidToken(owned(), part.to_owned())),
+        };
+        let (kind, subtype) = (read(kind)?, read(subtype)?);
+        if kind.is_none() && subtype.is_some() {
+            return Err(MediaRangeError::PartialWildcard(owned()));
+        }
+        Ok(Self { kind, subtype })
+    }
+}
+
+/// A character of a token (RFC 9110 5.6.2).
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+/// What a file must be like. The default is content with everything.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ContentExpectation {
+    /// Its media type is in one of these; of any type if there are none.
+    pub media_types: Vec<MediaRange>,
+    /// It has at least so many bytes.
+    pub min_length: Option<u64>,
+    /// And at most so many.
+    pub max_length: Option<u64>,
+    /// It has just so many, as its entry in the list says.
+    pub exact_length: Option<u64>,
+}
+
+/// What is not as expected.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UnexpectedContent {
+    /// Another media type.
+    #[error("it is {actual}, not {expected}")]
+    MediaType {
+        /// What Content-Type says.
+        actual: String,
+        /// What was expected.
+        expected: String,
+    },
+    /// No media type that could be compared.
+    #[error("it does not say what it is, and {expected} is expected")]
+    NoMediaType {
+        /// What was expected.
+        expected: String,
+    },
+    /// Too few bytes.
+    #[error("it has {actual} bytes, less than the {min} expected")]
+    TooShort {
+        /// So many it has.
+        actual: u64,
+        /// So many it should have at least.
+        min: u64,
+    },
+    /// Too many bytes.
+    #[error("it has {actual} bytes, more than the {max} expected")]
+    TooLong {
+        /// So many it has, or at least so many.
+        actual: u64,
+        /// So many it should have at most.
+        max: u64,
+    },
+    /// Another number of bytes than the list says.
+    #[error("it has {actual} bytes, and the list says {expected}")]
+    WrongLength {
+        /// So many it has.
+        actual: u64,
+        /// So many it should have.
+        expected: u64,
+    },
+}
+
+impl ContentExpectation {
+    /// Looks at an answer's head: its media type, and the whole file's length if that is known.
+    ///
+    /// # Errors
+    /// What is not as expected.
+    pub fn check_head(
+        &self,
+        content_type: Option<&HeaderValue>,
+        length: Option<u64>,
+    ) -> Result<(), UnexpectedContent> {
+        self.check_type(content_type)?;
+        length.map_or(Ok(()), |length| self.check_length(length))
+    }
+
+    /// Looks at the number of bytes of the whole file.
+    ///
+    /// # Errors
+    /// What is not as expected.
+    pub fn check_length(&self, bytes: u64) -> Result<(), UnexpectedContent> {
+        let got = bytes;
+        match (self.exact_length, self.min_length, self.max_length) {
+            (Some(size), ..) if got != size => Err(UnexpectedContent::WrongLength {
+                actual: got,
+                expected: size,
+            }),
+            (_, Some(min), _) if got < min => Err(UnexpectedContent::TooShort { actual: got, min }),
+            (.., Some(max)) if got > max => Err(UnexpectedContent::TooLong { actual: got, max }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The most bytes that a file may have: beyond it nothing needs to be read.
+    #[must_use]
+    pub fn longest_allowed(&self) -> Option<u64> {
+        self.exact_length.into_iter().chain(self.max_length).min()
+    }
+
+    fn check_type(&self, content_type: Option<&HeaderValue>) -> Result<(), UnexpectedContent> {
+        if self.media_types.is_empty() || self.media_types.iter().any(MediaRange::is_any) {
+            return Ok(());
+        }
+        let whole = content_type.map(|value| String::from_utf8_lossy(value.as_bytes()));
+        let got = whole.as_deref().unwrap_or_default();
+        let got = got.split(';').next().unwrap_or_default().trim();
+        if self.media_types.iter().any(|range| range.contains(got)) {
+            return Ok(());
+        }
+        let wanted: Vec<String> = self.media_types.iter().map(ToString::to_string).collect();
+        let wanted = wanted.join(" or ");
+        if got.is_empty() {
+            return Err(UnexpectedContent::NoMediaType { expected: wanted });
+        }
+        // A peer wrote it: nothing that a terminal would take for more than text.
+        let shown = got.chars().take(SHOWN).flat_map(char::escape_debug);
+        Err(UnexpectedContent::MediaType {
+            actual: shown.collect(),
+            expected: wanted,
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "content_expectation_tests.rs"]
+mod tests;

@@ -1,0 +1,167 @@
+//! Media ranges as users write them, and answers held against them.
+
+use super::*;
+use proptest::prelude::*;
+
+fn of(types: &str) -> ContentExpectation {
+    ContentExpectation {
+        media_types: MediaRange::parse_list(types).unwrap(),
+        ..ContentExpectation::default()
+    }
+}
+
+fn head(expectation: &ContentExpectation, content_type: &str) -> Result<(), UnexpectedContent> {
+    let value = HeaderValue::from_bytes(content_type.as_bytes()).unwrap();
+    expectation.check_head(Some(&value), None)
+}
+
+#[test]
+fn ranges_are_compared_in_either_case_and_without_parameters() {
+    let images = of("Image/*, application/PDF");
+    for fits in [
+        "image/png",
+        "IMAGE/JPEG; q=1",
+        "application/pdf;charset=x",
+        " image/x-icon ",
+    ] {
+        assert_eq!(head(&images, fits), Ok(()), "{fits}");
+    }
+    for not in [
+        "text/html; charset=utf-8",
+        "application/json",
+        "imagex/png",
+        "image",
+        "application/pdfx",
+    ] {
+        let error = head(&images, not).unwrap_err();
+        assert!(
+            matches!(error, UnexpectedContent::MediaType { .. }),
+            "{not}"
+        );
+    }
+    assert_eq!(
+        head(&images, "text/html; charset=utf-8")
+            .unwrap_err()
+            .to_string(),
+        "it is text/html, not image/* or application/pdf"
+    );
+}
+
+#[test]
+fn an_answer_without_a_type_fits_only_where_every_type_does() {
+    let images = of("image/*");
+    for missing in [
+        images.check_head(None, None),
+        head(&images, ""),
+        head(&images, ";x"),
+    ] {
+        let expected = "image/*".to_owned();
+        assert_eq!(missing, Err(UnexpectedContent::NoMediaType { expected }));
+    }
+    for any in [of("*/*"), of("image/*,*/*"), ContentExpectation::default()] {
+        assert_eq!(any.check_head(None, None), Ok(()));
+        assert_eq!(head(&any, "text/html"), Ok(()));
+    }
+}
+
+#[test]
+fn what_is_no_range_says_what_is_wrong() {
+    let error = |text: &str| MediaRange::parse_list(text).unwrap_err();
+    assert_eq!(error(""), MediaRangeError::Empty);
+    assert_eq!(error("image/png,"), MediaRangeError::Empty);
+    for text in ["image", "image/png/x", "*"] {
+        assert_eq!(error(text), MediaRangeError::NotTwoParts(text.into()));
+    }
+    for (text, part) in [
+        ("image/", ""),
+        ("/png", ""),
+        ("im age/png", "im age"),
+        ("image/pñg", "pñg"),
+    ] {
+        assert_eq!(
+            error(text),
+            MediaRangeError::InvalidToken(text.into(), part.into())
+        );
+    }
+    for text in ["*/png", "image/*png", "im*/png"] {
+        assert_eq!(error(text), MediaRangeError::PartialWildcard(text.into()));
+    }
+    assert_eq!(
+        error("text/html;q=1"),
+        MediaRangeError::Parameters("text/html;q=1".into())
+    );
+}
+
+#[test]
+fn sizes_are_looked_at_as_soon_as_they_are_known() {
+    let expectation = ContentExpectation {
+        min_length: Some(10),
+        max_length: Some(20),
+        ..ContentExpectation::default()
+    };
+    assert_eq!(expectation.check_head(None, None), Ok(()));
+    for fits in [10, 15, 20] {
+        assert_eq!(expectation.check_head(None, Some(fits)), Ok(()));
+    }
+    assert_eq!(
+        expectation.check_head(None, Some(9)),
+        Err(UnexpectedContent::TooShort { actual: 9, min: 10 })
+    );
+    assert_eq!(
+        expectation.check_length(21),
+        Err(UnexpectedContent::TooLong {
+            actual: 21,
+            max: 20
+        })
+    );
+    let exact = ContentExpectation {
+        exact_length: Some(15),
+        ..expectation
+    };
+    assert_eq!(exact.check_length(15), Ok(()));
+    assert_eq!(
+        exact.check_length(14),
+        Err(UnexpectedContent::WrongLength {
+            actual: 14,
+            expected: 15
+        })
+    );
+    assert_eq!(exact.longest_allowed(), Some(15));
+    assert_eq!(ContentExpectation::default().longest_allowed(), None);
+}
+
+#[test]
+fn what_a_peer_says_is_shown_harmless_and_short() {
+    let Err(UnexpectedContent::MediaType { actual: got, .. }) =
+        head(&of("image/*"), &format!("\u{9b}31m/{}", "x".repeat(5_000)))
+    else {
+        panic!("that is no image");
+    };
+    assert!(
+        got.len() < 200 && got.chars().all(|c| !c.is_control()),
+        "{got}"
+    );
+}
+
+proptest! {
+    #[test]
+    fn every_range_is_read_as_it_is_written(kind in "[a-z][a-z0-9.+-]{0,8}", subtype in "[a-z][a-z0-9.+-]{0,8}", which in 0u8..3) {
+        let text = match which {
+            0 => "*/*".to_owned(),
+            1 => format!("{kind}/*"),
+            _ => format!("{kind}/{subtype}"),
+        };
+        let range: MediaRange = text.parse().unwrap();
+        prop_assert_eq!(range.to_string(), text);
+        let media_type = format!("{kind}/{subtype}");
+        prop_assert!(range.contains(&media_type));
+    }
+
+    #[test]
+    fn nothing_makes_it_panic(text: String, value: Vec<u8>, length: Option<u64>, min_length: Option<u64>) {
+        let media_types = MediaRange::parse_list(&text).unwrap_or_else(|_| MediaRange::parse_list("a/b").unwrap());
+        let expectation = ContentExpectation { media_types, min_length, ..ContentExpectation::default() };
+        let value = HeaderValue::from_bytes(&value).ok();
+        let _ = expectation.check_head(value.as_ref(), length);
+    }
+}

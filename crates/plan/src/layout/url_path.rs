@@ -1,0 +1,99 @@
+//! Host and path of a URL as directories and a name.
+//!
+//! Each component is decoded and then made safe by itself, so an encoded slash never makes a directory. What nothing safe is
+//! left of (`..`) becomes `_`. Paths that are deeper or longer than a file system may take have a digest for a directory.
+
+use std::path::PathBuf;
+
+use percent_encoding::percent_decode_str;
+use url::Url;
+
+use super::path_digest;
+use crate::filename::{self, MAX_LENGTH};
+
+/// The most directories that are mirrored one by one.
+const DEEPEST: usize = 48;
+
+/// The most bytes of such directories: with a host and a name, a path stays well below what Linux takes.
+const LONGEST_DIRECTORY: usize = 1024;
+
+/// Longer queries are a digest in the name.
+const LONGEST_QUERY: usize = 64;
+
+/// What the queries have in them that open or sign something. Wider than need be (a `monkey` has a `key`): what is taken for
+/// a secret costs a readable name, what is not gets into file names.
+const SECRET: [&str; 16] = [
+    "auth", "code", "cred", "hdn", "hmac", "jwt", "key", "pass", "policy", "pwd", "secret",
+    "session", "sid", "sig", "ticket", "token",
+];
+
+/// Host, directories and name.
+pub(super) fn path(url: &Url) -> PathBuf {
+    let mut path = PathBuf::from(host(url));
+    path.extend(directories(url));
+    path.push(name(url));
+    path
+}
+
+/// The host, with its port if that is not the scheme's own.
+pub(super) fn host(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    let text = url
+        .port()
+        .map_or_else(|| host.to_owned(), |port| format!("{host}+{port}"));
+    safe(&text)
+}
+
+/// What stands in a path before its name. Empty components are left out, as a file system would.
+pub(super) fn directories(url: &Url) -> Vec<String> {
+    let whole = url.path().rsplit_once('/').map_or("", |(front, _)| front);
+    let parts = || whole.split('/').filter(|part| !part.is_empty());
+    let safe: Vec<String> = parts().take(DEEPEST + 1).map(component).collect();
+    if safe.len() <= DEEPEST && safe.iter().map(String::len).sum::<usize>() <= LONGEST_DIRECTORY {
+        return safe;
+    }
+    vec![path_digest::hex(&path_digest::of_text(b'd', whole))]
+}
+
+/// The last component, with the query if there is one.
+fn name(url: &Url) -> String {
+    let last = url.path().rsplit('/').next().unwrap_or_default();
+    let name =
+        filename::sanitize(&decoded(last)).unwrap_or_else(|| filename::DEFAULT_NAME.to_owned());
+    match url.query() {
+        None | Some("") => name,
+        Some(query) => with_query(name, query),
+    }
+}
+
+/// A name with a query behind it, readable if that is short and shows nobody a secret.
+fn with_query(mut name: String, query: &str) -> String {
+    let text = decoded(query);
+    let lower = text.to_lowercase();
+    let is_secret = SECRET.iter().any(|part| lower.contains(part));
+    let shown = if query.len() > LONGEST_QUERY || text.len() > LONGEST_QUERY || is_secret {
+        path_digest::hex(&path_digest::of_text(b'q', query))[..16].to_owned()
+    } else {
+        text
+    };
+    // Cut here, since what `sanitize` cuts off is what makes the difference.
+    let mut keep = name.len().min(MAX_LENGTH - shown.len() - 1);
+    while !name.is_char_boundary(keep) {
+        keep -= 1;
+    }
+    name.truncate(keep);
+    safe(&format!("{name}_{shown}"))
+}
+
+/// One component of a URL's path, safe.
+fn component(text: &str) -> String {
+    safe(&decoded(text))
+}
+
+fn safe(text: &str) -> String {
+    filename::sanitize(text).unwrap_or_else(|| "_".to_owned())
+}
+
+fn decoded(text: &str) -> String {
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
+}

@@ -1,0 +1,297 @@
+//! Link header fields (RFC 8288), as far as they say where else a file can be had (RFC 6249): `rel=duplicate` is another
+//! place for the same bytes, `rel=describedby` with Metalink's media type a document that lists such places.
+//!
+//! What cannot be read is passed over, as everything odd in a field that nobody asked for. Whether a link is to be believed
+//! is not said here: RFC 6249 wants a digest of the file, or a strong entity tag that the servers have in common.
+
+use http::HeaderMap;
+use http::header::LINK;
+use url::Url;
+
+use crate::metalink::MEDIA_TYPE;
+
+/// Links that are looked at, of all fields together.
+const LINKS: usize = 256;
+
+/// The longest reference, in bytes.
+const LONGEST: usize = 8 * 1024;
+
+/// Parameters of a link that are looked at.
+const PARAMETERS: usize = 32;
+
+/// The priority where none is given, and the lowest (RFC 6249 3.1).
+const LOWEST: u32 = 999_999;
+
+/// Where else a file can be had.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LinkHeader {
+    /// Places for the same bytes, best first.
+    pub duplicates: Vec<DuplicateLink>,
+    /// Metalink documents that describe the file.
+    pub metalinks: Vec<Url>,
+}
+
+/// Another place for the same bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DuplicateLink {
+    /// The place; http or https.
+    pub url: Url,
+    /// 1 is the best.
+    pub priority: u32,
+}
+
+/// What a head says of other places. `base` is the URL that the answer came from.
+#[must_use]
+pub fn parse_link_headers(headers: &HeaderMap, base: &Url) -> LinkHeader {
+    let mut found = LinkHeader::default();
+    let values = headers.get_all(LINK).iter();
+    let texts = values.filter_map(|value| std::str::from_utf8(value.as_bytes()).ok());
+    for link in texts.flat_map(LinkHeaderParser).take(LINKS) {
+        take(&link, base, &mut found);
+    }
+    found.duplicates.sort_by_key(|duplicate| duplicate.priority);
+    found
+}
+
+/// Sorts one link in, if it is of use.
+fn take(link: &LinkValue<'_>, base: &Url, found: &mut LinkHeader) {
+    // A link with an anchor speaks of something else than what was asked for.
+    if link.reference.len() > LONGEST || link.parameter("anchor").is_some() {
+        return;
+    }
+    let http = |url: &Url| matches!(url.scheme(), "http" | "https") && url.has_host();
+    let Some(url) = base.join(link.reference.trim()).ok().filter(http) else {
+        return;
+    };
+    let relations = link.parameter("rel").unwrap_or_default();
+    let is = |name: &str| {
+        let mut relations = relations.split_ascii_whitespace();
+        relations.any(|relation| relation.eq_ignore_ascii_case(name))
+    };
+    let media = link.parameter("type").unwrap_or_default();
+    if is("duplicate") && found.duplicates.iter().all(|known| known.url != url) {
+        let priority = link
+            .parameter("pri")
+            .and_then(|pri| pri.trim().parse().ok());
+        let priority = priority.map_or(LOWEST, |pri: u32| pri.clamp(1, LOWEST));
+        found.duplicates.push(DuplicateLink { url, priority });
+    } else if is("describedby") && media.trim().eq_ignore_ascii_case(MEDIA_TYPE) {
+        found.metalinks.push(url);
+    }
+}
+
+/// One link of a field.
+#[derive(Debug)]
+struct LinkValue<'a> {
+    /// What stands between the angle brackets.
+    reference: &'a str,
+    /// Names, and values without their quotes.
+    parameters: Vec<(&'a str, String)>,
+}
+
+impl LinkValue<'_> {
+    /// A parameter's value; of several the first counts (RFC 8288 3.3).
+    fn parameter(&self, name: &str) -> Option<&str> {
+        let known = |(known, _): &&(&str, String)| known.eq_ignore_ascii_case(name);
+        self.parameters
+            .iter()
+            .find(known)
+            .map(|(_, value)| value.as_str())
+    }
+}
+
+/// Reads a field link by link (RFC 8288 B.2); holds what is left of it. Where it makes no sense, it ends.
+struct LinkHeaderParser<'a>(&'a str);
+
+impl<'a> Iterator for LinkHeaderParser<'a> {
+    type Item = LinkValue<'a>;
+
+    fn next(&mut self) -> Option<LinkValue<'a>> {
+        self.0 = self.0.trim_start_matches([' ', '\t', ',']);
+        let (reference, rest) = self.0.strip_prefix('<')?.split_once('>')?;
+        self.0 = rest;
+        let mut parameters = Vec::new();
+        while let Some(parameter) = self.parameter() {
+            if parameters.len() < PARAMETERS {
+                parameters.push(parameter);
+            }
+        }
+        // What stands between here and the next comma is no parameter, and skipped.
+        let comma = self.0.find(',').unwrap_or(self.0.len());
+        self.0 = &self.0[comma..];
+        Some(LinkValue {
+            reference,
+            parameters,
+        })
+    }
+}
+
+impl<'a> LinkHeaderParser<'a> {
+    /// The next `;name=value`, `;name="value"` or `;name` of the link.
+    fn parameter(&mut self) -> Option<(&'a str, String)> {
+        let rest = blank(self.0).strip_prefix(';')?;
+        let rest = blank(rest);
+        let end = rest.find(['=', ';', ',', ' ', '\t']).unwrap_or(rest.len());
+        let (name, rest) = rest.split_at(end);
+        let Some(value) = blank(rest).strip_prefix('=') else {
+            self.0 = rest;
+            return Some((name, String::new()));
+        };
+        let value = blank(value);
+        let (value, rest) = match value.strip_prefix('"') {
+            Some(quoted) => unquoted(quoted)?,
+            None => {
+                let end = value.find([';', ',', ' ', '\t']).unwrap_or(value.len());
+                (value[..end].to_owned(), &value[end..])
+            }
+        };
+        self.0 = rest;
+        Some((name, value))
+    }
+}
+
+fn blank(text: &str) -> &str {
+    text.trim_start_matches([' ', '\t'])
+}
+
+/// A quoted string from behind its first quote, and what follows the second. `None` when there is no second.
+fn unquoted(text: &str) -> Option<(String, &str)> {
+    let mut value = String::new();
+    let mut chars = text.char_indices();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '"' => return Some((value, &text[at + 1..])),
+            '\\' => value.push(chars.next()?.1),
+            c => value.push(c),
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+    use proptest::prelude::*;
+
+    fn read(fields: &[&str]) -> LinkHeader {
+        let mut headers = HeaderMap::new();
+        for field in fields {
+            headers.append(LINK, HeaderValue::from_bytes(field.as_bytes()).unwrap());
+        }
+        parse_link_headers(&headers, &Url::parse("https://a.test/dir/f.iso").unwrap())
+    }
+
+    fn duplicates(fields: &[&str]) -> Vec<String> {
+        let found = read(fields).duplicates;
+        found.into_iter().map(|d| d.url.into()).collect()
+    }
+
+    #[test]
+    fn a_mirrored_file_as_the_rfc_has_it() {
+        let found = read(&[
+            "<http://www2.example.com/example.ext>; rel=duplicate; pri=2; pref",
+            "<ftp://ftp.example.com/example.ext>; rel=duplicate",
+            "<http://example.com/example.ext.torrent>; rel=describedby; type=\"application/x-bittorrent\"",
+            "<http://example.com/example.ext.meta4>; rel=describedby; type=\"application/metalink4+xml\"",
+            "<http://example.com/example.ext.asc>; rel=describedby; type=\"application/pgp-signature\"",
+            "<http://www3.example.com/example.ext>; rel=duplicate; pri=1; geo=gb; depth=1",
+        ]);
+        let urls: Vec<_> = found
+            .duplicates
+            .iter()
+            .map(|d| (d.url.as_str(), d.priority))
+            .collect();
+        assert_eq!(
+            urls,
+            [
+                ("http://www3.example.com/example.ext", 1),
+                ("http://www2.example.com/example.ext", 2)
+            ]
+        );
+        let metalinks: Vec<_> = found.metalinks.iter().map(Url::as_str).collect();
+        assert_eq!(metalinks, ["http://example.com/example.ext.meta4"]);
+    }
+
+    #[test]
+    fn several_links_in_a_field_and_commas_where_they_part_nothing() {
+        let field = ",, </x,y>;title=\"a, <b>; rel=\\\"c\\\"\" ; REL = \"prev Duplicate\" , <../z>;rel=duplicate,<q>; rel=\"next\"";
+        assert_eq!(
+            duplicates(&[field]),
+            ["https://a.test/x,y", "https://a.test/z"]
+        );
+    }
+
+    #[test]
+    fn the_first_relation_counts_and_one_with_an_anchor_does_not() {
+        assert_eq!(
+            duplicates(&["</x>; rel=next; rel=duplicate"]),
+            Vec::<String>::new()
+        );
+        assert_eq!(
+            duplicates(&["</x>; rel=duplicate; anchor=\"#part\""]),
+            Vec::<String>::new()
+        );
+        assert_eq!(
+            duplicates(&["</x>; rel=duplicate, </x>; rel=duplicate"]),
+            ["https://a.test/x"]
+        );
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_passed_over() {
+        for field in [
+            "",
+            "x",
+            "<x",
+            "<x>",
+            "<x>; rel",
+            "<x>; rel=",
+            "<x>; rel=\"duplicate",
+            "<mailto:a@b>; rel=duplicate",
+            "<http://>; rel=duplicate",
+        ] {
+            assert_eq!(read(&[field]), LinkHeader::default(), "{field}");
+        }
+        // Junk behind a link takes nothing from the next.
+        assert_eq!(
+            duplicates(&["<x>; rel=next junk \u{e9}, <y>; rel=duplicate"]),
+            ["https://a.test/dir/y"]
+        );
+    }
+
+    #[test]
+    fn nothing_grows_beyond_its_limit() {
+        let many: Vec<String> = (0..LINKS + 9)
+            .map(|n| format!("<{n}>;rel=duplicate"))
+            .collect();
+        assert_eq!(duplicates(&[&many.join(",")]).len(), LINKS);
+        let long = format!("<{}>;rel=duplicate", "a".repeat(LONGEST + 1));
+        assert_eq!(duplicates(&[&long]).len(), 0);
+        let parameters = format!("<x>{};rel=duplicate", ";a=b".repeat(PARAMETERS));
+        assert_eq!(duplicates(&[&parameters]).len(), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn no_field_makes_it_panic_or_turn_in_circles(text in "[<>;,=\" \\\\a-z/]{0,80}") {
+            let found = read(&[&text]);
+            prop_assert!(found.duplicates.len() <= 80);
+        }
+
+        #[test]
+        fn no_bytes_do(bytes: Vec<u8>) {
+            if let Ok(value) = HeaderValue::from_bytes(&bytes) {
+                let headers = std::iter::once((LINK, value)).collect();
+                let _ = parse_link_headers(&headers, &Url::parse("http://h.test/").unwrap());
+            }
+        }
+
+        #[test]
+        fn a_quoted_title_is_read_as_it_was_written(title in "[ -~]{0,30}") {
+            let quoted = title.replace('\\', "\\\\").replace('"', "\\\"");
+            let field = format!("<x>; title=\"{quoted}\"; rel=duplicate");
+            prop_assert_eq!(duplicates(&[&field]), ["https://a.test/dir/x"]);
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! From elements to [`Metalink`]: the same names mean the same in both versions, what differs is where they stand.
+
+use std::path::PathBuf;
+
+use url::Url;
+
+use super::error::{MetalinkError, MetalinkProblem};
+use super::xml::{XmlElement, XmlReader};
+use super::{MAX_FILES, MAX_URLS, Metalink, MetalinkFile, MetalinkMirror};
+use crate::checksum::{Checksum, DigestAlgorithm};
+use crate::filename;
+use crate::piece_digests::PieceDigests;
+
+/// The namespace of version 4 (RFC 5854 3).
+const VERSION_4: &str = "urn:ietf:params:xml:ns:metalink";
+
+/// The namespace of version 3.
+const VERSION_3: &str = "http://www.metalinker.org/";
+
+/// The lowest priority, and what counts where none is given (RFC 5854 4.2.16.2).
+const LOWEST: u32 = 999_999;
+
+/// Components that a name may have; the last ones count.
+const COMPONENTS: usize = 16;
+
+/// The longest name of a country or the like that is kept.
+const LOCATION: usize = 16;
+
+/// Digests of pieces, strongest first. CRCs are not among them: they are for accidents on the way, and mirrors may lie.
+const STRONGEST: [DigestAlgorithm; 4] = [
+    DigestAlgorithm::Sha512,
+    DigestAlgorithm::Sha256,
+    DigestAlgorithm::Sha1,
+    DigestAlgorithm::Md5,
+];
+
+/// A whole document.
+pub(super) fn document(text: &str) -> Result<Metalink, MetalinkError> {
+    let mut xml = XmlReader::open(text, "metalink")?;
+    let mut metalink = Metalink::default();
+    match xml.namespace() {
+        VERSION_4 => xml.children(|xml, element| file_of(xml, &element, &mut metalink))?,
+        VERSION_3 => xml.children(|xml, element| match element.name() {
+            "files" => xml.children(|xml, element| file_of(xml, &element, &mut metalink)),
+            _ => xml.skip(),
+        })?,
+        _ => return Err(xml.wrong(MetalinkProblem::NotMetalink)),
+    }
+    Ok(metalink)
+}
+
+/// A child that is a file is added, or what is wrong with it; any other passed over.
+fn file_of(
+    xml: &mut XmlReader<'_>,
+    element: &XmlElement<'_>,
+    metalink: &mut Metalink,
+) -> Result<(), MetalinkError> {
+    if element.name() != "file" {
+        return xml.skip();
+    }
+    if metalink.files.len() >= MAX_FILES {
+        return Err(xml.wrong(MetalinkProblem::TooManyFiles));
+    }
+    let (depth, line) = (xml.depth(), xml.line());
+    let name = element.attribute("name").unwrap_or_default();
+    let mut reading = MetalinkFileBuilder::default();
+    let read = xml.children(|xml, element| reading.child(xml, &element));
+    let file = match read {
+        Ok(()) => reading.file(&name, line).map_err(|what| MetalinkError {
+            line,
+            problem: what,
+        }),
+        Err(error) if error.problem.affects_one_file() => {
+            xml.leave(depth)?;
+            Err(error)
+        }
+        Err(error) => return Err(error),
+    };
+    metalink.files.push(file);
+    Ok(())
+}
+
+/// A file that is being read.
+#[derive(Debug, Default)]
+struct MetalinkFileBuilder {
+    size: Option<u64>,
+    checksums: Vec<Checksum>,
+    pieces: Option<PieceDigests>,
+    mirrors: Vec<MetalinkMirror>,
+    /// URLs of any kind: what is not kept is counted, too.
+    urls: usize,
+}
+
+impl MetalinkFileBuilder {
+    /// A child of a file, or in version 3 of what holds them together there.
+    fn child(
+        &mut self,
+        xml: &mut XmlReader<'_>,
+        element: &XmlElement<'_>,
+    ) -> Result<(), MetalinkError> {
+        match element.name() {
+            "size" => self.size(xml),
+            "hash" => self.hash(xml, element),
+            "pieces" => self.pieces(xml, element),
+            "url" => self.url(xml, element),
+            "verification" | "resources" => {
+                xml.children(|xml, element| match element.name() {
+                    // Only these: one in the other has no meaning, and none in itself.
+                    "hash" => self.hash(xml, &element),
+                    "pieces" => self.pieces(xml, &element),
+                    "url" => self.url(xml, &element),
+                    _ => xml.skip(),
+                })
+            }
+            _ => xml.skip(),
+        }
+    }
+
+    fn size(&mut self, xml: &mut XmlReader<'_>) -> Result<(), MetalinkError> {
+        let text = xml.text()?;
+        let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let size = text.parse().ok().filter(|_| digits);
+        self.size = Some(size.ok_or_else(|| xml.wrong(MetalinkProblem::InvalidSize))?);
+        Ok(())
+    }
+
+    /// A digest of the whole. Those of algorithms that are not known here are passed over.
+    fn hash(
+        &mut self,
+        xml: &mut XmlReader<'_>,
+        element: &XmlElement<'_>,
+    ) -> Result<(), MetalinkError> {
+        let Some(algorithm) = algorithm(element) else {
+            return xml.skip();
+        };
+        let digest = digest(xml, algorithm)?;
+        if self.checksums.iter().all(|c| c.algorithm != algorithm) {
+            self.checksums.push(Checksum {
+                algorithm,
+                digest: Some(digest),
+            });
+        }
+        Ok(())
+    }
+
+    fn pieces(
+        &mut self,
+        xml: &mut XmlReader<'_>,
+        element: &XmlElement<'_>,
+    ) -> Result<(), MetalinkError> {
+        let Some(algorithm) = algorithm(element) else {
+            return xml.skip();
+        };
+        let length = element.attribute("length").unwrap_or_default();
+        let length: u64 = length
+            .trim()
+            .parse()
+            .map_err(|_| xml.wrong(MetalinkProblem::InvalidSize))?;
+        let mut digests = Vec::new();
+        xml.children(|xml, element| {
+            if element.name() != "hash" {
+                return xml.skip();
+            }
+            // Version 3 numbers them. They are taken in order, since everybody writes them so; any other is an error.
+            let number = element.attribute("piece");
+            if number.is_some_and(|number| number.trim().parse() != Ok(digests.len())) {
+                return Err(xml.wrong(MetalinkProblem::PiecesOutOfOrder));
+            }
+            digests.push(digest(xml, algorithm)?);
+            Ok(())
+        })?;
+        let pieces = PieceDigests::new(algorithm, length, digests)
+            .map_err(|error| xml.wrong(error.into()))?;
+        let rank = |pieces: &PieceDigests| STRONGEST.iter().position(|a| *a == pieces.algorithm());
+        if self
+            .pieces
+            .as_ref()
+            .is_none_or(|known| rank(&pieces) < rank(known))
+        {
+            self.pieces = Some(pieces);
+        }
+        Ok(())
+    }
+
+    /// A place. One that cannot be read is of no use and does no harm: the others are.
+    fn url(
+        &mut self,
+        xml: &mut XmlReader<'_>,
+        element: &XmlElement<'_>,
+    ) -> Result<(), MetalinkError> {
+        self.urls += 1;
+        if self.urls > MAX_URLS {
+            return Err(xml.wrong(MetalinkProblem::TooManyUrls));
+        }
+        let text = xml.text()?;
+        let http = |url: &Url| matches!(url.scheme(), "http" | "https") && url.has_host();
+        if let Some(url) = Url::parse(&text).ok().filter(http) {
+            self.mirrors.push(MetalinkMirror {
+                url,
+                priority: priority(element),
+                location: element
+                    .attribute("location")
+                    .filter(|place| !place.is_empty() && place.len() <= LOCATION),
+            });
+        }
+        Ok(())
+    }
+
+    fn file(mut self, name: &str, line: u64) -> Result<MetalinkFile, MetalinkProblem> {
+        if let (Some(size), Some(pieces)) = (self.size, &self.pieces)
+            && !pieces.matches_length(size)
+        {
+            return Err(MetalinkProblem::PieceCountMismatch);
+        }
+        self.mirrors.sort_by_key(|mirror| mirror.priority);
+        Ok(MetalinkFile {
+            line,
+            path: path(name).ok_or(MetalinkProblem::UnusableName)?,
+            size: self.size,
+            checksums: self.checksums,
+            pieces: self.pieces,
+            mirrors: self.mirrors,
+        })
+    }
+}
+
+/// What stands for `..` and the like is left out, so that the rest is beneath where it is put.
+fn path(name: &str) -> Option<PathBuf> {
+    let parts: Vec<String> = name
+        .split(['/', '\\'])
+        .filter(|part| !matches!(*part, "" | "." | ".."))
+        .filter_map(filename::sanitize)
+        .collect();
+    let last = parts.len().saturating_sub(COMPONENTS);
+    (!parts.is_empty()).then(|| parts[last..].iter().collect())
+}
+
+/// Version 4 counts from 1, the best; version 3 up to 100, the best.
+fn priority(element: &XmlElement<'_>) -> u32 {
+    let number = |name| element.attribute(name)?.trim().parse::<u32>().ok();
+    let preference = || Some(101 - number("preference")?.min(100));
+    number("priority")
+        .or_else(preference)
+        .map_or(LOWEST, |priority| priority.clamp(1, LOWEST))
+}
+
+fn algorithm(element: &XmlElement<'_>) -> Option<DigestAlgorithm> {
+    let algorithm = element.attribute("type")?.trim().parse().ok()?;
+    STRONGEST.contains(&algorithm).then_some(algorithm)
+}
+
+/// The text of an element as a digest.
+fn digest(xml: &mut XmlReader<'_>, algorithm: DigestAlgorithm) -> Result<Vec<u8>, MetalinkError> {
+    let text = xml.text()?;
+    let checksum = format!("{algorithm}:{text}").parse::<Checksum>();
+    let digest = checksum.ok().and_then(|checksum| checksum.digest);
+    digest.ok_or_else(|| xml.wrong(MetalinkProblem::InvalidDigest(algorithm)))
+}

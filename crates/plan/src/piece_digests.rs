@@ -1,0 +1,289 @@
+//! Digests of a file's pieces, as Metalink files bring them: which piece is which bytes, and which of them can be looked at by now.
+//!
+//! [`PieceDigests`] is what somebody said; [`PieceChecks`] what has come of it in one download. Hashing is another's:
+//! [`PieceChecks::take_ready`] names pieces whose every byte is in the file, [`PieceChecks::on_checked`] takes what their digests
+//! came to. A piece that was bad is named again when its bytes are there again.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use crate::checksum::DigestAlgorithm;
+use crate::range_set::RangeSet;
+
+/// Digests of pieces of one length, the last one shorter or as long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PieceDigests {
+    /// Which digest.
+    algorithm: DigestAlgorithm,
+    /// Bytes in each piece.
+    length: u64,
+    /// All digests, one after the other: a list of lists would take twice the memory.
+    digests: Vec<u8>,
+}
+
+/// What was said of pieces makes no sense.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum PieceDigestsError {
+    /// A length of zero, or no digests.
+    #[error("pieces without a length or without digests")]
+    Empty,
+    /// A digest that is not as long as its algorithm's are.
+    #[error("a {algorithm} digest of a piece has {} bytes", .algorithm.digest_len())]
+    Digest {
+        /// Of which algorithm.
+        algorithm: DigestAlgorithm,
+    },
+}
+
+impl PieceDigests {
+    /// Pieces of `length` bytes with their digests in order.
+    ///
+    /// # Errors
+    /// [`PieceDigestsError`].
+    pub fn new<D: AsRef<[u8]>>(
+        algorithm: DigestAlgorithm,
+        length: u64,
+        digests: impl IntoIterator<Item = D>,
+    ) -> Result<Self, PieceDigestsError> {
+        let mut all = Vec::new();
+        for digest in digests {
+            let digest = digest.as_ref();
+            if digest.len() != algorithm.digest_len() {
+                return Err(PieceDigestsError::Digest { algorithm });
+            }
+            all.extend_from_slice(digest);
+        }
+        if length == 0 || all.is_empty() {
+            return Err(PieceDigestsError::Empty);
+        }
+        Ok(Self {
+            algorithm,
+            length,
+            digests: all,
+        })
+    }
+
+    /// Which digest.
+    #[must_use]
+    pub fn algorithm(&self) -> DigestAlgorithm {
+        self.algorithm
+    }
+
+    /// Bytes in each piece but perhaps the last.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        (self.digests.len() / self.algorithm.digest_len()) as u64
+    }
+
+    /// A piece's digest; `None` past the last.
+    #[must_use]
+    pub fn digest(&self, piece: u64) -> Option<&[u8]> {
+        let length = self.algorithm.digest_len();
+        let at = usize::try_from(piece).ok()?.checked_mul(length)?;
+        self.digests.get(at..at.checked_add(length)?)
+    }
+
+    /// Whether these are the pieces of a file of so many bytes.
+    #[must_use]
+    pub fn matches_length(&self, total: u64) -> bool {
+        total.div_ceil(self.length) == self.count()
+    }
+
+    /// The bytes of a piece in a file of `total` bytes.
+    #[must_use]
+    pub fn range(&self, piece: u64, total: u64) -> Range<u64> {
+        let start = piece.saturating_mul(self.length).min(total);
+        start..start.saturating_add(self.length).min(total)
+    }
+
+    /// The pieces that have bytes in a range.
+    #[must_use]
+    pub fn overlapping(&self, range: &Range<u64>) -> Range<u64> {
+        range.start / self.length..range.end.div_ceil(self.length)
+    }
+
+    /// The pieces that lie in a range whole, in a file of `total` bytes.
+    fn within(&self, range: &Range<u64>, total: u64) -> Range<u64> {
+        let first = range.start.div_ceil(self.length);
+        let end = if range.end >= total {
+            self.count()
+        } else {
+            range.end / self.length
+        };
+        first..end.max(first)
+    }
+}
+
+/// What is known of the pieces of one file under way.
+#[derive(Debug)]
+pub struct PieceChecks {
+    /// What was said.
+    pieces: PieceDigests,
+    /// Bytes in the file.
+    total: u64,
+    /// Pieces that were handed out to be looked at, or were found right.
+    taken: RangeSet,
+    /// Pieces that were found right.
+    good: RangeSet,
+    /// How often pieces were bad: those that ever were.
+    bad: BTreeMap<u64, u32>,
+}
+
+impl PieceChecks {
+    /// A book in which nothing is known yet; `None` when the pieces are those of a file of another length.
+    #[must_use]
+    pub fn new(pieces: PieceDigests, total: u64) -> Option<Self> {
+        pieces.matches_length(total).then(|| Self {
+            pieces,
+            total,
+            taken: RangeSet::new(),
+            good: RangeSet::new(),
+            bad: BTreeMap::new(),
+        })
+    }
+
+    /// What was said.
+    #[must_use]
+    pub fn pieces(&self) -> &PieceDigests {
+        &self.pieces
+    }
+
+    /// The bytes of a piece.
+    #[must_use]
+    pub fn range(&self, piece: u64) -> Range<u64> {
+        self.pieces.range(piece, self.total)
+    }
+
+    /// The next pieces, at most `most`, whose every byte is `done` and which nobody has looked at since.
+    pub fn take_ready(&mut self, done: &RangeSet, most: usize) -> Vec<u64> {
+        let mut ready = Vec::new();
+        for stretch in done.iter() {
+            let within = self.pieces.within(&stretch, self.total);
+            ready.extend(self.taken.gaps(within).flatten().take(most - ready.len()));
+            if ready.len() >= most {
+                break;
+            }
+        }
+        for piece in &ready {
+            self.taken.insert(*piece..piece + 1);
+        }
+        ready
+    }
+
+    /// A piece was looked at. Returns how often it has been bad, this time included; 0 for a good one.
+    pub fn on_checked(&mut self, piece: u64, good: bool) -> u32 {
+        if good {
+            self.good.insert(piece..piece + 1);
+            return 0;
+        }
+        self.taken.remove(piece..piece + 1);
+        self.good.remove(piece..piece + 1);
+        let times = self.bad.entry(piece).or_default();
+        *times += 1;
+        *times
+    }
+
+    /// Whether every piece was found right.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.good.covers(&(0..self.pieces.count()))
+    }
+
+    /// Where the pieces end that were found right, from the first one on.
+    #[must_use]
+    pub fn verified_prefix(&self) -> u64 {
+        self.range(self.good.prefix_end()).start
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn pieces(length: u64, count: usize) -> PieceDigests {
+        let digests = (0..count).map(|n| [u8::try_from(n % 256).unwrap(); 16]);
+        PieceDigests::new(DigestAlgorithm::Md5, length, digests).unwrap()
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        let new =
+            |length, digests: &[&[u8]]| PieceDigests::new(DigestAlgorithm::Md5, length, digests);
+        assert_eq!(new(0, &[&[0; 16]]), Err(PieceDigestsError::Empty));
+        assert_eq!(new(7, &[]), Err(PieceDigestsError::Empty));
+        let algorithm = DigestAlgorithm::Md5;
+        assert_eq!(
+            new(7, &[&[0; 15]]),
+            Err(PieceDigestsError::Digest { algorithm })
+        );
+    }
+
+    #[test]
+    fn pieces_fit_files_whose_last_piece_is_not_empty() {
+        let pieces = pieces(10, 3);
+        let fit = |total| pieces.matches_length(total);
+        assert!(!fit(20) && fit(21) && fit(30) && !fit(31));
+        assert_eq!(pieces.range(2, 21), 20..21);
+        assert_eq!(pieces.digest(2), Some(&[2u8; 16][..]));
+        assert_eq!(pieces.digest(3), None);
+        assert_eq!(pieces.digest(u64::MAX), None);
+        assert_eq!(pieces.overlapping(&(9..11)), 0..2);
+        assert!(PieceChecks::new(pieces, 31).is_none());
+    }
+
+    #[test]
+    fn a_bad_piece_is_handed_out_again_and_counted() {
+        let mut book = PieceChecks::new(pieces(10, 3), 25).unwrap();
+        let mut done: RangeSet = std::iter::once(0..20).collect();
+        assert_eq!(book.take_ready(&done, 9), [0, 1]);
+        assert_eq!(book.take_ready(&done, 9), []);
+        assert_eq!(book.on_checked(0, false), 1);
+        assert_eq!(book.on_checked(1, true), 0);
+        assert_eq!(book.verified_prefix(), 0);
+        done.insert(20..25);
+        assert_eq!(book.take_ready(&done, 1), [0]);
+        assert_eq!(book.take_ready(&done, 9), [2]);
+        assert_eq!(book.on_checked(0, false), 2);
+        assert_eq!(book.take_ready(&done, 9), [0]);
+        book.on_checked(0, true);
+        assert_eq!(book.verified_prefix(), 20);
+        assert!(!book.is_complete());
+        book.on_checked(2, true);
+        assert!(book.is_complete());
+        assert_eq!(book.verified_prefix(), 25);
+    }
+
+    proptest! {
+        #[test]
+        fn each_piece_is_ready_once_and_only_when_all_of_it_is_there(
+            length in 1u64..9, total in 1u64..100,
+            writes in prop::collection::vec((0u64..100, 0u64..30), 0..30),
+        ) {
+            let count = usize::try_from(total.div_ceil(length)).unwrap();
+            let mut book = PieceChecks::new(pieces(length, count), total).unwrap();
+            let (mut done, mut seen) = (RangeSet::new(), Vec::new());
+            for (start, bytes) in writes {
+                done.insert(start.min(total)..(start + bytes).min(total));
+                for piece in book.take_ready(&done, 5) {
+                    prop_assert!(done.covers(&book.range(piece)));
+                    prop_assert!(!seen.contains(&piece));
+                    seen.push(piece);
+                }
+            }
+            done.insert(0..total);
+            while let [first, rest @ ..] = &book.take_ready(&done, 3)[..] {
+                seen.push(*first);
+                seen.extend(rest);
+            }
+            seen.sort_unstable();
+            prop_assert_eq!(seen, (0..count as u64).collect::<Vec<_>>());
+        }
+    }
+}

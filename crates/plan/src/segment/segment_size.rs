@@ -1,0 +1,196 @@
+//! How large a claim is.
+
+use std::time::Duration;
+
+/// A request costs one latency in which its connection is idle. Segments that take this many latencies keep that cost
+/// near 3 %.
+const LATENCIES: f64 = 32.0;
+
+/// A claim takes about so many seconds at most, unless its latency asks for more: a connection that is one too many goes
+/// when its claim ends, so this is how long it takes to get along with fewer. At 20 ms of latency it costs 1 %.
+const LASTS: f64 = 2.0;
+
+/// Weight of a new measurement: the last five or so count.
+const WEIGHT: f64 = 0.2;
+
+/// Limits on the sizes of segments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SegmentOptions {
+    /// What the first request asks for, in bytes.
+    pub first_request: u64,
+    /// No smaller claims than this, in bytes, but for the file's last.
+    pub min_size: u64,
+    /// No smaller piece of a slow worker's rest is taken over, in bytes.
+    pub min_takeover: u64,
+    /// No larger claims.
+    pub max_size: u64,
+    /// All of this size instead.
+    pub fixed_size: Option<u64>,
+    /// Connections that there may be: claims leave enough for all of them.
+    pub connections: usize,
+    /// All connections together are held to a rate: then none is slow by itself, and taking from it wins nothing.
+    pub rate_limited: bool,
+    /// The number of connections is the user's: none turns out to be too many, so no claim has to end soon.
+    pub fixed_connections: bool,
+}
+
+impl Default for SegmentOptions {
+    fn default() -> Self {
+        Self {
+            // Most files are smaller and then need one request; a larger one has begun before the second is asked for.
+            first_request: 16 << 20,
+            // At 1 MiB the request's head is a thousandth of a percent and its latency is what counts.
+            min_size: 1 << 20,
+            // A smaller piece is sooner fetched by the one who has it.
+            min_takeover: 256 << 10,
+            // What a stalled connection can keep to itself until it is taken over.
+            max_size: 64 << 20,
+            fixed_size: None,
+            connections: 16,
+            rate_limited: false,
+            fixed_connections: false,
+        }
+    }
+}
+
+impl SegmentOptions {
+    /// Whether an idle worker may take part of what a slow one still holds; the rest of a silent one it may always have.
+    pub(super) fn splits(&self) -> bool {
+        self.fixed_size.is_none() && !self.rate_limited
+    }
+
+    /// The size of the next claim: half of an even share of what is unclaimed, within limits. A connection is expected to
+    /// bring `rate` bytes a second.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "float casts saturate, which is meant"
+    )]
+    pub(super) fn size(
+        &self,
+        pace: &ConnectionPace,
+        rate: Option<f64>,
+        unclaimed: u64,
+        workers: u64,
+    ) -> u64 {
+        if let Some(fixed) = self.fixed_size {
+            return fixed.max(1);
+        }
+        let half_share = unclaimed / (2 * self.connections.max(1) as u64);
+        let worth_asking = pace.worth_asking().max(self.min_size).min(self.max_size);
+        let even_share = unclaimed.div_ceil(workers).max(self.min_size);
+        let lasting = rate
+            .filter(|_| !self.fixed_connections)
+            .map_or(self.max_size, |rate| (LASTS * rate) as u64);
+        half_share
+            .min(lasting)
+            .max(worth_asking)
+            .min(even_share)
+            .min(self.max_size.max(self.min_size))
+    }
+
+    /// How much of a gap must be claimed so that no crumb is left: all of it, if it is hardly more than the least.
+    pub(super) fn crumb(&self, gap: u64) -> u64 {
+        if self.fixed_size.is_none() && gap < self.min_size.saturating_mul(2) {
+            gap
+        } else {
+            0
+        }
+    }
+}
+
+/// How fast this job's connections are and how long its answers take.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ConnectionPace {
+    /// Seconds from a request to its answer's head.
+    latency: Option<f64>,
+    /// Bytes a second of one connection, once its answer has begun.
+    rate: Option<f64>,
+    /// Whether that is the rate of the one who asks, and not of all.
+    own: bool,
+}
+
+impl ConnectionPace {
+    /// The same for somebody whose connection brings another rate, if that is known.
+    pub(super) fn of(&self, rate: Option<f64>) -> Self {
+        match rate {
+            Some(_) => Self {
+                rate,
+                own: true,
+                ..*self
+            },
+            None => self.clone(),
+        }
+    }
+
+    /// What whoever asks can be expected to bring beside one that brings `slow`, in bytes a second.
+    pub(super) fn beside(&self, slow: f64) -> f64 {
+        match self.rate {
+            Some(rate) if self.own => rate,
+            // Without a finished claim to compare with, the idle worker's connection is taken to be as fast.
+            rate => rate.unwrap_or(slow).max(slow),
+        }
+    }
+
+    /// An answer's head came after this time.
+    pub(super) fn answered(&mut self, after: Duration) {
+        blend(&mut self.latency, after.as_secs_f64());
+    }
+
+    /// A claim ended: so many bytes in so long.
+    pub(super) fn ended(&mut self, bytes: u64, during: Option<Duration>) {
+        let seconds = during.unwrap_or_default().as_secs_f64();
+        if bytes > 0 && seconds > 0.0 {
+            blend(&mut self.rate, bytes as f64 / seconds);
+        }
+    }
+
+    /// Seconds from a request to its answer's head; 0 as long as that is unknown.
+    pub(super) fn latency(&self) -> f64 {
+        self.latency.unwrap_or(0.0)
+    }
+
+    /// Bytes a second that a connection can be expected to bring.
+    pub(super) fn rate(&self) -> Option<f64> {
+        self.rate
+    }
+
+    /// Below this size, in bytes, the latency of a request weighs too much.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "float casts saturate, which is meant"
+    )]
+    fn worth_asking(&self) -> u64 {
+        (LATENCIES * self.latency() * self.rate.unwrap_or(0.0)) as u64
+    }
+}
+
+fn blend(average: &mut Option<f64>, new: f64) {
+    *average = Some(average.map_or(new, |old| old + WEIGHT * (new - old)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn a_claim_takes_two_seconds_at_most_unless_answers_are_late() {
+        let options = SegmentOptions::default();
+        let mut pace = ConnectionPace::default();
+        let size = |pace: &ConnectionPace, rate| options.size(pace, rate, 4096 * MIB, 4);
+        assert_eq!(size(&pace, None), 64 * MIB);
+        assert_eq!(size(&pace, Some(8.0 * MIB as f64)), 16 * MIB);
+        assert_eq!(size(&pace, Some(1000.0)), options.min_size);
+        let told = SegmentOptions {
+            fixed_connections: true,
+            ..options
+        };
+        assert_eq!(told.size(&pace, Some(1000.0), 4096 * MIB, 4), 64 * MIB);
+        pace.ended(8 * MIB, Some(Duration::from_secs(1)));
+        pace.answered(Duration::from_millis(125));
+        assert_eq!(size(&pace, pace.rate()), 32 * MIB);
+    }
+}

@@ -1,0 +1,219 @@
+//! Digests that a client announces with a PUT, and the one an answer announces: Content-Digest and Repr-Digest (RFC 9530),
+//! Content-MD5 (RFC 1864), row D5.
+//!
+//! Fields of answers are read leniently, in `digest_field`: an origin's odd header must not fail a download. Here it is the
+//! other way about: a client that sends a digest wants its bytes checked, and to store them unchecked because the field could not
+//! be read would be a lie. So what is malformed is an error, and 400. Only algorithms that are not known are passed over, as
+//! RFC 9530 2 demands; that none was left to check the caller can see.
+//!
+//! The body of a PUT is the whole representation in its coding (a PUT with Content-Range is refused), so both fields are of the
+//! same bytes. They may also come as trailers: the same function reads those.
+
+use base64::Engine as _;
+use base64::alphabet;
+use base64::engine::DecodePaddingMode;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
+use http::header::{HeaderMap, HeaderValue};
+
+use crate::checksum::{Checksum, DigestAlgorithm};
+use crate::response_digests::{ExpectedDigest, algorithm, registered_name};
+
+/// Base64 as structured fields have it: padding and spare bits are not looked at (RFC 9651 4.2.7).
+const LENIENT: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+        .with_decode_allow_trailing_bits(true),
+);
+
+/// A field that cannot be read. Its message is for the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum DigestFieldError {
+    /// Not of the form that the field has.
+    #[error("{field} cannot be read")]
+    Malformed {
+        /// Which field.
+        field: &'static str,
+    },
+    /// A digest of a known algorithm has another length than the algorithm's.
+    #[error("{field} has a {algorithm} digest that is not {} bytes long", .algorithm.digest_len())]
+    Length {
+        /// Which field.
+        field: &'static str,
+        /// Of which algorithm.
+        algorithm: DigestAlgorithm,
+    },
+}
+
+/// Every digest that the body of a PUT must have, by its head or its trailers. At most one of each algorithm and field.
+///
+/// # Errors
+/// When one of the three fields is malformed.
+pub fn request_digests(headers: &HeaderMap) -> Result<Vec<ExpectedDigest>, DigestFieldError> {
+    let mut found = Vec::new();
+    dictionary(headers, ("content-digest", "Content-Digest"), &mut found)?;
+    dictionary(headers, ("repr-digest", "Repr-Digest"), &mut found)?;
+    content_md5(headers, &mut found)?;
+    Ok(found)
+}
+
+/// The value of a Repr-Digest or Content-Digest field. `None` without a digest, and for BLAKE3, which has no registered name.
+#[must_use]
+pub fn digest_field_value(checksum: &Checksum) -> Option<HeaderValue> {
+    let digest = STANDARD.encode(checksum.digest.as_ref()?);
+    let name = registered_name(checksum.algorithm)?;
+    HeaderValue::from_str(&format!("{name}=:{digest}:")).ok()
+}
+
+/// One base64 value in one line.
+fn content_md5(
+    headers: &HeaderMap,
+    found: &mut Vec<ExpectedDigest>,
+) -> Result<(), DigestFieldError> {
+    let field = "Content-MD5";
+    let mut lines = headers.get_all("content-md5").iter();
+    let Some(line) = lines.next() else {
+        return Ok(());
+    };
+    let digest = STANDARD.decode(line.as_bytes().trim_ascii());
+    let (Ok(digest), None) = (digest, lines.next()) else {
+        return Err(DigestFieldError::Malformed { field });
+    };
+    push((field, DigestAlgorithm::Md5), digest, found)
+}
+
+/// A dictionary of byte sequences (RFC 9651 3.2). Each line must be one in itself; together they are one.
+fn dictionary(
+    headers: &HeaderMap,
+    (name, field): (&str, &'static str),
+    found: &mut Vec<ExpectedDigest>,
+) -> Result<(), DigestFieldError> {
+    for line in headers.get_all(name) {
+        let members = members(line.as_bytes().trim_ascii());
+        for (name, digest) in members.ok_or(DigestFieldError::Malformed { field })? {
+            if let Some(algorithm) = algorithm(name) {
+                // The last of two members with one name counts (RFC 9651 4.2.2).
+                found.retain(|other| other.field != field || other.algorithm != algorithm);
+                push((field, algorithm), digest, found)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn push(
+    (field, algorithm): (&'static str, DigestAlgorithm),
+    digest: Vec<u8>,
+    found: &mut Vec<ExpectedDigest>,
+) -> Result<(), DigestFieldError> {
+    if digest.len() != algorithm.digest_len() {
+        return Err(DigestFieldError::Length { field, algorithm });
+    }
+    found.push(ExpectedDigest {
+        algorithm,
+        digest,
+        field,
+    });
+    Ok(())
+}
+
+/// The members of a dictionary, or `None` if it is not one whose values are all byte sequences.
+fn members(line: &[u8]) -> Option<Vec<(&str, Vec<u8>)>> {
+    let mut rest = FieldCursor(line);
+    let mut members = Vec::new();
+    while !rest.0.is_empty() {
+        let name = rest.key()?;
+        rest.take(b'=')?;
+        members.push((name, rest.bytes()?));
+        rest.parameters()?;
+        rest.skip(b" \t");
+        if !rest.0.is_empty() {
+            rest.take(b',')?;
+            rest.skip(b" \t");
+            // Nothing may follow the last comma.
+            rest.0.first()?;
+        }
+    }
+    Some(members)
+}
+
+/// What is still to be read of a structured field.
+struct FieldCursor<'a>(&'a [u8]);
+
+impl<'a> FieldCursor<'a> {
+    fn take(&mut self, byte: u8) -> Option<()> {
+        self.0 = self.0.strip_prefix(&[byte])?;
+        Some(())
+    }
+
+    fn skip(&mut self, bytes: &[u8]) {
+        self.take_while(|byte| bytes.contains(&byte));
+    }
+
+    fn take_while(&mut self, fits: impl Fn(u8) -> bool) -> &'a [u8] {
+        let end = self.0.iter().position(|byte| !fits(*byte));
+        let (taken, rest) = self.0.split_at(end.unwrap_or(self.0.len()));
+        self.0 = rest;
+        taken
+    }
+
+    /// A name in small letters.
+    fn key(&mut self) -> Option<&'a str> {
+        let first = *self.0.first()?;
+        let key = self.take_while(|byte| {
+            byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-.*".contains(&byte)
+        });
+        let begins = first.is_ascii_lowercase() || first == b'*';
+        std::str::from_utf8(key).ok().filter(|_| begins)
+    }
+
+    /// Base64 between colons.
+    fn bytes(&mut self) -> Option<Vec<u8>> {
+        self.take(b':')?;
+        let text = self.take_while(|byte| byte != b':');
+        self.take(b':')?;
+        LENIENT.decode(text).ok()
+    }
+
+    /// Parameters say nothing about a digest; they are only stepped over, and must be well-formed for that.
+    fn parameters(&mut self) -> Option<()> {
+        while self.take(b';').is_some() {
+            self.skip(b" ");
+            self.key()?;
+            if self.take(b'=').is_some() {
+                self.bare_item()?;
+            }
+        }
+        Some(())
+    }
+
+    /// A byte sequence, a string, or a token, number, date or boolean, which are told apart no further.
+    fn bare_item(&mut self) -> Option<()> {
+        match self.0.first()? {
+            b':' => self.bytes().map(drop),
+            b'"' => self.string(),
+            _ => {
+                let item = self.take_while(|byte| {
+                    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~:/?@".contains(&byte)
+                });
+                (!item.is_empty()).then_some(())
+            }
+        }
+    }
+
+    /// A string in quotes, where a backslash stands before a quote or another backslash.
+    fn string(&mut self) -> Option<()> {
+        self.take(b'"')?;
+        loop {
+            self.take_while(|byte| (b' '..=b'~').contains(&byte) && byte != b'"' && byte != b'\\');
+            if self.take(b'\\').is_none() {
+                return self.take(b'"');
+            }
+            self.take(b'"').or_else(|| self.take(b'\\'))?;
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "request_digests_tests.rs"]
+mod tests;

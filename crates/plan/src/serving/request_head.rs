@@ -1,0 +1,247 @@
+//! What the head of one request says of the body after it, and whether every reader would find the same (row D10).
+
+/// The body that follows a head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequestBodyFraming {
+    /// So many bytes.
+    Length(u64),
+    /// Chunks.
+    Chunked,
+}
+
+/// What is wrong with a head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum AmbiguousHead {
+    /// A line ends without a carriage return.
+    #[error("a line of the head ends in a bare line feed")]
+    BareLineFeed,
+    /// A carriage return that ends no line.
+    #[error("a line of the head has a bare carriage return")]
+    BareCarriageReturn,
+    /// Several fields say how long the body is.
+    #[error("the length of the body is given more than once")]
+    ConflictingLengths,
+    /// A length that is no number alone.
+    #[error("the Content-Length is not a number")]
+    InvalidLength,
+    /// An encoding other than in chunks, of which hyper takes any list that ends in it.
+    #[error("the body's one encoding is chunked")]
+    UnsupportedEncoding,
+    /// No Host, several, or one that names none (RFC 9112 3.2).
+    #[error("a request names its host in one Host field")]
+    InvalidHost,
+    /// The end of the head is not among what came.
+    #[error("the head cannot be found in what was sent")]
+    HeadNotFound,
+}
+
+/// Reads a head, with the empty line at its end and any before its beginning.
+pub(super) fn judge(head: &[u8]) -> Result<RequestBodyFraming, AmbiguousHead> {
+    let (mut lengths, mut hosts) = (0, 0);
+    let mut follows = RequestBodyFraming::Length(0);
+    // Of HTTP/1.0, which knows no Host.
+    let mut is_old = None;
+    for line in head.split_inclusive(|byte| *byte == b'\n') {
+        let line = line
+            .strip_suffix(b"\r\n")
+            .ok_or(AmbiguousHead::BareLineFeed)?;
+        if line.contains(&b'\r') {
+            return Err(AmbiguousHead::BareCarriageReturn);
+        }
+        if !line.is_empty() {
+            is_old.get_or_insert_with(|| line.ends_with(b" HTTP/1.0"));
+        }
+        if let Some(value) = field(line, b"host") {
+            hosts += 1;
+            if !is_host(value) {
+                return Err(AmbiguousHead::InvalidHost);
+            }
+        }
+        if let Some(value) = field(line, b"content-length") {
+            lengths += 1;
+            follows =
+                RequestBodyFraming::Length(number(value).ok_or(AmbiguousHead::InvalidLength)?);
+        }
+        if let Some(value) = field(line, b"transfer-encoding") {
+            lengths += 1;
+            if !value.eq_ignore_ascii_case(b"chunked") {
+                return Err(AmbiguousHead::UnsupportedEncoding);
+            }
+            follows = RequestBodyFraming::Chunked;
+        }
+    }
+    match (lengths, hosts) {
+        (2.., _) => Err(AmbiguousHead::ConflictingLengths),
+        (_, 1) => Ok(follows),
+        (_, 0) if is_old == Some(true) => Ok(follows),
+        _ => Err(AmbiguousHead::InvalidHost),
+    }
+}
+
+/// Digits and nothing else.
+fn number(value: &[u8]) -> Option<u64> {
+    let digits = value.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(value)
+        .ok()
+        .filter(|_| digits)?
+        .parse()
+        .ok()
+}
+
+/// Whether a Host field says a host and perhaps a port (RFC 3986 3.2.2), or rightly nothing.
+fn is_host(value: &[u8]) -> bool {
+    let (host, rest) = match value.strip_prefix(b"[") {
+        Some(inner) => match inner.iter().position(|byte| *byte == b']') {
+            Some(end) => (&inner[..end], &inner[end + 1..]),
+            None => return false,
+        },
+        None => {
+            let end = value.iter().position(|byte| *byte == b':');
+            value.split_at(end.unwrap_or(value.len()))
+        }
+    };
+    let is_literal = value.starts_with(b"[");
+    let may_be = |byte: &u8| {
+        byte.is_ascii_alphanumeric()
+            || b"-._~%!$&'()*+,;=".contains(byte)
+            || (is_literal && *byte == b':')
+    };
+    let is_port = match rest {
+        [] => true,
+        [b':', port @ ..] => port.iter().all(u8::is_ascii_digit),
+        _ => false,
+    };
+    host.iter().all(may_be) && is_port
+}
+
+/// A field's value, if that is its line.
+fn field<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    let (first, rest) = line.split_at_checked(name.len())?;
+    if !first.eq_ignore_ascii_case(name) {
+        return None;
+    }
+    let rest = rest.trim_ascii_start();
+    Some(rest.strip_prefix(b":")?.trim_ascii())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d10_what_could_be_read_otherwise_is_refused() {
+        use AmbiguousHead::{
+            BareCarriageReturn, BareLineFeed, ConflictingLengths, InvalidHost, InvalidLength,
+            UnsupportedEncoding,
+        };
+        let request = |fields: &str| format!("PUT / HTTP/1.1\r\nHost: x\r\n{fields}\r\n");
+        let cases = [
+            (request("Content-Length: 1\r\n"), Ok(())),
+            (request("Transfer-Encoding: chunked\r\n"), Ok(())),
+            (
+                request("X-Content-Length: 1\r\nContent-Length: 1\r\n"),
+                Ok(()),
+            ),
+            (
+                request("Content-Length: 1\r\nTransfer-Encoding: chunked\r\n"),
+                Err(ConflictingLengths),
+            ),
+            (
+                request("transfer-encoding: chunked\r\ncontent-length: 1\r\n"),
+                Err(ConflictingLengths),
+            ),
+            (
+                request("Content-Length: 1\r\nContent-Length: 1\r\n"),
+                Err(ConflictingLengths),
+            ),
+            (request("Content-Length: 1, 1\r\n"), Err(InvalidLength)),
+            (request("Content-Length: +1\r\n"), Err(InvalidLength)),
+            (request("Content-Length:\r\n"), Err(InvalidLength)),
+            (
+                request("Transfer-Encoding: chunked\r\nTransfer-Encoding: Chunked\r\n"),
+                Err(ConflictingLengths),
+            ),
+            (request("X: 1\nY: 2\r\n"), Err(BareLineFeed)),
+            (request("X: 1\rY: 2\r\n"), Err(BareCarriageReturn)),
+            ("GET / HTTP/1.1\n\n".to_owned(), Err(BareLineFeed)),
+            (
+                "GET / HTTP/1.1\r\nHost: x\r\n\n".to_owned(),
+                Err(BareLineFeed),
+            ),
+            (
+                request("Transfer-Encoding: gzip, chunked\r\n"),
+                Err(UnsupportedEncoding),
+            ),
+            (
+                request("Transfer-Encoding: ,chunked\r\n"),
+                Err(UnsupportedEncoding),
+            ),
+            (request("Transfer-Encoding:\tCHUNKED \r\n"), Ok(())),
+            (request("Host: x\r\n"), Err(InvalidHost)),
+            ("GET / HTTP/1.1\r\n\r\n".to_owned(), Err(InvalidHost)),
+            ("\r\nGET / HTTP/1.0\r\n\r\n".to_owned(), Ok(())),
+            (
+                "GET / HTTP/1.0\r\nHost: x\r\nHost: y\r\n\r\n".to_owned(),
+                Err(InvalidHost),
+            ),
+        ];
+        for (head, expected) in cases {
+            let judged = judge(head.as_bytes()).map(|_| ());
+            assert_eq!(judged, expected, "{head:?}");
+        }
+    }
+
+    #[test]
+    fn d10_a_host_is_a_host() {
+        for host in [
+            "",
+            "x",
+            "a-b.example",
+            "127.0.0.1:80",
+            "[::1]",
+            "[::1]:80",
+            "a_b",
+            "x:",
+            "%41",
+        ] {
+            assert!(is_host(host.as_bytes()), "{host}");
+        }
+        for host in [
+            "a b", "a/b", "u@h", "x:y", "x:1:2", "[::1", "[::1]x", "::1", "a\0", "\u{e4}", "a?b",
+            "a, b",
+        ] {
+            assert!(!is_host(host.as_bytes()), "{host}");
+        }
+    }
+
+    #[test]
+    fn d10_the_length_of_the_body_is_found() {
+        let most = u64::MAX.to_string();
+        for (field, follows) in [
+            (String::new(), Ok(RequestBodyFraming::Length(0))),
+            (
+                "Content-Length: 0\r\n".to_owned(),
+                Ok(RequestBodyFraming::Length(0)),
+            ),
+            (
+                "content-length:007 \r\n".to_owned(),
+                Ok(RequestBodyFraming::Length(7)),
+            ),
+            (
+                format!("Content-Length: {most}\r\n"),
+                Ok(RequestBodyFraming::Length(u64::MAX)),
+            ),
+            (
+                format!("Content-Length: {most}0\r\n"),
+                Err(AmbiguousHead::InvalidLength),
+            ),
+            (
+                "Transfer-Encoding: chunked\r\n".to_owned(),
+                Ok(RequestBodyFraming::Chunked),
+            ),
+        ] {
+            let head = format!("PUT / HTTP/1.1\r\nHost: x\r\n{field}\r\n");
+            assert_eq!(judge(head.as_bytes()), follows, "{field}");
+        }
+    }
+}
