@@ -30,12 +30,12 @@ pub(crate) enum ExitReason {
 
 impl ExitReason {
     /// The code for an error.
-    pub(crate) fn of(error: &GetError) -> Self {
-        Self::of_class(error.class())
+    pub(crate) fn from_error(error: &GetError) -> Self {
+        Self::from_class(error.class())
     }
 
     /// The code for a kind of error.
-    pub(crate) fn of_class(class: ErrorClass) -> Self {
+    pub(crate) fn from_class(class: ErrorClass) -> Self {
         match class {
             ErrorClass::Verification => Self::Verification,
             ErrorClass::LocalIo => Self::LocalIo,
@@ -46,7 +46,7 @@ impl ExitReason {
     }
 
     /// The code for a batch. What stopped it stopped it for all of its jobs; `asked` is whether that was a signal.
-    pub(crate) fn of_batch(summary: &BatchSummary, asked: bool) -> Self {
+    pub(crate) fn from_batch(summary: &BatchSummary, asked: bool) -> Self {
         match summary.halted.as_ref().map(|halted| halted.kind) {
             Some(BatchHaltKind::LocalIo) => return Self::LocalIo,
             Some(BatchHaltKind::ReaderGone) => return Self::ReaderGone,
@@ -60,7 +60,7 @@ impl ExitReason {
     }
 
     /// The code for an address that cannot be listened on.
-    pub(crate) fn of_listen(error: &ListenError) -> Self {
+    pub(crate) fn from_listen_error(error: &ListenError) -> Self {
         match error {
             // The unit that should have handed it over, or the flag, is wrong.
             ListenError::NotHanded { .. } | ListenError::Handed(_) => Self::Usage,
@@ -77,7 +77,7 @@ impl ExitReason {
     }
 
     /// The code for a server that was asked to end, and did.
-    pub(crate) fn of_ending(ending: ShutdownOutcome) -> Self {
+    pub(crate) fn from_shutdown(ending: ShutdownOutcome) -> Self {
         match ending {
             ShutdownOutcome::Clean => Self::Done,
             ShutdownOutcome::CutOff => Self::SomeFailed,
@@ -156,14 +156,14 @@ mod tests {
 
     use super::*;
 
-    fn exit(jobs: usize, ends: &[ExitReason]) -> ExitReason {
+    fn tally_exit(jobs: usize, ends: &[ExitReason]) -> ExitReason {
         let mut tally = ExitTally::default();
         ends.iter().for_each(|end| tally.add(*end));
         tally.exit(jobs)
     }
 
     #[test]
-    fn a_batch_says_whether_any_failed_and_what_stopped_all() {
+    fn the_code_of_a_batch_says_whether_a_file_failed_and_why_it_stopped() {
         let exit = |failed, halted: Option<BatchHaltKind>, asked| {
             let halted = halted.map(|kind| BatchHalt {
                 kind,
@@ -174,7 +174,7 @@ mod tests {
                 halted,
                 ..BatchSummary::default()
             };
-            ExitReason::of_batch(&summary, asked)
+            ExitReason::from_batch(&summary, asked)
         };
         assert_eq!(exit(0, None, false), ExitReason::Done);
         assert_eq!(exit(1, None, false), ExitReason::SomeFailed);
@@ -194,21 +194,21 @@ mod tests {
     }
 
     #[test]
-    fn one_job_has_its_own_code_and_several_have_one_for_all() {
-        assert_eq!(exit(1, &[ExitReason::Done]), ExitReason::Done);
+    fn one_job_has_its_own_code_and_several_share_one() {
+        assert_eq!(tally_exit(1, &[ExitReason::Done]), ExitReason::Done);
         assert_eq!(
-            exit(1, &[ExitReason::Verification]),
+            tally_exit(1, &[ExitReason::Verification]),
             ExitReason::Verification
         );
         assert_eq!(
-            exit(2, &[ExitReason::Done, ExitReason::Network]),
+            tally_exit(2, &[ExitReason::Done, ExitReason::Network]),
             ExitReason::SomeFailed
         );
         assert_eq!(
-            exit(2, &[ExitReason::Network, ExitReason::Interrupted]),
+            tally_exit(2, &[ExitReason::Network, ExitReason::Interrupted]),
             ExitReason::Interrupted
         );
-        assert_eq!(exit(2, &[ExitReason::Done]), ExitReason::Interrupted);
+        assert_eq!(tally_exit(2, &[ExitReason::Done]), ExitReason::Interrupted);
         let mut tally = ExitTally::default();
         tally.add(ExitReason::Done);
         assert!(

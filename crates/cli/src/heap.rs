@@ -6,7 +6,7 @@
 /// Bounds the heaps. To be called before there is a second thread.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[expect(unsafe_code, reason = "nobody wraps mallopt")]
-pub(crate) fn bound() {
+pub(crate) fn limit_arenas() {
     /// A thread that finds one of them in use takes the other.
     const HEAPS: libc::c_int = 2;
     // SAFETY: it takes any two numbers, and there is one thread. What it does not know it leaves as it is.
@@ -23,7 +23,7 @@ pub(crate) fn bound() {}
 /// freed and little is going on: by itself the allocator gives back only what is free at a heap's end.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[expect(unsafe_code, reason = "nobody wraps malloc_trim")]
-pub(crate) fn give_back() {
+pub(crate) fn trim() {
     // SAFETY: it may be called at any time, and touches nothing that is in use.
     unsafe {
         libc::malloc_trim(0);

@@ -4,15 +4,15 @@ mod args;
 mod commands;
 mod exit;
 mod heap;
-mod limits;
+mod job_sources;
 mod message;
+mod open_file_limit;
 mod output;
+mod password_prompt;
 mod progress;
-mod question;
 mod report;
 mod settings;
 mod signals;
-mod sources;
 mod sys;
 
 use std::process::ExitCode;
@@ -23,13 +23,18 @@ use args::{CliArgs, CliCommand};
 use message::JsonOutputs;
 
 fn main() -> ExitCode {
-    heap::bound();
+    heap::limit_arenas();
     let args = match CliArgs::try_parse() {
         Ok(args) => args,
-        Err(error) => return message::usage(&error, JsonOutputs::of_words(std::env::args_os())),
+        Err(error) => {
+            return message::report_usage_error(
+                &error,
+                JsonOutputs::requested_by_words(std::env::args_os()),
+            );
+        }
     };
-    log(unasked(&args.command));
-    limits::raise_open_files();
+    start_tracing(default_log_filter(&args.command));
+    open_file_limit::raise_open_file_limit();
     match args.command {
         CliCommand::Get(get) => commands::get::run(&get),
         CliCommand::Serve(serve) => commands::serve::run(&serve),
@@ -41,7 +46,7 @@ fn main() -> ExitCode {
 }
 
 /// What is traced unasked. Downloads tell their troubles by themselves; those of a server that runs have nobody else to tell them.
-fn unasked(command: &CliCommand) -> Option<&'static str> {
+fn default_log_filter(command: &CliCommand) -> Option<&'static str> {
     match command {
         // Files that all can read are told of in the form of other warnings.
         CliCommand::Serve(serve) if !serve.running.quiet => {
@@ -57,7 +62,7 @@ fn unasked(command: &CliCommand) -> Option<&'static str> {
 }
 
 /// `RUST_LOG` turns on what the libraries trace, on standard error.
-fn log(unasked: Option<&str>) {
+fn start_tracing(unasked: Option<&str>) {
     let asked = std::env::var("RUST_LOG").ok();
     let Some(filter) = asked.or_else(|| unasked.map(str::to_owned)) else {
         return;
@@ -67,7 +72,7 @@ fn log(unasked: Option<&str>) {
         Ok(filter) => filter,
         Err(error) => {
             let text = format!("RUST_LOG is not used: {error}");
-            return message::note(&message::warning_text(&message::harmless(&text)));
+            return message::print_line(&message::warning_text(&message::sanitize(&text)));
         }
     };
     // Set once, here: it cannot fail.

@@ -13,7 +13,7 @@ use crate::sys;
 ///
 /// # Errors
 /// That it is closed.
-pub(crate) fn stdout_is_open() -> io::Result<()> {
+pub(crate) fn check_stdout() -> io::Result<()> {
     if sys::stdout_closed() {
         return Err(io::Error::other("it is closed"));
     }
@@ -24,8 +24,10 @@ pub(crate) fn stdout_is_open() -> io::Result<()> {
 ///
 /// # Errors
 /// What the system says.
-pub(crate) fn lines<T: std::fmt::Display>(lines: impl IntoIterator<Item = T>) -> io::Result<()> {
-    stdout_is_open()?;
+pub(crate) fn write_stdout_lines<T: std::fmt::Display>(
+    lines: impl IntoIterator<Item = T>,
+) -> io::Result<()> {
+    check_stdout()?;
     let mut out = io::stdout().lock();
     lines
         .into_iter()
@@ -37,8 +39,8 @@ pub(crate) fn lines<T: std::fmt::Display>(lines: impl IntoIterator<Item = T>) ->
 ///
 /// # Errors
 /// What the system says.
-pub(crate) fn text(text: &[u8]) -> io::Result<()> {
-    stdout_is_open()?;
+pub(crate) fn write_stdout(text: &[u8]) -> io::Result<()> {
+    check_stdout()?;
     let mut out = io::stdout().lock();
     out.write_all(text)?;
     out.flush()
@@ -48,7 +50,7 @@ pub(crate) fn text(text: &[u8]) -> io::Result<()> {
 ///
 /// # Errors
 /// What the system says.
-pub(crate) fn stderr_line(line: &dyn std::fmt::Display) -> io::Result<()> {
+pub(crate) fn write_stderr_line(line: &dyn std::fmt::Display) -> io::Result<()> {
     if sys::stderr_closed() {
         return Err(io::Error::other("it is closed"));
     }
@@ -56,7 +58,7 @@ pub(crate) fn stderr_line(line: &dyn std::fmt::Display) -> io::Result<()> {
 }
 
 /// How the program ends when a result could not be written.
-pub(crate) fn exit(error: &io::Error) -> ExitReason {
+pub(crate) fn write_error_exit(error: &io::Error) -> ExitReason {
     match error.kind() {
         io::ErrorKind::BrokenPipe => ExitReason::ReaderGone,
         _ => ExitReason::LocalIo,
@@ -64,7 +66,7 @@ pub(crate) fn exit(error: &io::Error) -> ExitReason {
 }
 
 /// What is told of it, and what to do.
-pub(crate) fn explain(error: &io::Error) -> (String, &'static str) {
+pub(crate) fn explain_write_error(error: &io::Error) -> (String, &'static str) {
     (
         format!("cannot write to standard output: {error}"),
         "results go there: redirect it to where they can be written",
@@ -72,11 +74,11 @@ pub(crate) fn explain(error: &io::Error) -> (String, &'static str) {
 }
 
 /// For a command whose whole result goes to standard output: prints why it could not, unless nobody reads any more.
-pub(crate) fn undelivered(error: &io::Error) -> ExitReason {
-    let exit = exit(error);
+pub(crate) fn report_write_error(error: &io::Error) -> ExitReason {
+    let exit = write_error_exit(error);
     if exit != ExitReason::ReaderGone {
-        let (text, hint) = explain(error);
-        message::error(&text, Some(hint));
+        let (text, hint) = explain_write_error(error);
+        message::print_error(&text, Some(hint));
     }
     exit
 }

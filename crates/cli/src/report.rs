@@ -16,15 +16,15 @@ use crate::exit::ExitReason;
 use crate::message;
 use crate::progress::{bytes_text, rate_text};
 pub(crate) use batch::{
-    counts, ended, failures, row, row_checksums, row_failure, row_line, summary_line,
-    summary_object,
+    counts_object, ended_files, failures_text, row_checksum_lines, row_failure_text, row_line,
+    row_object, summary_line, summary_object,
 };
 
 /// The line on standard error: `PATH  96.0 MiB in 1.02 s, 94.1 MiB/s, 16 connections`, or as much as fits into `width`.
-pub(crate) fn summary(outcome: &DownloadOutcome, width: Option<usize>) -> String {
-    let name = message::harmless(&name(outcome.path.as_ref()));
+pub(crate) fn download_line(outcome: &DownloadOutcome, width: Option<usize>) -> String {
+    let name = message::sanitize(&display_path(outcome.path.as_ref()));
     if outcome.not_modified {
-        return fitted(&name, &["  not modified".into()], width);
+        return fit_line(&name, &["  not modified".into()], width);
     }
     let resumed = match outcome.resumed {
         0 => String::new(),
@@ -34,15 +34,15 @@ pub(crate) fn summary(outcome: &DownloadOutcome, width: Option<usize>) -> String
     let facts = [
         format!("  {}", bytes_text(outcome.bytes)),
         format!(" in {:.2} s", outcome.elapsed.as_secs_f64()),
-        format!(", {}", rate_text(came(outcome), outcome.elapsed)),
+        format!(", {}", rate_text(received_bytes(outcome), outcome.elapsed)),
         format!(", {} connection{plural}", outcome.connections),
         resumed,
     ];
-    fitted(&name, &facts, width)
+    fit_line(&name, &facts, width)
 }
 
 /// A name, the first fact, and as many of the others as there is room for. A name too long for the first is cut.
-fn fitted(name: &str, facts: &[String], width: Option<usize>) -> String {
+fn fit_line(name: &str, facts: &[String], width: Option<usize>) -> String {
     let Some(width) = width else {
         return format!("{name}{}", facts.concat());
     };
@@ -58,8 +58,8 @@ fn fitted(name: &str, facts: &[String], width: Option<usize>) -> String {
     truncate_str(line.trim_start(), width, "").into_owned()
 }
 
-/// The last line on standard error, of several jobs: `98 of 100 files, 98.0 MiB in 1.10 s, 89.1 MiB/s`.
-pub(crate) fn total(
+/// The last line on standard error, of several jobs: `98 from_error 100 files, 98.0 MiB in 1.10 s, 89.1 MiB/s`.
+pub(crate) fn total_line(
     (done, jobs): (usize, usize),
     bytes: u64,
     elapsed: Duration,
@@ -71,13 +71,13 @@ pub(crate) fn total(
         format!(" in {:.2} s", elapsed.as_secs_f64()),
         format!(", {}", rate_text(bytes, elapsed)),
     ];
-    fitted("", &facts, width)
+    fit_line("", &facts, width)
 }
 
 /// The digests that were asked for without a value to compare them with, one a line, as the `*sum` tools print and check
 /// them.
-pub(crate) fn checksums(outcome: &DownloadOutcome, asked: &[Checksum]) -> Vec<String> {
-    let name = name(outcome.path.as_ref());
+pub(crate) fn checksum_lines(outcome: &DownloadOutcome, asked: &[Checksum]) -> Vec<String> {
+    let name = display_path(outcome.path.as_ref());
     // The outcome has them in the order asked; one that was not computed has no line to be confused with.
     asked
         .iter()
@@ -91,7 +91,7 @@ pub(crate) fn checksums(outcome: &DownloadOutcome, asked: &[Checksum]) -> Vec<St
 }
 
 /// All digests, by algorithm.
-pub(crate) fn digests(outcome: &DownloadOutcome) -> Map<String, Value> {
+pub(crate) fn digests_object(outcome: &DownloadOutcome) -> Map<String, Value> {
     outcome
         .checksums
         .iter()
@@ -100,7 +100,7 @@ pub(crate) fn digests(outcome: &DownloadOutcome) -> Map<String, Value> {
 }
 
 /// The result as an object.
-pub(crate) fn object(job: u64, outcome: &DownloadOutcome) -> Value {
+pub(crate) fn download_object(job: u64, outcome: &DownloadOutcome) -> Value {
     json!({
         "job": job,
         "url": redacted_url(&outcome.url),
@@ -110,44 +110,44 @@ pub(crate) fn object(job: u64, outcome: &DownloadOutcome) -> Value {
         "fetched": outcome.fetched,
         "resumed": outcome.resumed,
         "ms": u64::try_from(outcome.elapsed.as_millis()).unwrap_or(u64::MAX),
-        "rate": rate(came(outcome), outcome.elapsed),
+        "rate": per_second(received_bytes(outcome), outcome.elapsed),
         "connections": outcome.connections,
         "segments": outcome.segments,
         "retries": outcome.retries,
         "etag": outcome.etag,
-        "checksums": digests(outcome),
+        "checksums": digests_object(outcome),
         "not_modified": outcome.not_modified,
     })
 }
 
 /// A failure as an object.
-pub(crate) fn failure(job: &DownloadJob, error: &GetError) -> Value {
+pub(crate) fn failure_object(job: &DownloadJob, error: &GetError) -> Value {
     json!({
         "job": job.id,
         "url": redacted_url(&job.url),
         "error": {
-            "class": ExitReason::of(error).name(),
-            "message": message::chain(error),
-            "hint": message::hint(error),
+            "class": ExitReason::from_error(error).name(),
+            "message": message::chain_text(error),
+            "hint": message::error_hint(error),
         },
     })
 }
 
 /// Whole bytes, or files, a second.
-pub(crate) fn rate(bytes: u64, elapsed: Duration) -> u64 {
+pub(crate) fn per_second(bytes: u64, elapsed: Duration) -> u64 {
     let per_second = u128::from(bytes) * 1_000_000 / elapsed.as_micros().max(1);
     u64::try_from(per_second).unwrap_or(u64::MAX)
 }
 
 /// Bytes of the resource that came in this run.
-pub(crate) fn came(outcome: &DownloadOutcome) -> u64 {
+pub(crate) fn received_bytes(outcome: &DownloadOutcome) -> u64 {
     if outcome.not_modified {
         return 0;
     }
     outcome.bytes.saturating_sub(outcome.resumed)
 }
 
-fn name(path: Option<&PathBuf>) -> String {
+fn display_path(path: Option<&PathBuf>) -> String {
     path.map_or_else(|| "-".to_owned(), |path| path.display().to_string())
 }
 
@@ -178,9 +178,9 @@ mod tests {
     }
 
     #[test]
-    fn lines_for_people() {
+    fn lines_of_downloads() {
         assert_eq!(
-            summary(&outcome(), None),
+            download_line(&outcome(), None),
             "d/f  96.0 MiB in 1.02 s, 94.1 MiB/s, 16 connections"
         );
         let resumed = DownloadOutcome {
@@ -190,9 +190,9 @@ mod tests {
         };
         let line =
             "d/f  96.0 MiB in 1.02 s, 47.1 MiB/s, 1 connection, 48.0 MiB of it from an earlier run";
-        assert_eq!(summary(&resumed, None), line);
+        assert_eq!(download_line(&resumed, None), line);
         assert_eq!(
-            summary(
+            download_line(
                 &DownloadOutcome {
                     not_modified: true,
                     ..outcome()
@@ -205,13 +205,13 @@ mod tests {
             not_modified: true,
             ..outcome()
         };
-        assert_eq!(object(0, &same)["rate"], 0);
-        let total = total((98, 100), 98 << 20, Duration::from_secs(2), None);
+        assert_eq!(download_object(0, &same)["rate"], 0);
+        let total = total_line((98, 100), 98 << 20, Duration::from_secs(2), None);
         assert_eq!(total, "98 of 100 files, 98.0 MiB in 2.00 s, 49.0 MiB/s");
     }
 
     #[test]
-    fn lines_are_fitted_to_a_terminal_as_its_bars_are() {
+    fn lines_fit_into_the_terminal() {
         let long = DownloadOutcome {
             path: Some("日本語のとても長い名前/debian-12.iso".into()),
             resumed: 1,
@@ -219,10 +219,10 @@ mod tests {
         };
         let mut lines = Vec::new();
         for width in [119, 79, 59, 39, 19, 9, 1, 0] {
-            let total = total((98, 100), 98 << 20, Duration::from_secs(2), Some(width));
+            let total = total_line((98, 100), 98 << 20, Duration::from_secs(2), Some(width));
             let these = [
-                summary(&outcome(), Some(width)),
-                summary(&long, Some(width)),
+                download_line(&outcome(), Some(width)),
+                download_line(&long, Some(width)),
                 total,
             ];
             for line in these {
@@ -235,14 +235,16 @@ mod tests {
 
     #[test]
     fn only_digests_without_a_value_to_compare_with_are_printed() {
-        let asked = |text: &str| checksums(&outcome(), &[text.parse().unwrap()]);
+        let asked = |text: &str| checksum_lines(&outcome(), &[text.parse().unwrap()]);
         assert_eq!(asked("crc32c"), ["00ff00ff  d/f"]);
         assert!(asked("crc32c:00ff00ff").is_empty() && asked("md5").is_empty());
     }
 
     #[test]
-    fn objects_for_programs() {
-        insta::assert_snapshot!(serde_json::to_string_pretty(&object(0, &outcome())).unwrap());
+    fn objects_of_downloads() {
+        insta::assert_snapshot!(
+            serde_json::to_string_pretty(&download_object(0, &outcome())).unwrap()
+        );
         let exists = GetError::Exists { path: "d/f".into() };
         let job = DownloadJob {
             id: 0,
@@ -255,6 +257,8 @@ mod tests {
             size: None,
             headers: Default::default(),
         };
-        insta::assert_snapshot!(serde_json::to_string_pretty(&failure(&job, &exists)).unwrap());
+        insta::assert_snapshot!(
+            serde_json::to_string_pretty(&failure_object(&job, &exists)).unwrap()
+        );
     }
 }

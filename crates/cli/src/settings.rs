@@ -3,11 +3,11 @@
 mod batch;
 mod credentials;
 mod error;
-mod few;
 mod proxies;
-mod said;
 mod secrets;
 mod serve;
+mod single_downloads;
+mod sourced;
 mod tls;
 mod tunnel;
 
@@ -22,16 +22,16 @@ use url::Url;
 use crate::args::{
     AddressArgs, ConnectionArgs, GetArgs, HeaderArg, HttpUrl, ResolveArg, UrlArg, ValueError,
 };
-use crate::sources::JobSourceArg;
-pub(crate) use batch::{BatchWorkload, destination};
-use credentials::credentials;
+use crate::job_sources::JobSource;
+pub(crate) use batch::{BatchWorkload, archive_destination};
+use credentials::user_credentials;
 pub(crate) use error::SettingError;
-pub(crate) use few::SingleDownloads;
-pub(crate) use proxies::left_out;
-pub(crate) use said::{OptionSource, Sourced};
-pub(crate) use secrets::{exposed, signing_key};
+pub(crate) use proxies::no_proxy_warnings;
+pub(crate) use secrets::{read_signing_key, world_readable_warning};
 pub(crate) use serve::{AccessSummary, ServeSettings, TlsSettings};
-use tls::tls;
+pub(crate) use single_downloads::SingleDownloads;
+pub(crate) use sourced::{OptionSource, Sourced};
+use tls::tls_options;
 pub(crate) use tunnel::{
     PlannedTunnel, ProcessSettings, PromptedPasswords, StdioSettings, TunnelSettings,
 };
@@ -51,17 +51,17 @@ pub(crate) struct GetSettings {
 #[derive(Debug)]
 pub(crate) enum GetTask {
     /// Downloads that are watched one by one.
-    Few(SingleDownloads),
+    Single(SingleDownloads),
     /// A batch.
-    Many(Box<BatchWorkload>),
+    Batch(Box<BatchWorkload>),
 }
 
 impl GetTask {
     /// The directories of files whose whole path is known.
     pub(crate) fn directories(&self) -> impl Iterator<Item = &Path> {
         let jobs = match self {
-            Self::Few(few) => few.jobs.as_slice(),
-            Self::Many(_) => &[],
+            Self::Single(few) => few.jobs.as_slice(),
+            Self::Batch(_) => &[],
         };
         jobs.iter().filter_map(|job| match &job.output {
             JobOutput::File(path) => path.parent().filter(|path| !path.as_os_str().is_empty()),
@@ -79,31 +79,31 @@ impl GetSettings {
         if args.output.is_stdout() && args.messages.json {
             return Err(
                 SettingError::new("--json and -o - both write to standard output")
-                    .hint("give -o a file"),
+                    .with_hint("give -o a file"),
             );
         }
-        let mut named = named(args)?;
-        let mut client = client(args)?;
+        let mut named = job_sources(args)?;
+        let mut client = client_config(args)?;
         let options = GetOptions {
-            expect: batch::expectation(&args.batch)?,
+            expect: batch::content_expectation(&args.batch)?,
             mirror_links: args.batch.mirror,
-            ..options(args)
+            ..get_options(args)
         };
-        batch::log_in(&mut named, &client.credentials)?;
+        batch::complete_logins(&mut named, &client.credentials)?;
         let urls = named.len();
-        named.extend(batch::lists(&args.batch)?);
+        named.extend(batch::open_lists(&args.batch)?);
         if args.batch.mirror && urls > 0 && named.len() > urls {
             let error =
                 SettingError::new("--mirror makes one file of the URLs, and there are lists");
-            return Err(error.hint("lists have mirrors of their own, with tabs between"));
+            return Err(error.with_hint("lists have mirrors of their own, with tabs between"));
         }
         let task = if batch::is_batch(args, &named) {
-            let many = batch::many(args, options.connections, named)?;
-            client.max_idle_per_host = client.max_idle_per_host.max(many.idle());
+            let many = batch::batch_workload(args, options.connections, named)?;
+            client.max_idle_per_host = client.max_idle_per_host.max(many.idle_connections());
             client.max_idle = client.max_idle.max(many.options.dispatch.request_slots);
-            GetTask::Many(Box::new(many))
+            GetTask::Batch(Box::new(many))
         } else {
-            GetTask::Few(few::jobs(args, named)?)
+            GetTask::Single(single_downloads::single_downloads(args, named)?)
         };
         Ok(Self {
             client,
@@ -114,43 +114,43 @@ impl GetSettings {
 }
 
 /// What the URLs on the command line stand for.
-fn named(args: &GetArgs) -> Result<Vec<JobSourceArg>, SettingError> {
+fn job_sources(args: &GetArgs) -> Result<Vec<JobSource>, SettingError> {
     let url = |text: &UrlArg| match text {
-        UrlArg::Url(url) => Ok(JobSourceArg::Url(url.0.clone())),
-        UrlArg::Glob(text) if args.batch.globoff => http_url(text).map(JobSourceArg::Url),
-        UrlArg::Glob(text) => glob(text),
+        UrlArg::Url(url) => Ok(JobSource::Url(url.0.clone())),
+        UrlArg::Glob(text) if args.batch.globoff => parse_http_url(text).map(JobSource::Url),
+        UrlArg::Glob(text) => parse_glob(text),
     };
     args.urls.iter().map(url).collect()
 }
 
-fn http_url(text: &str) -> Result<Url, SettingError> {
+fn parse_http_url(text: &str) -> Result<Url, SettingError> {
     let wrong = |error: ValueError| {
         let told = SettingError::new(error.to_string());
-        match error.advice() {
-            Some(advice) => told.hint(advice.to_owned()),
+        match error.hint() {
+            Some(advice) => told.with_hint(advice.to_owned()),
             None => told,
         }
     };
     text.parse().map(|url: HttpUrl| url.0).map_err(wrong)
 }
 
-fn glob(text: &str) -> Result<JobSourceArg, SettingError> {
+fn parse_glob(text: &str) -> Result<JobSource, SettingError> {
     let wrong = |error| {
         let text = format!("{} cannot be read", haul_net::redacted_text(text));
         SettingError::new(text)
-            .because(error)
-            .hint("-g/--globoff takes brackets and braces as they are")
+            .caused_by(error)
+            .with_hint("-g/--globoff takes brackets and braces as they are")
     };
     let glob = Glob::parse(text).map_err(wrong)?;
     let first = glob.nth(0).map_or_else(String::new, |item| item.url);
-    let first = http_url(&first)?;
+    let first = parse_http_url(&first)?;
     Ok(match glob.len() {
-        1 => JobSourceArg::Url(first),
-        _ => JobSourceArg::Glob { glob, first },
+        1 => JobSource::Url(first),
+        _ => JobSource::Glob { glob, first },
     })
 }
 
-fn options(args: &GetArgs) -> GetOptions {
+fn get_options(args: &GetArgs) -> GetOptions {
     let defaults = GetOptions::default();
     GetOptions {
         connections: args
@@ -166,13 +166,13 @@ fn options(args: &GetArgs) -> GetOptions {
             _ => ExistingFilePolicy::Keep,
         },
         decode: args.output.decode,
-        retry: retry(args.connection.retries),
+        retry: retry_options(args.connection.retries),
         ..defaults
     }
 }
 
 /// A number that was given holds for every failure; without one, hosts that are down are given up sooner.
-fn retry(retries: Option<u32>) -> RetryOptions {
+fn retry_options(retries: Option<u32>) -> RetryOptions {
     let defaults = RetryOptions::default();
     RetryOptions {
         retries: retries.unwrap_or(defaults.retries),
@@ -181,7 +181,7 @@ fn retry(retries: Option<u32>) -> RetryOptions {
     }
 }
 
-fn client(args: &GetArgs) -> Result<ClientConfig, SettingError> {
+fn client_config(args: &GetArgs) -> Result<ClientConfig, SettingError> {
     let defaults = ClientConfig::default();
     let (given, removed): (Vec<&HeaderArg>, Vec<_>) = args
         .request
@@ -191,11 +191,11 @@ fn client(args: &GetArgs) -> Result<ClientConfig, SettingError> {
     Ok(ClientConfig {
         connector: ConnectorConfig {
             rate_limit: args.speed.limit_rate.map(|size| size.0),
-            ..connector(&args.connection)
+            ..connector_config(&args.connection)
         },
         stall_timeout: args.connection.stall_timeout.0,
-        proxy: proxy(&args.connection)?,
-        tls: tls(&args.connection.tls)?,
+        proxy: proxy_rules(&args.connection)?,
+        tls: tls_options(&args.connection.tls)?,
         http_version: match (args.connection.http1, args.connection.http2) {
             (true, _) => HttpVersionChoice::Http1,
             (_, true) => HttpVersionChoice::Http2,
@@ -205,7 +205,7 @@ fn client(args: &GetArgs) -> Result<ClientConfig, SettingError> {
             max_redirects: usize::try_from(args.request.max_redirs).unwrap_or(usize::MAX),
             allow_downgrade: args.request.allow_downgrade,
         },
-        credentials: credentials(&args.request)?,
+        credentials: user_credentials(&args.request)?,
         headers: given
             .into_iter()
             .filter_map(|field| Some((field.name.clone(), field.value.clone()?)))
@@ -222,17 +222,17 @@ fn client(args: &GetArgs) -> Result<ClientConfig, SettingError> {
     })
 }
 
-fn connector(args: &ConnectionArgs) -> ConnectorConfig {
+fn connector_config(args: &ConnectionArgs) -> ConnectorConfig {
     ConnectorConfig {
         connect_timeout: args.connect_timeout.0,
-        address_family: family(&args.addresses).unwrap_or_default(),
-        pinned_addresses: args.addresses.resolve.iter().map(pin).collect(),
+        address_family: address_family(&args.addresses).unwrap_or_default(),
+        pinned_addresses: args.addresses.resolve.iter().map(pinned_address).collect(),
         ..ConnectorConfig::default()
     }
 }
 
 /// The only family of addresses that may be used, if one alone may.
-fn family(args: &AddressArgs) -> Option<AddressFamily> {
+fn address_family(args: &AddressArgs) -> Option<AddressFamily> {
     match (args.ipv4, args.ipv6) {
         (true, _) => Some(AddressFamily::V4),
         (_, true) => Some(AddressFamily::V6),
@@ -241,7 +241,7 @@ fn family(args: &AddressArgs) -> Option<AddressFamily> {
 }
 
 /// An address told by hand.
-fn pin(told: &ResolveArg) -> connector::PinnedAddress {
+fn pinned_address(told: &ResolveArg) -> connector::PinnedAddress {
     connector::PinnedAddress {
         host: told.host.clone(),
         port: told.port,
@@ -249,13 +249,13 @@ fn pin(told: &ResolveArg) -> connector::PinnedAddress {
     }
 }
 
-fn proxy(args: &ConnectionArgs) -> Result<ProxyRules, SettingError> {
+fn proxy_rules(args: &ConnectionArgs) -> Result<ProxyRules, SettingError> {
     let rules = match &args.proxy {
         Some(proxy) => proxy.0.clone().map(ProxyRules::all).unwrap_or_default(),
         None => ProxyRules::from_environment(|name| std::env::var(name).ok()),
     };
     let no_proxy = args.by_proxy.no_proxy.clone().unwrap_or(rules.no_proxy);
-    proxies::completed(args, ProxyRules { no_proxy, ..rules })
+    proxies::with_tls_and_headers(args, ProxyRules { no_proxy, ..rules })
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ pub(crate) use server::{ServerSignal, ServerSignals};
 
 /// What was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SignalRequest {
+pub(crate) enum StopSignal {
     /// To end: SIGINT or SIGTERM.
     End,
     /// To end, since the terminal is gone: SIGHUP.
@@ -42,7 +42,7 @@ impl StopSignals {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
-            hang_up: takes_hang_up()
+            hang_up: is_hang_up_handled()
                 .then(|| signal(SignalKind::hangup()))
                 .transpose()?,
         })
@@ -59,7 +59,7 @@ impl StopSignals {
 
     /// Waits for the next signal. Cancel safe.
     #[cfg(unix)]
-    pub(crate) async fn next(&mut self) -> SignalRequest {
+    pub(crate) async fn next(&mut self) -> StopSignal {
         let hang_up = async {
             match &mut self.hang_up {
                 Some(signal) => signal.recv().await,
@@ -67,37 +67,37 @@ impl StopSignals {
             }
         };
         tokio::select! {
-            _ = self.interrupt.recv() => SignalRequest::End,
-            _ = self.terminate.recv() => SignalRequest::End,
-            _ = hang_up => SignalRequest::HangUp,
+            _ = self.interrupt.recv() => StopSignal::End,
+            _ = self.terminate.recv() => StopSignal::End,
+            _ = hang_up => StopSignal::HangUp,
         }
     }
 
     /// Waits for the next Ctrl-C. Cancel safe.
     #[cfg(not(unix))]
-    pub(crate) async fn next(&mut self) -> SignalRequest {
+    pub(crate) async fn next(&mut self) -> StopSignal {
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
         }
-        SignalRequest::End
+        StopSignal::End
     }
 }
 
 /// Whether SIGHUP is not ignored, which a handler would undo. Where that cannot be told it is left alone: its default ends
 /// the process, which journals survive as they survive a kill.
 #[cfg(unix)]
-fn takes_hang_up() -> bool {
+fn is_hang_up_handled() -> bool {
     let status = if cfg!(target_os = "linux") {
         std::fs::read_to_string("/proc/self/status").unwrap_or_default()
     } else {
         String::new()
     };
-    ignored(&status).is_some_and(|ignored| ignored & 1 == 0)
+    ignored_signals(&status).is_some_and(|ignored| ignored & 1 == 0)
 }
 
 /// The mask of ignored signals in proc(5)'s `status`: SIGHUP, the first, is its lowest bit.
 #[cfg(unix)]
-fn ignored(status: &str) -> Option<u64> {
+fn ignored_signals(status: &str) -> Option<u64> {
     let line = status
         .lines()
         .find_map(|line| line.strip_prefix("SigIgn:"))?;
@@ -109,7 +109,7 @@ fn ignored(status: &str) -> Option<u64> {
     clippy::exit,
     reason = "the second signal does not wait; journals survive it as they survive a kill"
 )]
-pub(crate) fn abort() -> ! {
+pub(crate) fn exit_at_once() -> ! {
     std::process::exit(ExitReason::Interrupted as i32);
 }
 
@@ -118,11 +118,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_mask_is_read_as_proc_writes_it() {
+    fn the_mask_of_ignored_signals_is_read_from_proc() {
         assert_eq!(
-            ignored("Name:\thaul\nSigIgn:\t0000000000001001\n"),
+            ignored_signals("Name:\thaul\nSigIgn:\t0000000000001001\n"),
             Some(0x1001)
         );
-        assert_eq!(ignored("Name:\thaul\n"), None);
+        assert_eq!(ignored_signals("Name:\thaul\n"), None);
     }
 }

@@ -20,9 +20,9 @@ mod before_main {
     #[used]
     #[cfg_attr(target_os = "linux", unsafe(link_section = ".init_array"))]
     #[cfg_attr(target_os = "macos", unsafe(link_section = "__DATA,__mod_init_func"))]
-    static LOOK: extern "C" fn() = look;
+    static LOOK: extern "C" fn() = look_at_standard_streams;
 
-    extern "C" fn look() {
+    extern "C" fn look_at_standard_streams() {
         for (number, closed) in (0..).zip(&CLOSED) {
             // SAFETY: this call takes any number; of one that is no open descriptor it says that, and does nothing.
             if unsafe { libc::fcntl(number, libc::F_GETFD) } == -1 {

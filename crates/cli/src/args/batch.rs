@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use haul_plan::{ErrorLimit, MediaRange, PathTemplate};
 
-use super::values::{SizeArg, jobs};
+use super::values::{SizeArg, job_count};
 
 /// What names many files, and how they are told from one.
 #[derive(Debug, Args)]
@@ -32,7 +32,7 @@ pub(crate) struct BatchArgs {
         short,
         long,
         value_name = "N",
-        value_parser = jobs,
+        value_parser = job_count,
         allow_negative_numbers = true,
         conflicts_with = "file"
     )]
@@ -43,7 +43,7 @@ pub(crate) struct BatchArgs {
     #[arg(
         long,
         value_name = "N",
-        value_parser = jobs,
+        value_parser = job_count,
         allow_negative_numbers = true,
         conflicts_with = "file"
     )]

@@ -10,7 +10,7 @@ use haul_plan::Checksum;
 
 use super::batch::BatchArgs;
 use super::network::{ConnectionArgs, RequestArgs};
-use super::values::{SizeArg, UrlArg, connections};
+use super::values::{SizeArg, UrlArg, connection_count};
 
 /// What stands below the flags.
 const AFTER: &str = "\
@@ -37,7 +37,7 @@ pub(crate) struct GetArgs {
     #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
     #[command(flatten)]
-    pub(crate) messages: MessageArgs,
+    pub(crate) messages: GetMessageArgs,
 }
 
 /// Where bytes go, and what they must be.
@@ -108,7 +108,7 @@ pub(crate) struct SpeedArgs {
         short = 'x',
         long,
         value_name = "N",
-        value_parser = connections,
+        value_parser = connection_count,
         allow_negative_numbers = true
     )]
     pub(crate) max_connections: Option<u16>,
@@ -126,7 +126,7 @@ pub(crate) struct SpeedArgs {
 /// What is said meanwhile and at the end.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Messages")]
-pub(crate) struct MessageArgs {
+pub(crate) struct GetMessageArgs {
     /// How to show progress on standard error.
     #[arg(long, value_enum, value_name = "KIND", default_value_t = ProgressKind::Auto)]
     pub(crate) progress: ProgressKind,

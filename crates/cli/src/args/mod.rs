@@ -12,7 +12,7 @@ mod values;
 use clap::{Parser, Subcommand};
 
 pub(crate) use batch::{BatchArgs, LayoutKind, ListFormatArg, OnErrorArg};
-pub(crate) use get::{GetArgs, MessageArgs, ProgressKind};
+pub(crate) use get::{GetArgs, GetMessageArgs, ProgressKind};
 pub(crate) use network::{ConnectionArgs, RequestArgs};
 pub(crate) use peer::{AddressArgs, PeerTlsArgs, ProxyTlsArgs};
 pub(crate) use serve::{
@@ -24,8 +24,8 @@ pub(crate) use tunnel::{
 };
 pub(crate) use values::{
     BearerArg, DurationArg, HeaderArg, HttpUrl, OptionalTimeArg, ProxyUrl, ResolveArg, SecretText,
-    SizeArg, UrlArg, UserArg, ValueError, keepalive, listen, many, no_proxy, ready, target,
-    threads, token,
+    SizeArg, UrlArg, UserArg, ValueError, keepalive, listen_address, no_proxy, positive_number,
+    target, thread_count, token, warm_connections,
 };
 
 /// Moves bytes over HTTP as fast as the link allows, and never leaves a wrong file.

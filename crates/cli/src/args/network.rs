@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::peer::{AddressArgs, PeerTlsArgs, ProxyTlsArgs};
-use super::values::{BearerArg, DurationArg, HeaderArg, ProxyUrl, UserArg, count};
+use super::values::{BearerArg, DurationArg, HeaderArg, ProxyUrl, UserArg, non_negative_number};
 
 /// What requests carry, and where redirects may lead.
 #[derive(Debug, Args)]
@@ -32,7 +32,7 @@ pub(crate) struct RequestArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "netrc")]
     pub(crate) netrc_file: Option<PathBuf>,
     /// Follow no more redirects in a row.
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = count, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = non_negative_number, allow_negative_numbers = true)]
     pub(crate) max_redirs: u32,
     /// Follow redirects from https to http.
     #[arg(long)]
@@ -89,6 +89,6 @@ pub(crate) struct ConnectionArgs {
     /// Connection errors, timeouts, short bodies, 408, 429 and 5xx are tried again, after a wait that grows from 0.2 to 30
     /// seconds, or the one that the origin asks for. Four mebibytes of progress give all N back. Without this flag a host that
     /// never answered is given up after 3.
-    #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = non_negative_number, allow_negative_numbers = true)]
     pub(crate) retries: Option<u32>,
 }

@@ -13,7 +13,7 @@ use haul_serve::store::UploadDurability;
 use haul_service::listen::ListenAddress;
 use http::HeaderValue;
 
-use super::values::{SizeArg, cache_control, choice, listen, many};
+use super::values::{SizeArg, cache_control, choice, listen_address, positive_number};
 pub(crate) use access::{AccessArgs, CorsArgs, TlsArgs};
 pub(crate) use running::{LimitArgs, RunningArgs};
 
@@ -39,7 +39,7 @@ pub(crate) struct ServeArgs {
         short,
         long,
         value_name = "ADDRESS",
-        value_parser = listen,
+        value_parser = listen_address,
         default_value = "127.0.0.1:8080"
     )]
     pub(crate) listen: Vec<ListenAddress>,
@@ -85,6 +85,6 @@ pub(crate) struct FileArgs {
     #[arg(long, value_name = "VALUE", value_parser = cache_control)]
     pub(crate) cache_control: Option<HeaderValue>,
     /// Keep at most N files open between requests [default: 4096, or what ulimit -n has room for].
-    #[arg(long, value_name = "N", value_parser = many, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = positive_number, allow_negative_numbers = true)]
     pub(crate) open_files: Option<usize>,
 }

@@ -17,7 +17,7 @@ The server that is to take the URL knows the key: haul serve --sign-key FILE.";
 #[command(after_help = AFTER)]
 pub(crate) struct SignArgs {
     /// What may be used, as the server is reached; a query is signed with it.
-    #[arg(value_name = "URL", required_unless_present = "new_key", value_parser = signable)]
+    #[arg(value_name = "URL", required_unless_present = "new_key", value_parser = signable_url)]
     pub(crate) url: Option<HttpUrl>,
     /// The key that signs: a file of at least 16 bytes.
     #[arg(long, value_name = "FILE", required_unless_present = "new_key")]
@@ -27,7 +27,7 @@ pub(crate) struct SignArgs {
         long,
         value_name = "TIME",
         default_value = "1h",
-        value_parser = whole_seconds,
+        value_parser = at_least_a_second,
         allow_negative_numbers = true
     )]
     pub(crate) expires: DurationArg,
@@ -44,7 +44,7 @@ pub(crate) struct SignArgs {
 }
 
 /// A time of a second at least: that is what a URL counts in, and with less it expires as it is made.
-fn whole_seconds(text: &str) -> Result<DurationArg, ValueError> {
+fn at_least_a_second(text: &str) -> Result<DurationArg, ValueError> {
     let time: DurationArg = text.parse()?;
     if time.0 < std::time::Duration::from_secs(1) {
         return Err(ValueError::too_short(text, "1s"));
@@ -53,11 +53,11 @@ fn whole_seconds(text: &str) -> Result<DurationArg, ValueError> {
 }
 
 /// A URL that a server like ours may have. What is wrong with it is told as for downloads, of which this is none.
-fn signable(text: &str) -> Result<HttpUrl, ValueError> {
+fn signable_url(text: &str) -> Result<HttpUrl, ValueError> {
     text.parse::<HttpUrl>()
         .map_err(|error| match text.split_once("://") {
             Some((scheme, _)) if !matches!(scheme, "http" | "https") => {
-                error.hint("haul serve is reached by http:// and https://")
+                error.with_hint("haul serve is reached by http:// and https://")
             }
             _ => error,
         })

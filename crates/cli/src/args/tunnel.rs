@@ -12,7 +12,7 @@ use clap::{Args, Subcommand};
 use haul_net::Target;
 use haul_service::listen::ListenAddress;
 
-use super::values::{listen, target};
+use super::values::{listen_address, target};
 pub(crate) use running::TunnelRunningArgs;
 pub(crate) use way::{TargetArgs, TunnelConnectionArgs, TunnelProxyArgs};
 
@@ -50,10 +50,10 @@ pub(crate) struct TunnelArgs {
     /// Listen as a SOCKS5 proxy, whose clients name their targets. Repeatable.
     ///
     /// ADDRESS is PORT (this machine's alone), HOST:PORT, :PORT for every interface, unix:PATH, systemd.
-    #[arg(long, value_name = "ADDRESS", value_parser = listen)]
+    #[arg(long, value_name = "ADDRESS", value_parser = listen_address)]
     pub(crate) socks: Vec<ListenAddress>,
     /// Listen as an HTTP proxy. Repeatable.
-    #[arg(long, value_name = "ADDRESS", value_parser = listen)]
+    #[arg(long, value_name = "ADDRESS", value_parser = listen_address)]
     pub(crate) http: Vec<ListenAddress>,
     /// Read settings and tunnels from FILE (TOML); flags go before what it says.
     #[arg(long, value_name = "FILE")]
@@ -80,7 +80,7 @@ pub(crate) enum TunnelCommand {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct StatusArgs {
     /// Ask the one whose --admin is there, and no others.
-    #[arg(long, value_name = "ADDRESS", value_parser = listen)]
+    #[arg(long, value_name = "ADDRESS", value_parser = listen_address)]
     pub(crate) admin: Option<ListenAddress>,
     /// An object a line on standard output, one for each process.
     #[arg(long)]

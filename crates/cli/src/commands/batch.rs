@@ -14,16 +14,16 @@ use haul_transfer::{ErrorClass, GetOptions, TransferEvent};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::keeping::BatchOutputs;
-use super::run::{RenderContext, RunLoop, StartError, TaskSet};
+use super::outputs::BatchOutputs;
+use super::run_loop::{RenderContext, RunLoop, StartError, TaskSet};
 use crate::args::GetArgs;
 use crate::exit::ExitReason;
 use crate::progress::Renderer;
-use crate::settings::{BatchWorkload, destination};
+use crate::settings::{BatchWorkload, archive_destination};
 use crate::{message, output, report};
 
 /// Bytes of results that are written at once.
-const BUFFER: usize = 64 << 10;
+const RESULT_BUFFER: usize = 64 << 10;
 
 /// What is to be done.
 pub(super) struct BatchWork {
@@ -32,9 +32,9 @@ pub(super) struct BatchWork {
     /// For each job.
     pub(super) get: GetOptions,
     /// All jobs.
-    pub(super) many: BatchWorkload,
+    pub(super) workload: BatchWorkload,
     /// What is written beside files.
-    pub(super) keeping: BatchOutputs,
+    pub(super) outputs: BatchOutputs,
 }
 
 /// Does a batch. Says how it ended, and how it goes on if it was interrupted.
@@ -46,16 +46,16 @@ pub(super) async fn run(
     work: BatchWork,
     screen: &mut dyn Renderer,
 ) -> Result<(ExitReason, Option<String>), StartError> {
-    let (watch, events) = RunLoop::begin()?;
+    let (watch, events) = RunLoop::start()?;
     let client = haul_net::Client::new(work.client)?;
-    let BatchWorkload { options, sources } = work.many;
+    let BatchWorkload { options, sources } = work.workload;
     let BatchOutputs {
         manifest,
         archive,
         warnings,
         staging,
-    } = work.keeping;
-    warn(args, screen, Duration::ZERO, &warnings);
+    } = work.outputs;
+    print_warnings(args, screen, Duration::ZERO, &warnings);
     let ignored = sources.ignored();
     let mut crew = BatchTask::new(args, &options, watch.stop());
     let batch = Batch {
@@ -68,58 +68,58 @@ pub(super) async fn run(
     };
     let stop = crew.stop.clone();
     crew.tasks.spawn(batch.run(Box::new(sources), stop));
-    let elapsed = watch.over(&mut crew, screen).await;
+    let elapsed = watch.run(&mut crew, screen).await;
     drop(staging);
-    warn(args, screen, elapsed, &ignored.warnings());
+    print_warnings(args, screen, elapsed, &ignored.warnings());
     let lines = match crew.undelivered {
-        _ if reader_is_gone(&crew.summary) => {
+        _ if has_archive_reader_left(&crew.summary) => {
             crew.undelivered = Some(ExitReason::ReaderGone);
-            cut_off(args, &crew.summary)
+            cut_off_lines(args, &crew.summary)
         }
         // `haul get_options ... --json | head` ends quietly, as every tool in a pipe does.
         Some(ExitReason::ReaderGone) => Vec::new(),
-        _ => lines(args, &crew.summary, elapsed, screen.width()),
+        _ => end_lines(args, &crew.summary, elapsed, screen.line_width()),
     };
-    screen.over(elapsed, &crew.summary, &lines);
-    let exit = match (crew.exit(), screen.lost()) {
+    screen.batch_ended(elapsed, &crew.summary, &lines);
+    let exit = match (crew.exit_reason(), screen.take_write_error()) {
         // What could not be written to standard error cannot be told there either.
-        (exit, Some(error)) if exit != ExitReason::Interrupted => output::exit(&error),
+        (exit, Some(error)) if exit != ExitReason::Interrupted => output::write_error_exit(&error),
         (exit, _) => exit,
     };
-    Ok((exit, Some(again(args, "goes on"))))
+    Ok((exit, Some(continue_hint(args, "goes on"))))
 }
 
 /// Whether a batch ended since whoever read its archive is gone.
-fn reader_is_gone(summary: &BatchSummary) -> bool {
+fn has_archive_reader_left(summary: &BatchSummary) -> bool {
     let halted = summary.halted.as_ref();
     halted.is_some_and(|halted| halted.kind == BatchHaltKind::ReaderGone)
 }
 
 /// What is told when whoever read the archive is gone: how far it came, and no more.
-fn cut_off(args: &GetArgs, summary: &BatchSummary) -> Vec<String> {
+fn cut_off_lines(args: &GetArgs, summary: &BatchSummary) -> Vec<String> {
     let tar = match &args.batch.tar {
         Some(tar) if !args.batch.is_tar_to_stdout() => tar.display().to_string(),
         _ => "standard output".to_owned(),
     };
     let files = summary.done;
     let text = format!("nobody reads {tar} any more: the archive was cut off after {files} files");
-    let told = message::error_text(&message::harmless(&text), None);
+    let told = message::error_text(&message::sanitize(&text), None);
     (!args.messages.quiet).then_some(told).into_iter().collect()
 }
 
-fn warn(args: &GetArgs, screen: &mut dyn Renderer, now: Duration, warnings: &[String]) {
+fn print_warnings(args: &GetArgs, screen: &mut dyn Renderer, now: Duration, warnings: &[String]) {
     if !args.messages.quiet {
         warnings.iter().for_each(|text| screen.warn(now, text));
     }
 }
 
 /// What to do about a batch that was interrupted, or of which some failed.
-fn again(args: &GetArgs, does: &str) -> String {
+fn continue_hint(args: &GetArgs, does: &str) -> String {
     let (batch, output) = (&args.batch, &args.output);
     if batch
         .tar
         .as_deref()
-        .is_some_and(|tar| destination(tar).is_stream())
+        .is_some_and(|tar| archive_destination(tar).is_stream())
     {
         return "the same command begins anew: whoever reads its archive gets all of it".to_owned();
     }
@@ -138,7 +138,7 @@ fn again(args: &GetArgs, does: &str) -> String {
 }
 
 /// What people are told in the end.
-fn lines(
+fn end_lines(
     args: &GetArgs,
     summary: &BatchSummary,
     elapsed: Duration,
@@ -152,32 +152,32 @@ fn lines(
         lines.push(report::summary_line(summary, elapsed, width));
     }
     if let Some(why) = &summary.halted {
-        let why = message::harmless(&why.reason);
-        let text = match is_all(summary) {
+        let why = message::sanitize(&why.reason);
+        let text = match have_all_ended(summary) {
             true => why,
             false => format!("stopped before all was done: {why}"),
         };
         lines.push(message::error_text(&text, None));
     }
     let hint = match summary.done {
-        _ if are_lasting(summary) => {
+        _ if are_failures_permanent(summary) => {
             "they would fail again: look at the list, and at what it or the flags say that files must be".to_owned()
         }
         // There is no archive to go on with.
         0 if args.batch.tar.is_some() => "the same command tries those again".to_owned(),
-        _ => again(args, "tries those again"),
+        _ => continue_hint(args, "tries those again"),
     };
-    lines.extend(report::failures(summary, &hint));
+    lines.extend(report::failures_text(summary, &hint));
     lines
 }
 
 /// Whether every job has ended.
-fn is_all(summary: &BatchSummary) -> bool {
+fn have_all_ended(summary: &BatchSummary) -> bool {
     summary.list_complete && summary.done + summary.skipped + summary.failed == summary.listed
 }
 
 /// Whether all that failed did so for what it is, and not for what was the matter just then.
-fn are_lasting(summary: &BatchSummary) -> bool {
+fn are_failures_permanent(summary: &BatchSummary) -> bool {
     let lasting = |class| matches!(class, ErrorClass::Usage | ErrorClass::Verification);
     summary
         .failure_groups
@@ -192,7 +192,7 @@ struct BatchTask {
     /// Asks it to stop; so does a signal.
     stop: CancellationToken,
     /// Whether a signal did.
-    asked: CancellationToken,
+    stop_signal: CancellationToken,
     /// Where results go.
     results: ResultBuffer,
     /// How a result ended that could not be delivered.
@@ -202,12 +202,12 @@ struct BatchTask {
 }
 
 impl BatchTask {
-    fn new(args: &GetArgs, options: &BatchOptions, asked: CancellationToken) -> Self {
+    fn new(args: &GetArgs, options: &BatchOptions, stop_signal: CancellationToken) -> Self {
         Self {
             tasks: JoinSet::new(),
             // A signal stops it, but what stops it is not always a signal.
-            stop: asked.child_token(),
-            asked,
+            stop: stop_signal.child_token(),
+            stop_signal,
             results: ResultBuffer::new(args, &options.checksums),
             undelivered: None,
             summary: BatchSummary::default(),
@@ -215,21 +215,21 @@ impl BatchTask {
     }
 
     /// A result could not be written: told once, and not where nobody reads it any more.
-    fn lost(&mut self, screen: &mut dyn Renderer, error: &io::Error) {
+    fn result_lost(&mut self, screen: &mut dyn Renderer, error: &io::Error) {
         self.stop.cancel();
-        let exit = output::exit(error);
+        let exit = output::write_error_exit(error);
         if self.undelivered.replace(exit).is_none() && exit != ExitReason::ReaderGone {
-            let (text, hint) = output::explain(error);
-            screen.say(&message::error_text(&text, Some(hint)));
+            let (text, hint) = output::explain_write_error(error);
+            screen.print(&message::error_text(&text, Some(hint)));
         }
     }
 
-    fn exit(&self) -> ExitReason {
+    fn exit_reason(&self) -> ExitReason {
         let summary = &self.summary;
-        let asked = self.asked.is_cancelled() && !is_all(summary);
+        let asked = self.stop_signal.is_cancelled() && !have_all_ended(summary);
         match self.undelivered {
             Some(exit) if !asked => exit,
-            _ => ExitReason::of_batch(summary, asked),
+            _ => ExitReason::from_batch(summary, asked),
         }
     }
 }
@@ -241,26 +241,26 @@ impl TaskSet for BatchTask {
         &mut self.tasks
     }
 
-    fn told(&mut self, (screen, _): RenderContext<'_>, event: &TransferEvent) {
+    fn on_event(&mut self, (screen, _): RenderContext<'_>, event: &TransferEvent) {
         if let TransferEvent::Row(row) = event
             && self.undelivered.is_none()
-            && let Err(error) = self.results.row(row)
+            && let Err(error) = self.results.write_row(row)
         {
-            self.lost(screen, &error);
+            self.result_lost(screen, &error);
         }
     }
 
-    fn ended(&mut self, stage: RenderContext<'_>, summary: BatchSummary) {
+    fn on_end(&mut self, stage: RenderContext<'_>, summary: BatchSummary) {
         self.summary = summary;
         // Here, where signals are heard while nobody reads.
-        self.tick(stage);
+        self.on_tick(stage);
     }
 
-    fn tick(&mut self, (screen, _): RenderContext<'_>) {
+    fn on_tick(&mut self, (screen, _): RenderContext<'_>) {
         if self.undelivered.is_none()
             && let Err(error) = self.results.flush()
         {
-            self.lost(screen, &error);
+            self.result_lost(screen, &error);
         }
     }
 }
@@ -279,7 +279,7 @@ struct ResultBuffer {
 impl ResultBuffer {
     fn new(args: &GetArgs, digests: &[Checksum]) -> Self {
         Self {
-            out: BufWriter::with_capacity(BUFFER, io::stdout()),
+            out: BufWriter::with_capacity(RESULT_BUFFER, io::stdout()),
             json: args.messages.json,
             // Where the archive itself goes they would be in the way; the manifest has them.
             digests: match args.batch.is_tar_to_stdout() {
@@ -290,11 +290,11 @@ impl ResultBuffer {
     }
 
     /// The result of a job.
-    fn row(&mut self, row: &ManifestRow) -> io::Result<()> {
+    fn write_row(&mut self, row: &ManifestRow) -> io::Result<()> {
         if self.json {
-            return writeln!(self.out, "{}", report::row(row));
+            return writeln!(self.out, "{}", report::row_object(row));
         }
-        let digests = report::row_checksums(row, &self.digests);
+        let digests = report::row_checksum_lines(row, &self.digests);
         digests
             .iter()
             .try_for_each(|line| writeln!(self.out, "{line}"))

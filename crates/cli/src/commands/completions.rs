@@ -12,8 +12,8 @@ use crate::output;
 pub(crate) fn run(shell: clap_complete::Shell) -> ExitCode {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut CliArgs::command(), "haul", &mut script);
-    match output::text(&script) {
+    match output::write_stdout(&script) {
         Ok(()) => ExitReason::Done.into(),
-        Err(error) => output::undelivered(&error).into(),
+        Err(error) => output::report_write_error(&error).into(),
     }
 }

@@ -14,14 +14,14 @@ use haul_transfer::{
 };
 use url::Url;
 
-use super::jobs::{DownloadWork, transfer};
-use super::run::runtime;
+use super::jobs::{DownloadWork, run_downloads};
+use super::run_loop::new_runtime;
 use crate::args::{DemoArgs, ProgressKind};
 use crate::exit::ExitReason;
 use crate::message;
 use crate::output;
 use crate::progress::{
-    ProgressOptions, ProgressScope, bytes_text, on_terminal, rate_text, renderer,
+    ProgressOptions, ProgressScope, bytes_text, new_renderer, rate_text, stderr_draws_bars,
 };
 
 /// Any number: the content must be the same on both sides, and not compressible.
@@ -32,14 +32,14 @@ const PATH: &str = "/demo.bin";
 
 /// Runs the demonstration.
 pub(crate) fn run(args: &DemoArgs) -> ExitCode {
-    let runtime = match runtime() {
+    let runtime = match new_runtime() {
         Ok(runtime) => runtime,
         Err(error) => {
-            message::error(&format!("cannot start: {error}"), None);
+            message::print_error(&format!("cannot start: {error}"), None);
             return ExitReason::LocalIo.into();
         }
     };
-    let exit = runtime.block_on(show(args)).unwrap_or_else(|exit| exit);
+    let exit = runtime.block_on(run_demo(args)).unwrap_or_else(|exit| exit);
     exit.into()
 }
 
@@ -54,10 +54,10 @@ struct DemoDownload {
     connections: ConnectionCount,
 }
 
-async fn show(args: &DemoArgs) -> Result<ExitReason, ExitReason> {
+async fn run_demo(args: &DemoArgs) -> Result<ExitReason, ExitReason> {
     let content = ResourceContent::random(SEED, args.size.0);
     let directory = tempfile::tempdir().map_err(|error| {
-        message::error(
+        message::print_error(
             &format!("cannot make a temporary directory: {error}"),
             Some("TMPDIR says where"),
         );
@@ -70,7 +70,7 @@ async fn show(args: &DemoArgs) -> Result<ExitReason, ExitReason> {
         .start()
         .await;
     let (size, rate) = (bytes_text(args.size.0), bytes_text(args.rate.0));
-    say(&format!(
+    print_result_line(&format!(
         "origin           {}, {size}, {rate}/s for each connection",
         origin.address()
     ))?;
@@ -89,10 +89,10 @@ async fn show(args: &DemoArgs) -> Result<ExitReason, ExitReason> {
     let mut outcomes = Vec::new();
     for take in takes {
         let outcome = download(&origin, directory.path(), take).await?;
-        say(&format!("{:16} {}", take.name, facts(&outcome)))?;
+        print_result_line(&format!("{:16} {}", take.name, outcome_text(&outcome)))?;
         outcomes.push(outcome);
     }
-    verdict(&content, &outcomes)
+    print_comparison(&content, &outcomes)
 }
 
 async fn download(
@@ -128,35 +128,35 @@ async fn download(
         options,
         jobs: vec![job],
     };
-    let kind = if on_terminal() {
+    let kind = if stderr_draws_bars() {
         ProgressKind::Bar
     } else {
         ProgressKind::Plain
     };
-    let mut screen = renderer(ProgressOptions {
+    let mut screen = new_renderer(ProgressOptions {
         kind,
         quiet: false,
         verbose: false,
-        scene: ProgressScope::Downloads(1),
+        scope: ProgressScope::Downloads(1),
     });
     let mut result = Err(ExitReason::Interrupted);
-    let begun = transfer(work, &mut *screen, |(screen, now), job, ended| {
+    let begun = run_downloads(work, &mut *screen, |(screen, now), job, ended| {
         result = ended.as_ref().cloned().map_err(|error| {
             if !matches!(error, GetError::Interrupted { .. }) {
-                screen.failed(now, job.id, error);
+                screen.job_failed(now, job.id, error);
             }
-            ExitReason::of(error)
+            ExitReason::from_error(error)
         });
     });
     if let Err(error) = begun.await {
-        message::error(&message::chain(&error), None);
+        message::print_error(&message::chain_text(&error), None);
         return Err(ExitReason::LocalIo);
     }
     result
 }
 
 /// What a download came to.
-fn facts(outcome: &DownloadOutcome) -> String {
+fn outcome_text(outcome: &DownloadOutcome) -> String {
     let plural = if outcome.connections == 1 { "" } else { "s" };
     let rate = rate_text(outcome.bytes, outcome.elapsed);
     format!(
@@ -167,7 +167,7 @@ fn facts(outcome: &DownloadOutcome) -> String {
 }
 
 /// Compares the downloads with each other, and both with what was served.
-fn verdict(
+fn print_comparison(
     content: &ResourceContent,
     outcomes: &[DownloadOutcome],
 ) -> Result<ExitReason, ExitReason> {
@@ -176,27 +176,28 @@ fn verdict(
     };
     let plural = if many.connections == 1 { "" } else { "s" };
     let times = one.elapsed.as_secs_f64() / many.elapsed.as_secs_f64().max(1e-6);
-    say(&format!(
+    print_result_line(&format!(
         "speed-up         {times:.1}x, settled on {} connection{plural}",
         many.connections
     ))?;
     let served = content.sha256();
-    say(&format!("SHA-256, origin  {served}"))?;
+    print_result_line(&format!("SHA-256, origin  {served}"))?;
     let mut found = outcomes
         .iter()
         .flat_map(|outcome| &outcome.checksums)
         .map(|(_, hex)| hex.as_str());
     match found.find(|hex| *hex != served) {
-        None => say(&format!("SHA-256, result  {served}, the same")).map(|()| ExitReason::Done),
+        None => print_result_line(&format!("SHA-256, result  {served}, the same"))
+            .map(|()| ExitReason::Done),
         Some(hex) => {
-            say(&format!("SHA-256, result  {hex}"))?;
-            message::error("a result is not what the origin served", None);
+            print_result_line(&format!("SHA-256, result  {hex}"))?;
+            message::print_error("a result is not what the origin served", None);
             Err(ExitReason::Verification)
         }
     }
 }
 
 /// A line of the result, on standard output.
-fn say(line: &str) -> Result<(), ExitReason> {
-    output::lines([line]).map_err(|error| output::undelivered(&error))
+fn print_result_line(line: &str) -> Result<(), ExitReason> {
+    output::write_stdout_lines([line]).map_err(|error| output::report_write_error(&error))
 }

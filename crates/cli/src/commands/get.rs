@@ -7,48 +7,55 @@ use std::time::Duration;
 use haul_transfer::list::BadLine;
 
 use super::batch;
-use super::jobs::{DownloadWork, transfer};
-use super::keeping::BatchOutputs;
-use super::run::{StartError, runtime};
-use super::teller::ResultWriter;
-use crate::args::{GetArgs, MessageArgs};
+use super::jobs::{DownloadWork, run_downloads};
+use super::outputs::BatchOutputs;
+use super::result_writer::ResultWriter;
+use super::run_loop::{StartError, new_runtime};
+use crate::args::{GetArgs, GetMessageArgs};
 use crate::exit::ExitReason;
 use crate::message::JsonOutputs;
-use crate::progress::{ProgressOptions, ProgressScope, Renderer, renderer};
-use crate::settings::{GetSettings, GetTask, SingleDownloads, left_out};
+use crate::progress::{ProgressOptions, ProgressScope, Renderer, new_renderer};
+use crate::settings::{GetSettings, GetTask, SingleDownloads, no_proxy_warnings};
 use crate::{message, output, report};
 
 /// Downloads what the arguments name; tells how that ended.
 pub(crate) fn run(args: &GetArgs) -> ExitCode {
-    begin(args).unwrap_or_else(|exit| exit).into()
+    prepare_and_run(args).unwrap_or_else(|exit| exit).into()
 }
 
 /// What can be known to fail before a byte is asked for.
-fn begin(args: &GetArgs) -> Result<ExitReason, ExitReason> {
-    let form = JsonOutputs::of(args);
-    let settings = GetSettings::resolve(args)
-        .map_err(|error| form.fail(error.exit(), &message::chain(&error), error.advice()))?;
+fn prepare_and_run(args: &GetArgs) -> Result<ExitReason, ExitReason> {
+    let form = JsonOutputs::requested_by(args);
+    let settings = GetSettings::resolve(args).map_err(|error| {
+        form.report_failure(
+            error.exit_reason(),
+            &message::chain_text(&error),
+            error.hint(),
+        )
+    })?;
     if results_go_to_stdout(args) {
-        output::stdout_is_open().map_err(|error| {
-            let (text, hint) = output::explain(&error);
-            form.fail(ExitReason::LocalIo, &text, Some(hint))
+        output::check_stdout().map_err(|error| {
+            let (text, hint) = output::explain_write_error(&error);
+            form.report_failure(ExitReason::LocalIo, &text, Some(hint))
         })?;
     }
     if let Some(directory) = &args.output.directory {
-        make(directory)
-            .map_err(|(text, hint)| form.fail(ExitReason::LocalIo, &text, Some(hint)))?;
+        create_directory(directory)
+            .map_err(|(text, hint)| form.report_failure(ExitReason::LocalIo, &text, Some(hint)))?;
     }
     if !args.batch.input.is_empty() {
         // A document may put its files into directories of theirs.
         for directory in settings.task.directories() {
-            make(directory)
-                .map_err(|(text, hint)| form.fail(ExitReason::LocalIo, &text, Some(hint)))?;
+            create_directory(directory).map_err(|(text, hint)| {
+                form.report_failure(ExitReason::LocalIo, &text, Some(hint))
+            })?;
         }
     }
     let keeping = BatchOutputs::open(&args.batch)
-        .map_err(|cannot| form.fail(cannot.exit, &cannot.text, cannot.hint))?;
-    let runtime = runtime()
-        .map_err(|error| form.fail(ExitReason::LocalIo, &format!("cannot start: {error}"), None))?;
+        .map_err(|cannot| form.report_failure(cannot.exit, &cannot.text, cannot.hint))?;
+    let runtime = new_runtime().map_err(|error| {
+        form.report_failure(ExitReason::LocalIo, &format!("cannot start: {error}"), None)
+    })?;
     let exit = runtime.block_on(download(args, settings, keeping));
     // A look-up of a name that hangs in the system's resolver is not waited for.
     runtime.shutdown_background();
@@ -64,7 +71,7 @@ fn results_go_to_stdout(args: &GetArgs) -> bool {
 }
 
 /// Makes the directory that `-d` names, as those before it did.
-fn make(directory: &Path) -> Result<(), (String, &'static str)> {
+fn create_directory(directory: &Path) -> Result<(), (String, &'static str)> {
     let Err(error) = std::fs::create_dir_all(directory) else {
         return Ok(());
     };
@@ -92,19 +99,19 @@ async fn download(args: &GetArgs, settings: GetSettings, keeping: BatchOutputs) 
         options,
         task,
     } = settings;
-    let MessageArgs {
+    let GetMessageArgs {
         progress,
         quiet,
         verbose,
         ..
     } = args.messages;
-    let mut screen = renderer(ProgressOptions {
+    let mut screen = new_renderer(ProgressOptions {
         kind: progress,
         quiet,
         verbose,
-        scene: match &task {
-            GetTask::Few(few) => ProgressScope::Downloads(few.jobs.len()),
-            GetTask::Many(_) => ProgressScope::Batch,
+        scope: match &task {
+            GetTask::Single(few) => ProgressScope::Downloads(few.jobs.len()),
+            GetTask::Batch(_) => ProgressScope::Batch,
         },
     });
     if args.connection.tls.insecure && !quiet {
@@ -112,41 +119,44 @@ async fn download(args: &GetArgs, settings: GetSettings, keeping: BatchOutputs) 
     }
     let proxies = &client.proxy;
     let has_proxy = proxies.http.is_some() || proxies.https.is_some();
-    for warning in left_out(proxies).filter(|_| has_proxy && !quiet) {
+    for warning in no_proxy_warnings(proxies).filter(|_| has_proxy && !quiet) {
         screen.warn(Duration::ZERO, &warning);
     }
     let done = match task {
-        GetTask::Few(SingleDownloads { jobs, bad }) => {
+        GetTask::Single(SingleDownloads {
+            jobs,
+            unusable: bad,
+        }) => {
             let work = DownloadWork {
                 client,
                 options,
                 jobs,
             };
-            few(args, work, &bad, &mut *screen).await
+            run_single_downloads(args, work, &bad, &mut *screen).await
         }
-        GetTask::Many(many) => {
+        GetTask::Batch(many) => {
             let work = batch::BatchWork {
                 client,
                 get: options,
-                many: *many,
-                keeping,
+                workload: *many,
+                outputs: keeping,
             };
             batch::run(args, work, &mut *screen).await
         }
     };
     let (exit, goes_on) = match done {
         Ok(done) => done,
-        Err(error) => return cannot_begin(args, &error),
+        Err(error) => return report_start_error(args, &error),
     };
     if exit == ExitReason::Interrupted {
-        screen.say(&message::error_text("interrupted", goes_on.as_deref()));
+        screen.print(&message::error_text("interrupted", goes_on.as_deref()));
     }
     exit
 }
 
 /// Downloads that are watched one by one, and files of documents that cannot be. Says how they ended, and how they go on if they were
 /// interrupted.
-async fn few(
+async fn run_single_downloads(
     args: &GetArgs,
     work: DownloadWork,
     bad: &[BadLine],
@@ -155,26 +165,30 @@ async fn few(
     let count = work.jobs.len() + bad.len();
     let mut teller = ResultWriter::new(&args.messages);
     for bad in bad {
-        teller.unusable(JsonOutputs::of(args).fail(ExitReason::Usage, &message::chain(bad), None));
+        teller.add_unusable(JsonOutputs::requested_by(args).report_failure(
+            ExitReason::Usage,
+            &message::chain_text(bad),
+            None,
+        ));
     }
-    let elapsed = transfer(work, screen, |stage, job, result| {
-        teller.ended(stage, job, result)
+    let elapsed = run_downloads(work, screen, |stage, job, result| {
+        teller.write_result(stage, job, result)
     })
     .await?;
     if count > 1 && !args.messages.quiet {
-        let width = screen.width();
+        let width = screen.line_width();
         let files = (teller.done, count);
-        screen.say(&report::total(files, teller.bytes, elapsed, width));
+        screen.print(&report::total_line(files, teller.bytes, elapsed, width));
     }
-    let exit = teller.exit(screen, count);
+    let exit = teller.exit_reason(screen, count);
     let goes_on = "the same command goes on where this one stopped";
     Ok((exit, teller.resumable.then(|| goes_on.to_owned())))
 }
 
-fn cannot_begin(args: &GetArgs, error: &StartError) -> ExitReason {
+fn report_start_error(args: &GetArgs, error: &StartError) -> ExitReason {
     let exit = match error {
         StartError::Settings(_) => ExitReason::Usage,
         StartError::Signals(_) => ExitReason::LocalIo,
     };
-    JsonOutputs::of(args).fail(exit, &message::chain(error), None)
+    JsonOutputs::requested_by(args).report_failure(exit, &message::chain_text(error), None)
 }

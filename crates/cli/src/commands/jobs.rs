@@ -6,7 +6,7 @@ use haul_net::ClientConfig;
 use haul_transfer::{DownloadJob, DownloadOutcome, GetError, GetOptions, TransferEngine};
 use tokio::task::JoinSet;
 
-use super::run::{RenderContext, RunLoop, StartError, TaskSet};
+use super::run_loop::{RenderContext, RunLoop, StartError, TaskSet};
 use crate::progress::Renderer;
 
 /// What is to be done.
@@ -14,29 +14,29 @@ use crate::progress::Renderer;
 pub(super) struct DownloadWork {
     /// For `net`.
     pub(super) client: ClientConfig,
-    /// For `transfer`.
+    /// For `run_downloads`.
     pub(super) options: GetOptions,
     /// A few.
     pub(super) jobs: Vec<DownloadJob>,
 }
 
-/// Does jobs, all at once; `ended` is told each end as it comes, and when that was, and writes through the renderer. Says how
+/// Does jobs, all at once; `on_end` is told each end as it comes, and when that was, and writes through the renderer. Says how
 /// long it took.
 ///
 /// After the first signal jobs are asked to stop; at the second the process ends.
 ///
 /// # Errors
 /// See [`StartError`]. A job that fails is no error.
-pub(super) async fn transfer(
+pub(super) async fn run_downloads(
     work: DownloadWork,
     screen: &mut dyn Renderer,
     ended: impl FnMut(RenderContext<'_>, &DownloadJob, &Result<DownloadOutcome, GetError>) + Send,
 ) -> Result<Duration, StartError> {
-    let (watch, sender) = RunLoop::begin()?;
+    let (watch, sender) = RunLoop::start()?;
     let engine = TransferEngine::new(haul_net::Client::new(work.client)?, work.options, sender);
     let mut jobs = DownloadTasks {
         running: JoinSet::new(),
-        ended,
+        on_end: ended,
     };
     for job in work.jobs {
         let (engine, stop) = (engine.clone(), watch.stop());
@@ -47,7 +47,7 @@ pub(super) async fn transfer(
     }
     // With the last job's the channel of events closes.
     drop(engine);
-    Ok(watch.over(&mut jobs, screen).await)
+    Ok(watch.run(&mut jobs, screen).await)
 }
 
 /// A job and what came of it.
@@ -58,7 +58,7 @@ struct DownloadTasks<F> {
     /// A task each.
     running: JoinSet<EndedDownload>,
     /// Told each end.
-    ended: F,
+    on_end: F,
 }
 
 impl<F: FnMut(RenderContext<'_>, &DownloadJob, &Result<DownloadOutcome, GetError>) + Send> TaskSet
@@ -70,8 +70,8 @@ impl<F: FnMut(RenderContext<'_>, &DownloadJob, &Result<DownloadOutcome, GetError
         &mut self.running
     }
 
-    fn ended(&mut self, stage: RenderContext<'_>, end: EndedDownload) {
+    fn on_end(&mut self, stage: RenderContext<'_>, end: EndedDownload) {
         let (job, result) = &*end;
-        (self.ended)(stage, job, result);
+        (self.on_end)(stage, job, result);
     }
 }

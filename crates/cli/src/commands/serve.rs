@@ -27,7 +27,7 @@ use super::service::manager::{notify, told};
 use super::service::trouble::CommandError;
 use crate::args::ServeArgs;
 use crate::exit::ExitReason;
-use crate::limits;
+use crate::open_file_limit;
 use crate::settings::ServeSettings;
 use crate::signals::ServerSignals;
 use attend::ServeSupervisor;
@@ -94,7 +94,7 @@ fn begin(args: &ServeArgs) -> Result<ExitReason, CommandError> {
 
 /// For the disk, signals and chores.
 fn runtime() -> io::Result<Runtime> {
-    limits::room_to_begin()?;
+    open_file_limit::check_free_descriptors()?;
     Builder::new_multi_thread()
         .worker_threads(1)
         .max_blocking_threads(DiskThreads::THREADS)

@@ -11,12 +11,12 @@ use haul_serve::access::sign_url;
 
 use crate::args::{HttpUrl, SignArgs};
 use crate::exit::ExitReason;
-use crate::message::{self, JsonOutputs, note, warning_text};
+use crate::message::{self, JsonOutputs, print_line, warning_text};
 use crate::output;
-use crate::settings::{exposed, signing_key};
+use crate::settings::{read_signing_key, world_readable_warning};
 
 /// Bytes of randomness in a key: as many as the signature has, more are no use.
-const KEY: usize = 32;
+const KEY_BYTES: usize = 32;
 
 /// Signs, or makes a key.
 pub(crate) fn run(args: &SignArgs) -> ExitCode {
@@ -30,27 +30,34 @@ pub(crate) fn run(args: &SignArgs) -> ExitCode {
 }
 
 fn sign(args: &SignArgs, url: &HttpUrl, key: &Path) -> Result<(), ExitReason> {
-    let fail = |exit, text: &str, hint: Option<&str>| JsonOutputs::default().fail(exit, text, hint);
-    if let Some(warning) = exposed(key) {
-        note(&warning_text(&message::harmless(&warning)));
+    let fail = |exit, text: &str, hint: Option<&str>| {
+        JsonOutputs::default().report_failure(exit, text, hint)
+    };
+    if let Some(warning) = world_readable_warning(key) {
+        print_line(&warning_text(&message::sanitize(&warning)));
     }
-    let key = signing_key("--key", key)
-        .map_err(|error| fail(error.exit(), &message::chain(&error), error.advice()))?;
+    let key = read_signing_key("--key", key).map_err(|error| {
+        fail(
+            error.exit_reason(),
+            &message::chain_text(&error),
+            error.hint(),
+        )
+    })?;
     let expires = SystemTime::now() + args.expires.0;
     let signed = sign_url(&key, args.method, &url.0, expires).map_err(|error| {
         let hint = "the path must be that of a file or folder of the server";
-        fail(ExitReason::Usage, &message::chain(&error), Some(hint))
+        fail(ExitReason::Usage, &message::chain_text(&error), Some(hint))
     })?;
-    output::lines([signed]).map_err(|error| output::undelivered(&error))
+    output::write_stdout_lines([signed]).map_err(|error| output::report_write_error(&error))
 }
 
 fn make_key(file: &Path) -> Result<(), ExitReason> {
     if file == Path::new("-") {
         return random_key()
-            .and_then(|key| output::lines([key]))
-            .map_err(|error| output::undelivered(&error));
+            .and_then(|key| output::write_stdout_lines([key]))
+            .map_err(|error| output::report_write_error(&error));
     }
-    let shown = message::harmless(&file.display().to_string());
+    let shown = message::sanitize(&file.display().to_string());
     write_key(file).map_err(|error| {
         let hint = match error.kind() {
             io::ErrorKind::AlreadyExists => {
@@ -59,9 +66,9 @@ fn make_key(file: &Path) -> Result<(), ExitReason> {
             _ => "name a file in a folder that is there and that you may write to",
         };
         let text = format!("cannot make the key {shown}: {error}");
-        JsonOutputs::default().fail(ExitReason::LocalIo, &text, Some(hint))
+        JsonOutputs::default().report_failure(ExitReason::LocalIo, &text, Some(hint))
     })?;
-    note(&format!(
+    print_line(&format!(
         "haul: made {shown}; haul serve --sign-key and haul sign --key take it"
     ));
     Ok(())
@@ -69,7 +76,7 @@ fn make_key(file: &Path) -> Result<(), ExitReason> {
 
 /// As text, which survives editors and variables.
 fn random_key() -> io::Result<String> {
-    let mut bytes = [0; KEY];
+    let mut bytes = [0; KEY_BYTES];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }

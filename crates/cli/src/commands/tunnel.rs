@@ -30,8 +30,8 @@ use super::service::manager::{notify, told};
 use super::service::trouble::CommandError;
 use crate::args::{TunnelArgs, TunnelCommand};
 use crate::exit::ExitReason;
-use crate::limits;
-use crate::message::{harmless, note, warning_text};
+use crate::message::{print_line, sanitize, warning_text};
+use crate::open_file_limit;
 use crate::settings::{PromptedPasswords, Sourced, TunnelSettings};
 use crate::signals::ServerSignals;
 use attend::TunnelSupervisor;
@@ -87,7 +87,7 @@ fn begin(args: &TunnelArgs) -> Result<ExitReason, CommandError> {
     let own = answering::open(admin()).unwrap_or_else(|why| {
         if !running.quiet {
             let why = format!("haul tunnel status will not find this one: {why}");
-            note(&warning_text(&harmless(&why)));
+            print_line(&warning_text(&sanitize(&why)));
         }
         None
     });
@@ -118,7 +118,7 @@ fn begin(args: &TunnelArgs) -> Result<ExitReason, CommandError> {
 
 fn runtime(threads: usize) -> Result<Runtime, CommandError> {
     // Also for one: names that are looked up, and words to a terminal that stands still, hold up the thread that attends, and not it.
-    let runtime = limits::room_to_begin().and_then(|()| {
+    let runtime = open_file_limit::check_free_descriptors().and_then(|()| {
         Builder::new_multi_thread()
             .worker_threads(threads)
             .enable_all()

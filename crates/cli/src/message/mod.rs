@@ -1,13 +1,13 @@
 //! Messages as people read them: what happened, to what, and below it what to do.
 //!
-//! One line `haul: error: ...`, causes joined by colons, then perhaps `hint: ...`. Colour is for the words "error",
+//! One line `haul: print_error: ...`, causes joined by colons, then perhaps `error_hint: ...`. Colour is for the words "error",
 //! "warning" and "hint" only and never carries meaning alone; `NO_COLOR` and pipes turn it off. A standard error that is
 //! closed leaves nobody to tell, so failing to write there is no failure. What is wrong with a command line is in
-//! [`mod@usage`], in which
+//! [`mod@report_usage_error`], in which
 //! form what comes before any job is told in [`form`].
 
-mod form;
-mod tunnel;
+mod json_outputs;
+mod tunnel_hints;
 mod usage;
 
 use std::error::Error;
@@ -18,12 +18,12 @@ use haul_net::{AddressFamily, Kind, ProxyName, ProxyRefusal, ProxySource, TlsPro
 use haul_plan::RedirectError;
 use haul_transfer::GetError;
 
-pub(crate) use form::JsonOutputs;
-pub(crate) use tunnel::tunnel_hint;
-pub(crate) use usage::usage;
+pub(crate) use json_outputs::JsonOutputs;
+pub(crate) use tunnel_hints::tunnel_hint;
+pub(crate) use usage::report_usage_error;
 
 /// An error and all its causes in one line. A cause that the line says already is left out.
-pub(crate) fn chain(error: &dyn Error) -> String {
+pub(crate) fn chain_text(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -34,11 +34,11 @@ pub(crate) fn chain(error: &dyn Error) -> String {
         }
         cause = error.source();
     }
-    harmless(&text)
+    sanitize(&text)
 }
 
 /// What peers and file names say may hold escape sequences; on a terminal they must do nothing.
-pub(crate) fn harmless(text: &str) -> String {
+pub(crate) fn sanitize(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { '\u{fffd}' } else { c })
         .collect()
@@ -51,8 +51,8 @@ pub(crate) fn error_text(text: &str, hint: Option<&str>) -> String {
 }
 
 /// Prints an error and its hint.
-pub(crate) fn error(text: &str, hint: Option<&str>) {
-    note(&error_text(text, hint));
+pub(crate) fn print_error(text: &str, hint: Option<&str>) {
+    print_line(&error_text(text, hint));
 }
 
 /// A warning as it is printed.
@@ -61,14 +61,14 @@ pub(crate) fn warning_text(text: &str) -> String {
 }
 
 /// Prints a line, without its colours where they are not wanted.
-pub(crate) fn note(text: &str) {
+pub(crate) fn print_line(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{text}");
 }
 
 /// What a user may do: the engine's word, or ours where it takes a flag of ours.
-pub(crate) fn hint(error: &GetError) -> Option<String> {
+pub(crate) fn error_hint(error: &GetError) -> Option<String> {
     let hint = match error {
-        _ if is_shortage(error) => Some(
+        _ if is_descriptor_shortage(error) => Some(
             "too many files are open: ulimit -n N allows more, -x N and fewer URLs at once need fewer",
         ),
         GetError::Transport { source, .. } => transport_hint(source),
@@ -81,7 +81,7 @@ pub(crate) fn hint(error: &GetError) -> Option<String> {
 }
 
 /// Whether there were no descriptors left, for a connection or a file.
-fn is_shortage(error: &GetError) -> bool {
+fn is_descriptor_shortage(error: &GetError) -> bool {
     match error {
         GetError::Transport { source, .. } => source.is_descriptor_limit(),
         GetError::Local { source, .. } | GetError::Stream { source, .. } => {
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn causes_follow_once_each_and_cannot_drive_a_terminal() {
+    fn causes_are_shown_once_and_without_control_characters() {
         let error = level(
             "cannot fetch",
             Some(level(
@@ -192,6 +192,9 @@ mod tests {
                 Some(level("closed", Some(level("a\x1b[2Jb\n", None)))),
             )),
         );
-        assert_eq!(chain(&error), "cannot fetch: closed: a\u{fffd}[2Jb\u{fffd}");
+        assert_eq!(
+            chain_text(&error),
+            "cannot fetch: closed: a\u{fffd}[2Jb\u{fffd}"
+        );
     }
 }

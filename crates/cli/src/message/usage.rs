@@ -16,64 +16,70 @@ use crate::exit::ExitReason;
 use crate::output;
 
 /// Prints what is wrong in the form asked for, or the help or version that was asked for.
-pub(crate) fn usage(error: &Error, form: JsonOutputs) -> ExitCode {
+pub(crate) fn report_usage_error(error: &Error, form: JsonOutputs) -> ExitCode {
     if !error.use_stderr() {
-        return help(error).into();
+        return print_help(error).into();
     }
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         let _ = error.print();
         return ExitReason::Usage.into();
     }
     let (text, hint) = explain(error);
-    form.fail(ExitReason::Usage, &text, Some(&hint)).into()
+    form.report_failure(ExitReason::Usage, &text, Some(&hint))
+        .into()
 }
 
 /// Help and version are a result like any other.
-fn help(error: &Error) -> ExitReason {
-    let printed = output::stdout_is_open()
+fn print_help(error: &Error) -> ExitReason {
+    let printed = output::check_stdout()
         .and_then(|()| error.print())
         .and_then(|()| std::io::stdout().flush());
     match printed {
         Ok(()) => ExitReason::Done,
-        Err(error) => output::undelivered(&error),
+        Err(error) => output::report_write_error(&error),
     }
 }
 
 /// What is wrong, and what to do.
 fn explain(error: &Error) -> (String, String) {
-    let argument = strings(error, ContextKind::InvalidArg);
-    let flag = argument.first().map(|text| both(error, name(text)));
+    let argument = context_strings(error, ContextKind::InvalidArg);
+    let flag = argument
+        .first()
+        .map(|text| flag_names(error, argument_name(text)));
     let flag = flag.unwrap_or_default();
     let text = match error.kind() {
-        ErrorKind::ValueValidation => return wrong_value(error, &flag),
+        ErrorKind::ValueValidation => return explain_value(error, &flag),
         ErrorKind::MissingRequiredArgument => {
-            let missing: Vec<&str> = argument.iter().map(|text| name(text)).collect();
+            let missing: Vec<&str> = argument.iter().map(|text| argument_name(text)).collect();
             let are = if missing.len() > 1 { "are" } else { "is" };
             format!("{} {are} missing", missing.join(" and "))
         }
         ErrorKind::ArgumentConflict => {
-            let prior = strings(error, ContextKind::PriorArg);
-            match prior.first().map(|prior| both(error, name(prior))) {
+            let prior = context_strings(error, ContextKind::PriorArg);
+            match prior
+                .first()
+                .map(|prior| flag_names(error, argument_name(prior)))
+            {
                 Some(prior) if prior != flag => format!("{flag} and {prior} exclude each other"),
                 _ => format!("{flag} is given twice"),
             }
         }
-        ErrorKind::UnknownArgument => unknown(&flag),
+        ErrorKind::UnknownArgument => unknown_argument_text(&flag),
         ErrorKind::TooManyValues => format!("{flag} takes no value"),
         ErrorKind::InvalidUtf8 => "an argument is not UTF-8".to_owned(),
         ErrorKind::InvalidSubcommand => {
-            let command = strings(error, ContextKind::InvalidSubcommand);
-            return unknown_command(error, command.first().copied().unwrap_or_default());
+            let command = context_strings(error, ContextKind::InvalidSubcommand);
+            return explain_command(error, command.first().copied().unwrap_or_default());
         }
         ErrorKind::InvalidValue
-            if strings(error, ContextKind::InvalidValue)
+            if context_strings(error, ContextKind::InvalidValue)
                 .iter()
                 .all(|text| text.is_empty()) =>
         {
             format!("{flag} needs a value")
         }
         ErrorKind::InvalidValue => {
-            let valid = strings(error, ContextKind::ValidValue).join(", ");
+            let valid = context_strings(error, ContextKind::ValidValue).join(", ");
             return (
                 format!("{flag}: this is not one of its values"),
                 format!("one of {valid}"),
@@ -86,7 +92,7 @@ fn explain(error: &Error) -> (String, String) {
 }
 
 /// A value that one of our own types, or the parser's, would not take.
-fn wrong_value(error: &Error, flag: &str) -> (String, String) {
+fn explain_value(error: &Error, flag: &str) -> (String, String) {
     let source = std::error::Error::source(error);
     let why = source.map_or_else(
         || "this value cannot be used".to_owned(),
@@ -94,7 +100,7 @@ fn wrong_value(error: &Error, flag: &str) -> (String, String) {
     );
     let advice = source
         .and_then(|source| source.downcast_ref::<ValueError>())
-        .and_then(ValueError::advice);
+        .and_then(ValueError::hint);
     // An argument without a flag needs no name: there is only the URL.
     let text = if flag.starts_with('-') {
         format!("{flag}: {why}")
@@ -107,8 +113,8 @@ fn wrong_value(error: &Error, flag: &str) -> (String, String) {
     )
 }
 
-fn unknown_command(error: &Error, command: &str) -> (String, String) {
-    let similar = strings(error, ContextKind::SuggestedSubcommand);
+fn explain_command(error: &Error, command: &str) -> (String, String) {
+    let similar = context_strings(error, ContextKind::SuggestedSubcommand);
     let hint = match similar.first() {
         _ if command.contains("://") || command.contains('.') => {
             "downloads are written as: haul get URL".to_owned()
@@ -122,7 +128,7 @@ fn unknown_command(error: &Error, command: &str) -> (String, String) {
 }
 
 /// A flag that is none, or a word where none belongs. Whatever else clings to it may be its value.
-fn unknown(word: &str) -> String {
+fn unknown_argument_text(word: &str) -> String {
     if !word.starts_with('-') {
         // A login whose flag was forgotten: me:password:rw.
         let (shown, secret) = match word.split_once(':') {
@@ -137,11 +143,11 @@ fn unknown(word: &str) -> String {
 }
 
 /// A flag as people know it: `-x/--max-connections` where it has a short name in the command that was meant.
-fn both(error: &Error, flag: &str) -> String {
+fn flag_names(error: &Error, flag: &str) -> String {
     let Some(long) = flag.strip_prefix("--") else {
         return flag.to_owned();
     };
-    let (all, meant) = (CliArgs::command(), command(error));
+    let (all, meant) = (CliArgs::command(), command_name(error));
     let mut known = all
         .find_subcommand(meant)
         .into_iter()
@@ -154,14 +160,14 @@ fn both(error: &Error, flag: &str) -> String {
 
 /// The parser's guess at what was meant, or where to look.
 fn suggestion(error: &Error) -> String {
-    match strings(error, ContextKind::SuggestedArg).first() {
-        Some(similar) => format!("did you mean {} ?", name(similar)),
-        None => format!("see haul {} --help", command(error)),
+    match context_strings(error, ContextKind::SuggestedArg).first() {
+        Some(similar) => format!("did you mean {} ?", argument_name(similar)),
+        None => format!("see haul {} --help", command_name(error)),
     }
 }
 
 /// Which command was meant, as the usage that belongs to the error names it, or the command line: downloads, if neither does.
-fn command(error: &Error) -> String {
+fn command_name(error: &Error) -> String {
     let is_known = |name: &str| {
         let known = CliArgs::command();
         known.get_subcommands().any(|sub| sub.get_name() == name)
@@ -184,13 +190,13 @@ fn command(error: &Error) -> String {
 }
 
 /// `--output <FILE>` without its value, `[URL]...` without what says that it may be left out and repeated.
-fn name(argument: &str) -> &str {
+fn argument_name(argument: &str) -> &str {
     let name = argument.split([' ', '=']).next().unwrap_or_default();
     name.trim_end_matches("...")
         .trim_matches(['<', '>', '[', ']'])
 }
 
-fn strings(error: &Error, kind: ContextKind) -> Vec<&str> {
+fn context_strings(error: &Error, kind: ContextKind) -> Vec<&str> {
     match error.get(kind) {
         Some(ContextValue::String(text)) => vec![text],
         Some(ContextValue::Strings(texts)) => texts.iter().map(String::as_str).collect(),
@@ -205,14 +211,14 @@ mod tests {
     use super::*;
     use crate::args::CliArgs;
 
-    fn told(line: &str) -> String {
+    fn message_for(line: &str) -> String {
         let words = std::iter::once("haul").chain(line.split('|'));
         let (text, hint) = explain(&CliArgs::try_parse_from(words).unwrap_err());
         format!("{text} / {hint}")
     }
 
     #[test]
-    fn every_kind_of_mistake_has_its_words() {
+    fn every_kind_of_mistake_has_its_message() {
         let lines = [
             "get",
             "get|example.com/f",
@@ -241,7 +247,7 @@ mod tests {
         ];
         let said: Vec<String> = lines
             .iter()
-            .map(|line| format!("{line}\n    {}", told(line)))
+            .map(|line| format!("{line}\n    {}", message_for(line)))
             .collect();
         insta::assert_snapshot!(said.join("\n"));
     }
@@ -279,7 +285,7 @@ mod tests {
             "sign|http://h/|http://me:s3cret@h/x",
         ];
         for line in lines {
-            let said = told(line);
+            let said = message_for(line);
             assert!(!said.contains("s3cret"), "{said}");
         }
     }

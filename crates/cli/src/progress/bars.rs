@@ -8,96 +8,99 @@ use haul_transfer::{DownloadOutcome, TransferEvent};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 
 use super::Renderer;
-use super::picture::ProgressFrame;
+use super::picture::ProgressView;
 use crate::{message, output};
 
 /// Bars for all that is going on.
 pub(super) struct BarRenderer {
     /// What is going on.
-    picture: Box<dyn ProgressFrame>,
+    view: Box<dyn ProgressView>,
     /// Where it is drawn.
-    screen: StderrTerm,
+    terminal: StderrTerm,
     /// All lines together: they are always drawn at once.
-    drawn: ProgressBar,
+    bar: ProgressBar,
     /// Nothing is drawn any more.
-    closed: bool,
+    is_cleared: bool,
 }
 
 impl BarRenderer {
-    pub(super) fn new(picture: Box<dyn ProgressFrame>) -> Self {
-        let screen = StderrTerm(Term::buffered_stderr());
+    pub(super) fn new(view: Box<dyn ProgressView>) -> Self {
+        let terminal = StderrTerm(Term::buffered_stderr());
         // Frames come at their own pace: drawing must not skip one, least of all the last.
-        let target = ProgressDrawTarget::term_like_with_hz(Box::new(screen.clone()), u8::MAX);
-        let drawn = ProgressBar::with_draw_target(None, target);
+        let target = ProgressDrawTarget::term_like_with_hz(Box::new(terminal.clone()), u8::MAX);
+        let bar = ProgressBar::with_draw_target(None, target);
         // The template is a constant that indicatif knows.
         if let Ok(style) = ProgressStyle::with_template("{msg}") {
-            drawn.set_style(style);
+            bar.set_style(style);
         }
         Self {
-            picture,
-            screen,
-            drawn,
-            closed: false,
+            view,
+            terminal,
+            bar,
+            is_cleared: false,
         }
     }
 
     /// Draws what is going on now; nothing while nothing is.
-    fn refresh(&mut self) {
-        let size = (self.screen.height(), self.screen.width());
-        let lines = match self.closed {
+    fn draw(&mut self) {
+        let size = (self.terminal.height(), self.terminal.width());
+        let lines = match self.is_cleared {
             true => Vec::new(),
-            false => self.picture.frame(size),
+            false => self.view.terminal_lines(size),
         };
         if !lines.is_empty() {
-            if self.drawn.is_finished() {
-                self.drawn.reset();
+            if self.bar.is_finished() {
+                self.bar.reset();
             }
-            self.drawn.set_message(lines.join("\n"));
-        } else if !self.drawn.is_finished() {
-            self.drawn.finish_and_clear();
+            self.bar.set_message(lines.join("\n"));
+        } else if !self.bar.is_finished() {
+            self.bar.finish_and_clear();
         }
     }
 }
 
 impl Renderer for BarRenderer {
-    fn event(&mut self, now: Duration, event: &TransferEvent) {
-        if let Some(line) = self.picture.event(now, event) {
-            self.say(&line);
+    fn on_event(&mut self, now: Duration, event: &TransferEvent) {
+        if let Some(line) = self.view.on_event(now, event) {
+            self.print(&line);
         }
     }
 
-    fn tick(&mut self, now: Duration) {
-        match self.picture.tick(now) {
-            Some(line) => self.say(&line),
-            None => self.refresh(),
+    fn on_tick(&mut self, now: Duration) {
+        match self.view.on_tick(now) {
+            Some(line) => self.print(&line),
+            None => self.draw(),
         }
     }
 
-    fn say(&mut self, line: &str) {
-        self.refresh();
-        self.drawn.suspend(|| message::note(line));
+    fn print(&mut self, line: &str) {
+        self.draw();
+        self.bar.suspend(|| message::print_line(line));
     }
 
-    fn digests(
+    fn print_digests(
         &mut self,
         _now: Duration,
         _of: (u64, &DownloadOutcome),
         lines: &[String],
     ) -> io::Result<()> {
-        self.refresh();
-        self.drawn
-            .suspend(|| lines.iter().try_for_each(|line| output::stderr_line(line)))
+        self.draw();
+        self.bar.suspend(|| {
+            lines
+                .iter()
+                .try_for_each(|line| output::write_stderr_line(line))
+        })
     }
 
     /// Nothing where a bar is drawn that no terminal shows.
-    fn width(&self) -> Option<usize> {
-        let (_, width) = self.screen.0.size_checked()?;
+    fn line_width(&self) -> Option<usize> {
+        let (_, width) = self.terminal.0.size_checked()?;
         Some(usize::from(width).saturating_sub(1))
     }
 
-    fn close(&mut self) {
-        self.closed = true;
-        self.drawn.finish_and_clear();
+    fn clear(&mut self) {
+        self.is_cleared = true;
+        self.bar.finish_and_clear();
     }
 }
 

@@ -8,9 +8,9 @@ use haul_transfer::manifest::{ManifestRow, RowError, RowState, RowTimings};
 use haul_transfer::{ErrorClass, TransferEvent};
 
 use super::json::JsonRenderer;
-use super::picture::ProgressFrame;
+use super::picture::ProgressView;
 use super::plain::PlainRenderer;
-use super::tally::BatchProgress;
+use super::tally::BatchView;
 
 fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -46,11 +46,11 @@ fn slow(elapsed: Duration, bytes: Option<u64>) -> TransferEvent {
     TransferEvent::Board(board)
 }
 
-fn tally(events: &[(u64, TransferEvent)]) -> BatchProgress {
-    let mut tally = BatchProgress::new(false, false);
+fn tally(events: &[(u64, TransferEvent)]) -> BatchView {
+    let mut tally = BatchView::new(false, false);
     for (at, event) in events {
-        tally.event(ms(*at), event);
-        tally.tick(ms(*at));
+        tally.on_event(ms(*at), event);
+        tally.on_tick(ms(*at));
     }
     tally
 }
@@ -99,7 +99,7 @@ fn a_batch_gives_up_what_matters_least_as_the_terminal_gets_smaller() {
     ] {
         frames.push(name.to_owned());
         for width in [120, 80, 60, 40, 20, 10, 1, 0] {
-            let lines = tally.frame((24, width)).join("\n");
+            let lines = tally.terminal_lines((24, width)).join("\n");
             frames.push(format!("{width:>3} |{lines}"));
         }
     }
@@ -109,12 +109,20 @@ fn a_batch_gives_up_what_matters_least_as_the_terminal_gets_smaller() {
 #[test]
 fn what_takes_long_has_a_line_where_there_is_room() {
     let tally = |elapsed, bytes| tally(&[(1000, slow(ms(elapsed), bytes))]);
-    assert_eq!(tally(1900, None).frame((24, 80)).len(), 1, "not for long");
-    assert_eq!(tally(9000, None).frame((2, 80)).len(), 1, "no room");
+    assert_eq!(
+        tally(1900, None).terminal_lines((24, 80)).len(),
+        1,
+        "not for long"
+    );
+    assert_eq!(
+        tally(9000, None).terminal_lines((2, 80)).len(),
+        1,
+        "no room"
+    );
     let mut frames = Vec::new();
     for (elapsed, bytes) in [(9000, None), (3_723_000, Some(5 << 30))] {
         for width in [120, 80, 40, 20, 10, 0] {
-            let lines = tally(elapsed, bytes).frame((24, width));
+            let lines = tally(elapsed, bytes).terminal_lines((24, width));
             frames.push(format!("{width:>3} |{}", lines[1]));
         }
     }
@@ -130,9 +138,9 @@ fn no_line_of_a_batch_is_wider_than_the_terminal() {
                 (1000, look(ended, failed, complete)),
             ];
             let mut tally = tally(&looks);
-            tally.event(ms(1100), &slow(ms(9000), Some(u64::MAX)));
+            tally.on_event(ms(1100), &slow(ms(9000), Some(u64::MAX)));
             for width in 0..200u16 {
-                for line in tally.frame((24, width)) {
+                for line in tally.terminal_lines((24, width)) {
                     let wide = measure_text_width(&line);
                     assert!(
                         wide <= usize::from(width.saturating_sub(1)),
@@ -146,35 +154,35 @@ fn no_line_of_a_batch_is_wider_than_the_terminal() {
 
 #[test]
 fn nothing_is_shown_before_there_is_something() {
-    let tally = BatchProgress::new(false, false);
-    assert!(tally.frame((24, 80)).is_empty() && tally.line().is_none());
+    let tally = BatchView::new(false, false);
+    assert!(tally.terminal_lines((24, 80)).is_empty() && tally.log_line().is_none());
 }
 
 #[test]
 fn plain_has_a_line_a_second_of_a_batch() {
-    let mut plain = PlainRenderer::new(Box::new(BatchProgress::new(false, false)));
+    let mut plain = PlainRenderer::new(Box::new(BatchView::new(false, false)));
     let mut lines = Vec::new();
     for tenth in 0..=30 {
         let now = ms(tenth * 100);
-        plain.on_event(now, &look(tenth * 100, tenth / 10, tenth > 15));
-        lines.extend(plain.on_tick(now));
+        plain.event_line(now, &look(tenth * 100, tenth / 10, tenth > 15));
+        lines.extend(plain.tick_lines(now));
     }
-    plain.on_event(ms(3500), &slow(ms(12_000), Some(3 << 20)));
-    lines.extend(plain.on_tick(ms(4000)));
+    plain.event_line(ms(3500), &slow(ms(12_000), Some(3 << 20)));
+    lines.extend(plain.tick_lines(ms(4000)));
     insta::assert_snapshot!(lines.join("\n"));
 }
 
 #[test]
 fn failures_are_told_as_they_come_but_not_more_than_an_eye_takes() {
-    let mut tally = BatchProgress::new(false, false);
+    let mut tally = BatchView::new(false, false);
     let told: Vec<String> = (0..100)
-        .filter_map(|n| tally.event(ms(n), &failed(n)))
+        .filter_map(|n| tally.on_event(ms(n), &failed(n)))
         .collect();
     assert_eq!(told.len(), 20);
     let first = anstream::adapter::strip_str(&told[0]).to_string();
     assert_eq!(first, "haul: error: http://h.test/0\u{fffd}[2J: closed");
-    assert_eq!(tally.tick(ms(500)), None);
-    let hidden = tally.tick(ms(1100)).unwrap();
+    assert_eq!(tally.on_tick(ms(500)), None);
+    let hidden = tally.on_tick(ms(1100)).unwrap();
     assert_eq!(hidden, "haul: 80 more failed and are not shown");
 }
 
@@ -182,16 +190,19 @@ fn failures_are_told_as_they_come_but_not_more_than_an_eye_takes() {
 fn each_end_has_a_line_if_wanted_and_none_if_not() {
     let (done, bad) = (row(RowState::Done, "http://h.test/f"), failed(1));
     let lines = |quiet, verbose| {
-        let mut tally = BatchProgress::new(quiet, verbose);
-        [&done, &bad].map(|event| tally.event(ms(0), event).is_some())
+        let mut tally = BatchView::new(quiet, verbose);
+        [&done, &bad].map(|event| tally.on_event(ms(0), event).is_some())
     };
     assert_eq!(lines(false, false), [false, true]);
     assert_eq!(lines(true, false), [false, false]);
     assert_eq!(lines(false, true), [true, true]);
-    let mut all = BatchProgress::new(false, true);
-    let told = (0..100).filter_map(|n| all.event(ms(n), &bad)).count();
+    let mut all = BatchView::new(false, true);
+    let told = (0..100).filter_map(|n| all.on_event(ms(n), &bad)).count();
     assert_eq!(told, 100, "who asks for all of them gets them");
-    assert_eq!(all.event(ms(0), &done).unwrap(), "d/f  12.3 KiB in 34 ms");
+    assert_eq!(
+        all.on_event(ms(0), &done).unwrap(),
+        "d/f  12.3 KiB in 34 ms"
+    );
 }
 
 #[test]
@@ -202,7 +213,7 @@ fn objects_come_once_a_second_with_the_rates_of_that_second() {
         let TransferEvent::Board(board) = event else {
             unreachable!()
         };
-        objects.extend(json.look(ms(at), &board));
+        objects.extend(json.batch_object(ms(at), &board));
     };
     for tenth in 1..=20 {
         look_at(tenth * 100, look(tenth * 100, 0, tenth > 10));
@@ -215,14 +226,14 @@ fn objects_come_once_a_second_with_the_rates_of_that_second() {
 
 #[test]
 fn rows_that_failed_are_objects_and_others_are_not() {
-    let object = super::json::object(ms(5), &failed(1)).unwrap();
+    let object = super::json::event_object(ms(5), &failed(1)).unwrap();
     assert_eq!(object["event"], "row");
     assert_eq!(
         (&object["state"], &object["error_class"]),
         (&"failed".into(), &"network".into())
     );
     let done = row(RowState::Done, "http://h.test/f");
-    assert!(super::json::object(ms(5), &done).is_none());
+    assert!(super::json::event_object(ms(5), &done).is_none());
 }
 
 #[test]
@@ -231,9 +242,9 @@ fn warnings_are_told_and_flood_nothing() {
         job: 1,
         text: "http://h.test/a: the origin sent it as gzip\u{1b}[2J".into(),
     };
-    let mut tally = BatchProgress::new(false, false);
+    let mut tally = BatchView::new(false, false);
     let lines: Vec<String> = (0..100)
-        .filter_map(|at| tally.event(ms(at), &warning))
+        .filter_map(|at| tally.on_event(ms(at), &warning))
         .collect();
     assert_eq!(lines.len(), 20);
     let first = anstream::adapter::strip_str(&lines[0]).to_string();
@@ -241,8 +252,8 @@ fn warnings_are_told_and_flood_nothing() {
         first,
         "haul: warning: http://h.test/a: the origin sent it as gzip\u{fffd}[2J"
     );
-    let hidden = tally.tick(ms(1100)).unwrap();
+    let hidden = tally.on_tick(ms(1100)).unwrap();
     assert_eq!(hidden, "haul: 80 more warnings are not shown");
-    assert_eq!(tally.tick(ms(1200)), None);
-    assert_eq!(BatchProgress::new(true, false).event(ms(0), &warning), None);
+    assert_eq!(tally.on_tick(ms(1200)), None);
+    assert_eq!(BatchView::new(true, false).on_event(ms(0), &warning), None);
 }

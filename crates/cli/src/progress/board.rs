@@ -6,7 +6,7 @@ use std::time::Duration;
 use haul_transfer::TransferEvent;
 
 use super::meter::RateMeter;
-use crate::message::harmless;
+use crate::message::sanitize;
 
 /// A job that runs.
 #[derive(Debug)]
@@ -20,18 +20,18 @@ pub(super) struct RunningDownload {
     /// At work for it.
     pub(super) connections: usize,
     /// Bytes that are there are read once more.
-    pub(super) verifying: bool,
+    pub(super) is_verifying: bool,
     /// How fast they come.
-    pub(super) meter: RateMeter,
+    pub(super) rate: RateMeter,
     /// Since when it has its name.
     pub(super) since: Duration,
     /// Bytes in place when it began.
-    before: u64,
+    resumed: u64,
 }
 
 /// All jobs of a command.
 #[derive(Debug)]
-pub(super) struct DownloadBoard {
+pub(super) struct DownloadsProgress {
     /// How many jobs there are in all.
     pub(super) jobs: usize,
     /// How many ended, well or not.
@@ -39,24 +39,24 @@ pub(super) struct DownloadBoard {
     /// Those that run and have a name, in the order they were given.
     pub(super) running: BTreeMap<u64, RunningDownload>,
     /// How fast bytes come, all jobs together.
-    pub(super) meter: RateMeter,
+    pub(super) rate: RateMeter,
     /// Bytes that ended jobs brought.
-    brought: u64,
+    received_by_ended: u64,
 }
 
-impl DownloadBoard {
+impl DownloadsProgress {
     pub(super) fn new(jobs: usize) -> Self {
         Self {
             jobs,
             ended: 0,
             running: BTreeMap::new(),
-            meter: RateMeter::new(Duration::ZERO, 0),
-            brought: 0,
+            rate: RateMeter::new(Duration::ZERO, 0),
+            received_by_ended: 0,
         }
     }
 
     /// Something happened.
-    pub(super) fn apply(&mut self, now: Duration, event: &TransferEvent) {
+    pub(super) fn on_event(&mut self, now: Duration, event: &TransferEvent) {
         match event {
             TransferEvent::Named {
                 job,
@@ -66,16 +66,16 @@ impl DownloadBoard {
             } => {
                 let name = path.as_ref().and_then(|path| path.file_name());
                 let name =
-                    name.map_or_else(|| "-".to_owned(), |name| harmless(&name.to_string_lossy()));
+                    name.map_or_else(|| "-".to_owned(), |name| sanitize(&name.to_string_lossy()));
                 let running = RunningDownload {
                     name,
                     done: *resumed,
                     length: *length,
                     connections: 0,
-                    verifying: false,
-                    meter: RateMeter::new(now, *resumed),
+                    is_verifying: false,
+                    rate: RateMeter::new(now, *resumed),
                     since: now,
-                    before: *resumed,
+                    resumed: *resumed,
                 };
                 self.running.insert(*job, running);
             }
@@ -89,38 +89,38 @@ impl DownloadBoard {
                     running.done = *done;
                     running.length = length.or(running.length);
                     running.connections = *connections;
-                    running.verifying = false;
+                    running.is_verifying = false;
                 }
             }
             TransferEvent::Verifying { job, bytes } => {
                 if let Some(running) = self.running.get_mut(job) {
-                    running.verifying = true;
+                    running.is_verifying = true;
                     running.connections = 0;
                     running.done = *bytes;
                 }
             }
-            TransferEvent::Finished { job, bytes, .. } => self.end(*job, Some(*bytes)),
-            TransferEvent::Failed { job, .. } => self.end(*job, None),
+            TransferEvent::Finished { job, bytes, .. } => self.remove_job(*job, Some(*bytes)),
+            TransferEvent::Failed { job, .. } => self.remove_job(*job, None),
             _ => {}
         }
     }
 
     /// Time went on: rates are looked at.
-    pub(super) fn tick(&mut self, now: Duration) {
+    pub(super) fn on_tick(&mut self, now: Duration) {
         for running in self.running.values_mut() {
-            running.meter.look(now, running.done);
+            running.rate.observe(now, running.done);
         }
-        let brought = self.brought();
-        self.meter.look(now, brought);
+        let brought = self.received_bytes();
+        self.rate.observe(now, brought);
     }
 
     /// Bytes that came in this run, all jobs together.
-    pub(super) fn brought(&self) -> u64 {
-        self.brought
+    pub(super) fn received_bytes(&self) -> u64 {
+        self.received_by_ended
             + self
                 .running
                 .values()
-                .map(|running| running.done.saturating_sub(running.before))
+                .map(|running| running.done.saturating_sub(running.resumed))
                 .sum::<u64>()
     }
 
@@ -132,13 +132,13 @@ impl DownloadBoard {
             .sum()
     }
 
-    fn end(&mut self, job: u64, bytes: Option<u64>) {
+    fn remove_job(&mut self, job: u64, bytes: Option<u64>) {
         self.ended += 1;
         // A small file may end before a first look at it.
         let (done, before) = self
             .running
             .remove(&job)
-            .map_or((0, 0), |running| (running.done, running.before));
-        self.brought += bytes.unwrap_or(done).saturating_sub(before);
+            .map_or((0, 0), |running| (running.done, running.resumed));
+        self.received_by_ended += bytes.unwrap_or(done).saturating_sub(before);
     }
 }

@@ -4,92 +4,92 @@ use std::time::Duration;
 
 use haul_transfer::TransferEvent;
 
-use super::board::{DownloadBoard, RunningDownload};
-use super::frame::frame;
+use super::board::{DownloadsProgress, RunningDownload};
+use super::frame::progress_lines;
 use super::notes::EventMessages;
-use super::picture::ProgressFrame;
+use super::picture::ProgressView;
 use super::text::{bytes_text, speed_text, time_text};
 
 /// Some downloads, each with a line of its own where there is room.
-pub(super) struct DownloadBars {
+pub(super) struct DownloadsView {
     /// Which events are worth a line.
-    notes: EventMessages,
+    messages: EventMessages,
     /// What is going on.
-    board: DownloadBoard,
+    progress: DownloadsProgress,
 }
 
-impl DownloadBars {
-    pub(super) fn new(notes: EventMessages, jobs: usize) -> Self {
+impl DownloadsView {
+    pub(super) fn new(messages: EventMessages, jobs: usize) -> Self {
         Self {
-            notes,
-            board: DownloadBoard::new(jobs),
+            messages,
+            progress: DownloadsProgress::new(jobs),
         }
     }
 }
 
-impl ProgressFrame for DownloadBars {
-    fn event(&mut self, now: Duration, event: &TransferEvent) -> Option<String> {
-        self.board.apply(now, event);
-        self.notes.line(event)
+impl ProgressView for DownloadsView {
+    fn on_event(&mut self, now: Duration, event: &TransferEvent) -> Option<String> {
+        self.progress.on_event(now, event);
+        self.messages.line_for(event)
     }
 
-    fn tick(&mut self, now: Duration) -> Option<String> {
-        self.board.tick(now);
+    fn on_tick(&mut self, now: Duration) -> Option<String> {
+        self.progress.on_tick(now);
         None
     }
 
     fn since(&self) -> Option<Duration> {
-        Some(self.board.running.values().next()?.since)
+        Some(self.progress.running.values().next()?.since)
     }
 
-    fn frame(&self, size: (u16, u16)) -> Vec<String> {
-        if self.board.running.is_empty() {
+    fn terminal_lines(&self, size: (u16, u16)) -> Vec<String> {
+        if self.progress.running.is_empty() {
             return Vec::new();
         }
-        frame(&self.board, size)
+        progress_lines(&self.progress, size)
     }
 
-    fn line(&self) -> Option<String> {
-        let running = self.board.running.values().next()?;
-        Some(if self.board.jobs == 1 {
-            job_line(running)
+    fn log_line(&self) -> Option<String> {
+        let running = self.progress.running.values().next()?;
+        Some(if self.progress.jobs == 1 {
+            job_log_line(running)
         } else {
-            total_line(&self.board)
+            total_log_line(&self.progress)
         })
     }
 }
 
-fn job_line(running: &RunningDownload) -> String {
+fn job_log_line(running: &RunningDownload) -> String {
     let RunningDownload {
         name, done, length, ..
     } = running;
-    if running.verifying {
+    if running.is_verifying {
         return format!("{name}  {}, verifying", bytes_text(*done));
     }
     let of = length.map_or_else(String::new, |length| {
         let percent = done.saturating_mul(100).checked_div(length).unwrap_or(100);
         format!(" of {}, {percent}%", bytes_text(length))
     });
-    let left = length.and_then(|length| running.meter.left(length.saturating_sub(*done)));
+    let left = length.and_then(|length| running.rate.time_for(length.saturating_sub(*done)));
     let left = left.map_or_else(String::new, |left| format!(", {} left", time_text(left)));
-    let rate = speed_text(running.meter.rate());
+    let rate = speed_text(running.rate.per_second());
     format!(
         "{name}  {}{of}, {rate}{left}, {}",
         bytes_text(*done),
-        counted(running.connections)
+        connections_text(running.connections)
     )
 }
 
-fn total_line(board: &DownloadBoard) -> String {
-    let rate = speed_text(board.meter.rate());
-    let (ended, jobs, brought) = (board.ended, board.jobs, bytes_text(board.brought()));
+fn total_log_line(board: &DownloadsProgress) -> String {
+    let rate = speed_text(board.rate.per_second());
+    let (ended, jobs, brought) = (board.ended, board.jobs, bytes_text(board.received_bytes()));
     format!(
         "{ended} of {jobs} files, {brought}, {rate}, {}",
-        counted(board.connections())
+        connections_text(board.connections())
     )
 }
 
-fn counted(connections: usize) -> String {
+fn connections_text(connections: usize) -> String {
     format!(
         "{connections} connection{}",
         if connections == 1 { "" } else { "s" }

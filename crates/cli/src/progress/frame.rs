@@ -6,8 +6,8 @@
 
 use console::{measure_text_width, pad_str, truncate_str};
 
-use super::board::{DownloadBoard, RunningDownload};
-use super::text::{bytes_text, of_text, speed_text, time_text};
+use super::board::{DownloadsProgress, RunningDownload};
+use super::text::{bytes_text, fraction_text, speed_text, time_text};
 
 /// Columns of the widest name that is shown in full, the narrowest worth showing, and the same of a bar.
 const NAME: (usize, usize) = (32, 6);
@@ -17,7 +17,10 @@ const BAR: (usize, usize) = (40, 8);
 const GAP: usize = 2;
 
 /// Lines for all running jobs; of several, with one for all of them together at the end.
-pub(super) fn frame(board: &DownloadBoard, (height, width): (u16, u16)) -> Vec<String> {
+pub(super) fn progress_lines(
+    board: &DownloadsProgress,
+    (height, width): (u16, u16),
+) -> Vec<String> {
     let room = usize::from(width).saturating_sub(1);
     if board.jobs <= 1 {
         return board
@@ -53,18 +56,18 @@ fn job_line(running: &RunningDownload, room: usize) -> String {
         }
     });
     let percent = share.map(|share| format!("{:>3.0}%", (share * 100.0).floor()));
-    let rate = if running.verifying {
+    let rate = if running.is_verifying {
         "verifying".to_owned()
     } else {
-        speed_text(running.meter.rate())
+        speed_text(running.rate.per_second())
     };
-    let left = length.filter(|_| !running.verifying).map(|length| {
-        let left = running.meter.left(length.saturating_sub(done));
+    let left = length.filter(|_| !running.is_verifying).map(|length| {
+        let left = running.rate.time_for(length.saturating_sub(done));
         format!("{:>7}", left.map_or_else(|| "-:--".to_owned(), time_text))
     });
     let amount = length.map_or_else(
         || format!("{:>10}", bytes_text(done)),
-        |length| of_text(done, length),
+        |length| fraction_text(done, length),
     );
     let connections = format!("{connections:>2} conn");
     // In the order of what matters most; drawn in the order of the array's second column.
@@ -75,22 +78,28 @@ fn job_line(running: &RunningDownload, room: usize) -> String {
         (Some(amount), 1),
         (Some(connections), 4),
     ];
-    compose(&running.name, share, &fields, room)
+    compose_line(&running.name, share, &fields, room)
 }
 
-fn total_line(board: &DownloadBoard, room: usize) -> String {
+fn total_line(board: &DownloadsProgress, room: usize) -> String {
     let files = format!("{} of {} files", board.ended, board.jobs);
     let fields = [
-        (Some(format!("{:>11}", speed_text(board.meter.rate()))), 1),
-        (Some(format!("{:>10}", bytes_text(board.brought()))), 0),
+        (
+            Some(format!("{:>11}", speed_text(board.rate.per_second()))),
+            1,
+        ),
+        (
+            Some(format!("{:>10}", bytes_text(board.received_bytes()))),
+            0,
+        ),
         (Some(format!("{:>2} conn", board.connections())), 2),
     ];
-    compose(&files, None, &fields, room)
+    compose_line(&files, None, &fields, room)
 }
 
 /// Puts name, bar and as many fields as there is room for into a line: fields in the order of what matters most, each with its
 /// place.
-pub(super) fn compose(
+pub(super) fn compose_line(
     name: &str,
     share: Option<f64>,
     fields: &[(Option<String>, usize)],
@@ -113,13 +122,13 @@ pub(super) fn compose(
     shown.sort_by_key(|(place, _)| *place);
     let mut parts = Vec::new();
     let named = measure_text_width(name).min(NAME.0);
-    let (name_room, bar_room) = split(left, named, share.is_some());
+    let (name_room, bar_room) = split_room(left, named, share.is_some());
     if name_room > 0 {
         let name = truncate_str(name, name_room, "…");
         parts.push(pad_str(&name, name_room, console::Alignment::Left, None).into_owned());
     }
     if let Some(share) = share.filter(|_| bar_room > 0) {
-        parts.push(bar(share, bar_room));
+        parts.push(bar_text(share, bar_room));
     }
     parts.extend(shown.into_iter().map(|(_, field)| field));
     let line = parts.join(&" ".repeat(GAP));
@@ -127,7 +136,7 @@ pub(super) fn compose(
 }
 
 /// What of the room that is left goes to a name of some width, and to a bar.
-fn split(left: usize, named: usize, wants_bar: bool) -> (usize, usize) {
+fn split_room(left: usize, named: usize, wants_bar: bool) -> (usize, usize) {
     let smallest = named.min(NAME.1);
     if left < smallest + GAP {
         return (0, 0);
@@ -141,7 +150,7 @@ fn split(left: usize, named: usize, wants_bar: bool) -> (usize, usize) {
 }
 
 /// Done in thick, the rest in thin: told apart without colour.
-fn bar(share: f64, width: usize) -> String {
+fn bar_text(share: f64, width: usize) -> String {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::Renderer;
 use super::remaining::RemainingTime;
 use crate::exit::ExitReason;
-use crate::report::{self, ended};
+use crate::report::{self, ended_files};
 use crate::{message, output};
 
 /// The version of the objects' form.
@@ -27,102 +27,106 @@ pub(super) struct JsonRenderer {
     /// Of a running batch: the last look that was told, and what had come by then.
     last: Option<(Duration, BatchSummary)>,
     /// How long the rest of it takes.
-    remaining: RemainingTime,
+    remaining_time: RemainingTime,
     /// Why an object could not be written, the first that could not.
-    lost: Option<io::Error>,
+    write_error: Option<io::Error>,
 }
 
 impl JsonRenderer {
     fn write(&mut self, object: &Value) {
-        if let Err(error) = output::stderr_line(object) {
-            self.lost.get_or_insert(error);
+        if let Err(error) = output::write_stderr_line(object) {
+            self.write_error.get_or_insert(error);
         }
     }
 }
 
 impl Renderer for JsonRenderer {
-    fn event(&mut self, now: Duration, event: &TransferEvent) {
+    fn on_event(&mut self, now: Duration, event: &TransferEvent) {
         let object = match event {
-            TransferEvent::Board(board) => self.look(now, board),
-            event => object(now, event),
+            TransferEvent::Board(board) => self.batch_object(now, board),
+            event => event_object(now, event),
         };
         if let Some(object) = object {
             self.write(&object);
         }
     }
 
-    fn over(&mut self, now: Duration, summary: &BatchSummary, _lines: &[String]) {
-        self.write(&complete(report::summary_object(summary, now), None, now));
+    fn batch_ended(&mut self, now: Duration, summary: &BatchSummary, _lines: &[String]) {
+        self.write(&with_common_fields(
+            report::summary_object(summary, now),
+            None,
+            now,
+        ));
     }
 
     /// Lines for people are not for this reader.
-    fn say(&mut self, _line: &str) {}
+    fn print(&mut self, _line: &str) {}
 
     fn warn(&mut self, now: Duration, text: &str) {
-        self.write(&complete(
+        self.write(&with_common_fields(
             json!({"event": "warning", "text": text}),
             None,
             now,
         ));
     }
 
-    fn failed(&mut self, now: Duration, job: u64, error: &GetError) {
-        let told = failure(
-            ExitReason::of(error),
-            &message::chain(error),
-            message::hint(error).as_deref(),
+    fn job_failed(&mut self, now: Duration, job: u64, error: &GetError) {
+        let told = failure_object(
+            ExitReason::from_error(error),
+            &message::chain_text(error),
+            message::error_hint(error).as_deref(),
         );
-        self.write(&complete(told, Some(job), now));
+        self.write(&with_common_fields(told, Some(job), now));
     }
 
-    fn stopped(&mut self, now: Duration, job: u64, error: &GetError) {
-        self.failed(now, job, error);
+    fn job_interrupted(&mut self, now: Duration, job: u64, error: &GetError) {
+        self.job_failed(now, job, error);
     }
 
-    fn digests(
+    fn print_digests(
         &mut self,
         now: Duration,
         (job, outcome): (u64, &DownloadOutcome),
         _lines: &[String],
     ) -> io::Result<()> {
-        let told = json!({"event": "checksums", "checksums": report::digests(outcome)});
-        self.write(&complete(told, Some(job), now));
+        let told = json!({"event": "checksums", "checksums": report::digests_object(outcome)});
+        self.write(&with_common_fields(told, Some(job), now));
         Ok(())
     }
 
-    fn lost(&mut self) -> Option<io::Error> {
-        self.lost.take()
+    fn take_write_error(&mut self) -> Option<io::Error> {
+        self.write_error.take()
     }
 }
 
 impl JsonRenderer {
     /// The object of a look at a batch, once a second. Its rates are those since the last one; what is left is by those of some time.
-    pub(super) fn look(&mut self, now: Duration, board: &BatchSnapshot) -> Option<Value> {
-        self.remaining.look(now, &board.summary);
+    pub(super) fn batch_object(&mut self, now: Duration, board: &BatchSnapshot) -> Option<Value> {
+        self.remaining_time.observe(now, &board.summary);
         let (then, before) = self.last.get_or_insert_default();
         let passed = now.saturating_sub(*then);
         if passed < EVERY {
             return None;
         }
         let summary = &board.summary;
-        let per_second = |count: u64| report::rate(count, passed);
-        let files = ended(summary).saturating_sub(ended(before));
-        let mut told = report::counts(summary);
+        let per_second = |count: u64| report::per_second(count, passed);
+        let files = ended_files(summary).saturating_sub(ended_files(before));
+        let mut told = report::counts_object(summary);
         told["event"] = "batch".into();
         told["running"] = board.running.into();
         told["files_per_second"] = per_second(files).into();
         told["bytes_per_second"] = per_second(summary.bytes.saturating_sub(before.bytes)).into();
-        told["left_ms"] = self.remaining.left().map(millis).into();
+        told["left_ms"] = self.remaining_time.remaining().map(millis).into();
         told["slowest"] = board.slowest.as_ref().map_or(Value::Null, |slow| {
             json!({"url": redacted_url(&slow.url), "ms": millis(slow.elapsed), "bytes": slow.bytes})
         });
         self.last = Some((now, summary.clone()));
-        Some(complete(told, None, now))
+        Some(with_common_fields(told, None, now))
     }
 }
 
-/// The object of an event. A failure has none: [`Renderer::failed`] knows more of it.
-pub(super) fn object(now: Duration, event: &TransferEvent) -> Option<Value> {
+/// The object of an event. A failure has none: [`Renderer::job_failed`] knows more of it.
+pub(super) fn event_object(now: Duration, event: &TransferEvent) -> Option<Value> {
     let told = match event {
         TransferEvent::Started { url, .. } => json!({"event": "started", "url": redacted_url(url)}),
         TransferEvent::Named {
@@ -160,26 +164,26 @@ pub(super) fn object(now: Duration, event: &TransferEvent) -> Option<Value> {
             json!({"event": "finished", "bytes": bytes, "ms": millis(*elapsed)})
         }
         TransferEvent::Row(row) if row.state == RowState::Failed => {
-            let mut told = report::row(row);
+            let mut told = report::row_object(row);
             told["event"] = "row".into();
             told
         }
         _ => return None,
     };
-    Some(complete(told, event.job(), now))
+    Some(with_common_fields(told, event.job(), now))
 }
 
 /// The object of a failure that comes before any job, and so at the very start.
-pub(crate) fn failed_early(exit: ExitReason, message: &str, hint: Option<&str>) -> Value {
-    complete(failure(exit, message, hint), None, Duration::ZERO)
+pub(crate) fn early_failure_object(exit: ExitReason, message: &str, hint: Option<&str>) -> Value {
+    with_common_fields(failure_object(exit, message, hint), None, Duration::ZERO)
 }
 
-fn failure(exit: ExitReason, message: &str, hint: Option<&str>) -> Value {
+fn failure_object(exit: ExitReason, message: &str, hint: Option<&str>) -> Value {
     json!({"event": "failed", "class": exit.name(), "message": message, "hint": hint})
 }
 
 /// What every object has: its form's version, which job it is of, and when it was, from the start.
-fn complete(mut object: Value, job: Option<u64>, now: Duration) -> Value {
+fn with_common_fields(mut object: Value, job: Option<u64>, now: Duration) -> Value {
     object["schema"] = SCHEMA.into();
     object["job"] = job.into();
     object["at_ms"] = millis(now).into();

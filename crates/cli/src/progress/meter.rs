@@ -32,12 +32,12 @@ impl RateMeter {
     }
 
     /// Forgets the past in so many seconds from here on.
-    pub(super) fn remember(&mut self, seconds: f64) {
+    pub(super) fn set_memory(&mut self, seconds: f64) {
         self.memory = seconds;
     }
 
     /// Takes a look. A counter that went back - the job started over - begins anew.
-    pub(super) fn look(&mut self, now: Duration, count: u64) {
+    pub(super) fn observe(&mut self, now: Duration, count: u64) {
         let (then, before) = self.last;
         if count < before {
             *self = Self {
@@ -60,7 +60,7 @@ impl RateMeter {
     }
 
     /// Per second; zero before the second look.
-    pub(super) fn rate(&self) -> f64 {
+    pub(super) fn per_second(&self) -> f64 {
         if self.weight > 0.0 {
             self.sum / self.weight
         } else {
@@ -69,10 +69,10 @@ impl RateMeter {
     }
 
     /// How long `missing` more will take at this rate; `None` if there is no telling.
-    pub(super) fn left(&self, missing: u64) -> Option<Duration> {
+    pub(super) fn time_for(&self, missing: u64) -> Option<Duration> {
         /// What takes longer than this is not on its way.
         const LONGEST: f64 = 1000.0 * 3600.0;
-        let seconds = missing as f64 / self.rate();
+        let seconds = missing as f64 / self.per_second();
         (seconds.is_finite() && seconds < LONGEST).then(|| Duration::from_secs_f64(seconds))
     }
 }
@@ -81,19 +81,19 @@ impl RateMeter {
 mod tests {
     use super::*;
 
-    fn run(looks: impl IntoIterator<Item = (u64, u64)>) -> RateMeter {
+    fn observed(looks: impl IntoIterator<Item = (u64, u64)>) -> RateMeter {
         let mut meter = RateMeter::new(Duration::ZERO, 0);
         looks
             .into_iter()
-            .for_each(|(ms, count)| meter.look(Duration::from_millis(ms), count));
+            .for_each(|(ms, count)| meter.observe(Duration::from_millis(ms), count));
         meter
     }
 
     #[test]
-    fn a_steady_rate_is_right_from_the_first_look() {
+    fn a_steady_rate_is_right_from_the_first_observation() {
         for per_second in [1_000u64, 5_000_000_000] {
-            let first = run([(100, per_second / 10)]).rate();
-            let later = run((1..100).map(|n| (n * 100, n * per_second / 10))).rate();
+            let first = observed([(100, per_second / 10)]).per_second();
+            let later = observed((1..100).map(|n| (n * 100, n * per_second / 10))).per_second();
             assert!(
                 (first / per_second as f64 - 1.0).abs() < 0.01
                     && (later / per_second as f64 - 1.0).abs() < 0.01
@@ -106,27 +106,27 @@ mod tests {
         // Two mebibytes every half second, as nginx's limit_rate sends them.
         let bursts = (1..=40u64).map(|n| (n * 100, n / 5 * 1_000_000));
         let rates: Vec<f64> = (20..=40)
-            .map(|n| run(bursts.clone().take(n)).rate())
+            .map(|n| observed(bursts.clone().take(n)).per_second())
             .collect();
         assert!(
             rates.iter().all(|rate| (1.4e6..2.7e6).contains(rate)),
             "{rates:?}"
         );
-        let silent = run(bursts.chain((41..=140).map(|n| (n * 100, 8_000_000)))).rate();
+        let silent = observed(bursts.chain((41..=140).map(|n| (n * 100, 8_000_000)))).per_second();
         assert!(silent < 2e4, "{silent}");
     }
 
     #[test]
     fn a_job_that_starts_over_has_no_rate_yet() {
-        let mut meter = run([(1000, 500)]);
-        meter.look(Duration::from_secs(2), 100);
-        assert_eq!((meter.rate(), meter.left(1)), (0.0, None));
+        let mut meter = observed([(1000, 500)]);
+        meter.observe(Duration::from_secs(2), 100);
+        assert_eq!((meter.per_second(), meter.time_for(1)), (0.0, None));
     }
 
     #[test]
     fn time_left_is_told_where_it_can_be() {
-        let meter = run([(1000, 1000)]);
-        assert_eq!(meter.left(5000), Some(Duration::from_secs(5)));
-        assert_eq!(meter.left(u64::MAX), None);
+        let meter = observed([(1000, 1000)]);
+        assert_eq!(meter.time_for(5000), Some(Duration::from_secs(5)));
+        assert_eq!(meter.time_for(u64::MAX), None);
     }
 }

@@ -30,73 +30,75 @@ use haul_transfer::{DownloadOutcome, GetError, TransferEvent};
 use crate::args::ProgressKind;
 use crate::{message, output};
 use bars::BarRenderer;
-use downloads::DownloadBars;
+use downloads::DownloadsView;
 use json::JsonRenderer;
-pub(crate) use json::failed_early;
+pub(crate) use json::early_failure_object;
 use notes::EventMessages;
-use picture::ProgressFrame;
+use picture::ProgressView;
 use plain::PlainRenderer;
 use silent::QuietRenderer;
-use tally::BatchProgress;
+use tally::BatchView;
 pub(crate) use text::{bytes_text, files_rate_text, rate_text, time_text};
 
 /// Shows what happens. The only one that writes to standard error while jobs run.
 pub(crate) trait Renderer: Send {
     /// Something happened.
-    fn event(&mut self, now: Duration, event: &TransferEvent);
+    fn on_event(&mut self, now: Duration, event: &TransferEvent);
 
     /// Time went on: called some ten times a second.
-    fn tick(&mut self, _now: Duration) {}
+    fn on_tick(&mut self, _now: Duration) {}
 
     /// A line for people: a summary, what a signal did.
-    fn say(&mut self, line: &str);
+    fn print(&mut self, line: &str);
 
     /// A job ended without its file. The event of it has no causes and no hint, so it is told here.
-    fn failed(&mut self, _now: Duration, _job: u64, error: &GetError) {
-        self.say(&message::error_text(
-            &message::chain(error),
-            message::hint(error).as_deref(),
+    fn job_failed(&mut self, _now: Duration, _job: u64, error: &GetError) {
+        self.print(&message::error_text(
+            &message::chain_text(error),
+            message::error_hint(error).as_deref(),
         ));
     }
 
     /// A warning that is of no job.
     fn warn(&mut self, _now: Duration, text: &str) {
-        self.say(&message::warning_text(text));
+        self.print(&message::warning_text(text));
     }
 
     /// A signal ended a job. People are told once for all of them.
-    fn stopped(&mut self, _now: Duration, _job: u64, _error: &GetError) {}
+    fn job_interrupted(&mut self, _now: Duration, _job: u64, _error: &GetError) {}
 
     /// Digests that were asked for and have no place on standard output, where the file itself is.
     ///
     /// # Errors
-    /// What the system says, unless [`Renderer::lost`] will.
-    fn digests(
+    /// What the system says, unless [`Renderer::take_write_error`] will.
+    fn print_digests(
         &mut self,
         _now: Duration,
         _of: (u64, &DownloadOutcome),
         lines: &[String],
     ) -> io::Result<()> {
-        lines.iter().try_for_each(|line| output::stderr_line(line))
+        lines
+            .iter()
+            .try_for_each(|line| output::write_stderr_line(line))
     }
 
     /// Why a result that goes to standard error could not be written, if one could not: told once.
-    fn lost(&mut self) -> Option<io::Error> {
+    fn take_write_error(&mut self) -> Option<io::Error> {
         None
     }
 
     /// Columns of the terminal that lines are fitted to.
-    fn width(&self) -> Option<usize> {
+    fn line_width(&self) -> Option<usize> {
         None
     }
 
     /// A batch has ended: what people are told of it, in lines.
-    fn over(&mut self, _now: Duration, _summary: &BatchSummary, lines: &[String]) {
-        lines.iter().for_each(|line| self.say(line));
+    fn batch_ended(&mut self, _now: Duration, _summary: &BatchSummary, lines: &[String]) {
+        lines.iter().for_each(|line| self.print(line));
     }
 
     /// Nothing more will happen: clears what would be in the way of the next line.
-    fn close(&mut self) {}
+    fn clear(&mut self) {}
 }
 
 /// What a user wants to see.
@@ -109,7 +111,7 @@ pub(crate) struct ProgressOptions {
     /// A line a segment, or a file of a batch.
     pub(crate) verbose: bool,
     /// What is watched.
-    pub(crate) scene: ProgressScope,
+    pub(crate) scope: ProgressScope,
 }
 
 /// What there will be to see.
@@ -122,26 +124,26 @@ pub(crate) enum ProgressScope {
 }
 
 /// The renderer for a wish: `auto` is bars on a terminal that can draw them, and nothing elsewhere.
-pub(crate) fn renderer(wish: ProgressOptions) -> Box<dyn Renderer> {
+pub(crate) fn new_renderer(wish: ProgressOptions) -> Box<dyn Renderer> {
     let (quiet, verbose) = (wish.quiet, wish.verbose);
-    let picture: Box<dyn ProgressFrame> = match wish.scene {
-        ProgressScope::Downloads(jobs) => Box::new(DownloadBars::new(
+    let picture: Box<dyn ProgressView> = match wish.scope {
+        ProgressScope::Downloads(jobs) => Box::new(DownloadsView::new(
             EventMessages::new(quiet, verbose, jobs),
             jobs,
         )),
-        ProgressScope::Batch => Box::new(BatchProgress::new(quiet, verbose)),
+        ProgressScope::Batch => Box::new(BatchView::new(quiet, verbose)),
     };
     match wish.kind {
         ProgressKind::Json => Box::new(JsonRenderer::default()),
         ProgressKind::Bar => Box::new(BarRenderer::new(picture)),
-        ProgressKind::Auto if on_terminal() && !quiet => Box::new(BarRenderer::new(picture)),
+        ProgressKind::Auto if stderr_draws_bars() && !quiet => Box::new(BarRenderer::new(picture)),
         ProgressKind::Plain => Box::new(PlainRenderer::new(picture)),
         ProgressKind::Auto | ProgressKind::None => Box::new(QuietRenderer(picture)),
     }
 }
 
 /// Whether standard error is a terminal that can draw bars.
-pub(crate) fn on_terminal() -> bool {
+pub(crate) fn stderr_draws_bars() -> bool {
     io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use haul_transfer::TransferEvent;
 
 use super::text::{bytes_text, rate_text};
-use crate::message::{harmless, warning_text};
+use crate::message::{sanitize, warning_text};
 
 /// Which events are worth a line, and what that line says.
 #[derive(Debug, Default)]
@@ -28,8 +28,8 @@ impl EventMessages {
     }
 
     /// The line of an event, if it is worth one. Wants to see all events, since it learns names from them.
-    pub(super) fn line(&mut self, event: &TransferEvent) -> Option<String> {
-        self.learn(event);
+    pub(super) fn line_for(&mut self, event: &TransferEvent) -> Option<String> {
+        self.update_names(event);
         let name = self
             .names
             .as_ref()
@@ -38,13 +38,13 @@ impl EventMessages {
         match event {
             _ if self.quiet => None,
             TransferEvent::Warning { text, .. } => {
-                Some(warning_text(&format!("{of}{}", harmless(text))))
+                Some(warning_text(&format!("{of}{}", sanitize(text))))
             }
             // What is tried again at once is of no interest to anyone.
             TransferEvent::Retry {
                 attempt, wait, why, ..
             } if !wait.is_zero() || self.verbose => {
-                let (why, seconds) = (harmless(why), wait.as_secs_f64());
+                let (why, seconds) = (sanitize(why), wait.as_secs_f64());
                 let then = match attempt {
                     _ if wait.is_zero() => "tried again at once".to_owned(),
                     // Others still deliver, so that this is no retry: they go on.
@@ -75,7 +75,7 @@ impl EventMessages {
     }
 
     /// A job is called by its URL until its file has a name, and forgotten when it ends.
-    fn learn(&mut self, event: &TransferEvent) {
+    fn update_names(&mut self, event: &TransferEvent) {
         let Some(names) = &mut self.names else { return };
         match event {
             TransferEvent::Started { job, url } => {
@@ -86,7 +86,7 @@ impl EventMessages {
                 path: Some(path),
                 ..
             } => {
-                names.insert(*job, harmless(&path.display().to_string()));
+                names.insert(*job, sanitize(&path.display().to_string()));
             }
             TransferEvent::Finished { job, .. } | TransferEvent::Failed { job, .. } => {
                 drop(names.remove(job))

@@ -10,7 +10,7 @@ use std::time::Duration;
 use haul_transfer::batch::BatchSummary;
 
 use super::meter::RateMeter;
-use crate::report::ended;
+use crate::report::ended_files;
 
 /// How long the past counts, at least and at most. In between it is half of what has passed: the longer a batch has run, the
 /// less does a moment say of it.
@@ -26,9 +26,9 @@ const FILES: f64 = 4.0;
 #[derive(Debug, Default)]
 pub(super) struct RemainingTime {
     /// Since the lists were known to their end.
-    known: Option<RemainingEstimate>,
+    estimate: Option<RemainingEstimate>,
     /// What the last look came to.
-    left: Option<Duration>,
+    remaining: Option<Duration>,
 }
 
 #[derive(Debug)]
@@ -36,38 +36,38 @@ struct RemainingEstimate {
     /// Since when.
     since: Duration,
     /// How fast jobs end.
-    meter: RateMeter,
+    rate: RateMeter,
     /// How many had ended at the last look, and since when that was so.
     last: (u64, Duration),
 }
 
 impl RemainingTime {
     /// Takes a look.
-    pub(super) fn look(&mut self, now: Duration, summary: &BatchSummary) {
+    pub(super) fn observe(&mut self, now: Duration, summary: &BatchSummary) {
         if !summary.list_complete {
             return;
         }
-        let ended = ended(summary);
-        let known = self.known.get_or_insert_with(|| RemainingEstimate {
+        let ended = ended_files(summary);
+        let known = self.estimate.get_or_insert_with(|| RemainingEstimate {
             since: now,
-            meter: RateMeter::new(now, ended),
+            rate: RateMeter::new(now, ended),
             last: (ended, now),
         });
         if ended != known.last.0 {
             let half = now.saturating_sub(known.since).as_secs_f64() / 2.0;
-            known.meter.remember(half.clamp(MEMORY.0, MEMORY.1));
-            known.meter.look(now, ended);
+            known.rate.set_memory(half.clamp(MEMORY.0, MEMORY.1));
+            known.rate.observe(now, ended);
             known.last = (ended, now);
         }
         let silence = now.saturating_sub(known.last.1).as_secs_f64();
         let missing = summary.listed.saturating_sub(ended);
-        let usual = silence <= QUIET.max(FILES / known.meter.rate());
-        self.left = usual.then(|| known.meter.left(missing)).flatten();
+        let usual = silence <= QUIET.max(FILES / known.rate.per_second());
+        self.remaining = usual.then(|| known.rate.time_for(missing)).flatten();
     }
 
     /// What the last look came to; `None` where there is no telling.
-    pub(super) fn left(&self) -> Option<Duration> {
-        self.left
+    pub(super) fn remaining(&self) -> Option<Duration> {
+        self.remaining
     }
 }
 
@@ -75,8 +75,8 @@ impl RemainingTime {
 mod tests {
     use super::*;
 
-    /// Looks ten times a second at a batch of so many files, of which `ended` says how many have ended at each tenth.
-    fn run(listed: u64, tenths: u64, ended: impl Fn(u64) -> u64) -> Vec<Option<f64>> {
+    /// Looks ten times a second at a batch of so many files, of which `ended_files` says how many have ended at each tenth.
+    fn observed(listed: u64, tenths: u64, ended: impl Fn(u64) -> u64) -> Vec<Option<f64>> {
         let mut remaining = RemainingTime::default();
         let looks = (0..=tenths).map(|tenth| {
             let summary = BatchSummary {
@@ -85,15 +85,15 @@ mod tests {
                 done: ended(tenth),
                 ..BatchSummary::default()
             };
-            remaining.look(Duration::from_millis(tenth * 100), &summary);
-            remaining.left().map(|left| left.as_secs_f64())
+            remaining.observe(Duration::from_millis(tenth * 100), &summary);
+            remaining.remaining().map(|left| left.as_secs_f64())
         });
         looks.collect()
     }
 
     #[test]
     fn an_even_batch_counts_down() {
-        let left = run(1000, 99, |tenth| tenth * 10);
+        let left = observed(1000, 99, |tenth| tenth * 10);
         assert_eq!(left[0], None);
         for (tenth, left) in left.iter().enumerate().skip(1) {
             let expected = 10.0 - tenth as f64 / 10.0;
@@ -105,7 +105,7 @@ mod tests {
     fn a_wait_before_another_try_does_not_send_it_up_and_down() {
         // A hundred a second, with two seconds in every ten in which nothing ends.
         let ended = |tenth: u64| tenth / 100 * 800 + (tenth % 100).min(80) * 10;
-        let left = run(100_000, 600, ended);
+        let left = observed(100_000, 600, ended);
         let rates: Vec<f64> = (200..600)
             .map(|tenth| (100_000 - ended(tenth as u64)) as f64 / left[tenth].unwrap())
             .collect();
@@ -116,9 +116,9 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_telling_in_a_long_silence_and_there_is_after_it() {
+    fn a_long_silence_has_no_estimate_and_what_follows_it_has_one() {
         // The last ten wait for a host for twenty seconds.
-        let left = run(1000, 400, |tenth| match tenth {
+        let left = observed(1000, 400, |tenth| match tenth {
             0..=99 => tenth * 10,
             100..=300 => 990,
             _ => 995,
@@ -126,7 +126,7 @@ mod tests {
         assert!(left[120].is_some() && left[135].is_none() && left[300].is_none());
         assert!(left[301].is_some_and(|left| left < 2.0), "{:?}", left[301]);
         // Of large files each takes its minute, and that is no silence.
-        let left = run(20, 6000, |tenth| tenth / 600);
+        let left = observed(20, 6000, |tenth| tenth / 600);
         assert!(left[700..].iter().all(Option::is_some));
         assert!(
             (left[3000].unwrap() - 900.0).abs() < 30.0,
@@ -146,8 +146,8 @@ mod tests {
                 done,
                 ..BatchSummary::default()
             };
-            remaining.look(Duration::from_secs(seconds), &summary);
-            remaining.left()
+            remaining.observe(Duration::from_secs(seconds), &summary);
+            remaining.remaining()
         };
         assert_eq!(look(1, 100_000, 10, false), None);
         assert_eq!(look(2, 199_000, 20, true), None);

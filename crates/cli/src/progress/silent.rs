@@ -5,26 +5,26 @@ use std::time::Duration;
 use haul_transfer::TransferEvent;
 
 use super::Renderer;
-use super::picture::ProgressFrame;
+use super::picture::ProgressView;
 use crate::message;
 
 /// Only what is worth a line of its own.
-pub(super) struct QuietRenderer(pub(super) Box<dyn ProgressFrame>);
+pub(super) struct QuietRenderer(pub(super) Box<dyn ProgressView>);
 
 impl Renderer for QuietRenderer {
-    fn event(&mut self, now: Duration, event: &TransferEvent) {
-        if let Some(line) = self.0.event(now, event) {
-            message::note(&line);
+    fn on_event(&mut self, now: Duration, event: &TransferEvent) {
+        if let Some(line) = self.0.on_event(now, event) {
+            message::print_line(&line);
         }
     }
 
-    fn tick(&mut self, now: Duration) {
-        if let Some(line) = self.0.tick(now) {
-            message::note(&line);
+    fn on_tick(&mut self, now: Duration) {
+        if let Some(line) = self.0.on_tick(now) {
+            message::print_line(&line);
         }
     }
 
-    fn say(&mut self, line: &str) {
-        message::note(line);
+    fn print(&mut self, line: &str) {
+        message::print_line(line);
     }
 }

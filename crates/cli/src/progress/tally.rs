@@ -11,83 +11,83 @@ use haul_transfer::TransferEvent;
 use haul_transfer::batch::{BatchSnapshot, BatchSummary, SlowJob};
 use haul_transfer::manifest::{ManifestRow, RowState};
 
-use super::frame::compose;
+use super::frame::compose_line;
 use super::meter::RateMeter;
-use super::picture::ProgressFrame;
+use super::picture::ProgressView;
 use super::remaining::RemainingTime;
 use super::text::{bytes_text, files_rate_text, speed_text, time_text};
 use super::throttle::LineThrottle;
-use crate::message::{error_text, harmless, warning_text};
-use crate::report::{self, ended};
+use crate::message::{error_text, sanitize, warning_text};
+use crate::report::{self, ended_files};
 
 /// How a batch goes on.
 #[derive(Debug)]
-pub(super) struct BatchProgress {
+pub(super) struct BatchView {
     /// No line but those asked for.
     quiet: bool,
     /// A line for each end.
     verbose: bool,
     /// The last look at it.
-    board: BatchSnapshot,
+    snapshot: BatchSnapshot,
     /// When the first was.
     since: Option<Duration>,
     /// How fast jobs end.
-    files: RateMeter,
+    file_rate: RateMeter,
     /// How fast bytes come.
-    bytes: RateMeter,
+    byte_rate: RateMeter,
     /// How long the rest takes.
-    remaining: RemainingTime,
+    remaining_time: RemainingTime,
     /// What keeps failures from flooding the screen.
-    throttle: LineThrottle,
+    failure_throttle: LineThrottle,
     /// And what does so with warnings.
-    warnings: LineThrottle,
+    warning_throttle: LineThrottle,
 }
 
-impl BatchProgress {
+impl BatchView {
     pub(super) fn new(quiet: bool, verbose: bool) -> Self {
         Self {
             quiet,
             verbose,
-            board: BatchSnapshot::default(),
+            snapshot: BatchSnapshot::default(),
             since: None,
-            files: RateMeter::new(Duration::ZERO, 0),
-            bytes: RateMeter::new(Duration::ZERO, 0),
-            remaining: RemainingTime::default(),
-            throttle: LineThrottle::default(),
-            warnings: LineThrottle::default(),
+            file_rate: RateMeter::new(Duration::ZERO, 0),
+            byte_rate: RateMeter::new(Duration::ZERO, 0),
+            remaining_time: RemainingTime::default(),
+            failure_throttle: LineThrottle::default(),
+            warning_throttle: LineThrottle::default(),
         }
     }
 
     /// The line of a job's end, if it has one.
-    fn ended(&mut self, now: Duration, row: &ManifestRow) -> Option<String> {
+    fn row_line(&mut self, now: Duration, row: &ManifestRow) -> Option<String> {
         match row.state {
             _ if self.quiet => None,
-            RowState::Failed if self.verbose || self.throttle.admits(now) => {
-                Some(error_text(&harmless(&report::row_failure(row)), None))
+            RowState::Failed if self.verbose || self.failure_throttle.admit(now) => {
+                Some(error_text(&sanitize(&report::row_failure_text(row)), None))
             }
             RowState::Done | RowState::Skipped if self.verbose => {
-                Some(harmless(&report::row_line(row)))
+                Some(sanitize(&report::row_line(row)))
             }
             _ => None,
         }
     }
 
     /// The line of a warning, if it has one.
-    fn warning(&mut self, now: Duration, text: &str) -> Option<String> {
-        let shown = !self.quiet && (self.verbose || self.warnings.admits(now));
-        shown.then(|| warning_text(&harmless(text)))
+    fn warning_line(&mut self, now: Duration, text: &str) -> Option<String> {
+        let shown = !self.quiet && (self.verbose || self.warning_throttle.admit(now));
+        shown.then(|| warning_text(&sanitize(text)))
     }
 
     /// The job that has run for longest, if that is long.
-    fn slow(&self) -> Option<&SlowJob> {
-        let slowest = self.board.slowest.as_ref();
+    fn slow_job(&self) -> Option<&SlowJob> {
+        let slowest = self.snapshot.slowest.as_ref();
         slowest.filter(|slow| slow.elapsed >= SLOW)
     }
 }
 
 /// `1207/400000`, or as much of it as there is room for.
-fn counted(summary: &BatchSummary, room: usize) -> String {
-    let ended = ended(summary);
+fn count_text(summary: &BatchSummary, room: usize) -> String {
+    let ended = ended_files(summary);
     let (long, short) = match summary.list_complete {
         // As wide at the beginning as at the end, so that what follows stands still.
         true => {
@@ -126,7 +126,7 @@ fn slow_line(slow: &SlowJob, room: usize) -> String {
         left => Some(truncate_str(&url, left, "…").into_owned()),
     };
     let [first, second, third] = fields;
-    compose("", None, &[first, second, third, (url, 1)], room)
+    compose_line("", None, &[first, second, third, (url, 1)], room)
 }
 
 /// Its URL, how long it has run, and how much of it came.
@@ -136,28 +136,29 @@ fn slow_facts(slow: &SlowJob) -> (String, Vec<String>) {
     (haul_net::redacted_url(&slow.url), facts)
 }
 
-impl ProgressFrame for BatchProgress {
-    fn event(&mut self, now: Duration, event: &TransferEvent) -> Option<String> {
+impl ProgressView for BatchView {
+    fn on_event(&mut self, now: Duration, event: &TransferEvent) -> Option<String> {
         match event {
             TransferEvent::Board(board) => {
                 self.since.get_or_insert(now);
-                self.board = BatchSnapshot::clone(board);
+                self.snapshot = BatchSnapshot::clone(board);
                 None
             }
-            TransferEvent::Row(row) => self.ended(now, row),
-            TransferEvent::Warning { text, .. } => self.warning(now, text),
+            TransferEvent::Row(row) => self.row_line(now, row),
+            TransferEvent::Warning { text, .. } => self.warning_line(now, text),
             _ => None,
         }
     }
 
-    fn tick(&mut self, now: Duration) -> Option<String> {
-        self.files.look(now, ended(&self.board.summary));
-        self.bytes.look(now, self.board.summary.bytes);
-        self.remaining.look(now, &self.board.summary);
-        if let Some(hidden) = self.throttle.hidden(now) {
+    fn on_tick(&mut self, now: Duration) -> Option<String> {
+        self.file_rate
+            .observe(now, ended_files(&self.snapshot.summary));
+        self.byte_rate.observe(now, self.snapshot.summary.bytes);
+        self.remaining_time.observe(now, &self.snapshot.summary);
+        if let Some(hidden) = self.failure_throttle.take_hidden(now) {
             return Some(format!("haul: {hidden} more failed and are not shown"));
         }
-        let hidden = self.warnings.hidden(now)?;
+        let hidden = self.warning_throttle.take_hidden(now)?;
         Some(format!("haul: {hidden} more warnings are not shown"))
     }
 
@@ -165,23 +166,23 @@ impl ProgressFrame for BatchProgress {
         self.since
     }
 
-    fn frame(&self, (height, width): (u16, u16)) -> Vec<String> {
+    fn terminal_lines(&self, (height, width): (u16, u16)) -> Vec<String> {
         if self.since.is_none() {
             return Vec::new();
         }
-        let summary = &self.board.summary;
-        let ended = ended(summary);
+        let summary = &self.snapshot.summary;
+        let ended = ended_files(summary);
         let share = summary.list_complete.then(|| match summary.listed {
             0 => 1.0,
             listed => ended as f64 / listed as f64,
         });
         let room = usize::from(width).saturating_sub(1);
-        let count = counted(summary, room);
+        let count = count_text(summary, room);
         let failed = (summary.failed > 0).then(|| format!("{} failed", summary.failed));
         let left = summary.list_complete.then(|| {
             let left = self
-                .remaining
-                .left()
+                .remaining_time
+                .remaining()
                 .map_or_else(|| "-:--".to_owned(), time_text);
             format!("{left:>7}")
         });
@@ -190,46 +191,52 @@ impl ProgressFrame for BatchProgress {
             (Some(count), 0),
             (failed, 5),
             (
-                Some(format!("{:>10}", files_rate_text(self.files.rate()))),
+                Some(format!(
+                    "{:>10}",
+                    files_rate_text(self.file_rate.per_second())
+                )),
                 1,
             ),
             (left, 3),
-            (Some(format!("{:>11}", speed_text(self.bytes.rate()))), 2),
-            (Some(format!("{:>2} running", self.board.running)), 4),
+            (
+                Some(format!("{:>11}", speed_text(self.byte_rate.per_second()))),
+                2,
+            ),
+            (Some(format!("{:>2} running", self.snapshot.running)), 4),
         ];
-        let mut lines = vec![compose("", share, &fields, room)];
+        let mut lines = vec![compose_line("", share, &fields, room)];
         // One line is kept free for the cursor.
         if height > 2
-            && let Some(slow) = self.slow()
+            && let Some(slow) = self.slow_job()
         {
             lines.push(slow_line(slow, room));
         }
         lines
     }
 
-    fn line(&self) -> Option<String> {
+    fn log_line(&self) -> Option<String> {
         self.since?;
-        let summary = &self.board.summary;
+        let summary = &self.snapshot.summary;
         let count = match summary.list_complete {
-            true => format!("{} of {} files", ended(summary), summary.listed),
-            false => format!("{} files so far", ended(summary)),
+            true => format!("{} of {} files", ended_files(summary), summary.listed),
+            false => format!("{} files so far", ended_files(summary)),
         };
         let failed = match summary.failed {
             0 => String::new(),
             failed => format!(", {failed} failed"),
         };
-        let left = self.remaining.left();
+        let left = self.remaining_time.remaining();
         let left = left.map_or_else(String::new, |left| format!(", {} left", time_text(left)));
-        let slow = self.slow().map_or_else(String::new, |slow| {
+        let slow = self.slow_job().map_or_else(String::new, |slow| {
             let (url, facts) = slow_facts(slow);
             format!("; slowest {url}, {}", facts.join(", "))
         });
         Some(format!(
             "{count}{failed}, {}, {}, {}{left}, {} running{slow}",
-            files_rate_text(self.files.rate()),
+            files_rate_text(self.file_rate.per_second()),
             bytes_text(summary.bytes),
-            speed_text(self.bytes.rate()),
-            self.board.running
+            speed_text(self.byte_rate.per_second()),
+            self.snapshot.running
         ))
     }
 }

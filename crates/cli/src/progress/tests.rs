@@ -5,9 +5,9 @@ use std::time::Duration;
 use console::measure_text_width;
 use haul_transfer::TransferEvent;
 
-use super::board::DownloadBoard;
-use super::downloads::DownloadBars;
-use super::frame::frame;
+use super::board::DownloadsProgress;
+use super::downloads::DownloadsView;
+use super::frame::progress_lines;
 use super::notes::EventMessages;
 use super::plain::PlainRenderer;
 use super::{json, message};
@@ -43,11 +43,11 @@ fn recorded(end: u64, per_second: u64) -> Vec<(Duration, TransferEvent)> {
     events
 }
 
-fn board(jobs: usize, events: &[(Duration, TransferEvent)]) -> DownloadBoard {
-    let mut board = DownloadBoard::new(jobs);
+fn board(jobs: usize, events: &[(Duration, TransferEvent)]) -> DownloadsProgress {
+    let mut board = DownloadsProgress::new(jobs);
     for (now, event) in events {
-        board.apply(*now, event);
-        board.tick(*now);
+        board.on_event(*now, event);
+        board.on_tick(*now);
     }
     board
 }
@@ -57,7 +57,12 @@ fn a_bar_gives_up_what_matters_least_as_the_terminal_gets_smaller() {
     let board = board(1, &recorded(500, 90 * MIB));
     let frames: Vec<String> = [120, 100, 80, 60, 40, 20, 10, 5, 1, 0]
         .into_iter()
-        .map(|width| format!("{width:>3} |{}", frame(&board, (24, width)).join("\n")))
+        .map(|width| {
+            format!(
+                "{width:>3} |{}",
+                progress_lines(&board, (24, width)).join("\n")
+            )
+        })
         .collect();
     insta::assert_snapshot!(frames.join("\n"));
 }
@@ -65,7 +70,7 @@ fn a_bar_gives_up_what_matters_least_as_the_terminal_gets_smaller() {
 fn shown(what: &str, events: &[(Duration, TransferEvent)]) -> String {
     format!(
         "{what:10} |{}",
-        frame(&board(1, events), (24, 100)).join("\n")
+        progress_lines(&board(1, events), (24, 100)).join("\n")
     )
 }
 
@@ -150,7 +155,11 @@ fn no_line_is_ever_wider_than_the_terminal() {
             ];
             let (one, many) = (board(1, &events), board(7, &events));
             for width in 0..200u16 {
-                let lines = [frame(&one, (24, width)), frame(&many, (24, width))].concat();
+                let lines = [
+                    progress_lines(&one, (24, width)),
+                    progress_lines(&many, (24, width)),
+                ]
+                .concat();
                 let widest = lines
                     .iter()
                     .map(|line| measure_text_width(line))
@@ -168,7 +177,7 @@ fn no_line_is_ever_wider_than_the_terminal() {
 #[test]
 fn columns_stand_still_while_numbers_change() {
     let widths: Vec<usize> = (1..=10)
-        .map(|n| frame(&board(1, &recorded(n * 100, 96 * MIB)), (24, 100)).concat())
+        .map(|n| progress_lines(&board(1, &recorded(n * 100, 96 * MIB)), (24, 100)).concat())
         .map(|line| measure_text_width(&line))
         .collect();
     assert!(
@@ -199,16 +208,16 @@ fn several_jobs_have_a_line_each_and_one_for_all_within_the_height() {
         },
     ));
     let board = board(100, &events);
-    insta::assert_snapshot!(frame(&board, (24, 80)).join("\n"));
-    let low = frame(&board, (4, 80));
+    insta::assert_snapshot!(progress_lines(&board, (24, 80)).join("\n"));
+    let low = progress_lines(&board, (4, 80));
     assert_eq!(low.len(), 3);
     assert!(low[2].starts_with("2 of 100 files"), "{low:?}");
-    assert_eq!(frame(&board, (0, 80)).len(), 1);
+    assert_eq!(progress_lines(&board, (0, 80)).len(), 1);
 }
 
 fn plain(verbose: bool, jobs: usize) -> PlainRenderer {
     let notes = EventMessages::new(false, verbose, jobs);
-    PlainRenderer::new(Box::new(DownloadBars::new(notes, jobs)))
+    PlainRenderer::new(Box::new(DownloadsView::new(notes, jobs)))
 }
 
 #[test]
@@ -216,8 +225,8 @@ fn plain_has_a_line_a_second_and_the_notes() {
     let mut plain = plain(true, 1);
     let mut lines = Vec::new();
     for (now, event) in recorded(2500, 30 * MIB) {
-        lines.extend(plain.on_event(now, &event));
-        lines.extend(plain.on_tick(now));
+        lines.extend(plain.event_line(now, &event));
+        lines.extend(plain.tick_lines(now));
     }
     let segment = TransferEvent::Segment {
         job: 0,
@@ -236,17 +245,17 @@ fn plain_has_a_line_a_second_and_the_notes() {
         text: "no validator".into(),
     };
     for event in [segment, retry, warning] {
-        lines.extend(plain.on_event(ms(2600), &event));
+        lines.extend(plain.event_line(ms(2600), &event));
     }
-    plain.on_event(
+    plain.event_line(
         ms(3500),
         &TransferEvent::Verifying {
             job: 0,
             bytes: 96 * MIB,
         },
     );
-    lines.extend(plain.on_tick(ms(4000)));
-    plain.on_event(
+    lines.extend(plain.tick_lines(ms(4000)));
+    plain.event_line(
         ms(4000),
         &TransferEvent::Finished {
             job: 0,
@@ -254,7 +263,7 @@ fn plain_has_a_line_a_second_and_the_notes() {
             elapsed: ms(4000),
         },
     );
-    lines.extend(plain.on_tick(ms(6000)));
+    lines.extend(plain.tick_lines(ms(6000)));
     insta::assert_snapshot!(lines.join("\n"));
 }
 
@@ -262,19 +271,19 @@ fn plain_has_a_line_a_second_and_the_notes() {
 fn plain_has_one_line_for_all_of_several_jobs() {
     let mut plain = plain(false, 3);
     for job in 0..2 {
-        plain.on_event(ms(0), &named(job, "f", Some(4 * MIB), 0));
-        plain.on_event(ms(900), &progress(job, MIB, 2));
+        plain.event_line(ms(0), &named(job, "f", Some(4 * MIB), 0));
+        plain.event_line(ms(900), &progress(job, MIB, 2));
     }
-    let lines = plain.on_tick(ms(1000));
+    let lines = plain.tick_lines(ms(1000));
     assert_eq!(lines, ["0 of 3 files, 2.0 MiB, 2.0 MiB/s, 4 connections"]);
-    assert!(plain.on_tick(ms(1900)).is_empty());
+    assert!(plain.tick_lines(ms(1900)).is_empty());
 }
 
 #[test]
 fn quiet_has_no_notes() {
     let mut quiet = EventMessages::new(true, false, 1);
     assert_eq!(
-        quiet.line(&TransferEvent::Warning {
+        quiet.line_for(&TransferEvent::Warning {
             job: 0,
             text: "x".into()
         }),
@@ -287,9 +296,12 @@ fn quiet_has_no_notes() {
         wait: Duration::ZERO,
         why: "x".into(),
     };
-    assert_eq!(usual.line(&at_once), None);
+    assert_eq!(usual.line_for(&at_once), None);
     let mut all = EventMessages::new(false, true, 1);
-    assert_eq!(all.line(&at_once).unwrap(), "haul: x; tried again at once");
+    assert_eq!(
+        all.line_for(&at_once).unwrap(),
+        "haul: x; tried again at once"
+    );
     let fewer = TransferEvent::Retry {
         job: 0,
         attempt: 0,
@@ -297,11 +309,11 @@ fn quiet_has_no_notes() {
         why: "x".into(),
     };
     assert_eq!(
-        usual.line(&fewer).unwrap(),
+        usual.line_for(&fewer).unwrap(),
         "haul: x; no new connection for 0.4 s"
     );
     assert_eq!(
-        usual.line(&TransferEvent::Segment {
+        usual.line_for(&TransferEvent::Segment {
             job: 0,
             range: 0..1,
             elapsed: ms(1),
@@ -319,12 +331,12 @@ fn notes_of_several_jobs_say_which_one() {
         text: "hm".into(),
     };
     let url = url::Url::parse("http://h.test/f").unwrap();
-    let mut lines = vec![notes.line(&warning)];
-    notes.line(&TransferEvent::Started { job: 4, url });
-    lines.push(notes.line(&warning));
-    notes.line(&named(4, "d/f", None, 0));
-    lines.push(notes.line(&warning));
-    lines.push(notes.line(&TransferEvent::Segment {
+    let mut lines = vec![notes.line_for(&warning)];
+    notes.line_for(&TransferEvent::Started { job: 4, url });
+    lines.push(notes.line_for(&warning));
+    notes.line_for(&named(4, "d/f", None, 0));
+    lines.push(notes.line_for(&warning));
+    lines.push(notes.line_for(&TransferEvent::Segment {
         job: 4,
         range: 0..9,
         elapsed: ms(1),
@@ -381,13 +393,13 @@ fn every_event_is_one_object() {
     ];
     let lines: Vec<String> = events
         .iter()
-        .filter_map(|event| json::object(ms(12), event))
+        .filter_map(|event| json::event_object(ms(12), event))
         .map(|object| object.to_string())
         .collect();
     insta::assert_snapshot!(lines.join("\n"));
     // Told with its causes and its hint by `failed` instead.
     assert!(
-        json::object(
+        json::event_object(
             ms(12),
             &TransferEvent::Failed {
                 job: 3,

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 /// `96.0 MiB`: one digit behind the point, units of 1024.
 pub(crate) fn bytes_text(bytes: u64) -> String {
-    scaled(bytes as f64)
+    scaled_text(bytes as f64)
 }
 
 /// `45.0/96.0 MiB`: both in the unit of the whole, the first as wide as the second, so that what follows stands still.
-pub(super) fn of_text(done: u64, whole: u64) -> String {
+pub(super) fn fraction_text(done: u64, whole: u64) -> String {
     let (value, unit) = unit(whole as f64);
     let whole = digits(value, unit);
     let done = digits(done as f64 / 1024f64.powi(unit.into()), unit);
@@ -21,7 +21,7 @@ pub(super) fn of_text(done: u64, whole: u64) -> String {
 
 const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
-fn scaled(value: f64) -> String {
+fn scaled_text(value: f64) -> String {
     let (value, unit) = unit(value);
     format!("{} {}", digits(value, unit), UNITS[usize::from(unit)])
 }
@@ -48,7 +48,7 @@ fn digits(value: f64, unit: u8) -> String {
 
 /// `94.1 MiB/s`.
 pub(super) fn speed_text(per_second: f64) -> String {
-    format!("{}/s", scaled(per_second))
+    format!("{}/s", scaled_text(per_second))
 }
 
 /// `94.1 MiB/s`, of bytes that took a time.
@@ -95,8 +95,8 @@ mod tests {
         assert_eq!(bytes_text(u64::MAX), "16384.0 PiB");
         assert_eq!(rate_text(1 << 20, Duration::from_millis(500)), "2.0 MiB/s");
         assert_eq!(rate_text(0, Duration::ZERO), "0 B/s");
-        assert_eq!(of_text(45 << 20, 196 << 20), " 45.0/196.0 MiB");
-        assert_eq!(of_text(5, 10), " 5/10 B");
+        assert_eq!(fraction_text(45 << 20, 196 << 20), " 45.0/196.0 MiB");
+        assert_eq!(fraction_text(5, 10), " 5/10 B");
         let rates = [0.0, 0.44, 9.94, 9.96, 12_345.4].map(files_rate_text);
         assert_eq!(
             rates.join(" "),

@@ -22,7 +22,7 @@ pub(super) struct LineThrottle {
 
 impl LineThrottle {
     /// Whether a line may be shown now. One that may not is counted.
-    pub(super) fn admits(&mut self, now: Duration) -> bool {
+    pub(super) fn admit(&mut self, now: Duration) -> bool {
         if now.saturating_sub(self.begun) >= SECOND {
             (self.begun, self.shown) = (now, 0);
         }
@@ -37,7 +37,7 @@ impl LineThrottle {
     }
 
     /// How many were left out, when it is time to say so.
-    pub(super) fn hidden(&mut self, now: Duration) -> Option<u64> {
+    pub(super) fn take_hidden(&mut self, now: Duration) -> Option<u64> {
         let due = self.hidden > 0 && now.saturating_sub(self.begun) >= SECOND;
         due.then(|| std::mem::take(&mut self.hidden))
     }
@@ -51,14 +51,14 @@ mod tests {
     fn a_flood_is_cut_and_counted_and_a_trickle_is_not() {
         let ms = Duration::from_millis;
         let mut throttle = LineThrottle::default();
-        let shown = (0..100).filter(|n| throttle.admits(ms(*n))).count();
+        let shown = (0..100).filter(|n| throttle.admit(ms(*n))).count();
         assert_eq!(shown, 20);
-        assert_eq!(throttle.hidden(ms(999)), None, "it is not over");
-        assert!(!throttle.admits(ms(1000)), "not before the others are told");
+        assert_eq!(throttle.take_hidden(ms(999)), None, "it is not over");
+        assert!(!throttle.admit(ms(1000)), "not before the others are told");
         // That began a second of its own.
-        assert_eq!(throttle.hidden(ms(2000)), Some(81));
-        assert_eq!(throttle.hidden(ms(2000)), None, "once");
-        let shown = (20..40).filter(|n| throttle.admits(ms(n * 100))).count();
-        assert_eq!((shown, throttle.hidden(ms(9000))), (20, None));
+        assert_eq!(throttle.take_hidden(ms(2000)), Some(81));
+        assert_eq!(throttle.take_hidden(ms(2000)), None, "once");
+        let shown = (20..40).filter(|n| throttle.admit(ms(n * 100))).count();
+        assert_eq!((shown, throttle.take_hidden(ms(9000))), (20, None));
     }
 }

@@ -8,23 +8,23 @@ use haul_transfer::batch::{BatchSummary, FailureGroup};
 use haul_transfer::manifest::{ManifestRow, RowState};
 use serde_json::{Value, json};
 
-use super::{fitted, rate};
+use super::{fit_line, per_second};
 use crate::exit::ExitReason;
-use crate::message::{error_text, harmless};
+use crate::message::{error_text, sanitize};
 use crate::progress::{bytes_text, files_rate_text, rate_text};
 
 /// Causes that are told one by one.
 const CAUSES: usize = 10;
 
 /// A job's end as an object, with the keys that a row of a manifest has.
-pub(crate) fn row(row: &ManifestRow) -> Value {
+pub(crate) fn row_object(row: &ManifestRow) -> Value {
     let mut checksums = row
         .checksums
         .iter()
         .map(|(algorithm, hex)| format!("{algorithm}:{hex}"));
     let ms = &row.timings;
     let mut told = json!({
-        "state": state(row.state),
+        "state": state_name(row.state),
         "url": row.url,
         "bytes": row.bytes,
         "attempts": row.attempts,
@@ -57,14 +57,14 @@ pub(crate) fn row(row: &ManifestRow) -> Value {
     if let Some(error) = &row.error {
         set(
             "error_class",
-            Some(ExitReason::of_class(error.class).name().into()),
+            Some(ExitReason::from_class(error.class).name().into()),
         );
         set("error", Some(error.text.as_str().into()));
     }
     told
 }
 
-fn state(state: RowState) -> &'static str {
+fn state_name(state: RowState) -> &'static str {
     match state {
         RowState::Done => "done",
         RowState::Failed => "failed",
@@ -73,7 +73,7 @@ fn state(state: RowState) -> &'static str {
 }
 
 /// Why a job failed, in a line that says which one it was.
-pub(crate) fn row_failure(row: &ManifestRow) -> String {
+pub(crate) fn row_failure_text(row: &ManifestRow) -> String {
     let text = row.error.as_ref().map_or("failed", |error| &error.text);
     let path = row.path.as_deref().unwrap_or_default();
     let named = text.contains(&row.url) || (!path.is_empty() && text.contains(path));
@@ -100,7 +100,7 @@ pub(crate) fn row_line(row: &ManifestRow) -> String {
 }
 
 /// The digests of a file that were asked for without a value to compare them with, as the `*sum` tools print and check them.
-pub(crate) fn row_checksums(row: &ManifestRow, asked: &[Checksum]) -> Vec<String> {
+pub(crate) fn row_checksum_lines(row: &ManifestRow, asked: &[Checksum]) -> Vec<String> {
     let Some(name) = row.path.as_deref().filter(|_| row.state == RowState::Done) else {
         return Vec::new();
     };
@@ -115,12 +115,12 @@ pub(crate) fn row_checksums(row: &ManifestRow, asked: &[Checksum]) -> Vec<String
 }
 
 /// Jobs that ended, well or not, in this run or an earlier one.
-pub(crate) fn ended(summary: &BatchSummary) -> u64 {
+pub(crate) fn ended_files(summary: &BatchSummary) -> u64 {
     summary.done + summary.done_earlier + summary.skipped + summary.failed
 }
 
 /// How a batch stands, as an object.
-pub(crate) fn counts(summary: &BatchSummary) -> Value {
+pub(crate) fn counts_object(summary: &BatchSummary) -> Value {
     json!({
         "listed": summary.listed,
         "complete": summary.list_complete,
@@ -137,22 +137,22 @@ pub(crate) fn counts(summary: &BatchSummary) -> Value {
 pub(crate) fn summary_object(summary: &BatchSummary, elapsed: Duration) -> Value {
     let cause = |cause: &FailureGroup| {
         json!({
-            "class": ExitReason::of_class(cause.class).name(),
+            "class": ExitReason::from_class(cause.class).name(),
             "text": cause.cause,
             "count": cause.count,
-            "example": harmless(&cause.example),
+            "example": sanitize(&cause.example),
         })
     };
-    let mut told = counts(summary);
+    let mut told = counts_object(summary);
     told["event"] = "summary".into();
     told["ms"] = u64::try_from(elapsed.as_millis()).ok().into();
-    told["files_per_second"] = rate(summary.done, elapsed).into();
-    told["bytes_per_second"] = rate(summary.bytes, elapsed).into();
+    told["files_per_second"] = per_second(summary.done, elapsed).into();
+    told["bytes_per_second"] = per_second(summary.bytes, elapsed).into();
     told["causes"] = summary.failure_groups.iter().map(cause).collect();
     told["halted"] = summary
         .halted
         .as_ref()
-        .map(|halted| harmless(&halted.reason))
+        .map(|halted| sanitize(&halted.reason))
         .into();
     told
 }
@@ -184,15 +184,15 @@ pub(crate) fn summary_line(
         format!(", {}", rate_text(summary.bytes, elapsed)),
         counted(summary.retries, "retries"),
     ];
-    fitted("", &facts, width)
+    fit_line("", &facts, width)
 }
 
 /// What failed, by cause with an example each, and what to do; `None` if nothing did.
-pub(crate) fn failures(summary: &BatchSummary, hint: &str) -> Option<String> {
+pub(crate) fn failures_text(summary: &BatchSummary, hint: &str) -> Option<String> {
     if summary.failed == 0 {
         return None;
     }
-    let ended = ended(summary);
+    let ended = ended_files(summary);
     let mut text = format!("{} of {ended} files failed", summary.failed);
     let (told, others) = summary
         .failure_groups
@@ -209,7 +209,7 @@ pub(crate) fn failures(summary: &BatchSummary, hint: &str) -> Option<String> {
             example,
             ..
         } = cause;
-        let (what, example) = (harmless(what), harmless(example));
+        let (what, example) = (sanitize(what), sanitize(example));
         let such = if *count == 1 { "" } else { "such as " };
         // Writing into a String cannot fail.
         let _ = write!(text, "\n  {count:>digits$}  {what}: {such}{example}");
@@ -276,19 +276,19 @@ mod tests {
     }
 
     #[test]
-    fn objects_have_the_keys_of_a_manifest() {
+    fn row_objects_have_the_keys_of_a_manifest() {
         let shard = Some(ShardEntryLocation {
             shard: "t-00000.tar".into(),
             offset: 1024,
             end: 14_848,
         });
         let placed = ManifestRow { shard, ..done() };
-        let rows = [row(&placed), row(&failed("closed"))];
+        let rows = [row_object(&placed), row_object(&failed("closed"))];
         insta::assert_snapshot!(serde_json::to_string_pretty(&rows).unwrap());
     }
 
     #[test]
-    fn lines_of_ends() {
+    fn lines_of_rows() {
         assert_eq!(row_line(&done()), "d/f  12.3 KiB in 34 ms");
         let skipped = |status, error| ManifestRow {
             state: RowState::Skipped,
@@ -310,19 +310,19 @@ mod tests {
             ),
             ("d/f exists already", "d/f exists already"),
         ] {
-            assert_eq!(row_failure(&failed(text)), told);
+            assert_eq!(row_failure_text(&failed(text)), told);
         }
     }
 
     #[test]
-    fn digests_are_those_asked_for_of_files_that_came() {
+    fn digests_are_printed_as_requested_for_complete_files() {
         let asked = |algorithm| Checksum {
             algorithm,
             digest: None,
         };
         let both = [asked(DigestAlgorithm::Crc32c), asked(DigestAlgorithm::Sha1)];
-        assert_eq!(row_checksums(&done(), &both), ["abcd  d/f"]);
-        assert!(row_checksums(&failed("x"), &both).is_empty());
+        assert_eq!(row_checksum_lines(&done(), &both), ["abcd  d/f"]);
+        assert!(row_checksum_lines(&failed("x"), &both).is_empty());
     }
 
     fn summary() -> BatchSummary {
@@ -360,18 +360,18 @@ mod tests {
     }
 
     #[test]
-    fn the_end_is_told_by_causes_with_an_example_each() {
-        let told = failures(&summary(), "do this").unwrap();
+    fn failures_are_grouped_by_cause_with_an_example_each() {
+        let told = failures_text(&summary(), "do this").unwrap();
         insta::assert_snapshot!(anstream::adapter::strip_str(&told).to_string());
         let well = BatchSummary {
             failed: 0,
             ..summary()
         };
-        assert_eq!(failures(&well, "x"), None);
+        assert_eq!(failures_text(&well, "x"), None);
     }
 
     #[test]
-    fn the_last_line_is_fitted_to_its_terminal() {
+    fn the_summary_line_fits_into_the_terminal() {
         let seconds = Duration::from_secs(2);
         let cut_off = BatchSummary {
             list_complete: false,
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_as_an_object() {
+    fn the_summary_as_an_object() {
         let short = BatchSummary {
             failure_groups: summary().failure_groups[..2].to_vec(),
             halted: Some(BatchHalt {

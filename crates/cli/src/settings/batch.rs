@@ -15,14 +15,14 @@ use haul_transfer::batch::{BatchOptions, CommitGroupOptions};
 use haul_transfer::list::{BadLine, BadLineProblem, DownloadList, ListEntry, ListFormat};
 
 use super::SettingError;
-use super::credentials::complete;
+use super::credentials::complete_passwords;
 use crate::args::{BatchArgs, GetArgs, LayoutKind, ListFormatArg, OnErrorArg};
-use crate::sources::{JobSourceArg, JobSourceArgs};
+use crate::job_sources::{JobSource, JobSources};
 use crate::{message, sys};
 
 /// More URLs than this are a batch. These all go on at once, with a line each: what hides the round trips of small files; large
 /// ones share the connections to their origin anyway.
-const FEW: u64 = 16;
+const MOST_SINGLE_DOWNLOADS: u64 = 16;
 
 /// Many files.
 #[derive(Debug)]
@@ -30,11 +30,11 @@ pub(crate) struct BatchWorkload {
     /// Settings of all together.
     pub(crate) options: BatchOptions,
     /// What names them.
-    pub(crate) sources: JobSourceArgs,
+    pub(crate) sources: JobSources,
 }
 
 /// Whether what the arguments name is a batch.
-pub(super) fn is_batch(args: &GetArgs, sources: &[JobSourceArg]) -> bool {
+pub(super) fn is_batch(args: &GetArgs, sources: &[JobSource]) -> bool {
     let BatchArgs {
         // What they name is among the sources.
         input: _,
@@ -57,7 +57,7 @@ pub(super) fn is_batch(args: &GetArgs, sources: &[JobSourceArg]) -> bool {
         on_error,
     } = &args.batch;
     let asked = [
-        sources.iter().any(JobSourceArg::is_list),
+        sources.iter().any(JobSource::is_list),
         jobs.is_some(),
         max_connections_total.is_some(),
         layout.is_some(),
@@ -72,13 +72,13 @@ pub(super) fn is_batch(args: &GetArgs, sources: &[JobSourceArg]) -> bool {
         // Only files that are fetched by one request each share a connection.
         args.connection.http2,
     ];
-    let files = sources.iter().map(JobSourceArg::count);
-    let many = !mirror && files.fold(0, u64::saturating_add) > FEW;
+    let files = sources.iter().map(JobSource::file_count);
+    let many = !mirror && files.fold(0, u64::saturating_add) > MOST_SINGLE_DOWNLOADS;
     many || asked.contains(&true)
 }
 
 /// What files must be.
-pub(super) fn expectation(args: &BatchArgs) -> Result<ContentExpectation, SettingError> {
+pub(super) fn content_expectation(args: &BatchArgs) -> Result<ContentExpectation, SettingError> {
     let (min, max) = (
         args.min_size.map(|size| size.0),
         args.max_size.map(|size| size.0),
@@ -95,14 +95,14 @@ pub(super) fn expectation(args: &BatchArgs) -> Result<ContentExpectation, Settin
 }
 
 /// Opens the lists.
-pub(super) fn lists(args: &BatchArgs) -> Result<Vec<JobSourceArg>, SettingError> {
+pub(super) fn open_lists(args: &BatchArgs) -> Result<Vec<JobSource>, SettingError> {
     let from_stdin = args.input.iter().filter(|path| is_stdin(path)).count();
     if from_stdin > 1 {
         let error = SettingError::new("-i - is given twice");
-        return Err(error.hint("standard input can be read once"));
+        return Err(error.with_hint("standard input can be read once"));
     }
-    let format = args.input_format.map(format);
-    let open = |path: &std::path::PathBuf| open(path, format);
+    let format = args.input_format.map(list_format);
+    let open = |path: &std::path::PathBuf| open_list(path, format);
     args.input.iter().map(open).collect()
 }
 
@@ -111,18 +111,18 @@ fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-fn open(path: &Path, format: Option<ListFormat>) -> Result<JobSourceArg, SettingError> {
+fn open_list(path: &Path, format: Option<ListFormat>) -> Result<JobSource, SettingError> {
     if is_stdin(path) {
         // `/dev/null` stands in its place, and would be a list that names nothing.
         if sys::stdin_closed() {
             let error = SettingError::new("-i: cannot read standard input: it is closed");
-            return Err(error.hint("pipe a list into it, or name a file"));
+            return Err(error.with_hint("pipe a list into it, or name a file"));
         }
-        return Ok(JobSourceArg::Stdin(format));
+        return Ok(JobSource::Stdin(format));
     }
     let name = path.display().to_string();
     let wrong =
-        |error: io::Error| SettingError::new(format!("-i: cannot read {name}")).because(error);
+        |error: io::Error| SettingError::new(format!("-i: cannot read {name}")).caused_by(error);
     let mut file = File::open(path).map_err(wrong)?;
     let kind = file.metadata().map_err(wrong)?;
     if kind.is_dir() {
@@ -133,34 +133,34 @@ fn open(path: &Path, format: Option<ListFormat>) -> Result<JobSourceArg, Setting
         let again = file.try_clone().map_err(wrong)?;
         let list = DownloadList::open(Box::new(again), format, &name);
         if list.format() == ListFormat::Metalink {
-            return document(list.collect(), &name);
+            return document_source(list.collect(), &name);
         }
         file.rewind().map_err(wrong)?;
     }
-    Ok(JobSourceArg::List { name, file, format })
+    Ok(JobSource::List { name, file, format })
 }
 
 /// A Metalink document, unless there is nothing in it to download.
-fn document(
+fn document_source(
     files: Vec<Result<ListEntry, BadLine>>,
     name: &str,
-) -> Result<JobSourceArg, SettingError> {
+) -> Result<JobSource, SettingError> {
     if files.iter().any(Result::is_ok) {
-        return Ok(JobSourceArg::Document(files));
+        return Ok(JobSource::Document(files));
     }
     let of_no_use = |bad: &&BadLine| !matches!(bad.problem, BadLineProblem::NoHttpUrl);
     let mut bad = files.iter().filter_map(|file| file.as_ref().err());
     Err(match bad.find(of_no_use) {
         Some(BadLine { line, problem, .. }) => {
-            let why = format!("line {line}: {}", message::chain(problem));
-            SettingError::new(format!("-i: {name} cannot be used")).because(why)
+            let why = format!("line {line}: {}", message::chain_text(problem));
+            SettingError::new(format!("-i: {name} cannot be used")).caused_by(why)
         }
         None => SettingError::new(format!("-i: {name} names no http or https URL"))
-            .hint("haul downloads http:// and https://"),
+            .with_hint("haul downloads http:// and https://"),
     })
 }
 
-fn format(format: ListFormatArg) -> ListFormat {
+fn list_format(format: ListFormatArg) -> ListFormat {
     match format {
         ListFormatArg::Plain => ListFormat::Plain,
         ListFormatArg::Aria2 => ListFormat::Aria2,
@@ -172,37 +172,42 @@ fn format(format: ListFormatArg) -> ListFormat {
 }
 
 /// A batch of what arguments and lists name.
-pub(super) fn many(
+pub(super) fn batch_workload(
     args: &GetArgs,
     connections: ConnectionCount,
-    sources: Vec<JobSourceArg>,
+    sources: Vec<JobSource>,
 ) -> Result<BatchWorkload, SettingError> {
-    let options = options(args, connections)?;
+    let options = batch_options(args, connections)?;
     Ok(BatchWorkload {
         options,
-        sources: JobSourceArgs::new(sources),
+        sources: JobSources::new(sources),
     })
 }
 
 /// The settings of a batch.
-fn options(args: &GetArgs, connections: ConnectionCount) -> Result<BatchOptions, SettingError> {
+fn batch_options(
+    args: &GetArgs,
+    connections: ConnectionCount,
+) -> Result<BatchOptions, SettingError> {
     if args.output.file.is_some() {
-        return Err(super::few::several());
+        return Err(super::single_downloads::several_urls_error());
     }
     if args.output.checksum.iter().any(|sum| sum.digest.is_some()) {
         let error = SettingError::new("--checksum has a digest, but there are several files");
-        return Err(error.hint("a list may have one for each: in a column sha256, or as checksum="));
+        return Err(
+            error.with_hint("a list may have one for each: in a column sha256, or as checksum=")
+        );
     }
     let checksums = args.output.checksum.clone();
     if args.batch.is_tar_to_stdout() {
-        to_stdout(args)?;
+        check_stdout_is_free(args)?;
     }
-    shards(&args.batch)?;
+    check_shards(&args.batch)?;
     let each = args.messages.json || args.messages.verbose || !checksums.is_empty();
     Ok(BatchOptions {
         directory: args.output.directory.clone().unwrap_or_default(),
-        dispatch: dispatch(&args.batch, connections),
-        layout: layout(&args.batch),
+        dispatch: dispatcher_options(&args.batch, connections),
+        layout: path_layout(&args.batch),
         error_limit: match (args.batch.max_errors, args.batch.on_error) {
             (Some(limit), _) => Some(limit),
             (None, Some(OnErrorArg::Stop)) => Some(ErrorLimit::Count(0)),
@@ -210,15 +215,15 @@ fn options(args: &GetArgs, connections: ConnectionCount) -> Result<BatchOptions,
         },
         checksums,
         report_every_row: each,
-        commit_group: group(),
+        commit_group: commit_group_options(),
         ..BatchOptions::default()
     })
 }
 
 /// How many files share a sync: each of them is open until then, and so are those of the group before.
-fn group() -> CommitGroupOptions {
+fn commit_group_options() -> CommitGroupOptions {
     let defaults = CommitGroupOptions::default();
-    let files = crate::limits::open_files().map_or(defaults.max_files, |most| {
+    let files = crate::open_file_limit::open_file_limit().map_or(defaults.max_files, |most| {
         // Connections need some, too.
         usize::try_from(most / 8).unwrap_or(usize::MAX)
     });
@@ -229,32 +234,32 @@ fn group() -> CommitGroupOptions {
 }
 
 /// What else would go where the archive goes.
-fn to_stdout(args: &GetArgs) -> Result<(), SettingError> {
+fn check_stdout_is_free(args: &GetArgs) -> Result<(), SettingError> {
     let other = match args.messages.json {
         true => "--json",
         false if !args.output.checksum.is_empty() && args.batch.manifest.is_none() => "--checksum",
         false => return Ok(()),
     };
     let error = SettingError::new(format!("{other} and --tar - both write to standard output"));
-    Err(error.hint("--manifest FILE has results and digests, too"))
+    Err(error.with_hint("--manifest FILE has results and digests, too"))
 }
 
 /// That there are several archives only where there can be.
-fn shards(args: &BatchArgs) -> Result<(), SettingError> {
+fn check_shards(args: &BatchArgs) -> Result<(), SettingError> {
     match &args.tar {
-        Some(tar) if args.shard_size.is_some() && destination(tar).is_stream() => {
+        Some(tar) if args.shard_size.is_some() && archive_destination(tar).is_stream() => {
             let tar = tar.display();
             let text =
                 format!("--shard-size makes several archives, and --tar {tar} is one stream");
             let hint = "leave out --shard-size, or give --tar the name of a file";
-            Err(SettingError::new(text).hint(hint))
+            Err(SettingError::new(text).with_hint(hint))
         }
         _ => Ok(()),
     }
 }
 
 /// Where `--tar` says that an archive goes.
-pub(crate) fn destination(tar: &Path) -> ArchiveDestination {
+pub(crate) fn archive_destination(tar: &Path) -> ArchiveDestination {
     // `./-` is a file of that name.
     match tar.as_os_str() == "-" {
         true => ArchiveDestination::Stdout,
@@ -262,7 +267,7 @@ pub(crate) fn destination(tar: &Path) -> ArchiveDestination {
     }
 }
 
-fn layout(args: &BatchArgs) -> PathLayout {
+fn path_layout(args: &BatchArgs) -> PathLayout {
     match (&args.output_template, args.layout) {
         (Some(template), _) => PathLayout::Template(template.clone()),
         (None, Some(LayoutKind::Path)) => PathLayout::Path,
@@ -272,7 +277,7 @@ fn layout(args: &BatchArgs) -> PathLayout {
 }
 
 /// How many at once. Who asks for more files at once than one origin would get means that origin, too.
-fn dispatch(args: &BatchArgs, connections: ConnectionCount) -> JobDispatcherOptions {
+fn dispatcher_options(args: &BatchArgs, connections: ConnectionCount) -> JobDispatcherOptions {
     let defaults = JobDispatcherOptions::default();
     let jobs = args.jobs.map(usize::from);
     let total = args.max_connections_total.map(usize::from);
@@ -286,7 +291,7 @@ fn dispatch(args: &BatchArgs, connections: ConnectionCount) -> JobDispatcherOpti
         },
         request_slots: total.unwrap_or_else(|| {
             // A quarter of what may be open: files take as much again.
-            let room = crate::limits::open_files().map_or(usize::MAX, |most| {
+            let room = crate::open_file_limit::open_file_limit().map_or(usize::MAX, |most| {
                 usize::try_from(most / 4).unwrap_or(usize::MAX)
             });
             let fixed = match connections {
@@ -302,19 +307,19 @@ fn dispatch(args: &BatchArgs, connections: ConnectionCount) -> JobDispatcherOpti
 
 impl BatchWorkload {
     /// Connections to one origin that are worth keeping between two files.
-    pub(super) fn idle(&self) -> usize {
+    pub(super) fn idle_connections(&self) -> usize {
         let dispatch = &self.options.dispatch;
         dispatch.per_host.max().min(dispatch.request_slots)
     }
 }
 
 /// Gives URLs and globs that name a user the password that is meant.
-pub(super) fn log_in(
-    sources: &mut [JobSourceArg],
+pub(super) fn complete_logins(
+    sources: &mut [JobSource],
     credentials: &haul_net::UserCredentials,
 ) -> Result<(), SettingError> {
-    complete(
-        sources.iter_mut().filter_map(JobSourceArg::url_mut),
+    complete_passwords(
+        sources.iter_mut().filter_map(JobSource::url_mut),
         credentials,
     )
 }

@@ -18,30 +18,30 @@ fn resolve(words: &[&str]) -> Result<GetSettings, SettingError> {
 
 fn many(words: &[&str]) -> BatchWorkload {
     match resolve(words).unwrap().task {
-        GetTask::Many(many) => *many,
-        GetTask::Few(few) => panic!("{few:?}"),
+        GetTask::Batch(many) => *many,
+        GetTask::Single(few) => panic!("{few:?}"),
     }
 }
 
 /// The URLs that a batch is made of, one by one or together.
 fn urls(words: &[&str]) -> Vec<String> {
     match resolve(words).unwrap().task {
-        GetTask::Many(many) => many
+        GetTask::Batch(many) => many
             .sources
             .map(|entry| entry.unwrap().url.into())
             .collect(),
-        GetTask::Few(few) => few.jobs.into_iter().map(|job| job.url.into()).collect(),
+        GetTask::Single(few) => few.jobs.into_iter().map(|job| job.url.into()).collect(),
     }
 }
 
 fn wrong(words: &[&str]) -> String {
     let error = resolve(words).unwrap_err();
-    let hint = error.advice().map_or_else(String::new, str::to_owned);
-    format!("{} / {hint}", crate::message::chain(&error))
+    let hint = error.hint().map_or_else(String::new, str::to_owned);
+    format!("{} / {hint}", crate::message::chain_text(&error))
 }
 
 fn is_batch(words: &[&str]) -> bool {
-    matches!(resolve(words).unwrap().task, GetTask::Many(_))
+    matches!(resolve(words).unwrap().task, GetTask::Batch(_))
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn sources_come_in_their_order() {
     std::fs::write(csv.path(), "http://l/url,1\n").unwrap();
     let csv = csv.path().to_str().unwrap();
     assert_eq!(urls(&["-i", csv]), ["http://l/url,1"]);
-    let GetTask::Many(told) = resolve(&["-i", csv, "--input-format", "csv"]).unwrap().task else {
+    let GetTask::Batch(told) = resolve(&["-i", csv, "--input-format", "csv"]).unwrap().task else {
         panic!("a list is a batch")
     };
     assert!(told.sources.into_iter().all(|entry| entry.is_err()));
@@ -208,8 +208,8 @@ const METALINK: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 
 fn few(words: &[&str]) -> Vec<DownloadJob> {
     match resolve(words).unwrap().task {
-        GetTask::Few(few) => few.jobs,
-        GetTask::Many(many) => panic!("{many:?}"),
+        GetTask::Single(few) => few.jobs,
+        GetTask::Batch(many) => panic!("{many:?}"),
     }
 }
 
@@ -256,13 +256,13 @@ fn a_metalink_document_is_a_few_downloads_with_all_that_it_says() {
     );
     let jobs = few(&["-i", file, "-d", "d"]);
     assert_eq!(jobs.len(), 1);
-    let GetTask::Few(named) = resolved.task else {
+    let GetTask::Single(named) = resolved.task else {
         panic!("a document of two files is a few downloads")
     };
     let bad: Vec<String> = named
-        .bad
+        .unusable
         .iter()
-        .map(|bad| crate::message::chain(bad))
+        .map(|bad| crate::message::chain_text(bad))
         .collect();
     assert!(
         bad.len() == 1
@@ -335,7 +335,7 @@ fn numbers_at_once() {
     let of = |flags: &[&str]| {
         let words = [&["http://h/[1-99]"], flags].concat();
         let settings = resolve(&words).unwrap();
-        let GetTask::Many(many) = settings.task else {
+        let GetTask::Batch(many) = settings.task else {
             panic!("many URLs are a batch")
         };
         let dispatch = many.options.dispatch;

@@ -9,27 +9,27 @@ use url::Url;
 
 use super::SettingError;
 use crate::args::{BearerArg, RequestArgs, UserArg, token};
-use crate::question::{self, PromptError};
+use crate::password_prompt::{self, PromptError};
 
 /// How a password is given where nobody can be asked.
-const ELSE: &str = "-u USER:PASSWORD, or --netrc";
+const PASSWORD_HINT: &str = "-u USER:PASSWORD, or --netrc";
 
 /// Who the user is, by flags and the files they name.
-pub(super) fn credentials(args: &RequestArgs) -> Result<UserCredentials, SettingError> {
+pub(super) fn user_credentials(args: &RequestArgs) -> Result<UserCredentials, SettingError> {
     let bearer = match &args.bearer {
         None => None,
         Some(BearerArg::Token(token)) => Some(token.clone()),
         Some(BearerArg::File(file)) => {
             let wrong = |error| {
                 SettingError::new(format!("--bearer: {} holds no token", file.display()))
-                    .because(error)
+                    .caused_by(error)
             };
-            Some(token(&text("--bearer", file)?).map_err(wrong)?)
+            Some(token(&read_text("--bearer", file)?).map_err(wrong)?)
         }
     };
     let netrc = match (&args.netrc_file, args.netrc) {
-        (Some(file), _) => Some(netrc("--netrc-file", file)?),
-        (None, true) => Some(netrc("--netrc", &home_netrc()?)?),
+        (Some(file), _) => Some(read_netrc("--netrc-file", file)?),
+        (None, true) => Some(read_netrc("--netrc", &home_netrc_path()?)?),
         (None, false) => None,
     };
     Ok(UserCredentials {
@@ -43,7 +43,7 @@ fn login(user: &UserArg) -> Result<Login, SettingError> {
     let password = user
         .password
         .clone()
-        .map_or_else(|| ask_password(&user.name, ELSE), Ok)?;
+        .map_or_else(|| ask_password(&user.name, PASSWORD_HINT), Ok)?;
     Ok(Login {
         user: user.name.clone(),
         password,
@@ -52,7 +52,7 @@ fn login(user: &UserArg) -> Result<Login, SettingError> {
 
 /// Gives each URL that names a user and no password the one that is meant: that of `-u` or the netrc for this user, or one that
 /// is asked for, once for each user of an origin. Where nobody can be asked it stays empty.
-pub(super) fn complete<'a>(
+pub(super) fn complete_passwords<'a>(
     urls: impl Iterator<Item = &'a mut Url>,
     known: &UserCredentials,
 ) -> Result<(), SettingError> {
@@ -70,8 +70,8 @@ pub(super) fn complete<'a>(
         let password = match given.map(|login| login.password.clone()).or_else(in_netrc) {
             Some(password) => password,
             None if asked.contains_key(&whose) => asked[&whose].clone(),
-            None if question::can_ask() => {
-                let password = ask_password(&whose, ELSE)?;
+            None if password_prompt::can_prompt() => {
+                let password = ask_password(&whose, PASSWORD_HINT)?;
                 asked.insert(whose, password.clone());
                 password
             }
@@ -86,46 +86,47 @@ pub(super) fn complete<'a>(
 
 /// Asks on the terminal, without showing what is typed. `otherwise` is how a password is given where there is none.
 pub(super) fn ask_password(user: &str, otherwise: &'static str) -> Result<Secret, SettingError> {
-    question::ask(&format!("Password for {user}: "))
+    password_prompt::prompt(&format!("Password for {user}: "))
         .map(Secret::new)
         .map_err(|no| match no {
             PromptError::Interrupted => SettingError::interrupted(),
             PromptError::End => SettingError::new(format!("no password was given for {user}")),
             PromptError::NoTerminal(error) => {
                 SettingError::new("there is no terminal to ask for the password on")
-                    .because(error)
-                    .hint(otherwise)
+                    .caused_by(error)
+                    .with_hint(otherwise)
             }
             PromptError::Unreadable(error) => {
-                SettingError::new("the password cannot be read from the terminal").because(error)
+                SettingError::new("the password cannot be read from the terminal").caused_by(error)
             }
         })
 }
 
-pub(super) fn home_netrc() -> Result<PathBuf, SettingError> {
+pub(super) fn home_netrc_path() -> Result<PathBuf, SettingError> {
     let home = || std::env::home_dir().map(|home| home.join(".netrc"));
     let named = std::env::var_os("NETRC").map(PathBuf::from).or_else(home);
     named.ok_or_else(|| {
-        SettingError::new("--netrc: there is no home directory").hint("--netrc-file FILE names one")
+        SettingError::new("--netrc: there is no home directory")
+            .with_hint("--netrc-file FILE names one")
     })
 }
 
-pub(super) fn netrc(flag: &str, path: &Path) -> Result<Netrc, SettingError> {
-    let text = text(flag, path)?;
+pub(super) fn read_netrc(flag: &str, path: &Path) -> Result<Netrc, SettingError> {
+    let text = read_text(flag, path)?;
     Netrc::parse(&text).map_err(|error| {
-        SettingError::new(format!("{flag}: {} cannot be used", path.display())).because(error)
+        SettingError::new(format!("{flag}: {} cannot be used", path.display())).caused_by(error)
     })
 }
 
 /// The bytes of a file that a flag names.
-pub(super) fn read(flag: &str, path: &Path) -> Result<Vec<u8>, SettingError> {
+pub(super) fn read_file(flag: &str, path: &Path) -> Result<Vec<u8>, SettingError> {
     std::fs::read(path).map_err(|error| {
-        SettingError::new(format!("{flag}: cannot read {}", path.display())).because(error)
+        SettingError::new(format!("{flag}: cannot read {}", path.display())).caused_by(error)
     })
 }
 
-pub(super) fn text(flag: &str, path: &Path) -> Result<String, SettingError> {
-    let bytes = read(flag, path)?;
+pub(super) fn read_text(flag: &str, path: &Path) -> Result<String, SettingError> {
+    let bytes = read_file(flag, path)?;
     String::from_utf8(bytes)
         .map_err(|_| SettingError::new(format!("{flag}: {} is not text", path.display())))
 }

@@ -29,7 +29,7 @@ impl SettingError {
         }
     }
 
-    pub(super) fn because(
+    pub(super) fn caused_by(
         self,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Self {
@@ -39,7 +39,7 @@ impl SettingError {
         }
     }
 
-    pub(super) fn hint(self, hint: impl Into<Cow<'static, str>>) -> Self {
+    pub(super) fn with_hint(self, hint: impl Into<Cow<'static, str>>) -> Self {
         Self {
             hint: Some(hint.into()),
             ..self
@@ -55,12 +55,12 @@ impl SettingError {
     }
 
     /// How the program ends.
-    pub(crate) fn exit(&self) -> ExitReason {
+    pub(crate) fn exit_reason(&self) -> ExitReason {
         self.exit
     }
 
     /// What to do about it, where that is known.
-    pub(crate) fn advice(&self) -> Option<&str> {
+    pub(crate) fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }
 }

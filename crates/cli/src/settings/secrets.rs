@@ -8,7 +8,7 @@ use super::SettingError;
 
 /// A warning if every user of this machine can read a file of secrets. It is used all the same: in a container there may be
 /// no other user.
-pub(crate) fn exposed(path: &Path) -> Option<String> {
+pub(crate) fn world_readable_warning(path: &Path) -> Option<String> {
     use std::os::unix::fs::PermissionsExt as _;
     let meta = path.metadata().ok()?;
     let is_exposed = meta.is_file() && meta.permissions().mode() & 0o004 != 0;
@@ -22,7 +22,7 @@ pub(crate) fn exposed(path: &Path) -> Option<String> {
 ///
 /// # Errors
 /// When it cannot be read, or is no key.
-pub(crate) fn signing_key(flag: &str, path: &Path) -> Result<SigningKey, SettingError> {
+pub(crate) fn read_signing_key(flag: &str, path: &Path) -> Result<SigningKey, SettingError> {
     SigningKey::read(path).map_err(|error| {
         let hint = match &error {
             SigningKeyError::Io { source, .. }
@@ -48,9 +48,9 @@ pub(crate) fn signing_key(flag: &str, path: &Path) -> Result<SigningKey, Setting
                 None,
             ),
         };
-        let told = SettingError::new(text).hint(hint);
+        let told = SettingError::new(text).with_hint(hint);
         match source {
-            Some(source) => told.because(source),
+            Some(source) => told.caused_by(source),
             None => told,
         }
     })

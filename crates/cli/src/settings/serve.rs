@@ -1,7 +1,7 @@
 //! What `haul serve` was told, resolved: which flags go together, and what the libraries are asked for.
 //!
 //! Files with logins and keys are read here; certificates are not, since what is shown for `--self-signed` depends on where
-//! we come to listen. Who may do what is in [`access`], and what
+//! we come to listen. Who may do what is in [`access_control`], and what
 //! pages of other sites may in [`pages`].
 
 mod access;
@@ -19,9 +19,9 @@ use haul_serve::tls::CertificatePair;
 use haul_service::listen::ListenAddress;
 use haul_service::observe::{LogOptions, LogTarget};
 
-use super::{SettingError, exposed};
+use super::{SettingError, world_readable_warning};
 use crate::args::{FileArgs, LimitArgs, RunningArgs, ServeArgs, TlsArgs};
-use crate::limits;
+use crate::open_file_limit;
 pub(crate) use access::AccessSummary;
 
 /// Descriptors that are neither connections nor files of the store: threads' own, standard streams, logs.
@@ -39,13 +39,13 @@ pub(crate) struct ServeSettings {
     /// How connections are secured.
     pub(crate) tls: TlsSettings,
     /// Who may do what, in words.
-    pub(crate) who: AccessSummary,
+    pub(crate) access: AccessSummary,
     /// Names that it may be asked for by, besides its own; `None`: any.
-    pub(crate) hosts: Option<Vec<String>>,
+    pub(crate) allowed_hosts: Option<Vec<String>>,
     /// How requests are answered; the log and what is counted are not in it yet.
     pub(crate) server: FileServerOptions,
     /// Threads.
-    pub(crate) crew: WorkerThreadsOptions,
+    pub(crate) workers: WorkerThreadsOptions,
     /// The access log.
     pub(crate) log: Option<LogOptions>,
     /// What its lines look like.
@@ -77,41 +77,41 @@ impl ServeSettings {
     /// # Errors
     /// Flags that contradict each other, files that cannot be read or used.
     pub(crate) fn resolve(args: &ServeArgs) -> Result<Self, SettingError> {
-        uploads_are_taken(&args.files, &args.running)?;
-        let allowed = limits::open_files();
-        let mut store = store(&args.files, &args.running, allowed);
+        check_upload_flags(&args.files, &args.running)?;
+        let allowed = open_file_limit::open_file_limit();
+        let mut store = store_options(&args.files, &args.running, allowed);
         let variable = |name: &str| std::env::var_os(name);
-        let (access, who, mut warnings) = access::access(&args.access, &store, variable)?;
+        let (access, who, mut warnings) = access::access_control(&args.access, &store, variable)?;
         // A link from one part to another would be a way out of a right that is of one part.
-        store.follows_links = !who.has_parts;
-        warnings.extend(shared(args));
-        warnings.extend(descriptors(&args.limits, &store, allowed));
-        let tls = tls(&args.tls)?;
+        store.follows_links = !who.has_prefixes;
+        warnings.extend(served_secrets_warnings(args));
+        warnings.extend(descriptor_warning(&args.limits, &store, allowed));
+        let tls = tls_settings(&args.tls)?;
         if let TlsSettings::Files(pairs) = &tls {
             let keys = pairs.iter().map(|pair| pair.key.as_path());
-            warnings.extend(keys.filter_map(exposed));
+            warnings.extend(keys.filter_map(world_readable_warning));
         }
         Ok(Self {
             folder: args.folder.clone(),
             listen: args.listen.clone(),
             tls,
-            who,
-            hosts: pages::hosts(&args.cors.allow_host),
+            access: who,
+            allowed_hosts: pages::allowed_hosts(&args.cors.allow_host),
             server: FileServerOptions {
                 access,
-                cors: pages::cors(&args.cors, store.writable)?,
+                cors: pages::cors_policy(&args.cors, store.writable)?,
                 max_body: args.files.max_body.map(|size| size.0),
                 cache_control: args.files.cache_control.clone(),
-                patience: patience(&args.limits),
+                patience: timeout_options(&args.limits),
                 rate: args.limits.limit_rate.map(|size| size.0),
                 total_rate: args.limits.limit_rate_total.map(|size| size.0),
                 ..FileServerOptions::default()
             },
             store,
-            crew: crew(&args.limits, &args.running, allowed)?,
-            log: log(&args.running)?,
+            workers: worker_options(&args.limits, &args.running, allowed)?,
+            log: log_options(&args.running)?,
             log_format: args.running.log_format.unwrap_or_default(),
-            admin: admin(&args.running)?,
+            admin: admin_address(&args.running)?,
             grace: args.running.grace.0,
             quiet: args.running.quiet,
             warnings,
@@ -120,7 +120,7 @@ impl ServeSettings {
 }
 
 /// Files of our own that lie in what is shared: whoever may read there may have them.
-fn shared(args: &ServeArgs) -> Vec<String> {
+fn served_secrets_warnings(args: &ServeArgs) -> Vec<String> {
     let (access, tls) = (&args.access, &args.tls);
     let secrets = access.auth_file.iter().chain(&access.token_file);
     let secrets = secrets.chain(&access.sign_key).chain(&tls.key);
@@ -147,7 +147,7 @@ fn shared(args: &ServeArgs) -> Vec<String> {
 }
 
 /// What is about uploads makes no sense where there are none.
-fn uploads_are_taken(files: &FileArgs, running: &RunningArgs) -> Result<(), SettingError> {
+fn check_upload_flags(files: &FileArgs, running: &RunningArgs) -> Result<(), SettingError> {
     if files.writable {
         return Ok(());
     }
@@ -161,29 +161,33 @@ fn uploads_are_taken(files: &FileArgs, running: &RunningArgs) -> Result<(), Sett
         Some((flag, _)) => Err(SettingError::new(format!(
             "{flag} is about uploads, and none are taken"
         ))
-        .hint("-w/--writable takes them")),
+        .with_hint("-w/--writable takes them")),
         None => Ok(()),
     }
 }
 
 /// Descriptors that connections leave to others unless told otherwise: to files that are sent and written, threads and listeners. Where
 /// connections take the last one, what they ask for cannot be opened.
-fn reserve(allowed: u64) -> u64 {
+fn reserved_descriptors(allowed: u64) -> u64 {
     (allowed / 4).max(32)
 }
 
 /// What is had by default, or less where the system lets us have less.
-fn at_most(default: usize, allowed: Option<u64>) -> usize {
+fn default_within(default: usize, allowed: Option<u64>) -> usize {
     let allowed = allowed.and_then(|allowed| usize::try_from(allowed).ok());
     default.min(allowed.unwrap_or(default).max(1))
 }
 
-fn store(files: &FileArgs, running: &RunningArgs, allowed: Option<u64>) -> FileStoreOptions {
+fn store_options(
+    files: &FileArgs,
+    running: &RunningArgs,
+    allowed: Option<u64>,
+) -> FileStoreOptions {
     let defaults = FileStoreOptions::default();
     let kept = || {
-        at_most(
+        default_within(
             defaults.open_files,
-            allowed.map(|allowed| reserve(allowed) / 2),
+            allowed.map(|allowed| reserved_descriptors(allowed) / 2),
         )
     };
     FileStoreOptions {
@@ -197,7 +201,7 @@ fn store(files: &FileArgs, running: &RunningArgs, allowed: Option<u64>) -> FileS
 }
 
 /// Whether as many connections as were asked for can come about.
-fn descriptors(
+fn descriptor_warning(
     limits: &LimitArgs,
     store: &FileStoreOptions,
     allowed: Option<u64>,
@@ -211,7 +215,7 @@ fn descriptors(
     ))
 }
 
-fn tls(args: &TlsArgs) -> Result<TlsSettings, SettingError> {
+fn tls_settings(args: &TlsArgs) -> Result<TlsSettings, SettingError> {
     let (certs, keys) = (args.cert.len(), args.key.len());
     if args.self_signed {
         return Ok(TlsSettings::SelfSigned);
@@ -221,12 +225,12 @@ fn tls(args: &TlsArgs) -> Result<TlsSettings, SettingError> {
     }
     if certs == 0 {
         return Err(SettingError::new("there is a --key and no --cert")
-            .hint("--cert FILE names the certificate that it belongs to"));
+            .with_hint("--cert FILE names the certificate that it belongs to"));
     }
     if keys != 0 && keys != certs {
         return Err(
             SettingError::new(format!("{certs} times --cert, and {keys} times --key"))
-                .hint("give each --cert its --key, in the same order"),
+                .with_hint("give each --cert its --key, in the same order"),
         );
     }
     // A file may hold both.
@@ -242,7 +246,7 @@ fn tls(args: &TlsArgs) -> Result<TlsSettings, SettingError> {
     Ok(TlsSettings::Files(pairs.collect()))
 }
 
-fn patience(args: &LimitArgs) -> TimeoutOptions {
+fn timeout_options(args: &LimitArgs) -> TimeoutOptions {
     let defaults = TimeoutOptions::default();
     TimeoutOptions {
         handshake: args
@@ -260,19 +264,19 @@ fn patience(args: &LimitArgs) -> TimeoutOptions {
     }
 }
 
-fn crew(
+fn worker_options(
     limits: &LimitArgs,
     running: &RunningArgs,
     allowed: Option<u64>,
 ) -> Result<WorkerThreadsOptions, SettingError> {
     let defaults = WorkerThreadsOptions::default();
-    let left = allowed.map(|allowed| allowed.saturating_sub(reserve(allowed)));
+    let left = allowed.map(|allowed| allowed.saturating_sub(reserved_descriptors(allowed)));
     let single = running.accept == AcceptStrategy::Single;
     if single && running.threads.is_some_and(|threads| threads > 1) {
         return Err(SettingError::new(
             "--accept single has one thread, and --threads asks for more",
         )
-        .hint("round-robin, reuseport and work-stealing have several"));
+        .with_hint("round-robin, reuseport and work-stealing have several"));
     }
     Ok(WorkerThreadsOptions {
         accept: running.accept,
@@ -281,11 +285,11 @@ fn crew(
             .unwrap_or(if single { 1 } else { defaults.threads }),
         connections: limits
             .max_connections
-            .unwrap_or_else(|| at_most(defaults.connections, left)),
+            .unwrap_or_else(|| default_within(defaults.connections, left)),
     })
 }
 
-fn log(args: &RunningArgs) -> Result<Option<LogOptions>, SettingError> {
+fn log_options(args: &RunningArgs) -> Result<Option<LogOptions>, SettingError> {
     match (&args.access_log, args.log_format) {
         (Some(target), _) => Ok(Some(LogOptions {
             target: target.clone(),
@@ -293,18 +297,18 @@ fn log(args: &RunningArgs) -> Result<Option<LogOptions>, SettingError> {
         })),
         (None, Some(_)) => Err(
             SettingError::new("--log-format, and there is no access log")
-                .hint("--access-log FILE writes one, - to standard output"),
+                .with_hint("--access-log FILE writes one, - to standard output"),
         ),
         (None, None) => Ok(None),
     }
 }
 
-fn admin(args: &RunningArgs) -> Result<Option<ListenAddress>, SettingError> {
+fn admin_address(args: &RunningArgs) -> Result<Option<ListenAddress>, SettingError> {
     match &args.admin {
         Some(ListenAddress::Systemd { .. }) => Err(SettingError::new(
             "--admin cannot take a socket that was handed over",
         )
-        .hint("give it a port of its own, as 127.0.0.1:9090, or unix:PATH")),
+        .with_hint("give it a port of its own, as 127.0.0.1:9090, or unix:PATH")),
         admin => Ok(admin.clone()),
     }
 }

@@ -22,8 +22,8 @@ fn settings(flags: &[&str]) -> GetSettings {
 
 fn jobs(flags: &[&str]) -> Vec<DownloadJob> {
     match settings(flags).task {
-        GetTask::Few(few) => few.jobs,
-        GetTask::Many(many) => panic!("{many:?}"),
+        GetTask::Single(few) => few.jobs,
+        GetTask::Batch(many) => panic!("{many:?}"),
     }
 }
 
@@ -44,7 +44,7 @@ fn without_flags_the_engines_defaults_hold() {
         format!("{client:?}"),
         format!("{:?}", ClientConfig::default())
     );
-    let GetTask::Few(few) = task else {
+    let GetTask::Single(few) = task else {
         panic!("{task:?}")
     };
     assert_eq!(few.jobs[0].output, JobOutput::Directory("".into()));
@@ -71,7 +71,7 @@ fn outputs() {
     assert!(
         resolve(&["http://h.test/g", "-o", "f"])
             .unwrap_err()
-            .advice()
+            .hint()
             .unwrap()
             .contains("-d DIR")
     );
@@ -102,7 +102,7 @@ fn a_certificate_and_its_key_come_together() {
             error.to_string(),
             format!("{given} is given without {missing}")
         );
-        assert!(error.advice().unwrap().starts_with(missing));
+        assert!(error.hint().unwrap().starts_with(missing));
     }
 }
 

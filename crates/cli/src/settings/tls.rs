@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use haul_net::{ClientCertificate, TlsOptions, TrustedFiles};
 
-use super::credentials::read;
+use super::credentials::read_file;
 use super::{OptionSource, SettingError, Sourced};
 use crate::args::PeerTlsArgs;
 
@@ -25,8 +25,8 @@ pub(super) struct TlsFileOptions<'a> {
 }
 
 /// What flags and the environment say about TLS.
-pub(super) fn tls(args: &PeerTlsArgs) -> Result<TlsOptions, SettingError> {
-    client_tls(TlsFileOptions {
+pub(super) fn tls_options(args: &PeerTlsArgs) -> Result<TlsOptions, SettingError> {
+    tls_options_from(TlsFileOptions {
         flags: "--",
         cacert: by_flag("--cacert", args.cacert.as_ref()),
         insecure: args.insecure,
@@ -52,17 +52,17 @@ impl TlsFileOptions<'_> {
 }
 
 /// A file of theirs.
-fn content(said: &Sourced<&Path>) -> Result<Vec<u8>, SettingError> {
-    read(&said.by.to_string(), said.value)
+fn read_source(said: &Sourced<&Path>) -> Result<Vec<u8>, SettingError> {
+    read_file(&said.by.to_string(), said.value)
 }
 
 /// The same of any flags.
-pub(super) fn client_tls(names: TlsFileOptions<'_>) -> Result<TlsOptions, SettingError> {
-    let cacert = names.cacert.as_ref().map(content).transpose()?;
+pub(super) fn tls_options_from(names: TlsFileOptions<'_>) -> Result<TlsOptions, SettingError> {
+    let cacert = names.cacert.as_ref().map(read_source).transpose()?;
     // A flag goes before the variables, which are not looked at then.
     let files = match cacert.is_some() || names.insecure {
         true => None,
-        false => trusted(|name| std::env::var_os(name))?,
+        false => trusted_files(|name| std::env::var_os(name))?,
     };
     Ok(TlsOptions {
         cacert,
@@ -76,13 +76,13 @@ pub(super) fn client_tls(names: TlsFileOptions<'_>) -> Result<TlsOptions, Settin
 
 /// The files that variables name in place of the platform's. They are parsed when an https connection needs them, but whether
 /// they are what they should be is known now.
-fn trusted(
+fn trusted_files(
     variable: impl Fn(&str) -> Option<OsString>,
 ) -> Result<Option<TrustedFiles>, SettingError> {
     let given = |name| variable(name).filter(|value| !value.is_empty());
     let file = given("SSL_CERT_FILE").map(PathBuf::from);
     if let Some(path) = &file
-        && !holds(&read("SSL_CERT_FILE", path)?, "CERTIFICATE-----")
+        && !contains(&read_file("SSL_CERT_FILE", path)?, "CERTIFICATE-----")
     {
         let text = format!("SSL_CERT_FILE: {} holds no certificate", path.display());
         return Err(SettingError::new(text));
@@ -104,35 +104,43 @@ fn identity(names: &TlsFileOptions<'_>) -> Result<Option<ClientCertificate>, Set
     let Some(cert) = &names.cert else {
         return match &names.key {
             None => Ok(None),
-            Some(key) => Err(alone(&key.by, ("key", "cert"), "certificate")),
+            Some(key) => Err(missing_counterpart(&key.by, ("key", "cert"), "certificate")),
         };
     };
-    let certificates = content(cert)?;
+    let certificates = read_source(cert)?;
     let (said, key) = match &names.key {
-        Some(said) => (said, content(said)?),
-        None if holds(&certificates, "PRIVATE KEY-----") => (cert, certificates.clone()),
-        None => return Err(alone(&cert.by, ("cert", "key"), "private key")),
+        Some(said) => (said, read_source(said)?),
+        None if contains(&certificates, "PRIVATE KEY-----") => (cert, certificates.clone()),
+        None => {
+            return Err(missing_counterpart(
+                &cert.by,
+                ("cert", "key"),
+                "private key",
+            ));
+        }
     };
-    if holds(&key, "BEGIN ENCRYPTED PRIVATE KEY-----") || holds(&key, "Proc-Type: 4,ENCRYPTED") {
+    if contains(&key, "BEGIN ENCRYPTED PRIVATE KEY-----")
+        || contains(&key, "Proc-Type: 4,ENCRYPTED")
+    {
         let path = said.value.display();
         let wrong = said
             .by
             .wrong(format!("the private key in {path} is encrypted"));
-        return Err(wrong.hint("openssl pkey -in FILE -out PLAIN takes its passphrase off"));
+        return Err(wrong.with_hint("openssl pkey -in FILE -out PLAIN takes its passphrase off"));
     }
     Ok(Some(ClientCertificate { certificates, key }))
 }
 
 /// One of the two is missing.
-fn alone(by: &OptionSource, (own, other): (&str, &str), what: &str) -> SettingError {
+fn missing_counterpart(by: &OptionSource, (own, other): (&str, &str), what: &str) -> SettingError {
     let other = by.beside(own, other);
-    SettingError::new(format!("{by} is given without {other}")).hint(format!(
+    SettingError::new(format!("{by} is given without {other}")).with_hint(format!(
         "{other} names the file of its {what}; one PEM file may hold both"
     ))
 }
 
 /// Whether a file has these words.
-fn holds(file: &[u8], words: &str) -> bool {
+fn contains(file: &[u8], words: &str) -> bool {
     file.windows(words.len())
         .any(|window| window == words.as_bytes())
 }
@@ -176,7 +184,7 @@ mod tests {
         ] {
             let error = identity(Some(&cert), Some(&write("key", encrypted))).unwrap_err();
             assert!(error.to_string().ends_with("key is encrypted"), "{error}");
-            assert!(error.advice().unwrap().contains("openssl pkey"));
+            assert!(error.hint().unwrap().contains("openssl pkey"));
         }
     }
 
@@ -185,7 +193,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let here = dir.path().as_os_str().to_owned();
         let of = |file: Option<&str>, directory: Option<OsString>| {
-            trusted(|name| match name {
+            trusted_files(|name| match name {
                 "SSL_CERT_FILE" => file.map(OsString::from),
                 _ => directory.clone(),
             })

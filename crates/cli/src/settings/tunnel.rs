@@ -22,7 +22,7 @@ use haul_tunnel::{ListenerKind, TunnelSpecError, TunnelTimeouts, WarmPoolOptions
 
 use super::SettingError;
 use crate::args::TunnelArgs;
-use crate::limits;
+use crate::open_file_limit;
 use listeners::RequestedListener;
 pub(crate) use passwords::PromptedPasswords;
 use room::{ConnectionCap, DescriptorNeeds};
@@ -106,7 +106,7 @@ impl TunnelSettings {
         }));
         if wanted.is_empty() {
             return Err(SettingError::new("there is nothing to listen on")
-                .hint(format!("a SPEC is {}", TunnelSpecError::SYNTAX)));
+                .with_hint(format!("a SPEC is {}", TunnelSpecError::SYNTAX)));
         }
         listeners::are_apart(&wanted)?;
         let all = told.flags.over(&told.config.all);
@@ -124,7 +124,7 @@ impl TunnelSettings {
         told.warmth_is_used(is_warm)?;
         let mut warnings = told.warnings();
         warnings.append(&mut ways.warnings);
-        let allowed = limits::open_files();
+        let allowed = open_file_limit::open_file_limit();
         let most = ConnectionCap::of(told.running.max_connections, besides(&tunnels), allowed);
         Ok(Self {
             tunnels,
@@ -138,7 +138,7 @@ impl TunnelSettings {
     /// Whether there is room for these tunnels beside as many connections as the engine takes, which is settled at its start.
     pub(crate) fn room(&self, engine: &ProcessSettings) -> Option<String> {
         let most = engine.max_connections;
-        most.warning(besides(&self.tunnels), limits::open_files())
+        most.warning(besides(&self.tunnels), open_file_limit::open_file_limit())
     }
 }
 

@@ -9,7 +9,7 @@ use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::takes_hang_up;
+use super::is_hang_up_handled;
 
 /// What a server is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(crate) struct ServerSignals {
     terminate: Signal,
     hang_up: Signal,
     /// Whether the end of the terminal is the server's.
-    is_tied: bool,
+    ends_with_terminal: bool,
 }
 
 impl ServerSignals {
@@ -37,12 +37,12 @@ impl ServerSignals {
     /// What the system says.
     pub(crate) fn listen() -> io::Result<Self> {
         // Before the handler is there, which would hide that it was ignored.
-        let is_tied = takes_hang_up() && has_terminal();
+        let is_tied = is_hang_up_handled() && has_terminal();
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
             hang_up: signal(SignalKind::hangup())?,
-            is_tied,
+            ends_with_terminal: is_tied,
         })
     }
 
@@ -51,7 +51,7 @@ impl ServerSignals {
         tokio::select! {
             _ = self.interrupt.recv() => ServerSignal::End,
             _ = self.terminate.recv() => ServerSignal::End,
-            _ = self.hang_up.recv() => match self.is_tied && !has_terminal() {
+            _ = self.hang_up.recv() => match self.ends_with_terminal && !has_terminal() {
                 true => ServerSignal::End,
                 false => ServerSignal::Reload,
             },

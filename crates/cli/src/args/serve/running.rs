@@ -6,7 +6,9 @@ use haul_serve::observe::AccessLogFormat;
 use haul_service::listen::ListenAddress;
 use haul_service::observe::LogTarget;
 
-use crate::args::values::{DurationArg, SizeArg, choice, listen, many, threads};
+use crate::args::values::{
+    DurationArg, SizeArg, choice, listen_address, positive_number, thread_count,
+};
 
 /// How much anybody may have, and for how long.
 #[derive(Debug, Args)]
@@ -19,7 +21,7 @@ pub(crate) struct LimitArgs {
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     pub(crate) limit_rate_total: Option<SizeArg>,
     /// Connections at one time; more of them wait [default: 65536, or what ulimit -n has room for].
-    #[arg(long, value_name = "N", value_parser = many, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = positive_number, allow_negative_numbers = true)]
     pub(crate) max_connections: Option<usize>,
     /// For the TLS handshake [default: 10s].
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
@@ -55,7 +57,7 @@ pub(crate) struct RunningArgs {
     /// Answer /healthz and /metrics (Prometheus) on an address of their own.
     ///
     /// There are no logins on it: HOST:PORT or PORT that strangers do not reach.
-    #[arg(long, value_name = "ADDRESS", value_parser = listen)]
+    #[arg(long, value_name = "ADDRESS", value_parser = listen_address)]
     pub(crate) admin: Option<ListenAddress>,
     /// At the end, give requests that are under way this long.
     #[arg(
@@ -74,7 +76,7 @@ pub(crate) struct RunningArgs {
     ]))]
     pub(crate) accept: AcceptStrategy,
     /// Threads that serve [default: one for each core].
-    #[arg(long, value_name = "N", value_parser = threads, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = thread_count, allow_negative_numbers = true)]
     pub(crate) threads: Option<usize>,
     /// Throw uploads away instead of writing them: to measure all but the disk.
     #[arg(long, value_name = "null", value_parser = ["null"], hide_short_help = true)]

@@ -5,14 +5,14 @@ use haul_service::listen::ListenAddress;
 use haul_service::observe::LogTarget;
 use haul_tunnel::TunnelLogFormat;
 
-use crate::args::values::{OptionalTimeArg, choice, listen, many, threads};
+use crate::args::values::{OptionalTimeArg, choice, listen_address, positive_number, thread_count};
 
 /// What it tells, how it ends, how it works.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Running")]
 pub(crate) struct TunnelRunningArgs {
     /// Connections at one time; more are closed at once [default: 65536, or what ulimit -n has room for].
-    #[arg(long, value_name = "N", value_parser = many, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = positive_number, allow_negative_numbers = true)]
     pub(crate) max_connections: Option<usize>,
     /// Log each connection to FILE; `-` is standard output [default: standard error].
     #[arg(long, value_name = "FILE")]
@@ -26,13 +26,13 @@ pub(crate) struct TunnelRunningArgs {
     /// Answer /healthz, /metrics (Prometheus) and /tunnels on an address of their own.
     ///
     /// There are no logins on it: HOST:PORT or PORT that strangers do not reach.
-    #[arg(long, value_name = "ADDRESS", value_parser = listen)]
+    #[arg(long, value_name = "ADDRESS", value_parser = listen_address)]
     pub(crate) admin: Option<ListenAddress>,
     /// At the end, give connections this long [default: 0].
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     pub(crate) grace: Option<OptionalTimeArg>,
     /// Threads that relay [default: 1].
-    #[arg(long, value_name = "N", value_parser = threads, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = thread_count, allow_negative_numbers = true)]
     pub(crate) threads: Option<usize>,
     /// Errors only: no banner, and no log unless --log names one.
     #[arg(short, long)]

@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::args::peer::{AddressArgs, PeerTlsArgs, ProxyTlsArgs};
 use crate::args::values::{
-    DurationArg, HeaderArg, OptionalTimeArg, SecretText, UserArg, keepalive, ready,
+    DurationArg, HeaderArg, OptionalTimeArg, SecretText, UserArg, keepalive, warm_connections,
 };
 
 /// The proxies.
@@ -58,7 +58,7 @@ pub(crate) struct TunnelConnectionArgs {
     #[arg(long, value_name = "TIME", value_parser = keepalive, allow_negative_numbers = true)]
     pub(crate) keepalive: Option<OptionalTimeArg>,
     /// Keep N connections to each target open in advance: whoever comes need not wait for the proxy.
-    #[arg(long, value_name = "N", value_parser = ready, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = warm_connections, allow_negative_numbers = true)]
     pub(crate) warm: Option<usize>,
     /// Replace those after so long: less than the proxy lets an idle one live [default: 30s].
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]

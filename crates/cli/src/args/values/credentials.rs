@@ -25,7 +25,7 @@ impl FromStr for UserArg {
             .map_or((text, None), |(name, password)| (name, Some(password)));
         if name.is_empty() {
             return Err(ValueError::new("there is no user name")
-                .hint("it is written as USER or USER:PASSWORD"));
+                .with_hint("it is written as USER or USER:PASSWORD"));
         }
         Ok(Self {
             name: name.to_owned(),

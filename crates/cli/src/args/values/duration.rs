@@ -14,7 +14,7 @@ impl FromStr for DurationArg {
     fn from_str(text: &str) -> Result<Self, ValueError> {
         let wrong = || {
             ValueError::new(format!("{} is no time", quoted(text)))
-                .hint("times are written as 30s, 500ms or 1m30s")
+                .with_hint("times are written as 30s, 500ms or 1m30s")
         };
         let mut rest = text.trim();
         let mut seconds = 0.0;
@@ -42,7 +42,7 @@ impl FromStr for DurationArg {
             return Err(ValueError::too_short(text, "1ms"));
         } else if seconds > 31_536_000.0 {
             let too_long = ValueError::new(format!("{} is too long", quoted(text)));
-            return Err(too_long.hint("the most is 365d"));
+            return Err(too_long.with_hint("the most is 365d"));
         }
         Ok(Self(std::time::Duration::from_secs_f64(seconds)))
     }

@@ -28,8 +28,9 @@ impl FromStr for HeaderArg {
 
     /// The errors repeat the name at most: the value may be a secret.
     fn from_str(text: &str) -> Result<Self, ValueError> {
-        let wrong =
-            |text: &str| ValueError::new(text).hint("a header field is written as 'Name: value'");
+        let wrong = |text: &str| {
+            ValueError::new(text).with_hint("a header field is written as 'Name: value'")
+        };
         let (name, value) = text
             .split_once(':')
             .ok_or_else(|| wrong("there is no colon"))?;

@@ -10,7 +10,7 @@ pub(crate) fn host_name(text: &str) -> Result<String, ValueError> {
         return Ok(name.to_owned());
     }
     Err(
-        ValueError::new(format!("{} is no name of a host", quoted(text))).hint(
+        ValueError::new(format!("{} is no name of a host", quoted(text))).with_hint(
             "write the name alone, without a scheme and a port, as files.example; `*` is any name",
         ),
     )

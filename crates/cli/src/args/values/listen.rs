@@ -5,7 +5,7 @@ use haul_service::listen::{ListenAddress, ListenAddressError};
 use super::ValueError;
 
 /// An address. What is wrong with it is told in the library's words, unless they would repeat what may be a login.
-pub(crate) fn listen(text: &str) -> Result<ListenAddress, ValueError> {
+pub(crate) fn listen_address(text: &str) -> Result<ListenAddress, ValueError> {
     text.parse().map_err(|error: ListenAddressError| {
         let told = match &error {
             _ if text.contains('@') => ValueError::new("this is no address to listen on"),
@@ -14,7 +14,7 @@ pub(crate) fn listen(text: &str) -> Result<ListenAddress, ValueError> {
             }
             _ => ValueError::new(error.to_string()),
         };
-        told.hint("an address is HOST:PORT, PORT alone for this machine, :PORT for every interface, unix:PATH or systemd")
+        told.with_hint("an address is HOST:PORT, PORT alone for this machine, :PORT for every interface, unix:PATH or systemd")
     })
 }
 
@@ -25,16 +25,12 @@ mod tests {
     #[test]
     fn what_may_be_a_login_is_not_repeated() {
         for text in ["me:s3cret:rw", "http://me:s3cret@h/", "me:s3cret@h"] {
-            let error = listen(text).unwrap_err();
+            let error = listen_address(text).unwrap_err();
             assert!(!error.to_string().contains("s3cret"), "{error}");
         }
-        let error = listen("localhost").unwrap_err();
+        let error = listen_address("localhost").unwrap_err();
         assert!(error.to_string().contains("write localhost:8080"));
-        assert!(
-            error
-                .advice()
-                .is_some_and(|hint| hint.contains("unix:PATH"))
-        );
-        assert!(listen("127.0.0.1:80").is_ok());
+        assert!(error.hint().is_some_and(|hint| hint.contains("unix:PATH")));
+        assert!(listen_address("127.0.0.1:80").is_ok());
     }
 }

@@ -30,7 +30,7 @@ pub(crate) fn keepalive(text: &str) -> Result<OptionalTimeArg, ValueError> {
         return Ok(time);
     }
     let wrong = ValueError::new(format!("{} is no time for probes", quoted(text)));
-    Err(wrong.hint("from 1s to 32767s, or 0 for none"))
+    Err(wrong.with_hint("from 1s to 32767s, or 0 for none"))
 }
 
 #[cfg(test)]

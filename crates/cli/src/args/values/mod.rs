@@ -25,7 +25,7 @@ pub(crate) use credentials::{BearerArg, UserArg, token};
 pub(crate) use duration::DurationArg;
 pub(crate) use header::HeaderArg;
 pub(crate) use host::host_name;
-pub(crate) use listen::listen;
+pub(crate) use listen::listen_address;
 pub(crate) use maybe_time::{OptionalTimeArg, keepalive};
 pub(crate) use no_proxy::no_proxy;
 pub(crate) use proxy::ProxyUrl;
@@ -60,11 +60,12 @@ impl ValueError {
 
     /// A time that is less than `least`.
     pub(super) fn too_short(text: &str, least: &str) -> Self {
-        Self::new(format!("{} is too short", quoted(text))).hint(format!("the least is {least}"))
+        Self::new(format!("{} is too short", quoted(text)))
+            .with_hint(format!("the least is {least}"))
     }
 
     /// What to write instead.
-    pub(super) fn hint(self, hint: impl Into<String>) -> Self {
+    pub(super) fn with_hint(self, hint: impl Into<String>) -> Self {
         Self {
             hint: Some(hint.into()),
             ..self
@@ -72,7 +73,7 @@ impl ValueError {
     }
 
     /// What to write instead, where that is known.
-    pub(crate) fn advice(&self) -> Option<&str> {
+    pub(crate) fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }
 }
@@ -88,14 +89,14 @@ fn quoted(text: &str) -> String {
 }
 
 /// A count, as of retries.
-pub(crate) fn count(text: &str) -> Result<u32, ValueError> {
-    text.trim()
-        .parse()
-        .map_err(|_| ValueError::new(format!("{} is no number", quoted(text))).hint("from 0 on"))
+pub(crate) fn non_negative_number(text: &str) -> Result<u32, ValueError> {
+    text.trim().parse().map_err(|_| {
+        ValueError::new(format!("{} is no number", quoted(text))).with_hint("from 0 on")
+    })
 }
 
 /// A number of connections. More than some hundreds make a download slower and its origin angry.
-pub(crate) fn connections(text: &str) -> Result<u16, ValueError> {
+pub(crate) fn connection_count(text: &str) -> Result<u16, ValueError> {
     let number = text
         .trim()
         .parse()
@@ -103,12 +104,12 @@ pub(crate) fn connections(text: &str) -> Result<u16, ValueError> {
         .filter(|number| (1..=256).contains(number));
     number.ok_or_else(|| {
         ValueError::new(format!("{} is no number of connections", quoted(text)))
-            .hint("from 1 to 256")
+            .with_hint("from 1 to 256")
     })
 }
 
 /// A number of files at once. Each of them is an open connection and an open file.
-pub(crate) fn jobs(text: &str) -> Result<u16, ValueError> {
+pub(crate) fn job_count(text: &str) -> Result<u16, ValueError> {
     let number = text
         .trim()
         .parse()
@@ -116,21 +117,21 @@ pub(crate) fn jobs(text: &str) -> Result<u16, ValueError> {
         .filter(|number| (1..=4096).contains(number));
     number.ok_or_else(|| {
         ValueError::new(format!("{} is no number of files at once", quoted(text)))
-            .hint("from 1 to 4096")
+            .with_hint("from 1 to 4096")
     })
 }
 
 /// A number of threads.
-pub(crate) fn threads(text: &str) -> Result<usize, ValueError> {
-    within(text, 1024, "number of threads")
+pub(crate) fn thread_count(text: &str) -> Result<usize, ValueError> {
+    number_within(text, 1024, "number of threads")
 }
 
 /// A number of connections that stand ready; none is one, too.
-pub(crate) fn ready(text: &str) -> Result<usize, ValueError> {
+pub(crate) fn warm_connections(text: &str) -> Result<usize, ValueError> {
     match text.trim() {
         "0" => Ok(0),
-        text => within(text, 1024, "number").map_err(|wrong| {
-            wrong.hint("from 1 to 1024; 0, which is the default, keeps none ready")
+        text => number_within(text, 1024, "number").map_err(|wrong| {
+            wrong.with_hint("from 1 to 1024; 0, which is the default, keeps none ready")
         }),
     }
 }
@@ -139,16 +140,16 @@ pub(crate) fn ready(text: &str) -> Result<usize, ValueError> {
 pub(crate) fn target(text: &str) -> Result<haul_net::Target, ValueError> {
     text.parse().map_err(|error: haul_net::TargetError| {
         ValueError::new(error.to_string())
-            .hint("it is written as HOST:PORT, as imap.example.com:993 or [::1]:22")
+            .with_hint("it is written as HOST:PORT, as imap.example.com:993 or [::1]:22")
     })
 }
 
 /// A number of what costs memory each.
-pub(crate) fn many(text: &str) -> Result<usize, ValueError> {
-    within(text, 1 << 24, "number")
+pub(crate) fn positive_number(text: &str) -> Result<usize, ValueError> {
+    number_within(text, 1 << 24, "number")
 }
 
-fn within(text: &str, most: usize, what: &str) -> Result<usize, ValueError> {
+fn number_within(text: &str, most: usize, what: &str) -> Result<usize, ValueError> {
     let wrong = match text.trim().parse::<u128>() {
         Ok(0) => "too few".to_owned(),
         Ok(number) => match usize::try_from(number)
@@ -160,7 +161,8 @@ fn within(text: &str, most: usize, what: &str) -> Result<usize, ValueError> {
         },
         Err(_) => format!("no {what}"),
     };
-    Err(ValueError::new(format!("{} is {wrong}", quoted(text))).hint(format!("from 1 to {most}")))
+    Err(ValueError::new(format!("{} is {wrong}", quoted(text)))
+        .with_hint(format!("from 1 to {most}")))
 }
 
 /// A value of the header field Cache-Control.
@@ -172,7 +174,7 @@ pub(crate) fn cache_control(text: &str) -> Result<HeaderValue, ValueError> {
         .and_then(|text| HeaderValue::from_str(text).ok())
         .ok_or_else(|| {
             ValueError::new(format!("{} is no Cache-Control", quoted(text)))
-                .hint("it is written as max-age=3600, no-cache or no-store")
+                .with_hint("it is written as max-age=3600, no-cache or no-store")
         })
 }
 

@@ -9,7 +9,7 @@ pub(crate) fn no_proxy(text: &str) -> Result<NoProxy, ValueError> {
     let list = NoProxy::parse(text);
     match list.errors().first() {
         None => Ok(list),
-        Some(error) => Err(ValueError::new(error.to_string()).hint(
+        Some(error) => Err(ValueError::new(error.to_string()).with_hint(
             "hosts stand between commas: names, addresses, networks as 10.0.0.0/8; * is all",
         )),
     }

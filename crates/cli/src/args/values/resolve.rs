@@ -34,7 +34,7 @@ impl FromStr for ResolveArg {
             })
         };
         let wrong = || ValueError::new(format!("{} is no host, port and address", quoted(text)));
-        parse().ok_or_else(|| wrong().hint("it is written as example.com:443:192.0.2.1"))
+        parse().ok_or_else(|| wrong().with_hint("it is written as example.com:443:192.0.2.1"))
     }
 }
 

@@ -14,7 +14,7 @@ impl FromStr for SizeArg {
     fn from_str(text: &str) -> Result<Self, ValueError> {
         let wrong = || {
             ValueError::new(format!("{} is no size", quoted(text)))
-                .hint("sizes are written as 500k, 5M or 1.5G")
+                .with_hint("sizes are written as 500k, 5M or 1.5G")
         };
         let (number, unit) = split_number(text.trim());
         let power = match unit.trim().to_ascii_lowercase().as_str() {
@@ -30,7 +30,7 @@ impl FromStr for SizeArg {
         // Up to an exbibyte: beyond it sums of offsets could overflow, and nothing is that large.
         if !(1.0..=1024f64.powi(6)).contains(&bytes) {
             return Err(ValueError::new(format!("{} is out of range", quoted(text)))
-                .hint("from 1 byte to 1024 petabytes"));
+                .with_hint("from 1 byte to 1024 petabytes"));
         }
         #[expect(
             clippy::cast_possible_truncation,
@@ -81,7 +81,7 @@ mod tests {
         }
         let error = "5x".parse::<SizeArg>().unwrap_err();
         assert_eq!(
-            (error.to_string().as_str(), error.advice()),
+            (error.to_string().as_str(), error.hint()),
             (
                 "\"5x\" is no size",
                 Some("sizes are written as 500k, 5M or 1.5G")

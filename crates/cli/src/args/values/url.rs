@@ -25,21 +25,21 @@ impl FromStr for HttpUrl {
     fn from_str(text: &str) -> Result<Self, ValueError> {
         let text = text.trim();
         let shown = redacted_text(text);
-        if looks_bare(text) {
+        if has_no_scheme(text) {
             return Err(ValueError::new(format!("{} has no scheme", quoted(text)))
-                .hint(format!("did you mean https://{shown} ?")));
+                .with_hint(format!("did you mean https://{shown} ?")));
         }
         match Url::parse(text) {
             Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(Self(url)),
             Ok(url) => {
                 Err(
                     ValueError::new(format!("{} has the scheme {}", quoted(text), url.scheme()))
-                        .hint("haul downloads http:// and https://"),
+                        .with_hint("haul downloads http:// and https://"),
                 )
             }
             Err(url::ParseError::RelativeUrlWithoutBase) => {
                 Err(ValueError::new(format!("{} is no URL", quoted(text)))
-                    .hint("a URL begins with https:// or http://"))
+                    .with_hint("a URL begins with https:// or http://"))
             }
             Err(error) => Err(ValueError::new(format!(
                 "{} is no URL: {error}",
@@ -51,7 +51,7 @@ impl FromStr for HttpUrl {
 
 /// Whether this is a host and a path without a scheme: `example.com/f`, `localhost:8080/f`, which would else be read as
 /// something in the scheme `localhost:`, or `me:` of `me:password@host`.
-fn looks_bare(text: &str) -> bool {
+fn has_no_scheme(text: &str) -> bool {
     let host = text.split(['/', '?', '#']).next().unwrap_or_default();
     let name = host.rsplit('@').next().unwrap_or_default();
     !text.contains("://")
@@ -69,7 +69,7 @@ mod tests {
         let error = text.parse::<HttpUrl>().unwrap_err();
         (
             error.to_string(),
-            error.advice().unwrap_or_default().to_owned(),
+            error.hint().unwrap_or_default().to_owned(),
         )
     }
 

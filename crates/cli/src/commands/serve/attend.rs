@@ -17,7 +17,7 @@ use super::reload::{CertificateCheck, CertificateReloader, tell};
 use crate::commands::service::ebb::HeapTrimmer;
 use crate::commands::service::manager::told;
 use crate::heap;
-use crate::message::note;
+use crate::message::print_line;
 use crate::signals::{ServerSignal, ServerSignals};
 
 /// How often files that nobody asks for any more are closed.
@@ -136,7 +136,7 @@ impl<'a> ServeSupervisor<'a> {
             }
             ServeEvent::Calm if self.ebb.is_time(self.server.rests()) => {
                 self.chores.spawn_blocking(|| {
-                    heap::give_back();
+                    heap::trim();
                     ServeChore::GivenBack
                 });
             }
@@ -167,7 +167,7 @@ impl<'a> ServeSupervisor<'a> {
                 told(self.notify.ready());
                 // Of what failed it was told why.
                 if !self.is_quiet && !matches!(looked, Some(Err(_))) {
-                    note("haul: reloaded");
+                    print_line("haul: reloaded");
                 }
             }
         }

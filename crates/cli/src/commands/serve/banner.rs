@@ -9,7 +9,7 @@ use haul_service::listen::BoundAddress;
 
 use super::doors::ServeListeners;
 use crate::commands::service::places::{is_public, urls};
-use crate::message::{harmless, note, warning_text};
+use crate::message::{print_line, sanitize, warning_text};
 use crate::settings::{AccessSummary, ServeSettings};
 
 /// What was found out while the server began.
@@ -55,11 +55,11 @@ impl ServeBanner {
             return;
         }
         for line in self.lines(settings) {
-            note(&format!("haul: {}", harmless(&line)));
+            print_line(&format!("haul: {}", sanitize(&line)));
         }
-        let warnings = self.warnings(&settings.who, settings.store.writable);
+        let warnings = self.warnings(&settings.access, settings.store.writable);
         for warning in settings.warnings.iter().chain(&warnings) {
-            note(&warning_text(&harmless(warning)));
+            print_line(&warning_text(&sanitize(warning)));
         }
     }
 
@@ -69,7 +69,7 @@ impl ServeBanner {
             true => "writable",
             false => "read-only",
         };
-        let mut lines = vec![format!("serving {folder}, {way}, {}", settings.who)];
+        let mut lines = vec![format!("serving {folder}, {way}, {}", settings.access)];
         if settings.store.discards {
             lines.push("uploads are thrown away (--sink null)".to_owned());
         }
@@ -104,7 +104,7 @@ impl ServeBanner {
             .collect();
         if !public.is_empty() {
             let public = public.join(", ");
-            if is_writable && who.lets_strangers_write() {
+            if is_writable && who.allows_anonymous_writes() {
                 warnings.push(format!(
                     "whoever reaches {public} may put and delete files: --auth USER:PASSWORD:rw has them log in"
                 ));

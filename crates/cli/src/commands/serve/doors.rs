@@ -30,7 +30,7 @@ impl ServeListeners {
     /// Listens, and gets the certificates ready.
     pub(super) fn open(settings: &ServeSettings) -> Result<Self, CommandError> {
         let options = BindOptions {
-            sockets: NonZeroUsize::new(settings.crew.sockets()).unwrap_or(NonZeroUsize::MIN),
+            sockets: NonZeroUsize::new(settings.workers.sockets()).unwrap_or(NonZeroUsize::MIN),
             ..BindOptions::default()
         };
         // Files are read first: a certificate that is not there is told of before ports are taken.
@@ -73,7 +73,7 @@ impl ServeListeners {
         let is_private = !self.bound.iter().any(|bound| is_public(&bound.local));
         let is_trusting = self.tls.is_none() && settings.server.access.lets_strangers_in();
         let allowed = settings
-            .hosts
+            .allowed_hosts
             .clone()
             .filter(|_| is_private && is_trusting)?;
         let own = own_names(&[]);
@@ -100,7 +100,7 @@ impl ServeListeners {
             sockets.push((bound.listeners, config));
             files.push(bound.file);
         }
-        let crew = WorkerThreads::start(sockets, server, &settings.crew)
+        let crew = WorkerThreads::start(sockets, server, &settings.workers)
             .map_err(|error| no_threads(&error))?;
         Ok((crew, files))
     }

@@ -7,8 +7,8 @@ use haul_serve::accept::{ShutdownOutcome, WorkerThreads};
 use tokio::task::JoinSet;
 
 use crate::exit::ExitReason;
-use crate::message::{self, note};
-use crate::signals::{ServerSignal, ServerSignals, abort};
+use crate::message::{self, print_line};
+use crate::signals::{ServerSignal, ServerSignals, exit_at_once};
 
 /// For threads to let go of what they have after a second signal.
 const LAST: Duration = Duration::from_secs(2);
@@ -21,7 +21,7 @@ pub(super) async fn end(
     is_quiet: bool,
 ) -> ExitReason {
     if !is_quiet {
-        note(&format!(
+        print_line(&format!(
             "haul: stopping; requests that are under way have {} to end; once more to stop at once",
             seconds(grace)
         ));
@@ -39,13 +39,13 @@ pub(super) async fn end(
         }
     }
     if !is_quiet {
-        note("haul: stopping at once");
+        print_line("haul: stopping at once");
     }
     aborter.cancel();
     // Uploads are dropped and their temporaries removed; what hangs in a disk is not waited for.
     match tokio::time::timeout(LAST, ending.join_next()).await {
         Ok(_) => ExitReason::Interrupted,
-        Err(_) => abort(),
+        Err(_) => exit_at_once(),
     }
 }
 
@@ -53,12 +53,12 @@ fn told(ended: io::Result<ShutdownOutcome>, grace: Duration) -> ExitReason {
     let ending = match ended {
         Ok(ending) => ending,
         Err(error) => {
-            message::error(&format!("a thread could not serve: {error}"), None);
+            message::print_error(&format!("a thread could not serve: {error}"), None);
             return ExitReason::LocalIo;
         }
     };
     if ending == ShutdownOutcome::CutOff {
-        message::error(
+        message::print_error(
             &format!(
                 "requests were cut off that took longer than {}",
                 seconds(grace)
@@ -66,7 +66,7 @@ fn told(ended: io::Result<ShutdownOutcome>, grace: Duration) -> ExitReason {
             Some("--grace TIME gives them longer"),
         );
     }
-    ExitReason::of_ending(ending)
+    ExitReason::from_shutdown(ending)
 }
 
 /// `10 s`, `1.5 s`.

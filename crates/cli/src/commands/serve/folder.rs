@@ -47,7 +47,10 @@ fn no_folder(folder: &Path, error: StoreError) -> CommandError {
         }
         StoreError::Denied => CommandError::local(format!("no permission to read {shown}"))
             .hint("choose another folder, or run haul as somebody who may"),
-        error => CommandError::local(format!("cannot serve {shown}: {}", message::chain(&error))),
+        error => CommandError::local(format!(
+            "cannot serve {shown}: {}",
+            message::chain_text(&error)
+        )),
     }
 }
 
@@ -69,6 +72,6 @@ fn no_room(folder: &Path, error: StoreError) -> CommandError {
                 .hint("haul keeps uploads there until they are whole: move it away")
         }
         StoreError::NoSpace => CommandError::local(format!("no space is left in {shown}")),
-        error => CommandError::local(format!("cannot write in {shown}: {}", message::chain(&error))),
+        error => CommandError::local(format!("cannot write in {shown}: {}", message::chain_text(&error))),
     }
 }

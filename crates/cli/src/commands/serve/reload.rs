@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use haul_serve::tls::{CertificateError, CertificateNotValid, CertificateReload, CertificateStore};
 use haul_service::observe::LineLog;
 
-use crate::message::{self, note, warning_text};
+use crate::message::{self, print_line, warning_text};
 
 /// What may change.
 #[derive(Debug, Clone)]
@@ -53,20 +53,20 @@ pub(super) fn tell(looked: &CertificateCheck, is_quiet: bool) {
         None => {}
         Some(Ok((reloaded, out_of_date))) => {
             if *reloaded == CertificateReload::Replaced && !is_quiet {
-                note("haul: new connections are met with the new certificate");
+                print_line("haul: new connections are met with the new certificate");
             }
             for one in out_of_date {
-                note(&warning_text(&message::harmless(&one.to_string())));
+                print_line(&warning_text(&message::sanitize(&one.to_string())));
             }
         }
         // Wanted or not: whoever replaced a file must learn that it is not in use.
         Some(Err(error)) => {
-            let text = message::chain(error);
-            note(&warning_text(&format!(
+            let text = message::chain_text(error);
+            print_line(&warning_text(&format!(
                 "the certificate stays as it was: {text}"
             )));
             if let Some(hint) = error.hint() {
-                note(&message::harmless(&format!("hint: {hint}")));
+                print_line(&message::sanitize(&format!("hint: {hint}")));
             }
         }
     }

@@ -8,7 +8,7 @@ use haul_service::observe::{LineLog, LogNotice, LogOptions, LogTarget};
 
 use super::telling::tell;
 use super::trouble::CommandError;
-use crate::message::{self, harmless, note, warning_text};
+use crate::message::{self, print_line, sanitize, warning_text};
 use crate::output;
 
 /// For its last lines.
@@ -21,23 +21,23 @@ pub(crate) fn open(
     is_quiet: bool,
 ) -> Result<Arc<LineLog>, CommandError> {
     if options.target == LogTarget::Stdout {
-        output::stdout_is_open().map_err(|error| {
-            let (text, hint) = output::explain(&error);
+        output::check_stdout().map_err(|error| {
+            let (text, hint) = output::explain_write_error(&error);
             CommandError::local(text).hint(hint)
         })?;
     }
     let which = match &options.target {
         LogTarget::Stdout => format!("{name} on standard output"),
         LogTarget::Stderr => format!("{name} on standard error"),
-        LogTarget::File(path) => format!("{name} {}", harmless(&path.display().to_string())),
+        LogTarget::File(path) => format!("{name} {}", sanitize(&path.display().to_string())),
     };
     let log = LineLog::open(name, options, move |news| {
         if !is_quiet || is_wrong(&news) {
-            note(&told(&which, &news));
+            print_line(&told(&which, &news));
         }
     });
     let log = log.map_err(|error| {
-        CommandError::local(message::chain(&error))
+        CommandError::local(message::chain_text(&error))
             .hint("name a file that you may write to, in a folder that is there")
     })?;
     Ok(Arc::new(log))

@@ -4,7 +4,7 @@ use std::io;
 
 use haul_service::listen::ServiceManagerNotifier;
 
-use crate::message::{note, warning_text};
+use crate::message::{print_line, warning_text};
 
 /// Who started us, where that wants to be told.
 pub(crate) fn notify() -> ServiceManagerNotifier {
@@ -18,7 +18,7 @@ pub(crate) fn notify() -> ServiceManagerNotifier {
 /// A service manager that cannot be told anything is no reason to stop.
 pub(crate) fn told(sent: io::Result<()>) {
     if let Err(error) = sent {
-        note(&warning_text(&format!(
+        print_line(&warning_text(&format!(
             "the service manager cannot be told: {error}"
         )));
     }

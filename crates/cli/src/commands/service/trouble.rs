@@ -78,16 +78,16 @@ impl CommandError {
 
     /// Prints it.
     pub(crate) fn tell(&self) -> ExitReason {
-        JsonOutputs::default().fail(self.exit, &self.text, self.hint.as_deref())
+        JsonOutputs::default().report_failure(self.exit, &self.text, self.hint.as_deref())
     }
 }
 
 impl From<SettingError> for CommandError {
     fn from(error: SettingError) -> Self {
         Self {
-            text: message::chain(&error),
-            hint: error.advice().map(str::to_owned),
-            exit: error.exit(),
+            text: message::chain_text(&error),
+            hint: error.hint().map(str::to_owned),
+            exit: error.exit_reason(),
         }
     }
 }
@@ -95,9 +95,9 @@ impl From<SettingError> for CommandError {
 impl From<ListenError> for CommandError {
     fn from(error: ListenError) -> Self {
         Self {
-            text: message::chain(&error),
+            text: message::chain_text(&error),
             hint: error.hint(),
-            exit: ExitReason::of_listen(&error),
+            exit: ExitReason::from_listen_error(&error),
         }
     }
 }
@@ -111,7 +111,7 @@ impl From<InheritedSocketsError> for CommandError {
 impl From<CertificateError> for CommandError {
     fn from(error: CertificateError) -> Self {
         Self {
-            text: message::chain(&error),
+            text: message::chain_text(&error),
             hint: error.hint(),
             exit: ExitReason::Usage,
         }

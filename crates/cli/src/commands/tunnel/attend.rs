@@ -20,7 +20,7 @@ use crate::commands::service::ebb::HeapTrimmer;
 use crate::commands::service::manager::told;
 use crate::commands::service::trouble::CommandError;
 use crate::heap;
-use crate::message::{harmless, note, warning_text};
+use crate::message::{print_line, sanitize, warning_text};
 use crate::settings::{ProcessSettings, PromptedPasswords, SettingError, TunnelSettings};
 use crate::signals::{ServerSignal, ServerSignals};
 
@@ -139,7 +139,7 @@ impl<'a> TunnelSupervisor<'a> {
             TunnelEvent::Asked(ServerSignal::Reload) => self.read(),
             TunnelEvent::Calm if self.tide.has_gone() => {
                 self.chores.spawn_blocking(|| {
-                    heap::give_back();
+                    heap::trim();
                     TunnelChore::GivenBack
                 });
             }
@@ -178,7 +178,7 @@ impl<'a> TunnelSupervisor<'a> {
                     true => Vec::new(),
                     false => self.news(&changed, &settings, running),
                 };
-                self.tell(move || lines.iter().for_each(|line| note(line)));
+                self.tell(move || lines.iter().for_each(|line| print_line(line)));
             }
             Err(why) => self.tell(move || not_followed(why)),
         }
@@ -200,11 +200,11 @@ impl<'a> TunnelSupervisor<'a> {
         running: &ProcessSettings,
     ) -> Vec<String> {
         let opened = changed.opened.iter();
-        let opened = opened.map(|line| format!("haul: listening on {}", harmless(line)));
+        let opened = opened.map(|line| format!("haul: listening on {}", sanitize(line)));
         let closed = changed.closed.iter();
-        let closed = closed.map(|line| format!("haul: no longer listening on {}", harmless(line)));
+        let closed = closed.map(|line| format!("haul: no longer listening on {}", sanitize(line)));
         let warnings = self.warnings(settings, running).into_iter();
-        let warnings = warnings.map(|warning| warning_text(&harmless(&warning)));
+        let warnings = warnings.map(|warning| warning_text(&sanitize(&warning)));
         let last = std::iter::once("haul: reloaded".to_owned());
         opened.chain(closed).chain(warnings).chain(last).collect()
     }
@@ -230,13 +230,13 @@ impl<'a> TunnelSupervisor<'a> {
 /// Says why new settings were not followed, and what that has cost.
 fn not_followed(ReloadError { why, lost }: ReloadError) {
     let but = if lost.is_empty() { "" } else { " else" };
-    note(&warning_text(&format!(
+    print_line(&warning_text(&format!(
         "nothing{but} is changed, for the new settings cannot be used"
     )));
     why.tell();
     for (place, trouble) in lost {
-        let place = harmless(&place);
-        note(&warning_text(&format!("no longer listening on {place}")));
+        let place = sanitize(&place);
+        print_line(&warning_text(&format!("no longer listening on {place}")));
         trouble.tell();
     }
 }

@@ -4,7 +4,7 @@ use haul_service::listen::BoundAddress;
 
 use super::doors::{OpenTunnelListener, TunnelListenerSet};
 use crate::commands::service::places::{is_public, urls};
-use crate::message::{harmless, note, warning_text};
+use crate::message::{print_line, sanitize, warning_text};
 use crate::settings::TunnelSettings;
 
 /// What was found out while it began.
@@ -46,12 +46,12 @@ impl TunnelBanner {
             return;
         }
         for line in &self.lines {
-            note(&format!("haul: {}", harmless(line)));
+            print_line(&format!("haul: {}", sanitize(line)));
         }
         let room = settings.room(&settings.running);
         let settings = settings.warnings.iter().chain(&room);
         for warning in settings.chain(&self.warnings) {
-            note(&warning_text(&harmless(warning)));
+            print_line(&warning_text(&sanitize(warning)));
         }
     }
 }

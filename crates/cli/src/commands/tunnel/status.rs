@@ -15,7 +15,7 @@ use super::table;
 use crate::args::StatusArgs;
 use crate::commands::service::trouble::CommandError;
 use crate::exit::ExitReason;
-use crate::message::{self, harmless, note, warning_text};
+use crate::message::{self, print_line, sanitize, warning_text};
 use crate::output;
 
 /// How many are asked at a time: one that hangs has the others wait no longer than itself.
@@ -45,13 +45,13 @@ pub(super) fn run(args: &StatusArgs) -> Result<ExitReason, CommandError> {
         None => own(&folder().ok_or_else(no_folder)?)?,
     };
     let printed = match args.json {
-        true => output::lines(own.told.iter().map(json)),
-        false => output::text(table::text(&own.told, table::width()).as_bytes()),
+        true => output::write_stdout_lines(own.told.iter().map(json)),
+        false => output::write_stdout(table::text(&own.told, table::width()).as_bytes()),
     };
     match printed {
         Ok(()) if own.is_part => Ok(ExitReason::SomeFailed),
         Ok(()) => Ok(ExitReason::Done),
-        Err(error) => Ok(output::undelivered(&error)),
+        Err(error) => Ok(output::report_write_error(&error)),
     }
 }
 
@@ -62,7 +62,7 @@ fn json(status: &TunnelStatus) -> String {
 
 /// The endpoint that was named does not say it.
 fn unasked(address: &ListenAddress, error: &StatusQueryError) -> CommandError {
-    let text = format!("--admin {address}: {}", message::chain(error));
+    let text = format!("--admin {address}: {}", message::chain_text(error));
     CommandError::network(text).hint(match error {
         StatusQueryError::Io(_) => "is a haul tunnel with this --admin running?",
         StatusQueryError::Silent => "it is stopped or hangs, or is no haul tunnel",
@@ -106,7 +106,7 @@ fn own(folder: &Path) -> Result<OwnTunnelsStatus, CommandError> {
     match (&own.told[..], own.is_part) {
         ([], false) => Err(CommandError::failed(format!(
             "no haul tunnel of yours is running: none answers in {}",
-            harmless(&folder.display().to_string())
+            sanitize(&folder.display().to_string())
         ))
         .hint("one of another user, or started without XDG_RUNTIME_DIR, is asked by --admin ADDRESS, if it has an --admin")),
         ([], true) => {
@@ -144,9 +144,9 @@ impl OwnTunnelsStatus {
                     let known = asked.process.filter(|process| *process == named);
                     self.hangs = self.hangs.or(known);
                 }
-                let place = harmless(&path.display().to_string());
-                let said = message::chain(&error);
-                note(&warning_text(&format!("process {named}: {said} ({place})")));
+                let place = sanitize(&path.display().to_string());
+                let said = message::chain_text(&error);
+                print_line(&warning_text(&format!("process {named}: {said} ({place})")));
             }
         }
     }

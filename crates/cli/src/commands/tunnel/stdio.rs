@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::args::TunnelArgs;
 use crate::commands::service::trouble::CommandError;
 use crate::exit::ExitReason;
-use crate::message::{self, JsonOutputs, harmless, note, warning_text};
+use crate::message::{self, JsonOutputs, print_line, sanitize, warning_text};
 use crate::output;
 use crate::settings::StdioSettings;
 
@@ -33,11 +33,11 @@ pub(super) fn run(args: &TunnelArgs, target: &Target) -> Result<ExitReason, Comm
     let settings = StdioSettings::resolve(args, target)?;
     if !args.running.quiet {
         for warning in &settings.warnings {
-            note(&warning_text(&harmless(warning)));
+            print_line(&warning_text(&sanitize(warning)));
         }
     }
-    output::stdout_is_open().map_err(|error| {
-        let (text, hint) = output::explain(&error);
+    output::check_stdout().map_err(|error| {
+        let (text, hint) = output::explain_write_error(&error);
         CommandError::local(text).hint(hint)
     })?;
     // Else a stream that cannot be used looks like one that has ended, or to which nothing was said.
@@ -95,7 +95,7 @@ async fn joined(settings: &StdioSettings, target: &Target) -> ExitReason {
 fn undelivered(error: &io::Error) -> ExitReason {
     match error.kind() {
         io::ErrorKind::ConnectionReset => ExitReason::ReaderGone,
-        _ => output::undelivered(error),
+        _ => output::report_write_error(error),
     }
 }
 
@@ -105,8 +105,8 @@ fn over(ended: &RelayOutcome, target: &Target) -> ExitReason {
         // Whoever started us may leave when it likes.
         RelayOutcome::Closed | RelayOutcome::Reset(RelaySide::Client) => ExitReason::Done,
         RelayOutcome::Broken(RelaySide::Client, error) => {
-            message::error(
-                &harmless(&format!("cannot read standard input: {error}")),
+            message::print_error(
+                &sanitize(&format!("cannot read standard input: {error}")),
                 Some("what is to go to the target comes from there"),
             );
             ExitReason::LocalIo
@@ -114,8 +114,8 @@ fn over(ended: &RelayOutcome, target: &Target) -> ExitReason {
         RelayOutcome::IdleTimeout
         | RelayOutcome::Reset(RelaySide::Target)
         | RelayOutcome::Broken(RelaySide::Target, _) => {
-            message::error(
-                &harmless(&format!("the connection to {target}: {ended}")),
+            message::print_error(
+                &sanitize(&format!("the connection to {target}: {ended}")),
                 None,
             );
             ExitReason::Network
@@ -126,7 +126,7 @@ fn over(ended: &RelayOutcome, target: &Target) -> ExitReason {
 fn unreached(why: &UpstreamConnectError, target: &Target) -> ExitReason {
     let hint = why.errors().last().and_then(message::tunnel_hint);
     let text = format!("cannot reach {target}: {why}");
-    JsonOutputs::default().fail(ExitReason::Network, &text, hint)
+    JsonOutputs::default().report_failure(ExitReason::Network, &text, hint)
 }
 
 /// Standard output, whose end is told to whoever reads it. It outlives the relay: what was taken may not have been written by then.

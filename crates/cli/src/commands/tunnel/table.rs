@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use haul_tunnel::{ConnectionStatus, ListenerStatus, TunnelStatus};
 
-use crate::message::harmless;
+use crate::message::sanitize;
 use crate::progress::{bytes_text, time_text};
 
 /// Between columns.
@@ -38,11 +38,11 @@ pub(super) fn text(all: &[TunnelStatus], width: Option<usize>) -> String {
         let heads = std::iter::once(format!("process {}", status.pid));
         let heads = heads.chain(status.tunnels.iter().map(tunnel));
         let table = table(status).into_iter().map(|row| match width {
-            Some(width) => harmless(&row).chars().take(width).collect(),
+            Some(width) => sanitize(&row).chars().take(width).collect(),
             None => row,
         });
         for line in heads.chain(table) {
-            text.push_str(harmless(&line).trim_end());
+            text.push_str(sanitize(&line).trim_end());
             text.push('\n');
         }
     }

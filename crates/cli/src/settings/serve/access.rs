@@ -17,12 +17,12 @@ use haul_serve::access::{
 use haul_serve::store::FileStoreOptions;
 
 use crate::args::{AccessArgs, SecretText};
-use crate::settings::{SettingError, exposed, signing_key};
+use crate::settings::{SettingError, read_signing_key, world_readable_warning};
 
 /// Logins, a line each.
-const LOGINS: &str = "HAUL_AUTH";
+const LOGINS_VARIABLE: &str = "HAUL_AUTH";
 /// Tokens, a line each.
-const TOKENS: &str = "HAUL_TOKEN";
+const TOKENS_VARIABLE: &str = "HAUL_TOKEN";
 
 /// Who may do what, as far as people want to know.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -32,11 +32,11 @@ pub(crate) struct AccessSummary {
     /// Tokens.
     tokens: usize,
     /// Whether signed URLs are let in.
-    signed: bool,
+    has_signed_urls: bool,
     /// What all others may do; `None`: everything.
-    others: Option<Vec<AccessScope>>,
+    anonymous: Option<Vec<AccessScope>>,
     /// Whether somebody may do something in a part of the store alone; a signed URL is for one.
-    pub(crate) has_parts: bool,
+    pub(crate) has_prefixes: bool,
 }
 
 impl AccessSummary {
@@ -46,21 +46,21 @@ impl AccessSummary {
     }
 
     /// Whether there is nobody who may do anything.
-    fn is_nobody(&self) -> bool {
-        let others = self.others.as_ref();
-        self.users + self.tokens == 0 && !self.signed && others.is_some_and(Vec::is_empty)
+    fn allows_nobody(&self) -> bool {
+        let others = self.anonymous.as_ref();
+        self.users + self.tokens == 0 && !self.has_signed_urls && others.is_some_and(Vec::is_empty)
     }
 
     /// Whether strangers may write, in a store where somebody may.
-    pub(crate) fn lets_strangers_write(&self) -> bool {
-        let others = self.others.as_ref();
+    pub(crate) fn allows_anonymous_writes(&self) -> bool {
+        let others = self.anonymous.as_ref();
         others.is_none_or(|scopes| scopes.iter().any(|scope| scope.right == AccessRight::Write))
     }
 }
 
 impl fmt::Display for AccessSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(others) = &self.others else {
+        let Some(others) = &self.anonymous else {
             return f.write_str("to everybody");
         };
         let number = |n: usize, what: &str| match n {
@@ -68,7 +68,7 @@ impl fmt::Display for AccessSummary {
             1 => Some(format!("1 {what}")),
             n => Some(format!("{n} {what}s")),
         };
-        let signed = self.signed.then(|| "signed URLs".to_owned());
+        let signed = self.has_signed_urls.then(|| "signed URLs".to_owned());
         let known = [
             number(self.users, "user"),
             number(self.tokens, "token"),
@@ -91,23 +91,26 @@ impl fmt::Display for AccessSummary {
 }
 
 /// Gathers who may do what. Also gives what is likely not meant.
-pub(super) fn access(
+pub(super) fn access_control(
     args: &AccessArgs,
     store: &FileStoreOptions,
     variable: impl Fn(&str) -> Option<OsString>,
 ) -> Result<(AccessControl, AccessSummary, Vec<String>), SettingError> {
-    let options = configured(args, variable)?;
-    writers_can_write(&options, store)?;
+    let options = access_options(args, variable)?;
+    check_store_is_writable(&options, store)?;
     let secrets = args.auth_file.iter().chain(&args.token_file);
     let secrets = secrets.chain(&args.sign_key);
-    let mut warnings: Vec<String> = secrets.filter_map(|path| exposed(path)).collect();
-    let mut who = who(&options);
-    let may_write = scopes(&options).any(|scope| scope.right == AccessRight::Write) || who.signed;
+    let mut warnings: Vec<String> = secrets
+        .filter_map(|path| world_readable_warning(path))
+        .collect();
+    let mut who = access_summary(&options);
+    let may_write =
+        all_scopes(&options).any(|scope| scope.right == AccessRight::Write) || who.has_signed_urls;
     let access = AccessControl::new(options)
-        .map_err(|error| SettingError::new("the logins contradict each other").because(error))?;
+        .map_err(|error| SettingError::new("the logins contradict each other").caused_by(error))?;
     if access.is_open() {
-        who.others = None;
-    } else if who.is_nobody() {
+        who.anonymous = None;
+    } else if who.allows_nobody() {
         warnings.push(
             "nobody may do anything: there is no login, and no token, in what was given".to_owned(),
         );
@@ -118,29 +121,34 @@ pub(super) fn access(
 }
 
 /// What flags, variables and files say.
-fn configured(
+fn access_options(
     args: &AccessArgs,
     variable: impl Fn(&str) -> Option<OsString>,
 ) -> Result<AccessOptions, SettingError> {
-    let logins = |path: &PathBuf| AuthFile::read(path).map_err(|error| file("--auth-file", error));
-    let tokens =
-        |path: &PathBuf| TokenFile::read(path).map_err(|error| file("--token-file", error));
+    let logins = |path: &PathBuf| {
+        AuthFile::read(path).map_err(|error| auth_file_error("--auth-file", error))
+    };
+    let tokens = |path: &PathBuf| {
+        TokenFile::read(path).map_err(|error| auth_file_error("--token-file", error))
+    };
     let key = args.sign_key.as_deref();
     Ok(AccessOptions {
-        rules: rules(("--auth", &args.auth), (LOGINS, &variable))?,
-        files: each(&args.auth_file, logins)?,
-        tokens: rules(("--token", &args.token), (TOKENS, &variable))?,
-        token_files: each(&args.token_file, tokens)?,
+        rules: rules(("--auth", &args.auth), (LOGINS_VARIABLE, &variable))?,
+        files: read_each(&args.auth_file, logins)?,
+        tokens: rules(("--token", &args.token), (TOKENS_VARIABLE, &variable))?,
+        token_files: read_each(&args.token_file, tokens)?,
         anonymous: match &args.anonymous[..] {
             [] => AnonymousAccess::None,
             scopes => AnonymousAccess::Some(scopes.to_vec()),
         },
-        signing: key.map(|key| signing_key("--sign-key", key)).transpose()?,
+        signing: key
+            .map(|key| read_signing_key("--sign-key", key))
+            .transpose()?,
         ..AccessOptions::default()
     })
 }
 
-fn each<T>(
+fn read_each<T>(
     paths: &[PathBuf],
     read: impl Fn(&PathBuf) -> Result<T, SettingError>,
 ) -> Result<Vec<T>, SettingError> {
@@ -152,13 +160,16 @@ fn rules<T: FromStr<Err = AuthRuleError>>(
     (flag, typed): (&str, &[SecretText]),
     (name, variable): (&str, impl Fn(&str) -> Option<OsString>),
 ) -> Result<Vec<T>, SettingError> {
-    let typed = typed.iter().map(|text| rule(flag, &text.0));
+    let typed = typed.iter().map(|text| parse_rule(flag, &text.0));
     let mut rules: Vec<T> = typed.collect::<Result<_, _>>()?;
-    rules.extend(of_variable(name, variable)?);
+    rules.extend(rules_from_variable(name, variable)?);
     Ok(rules)
 }
 
-fn rule<T: FromStr<Err = AuthRuleError>>(place: &str, text: &Secret) -> Result<T, SettingError> {
+fn parse_rule<T: FromStr<Err = AuthRuleError>>(
+    place: &str,
+    text: &Secret,
+) -> Result<T, SettingError> {
     let wrong = |error| {
         let hint = match error {
             AuthRuleError::Login | AuthRuleError::Token | AuthRuleError::Scope(_) => {
@@ -168,9 +179,9 @@ fn rule<T: FromStr<Err = AuthRuleError>>(place: &str, text: &Secret) -> Result<T
             AuthRuleError::NoPassword => Some("is it from a variable that is not set?"),
             _ => None,
         };
-        let told = SettingError::new(format!("{place} cannot be used")).because(error);
+        let told = SettingError::new(format!("{place} cannot be used")).caused_by(error);
         match hint {
-            Some(hint) => told.hint(hint),
+            Some(hint) => told.with_hint(hint),
             None => told,
         }
     };
@@ -178,7 +189,7 @@ fn rule<T: FromStr<Err = AuthRuleError>>(place: &str, text: &Secret) -> Result<T
 }
 
 /// The rules in a variable, a line each; `#` begins a comment.
-fn of_variable<T: FromStr<Err = AuthRuleError>>(
+fn rules_from_variable<T: FromStr<Err = AuthRuleError>>(
     name: &str,
     variable: impl Fn(&str) -> Option<OsString>,
 ) -> Result<Vec<T>, SettingError> {
@@ -193,20 +204,20 @@ fn of_variable<T: FromStr<Err = AuthRuleError>>(
     let said = lines.filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
     let rules = said.map(|(line, number)| {
         let place = format!("the variable {name}, line {number},");
-        rule(&place, &Secret::new(line.to_owned()))
+        parse_rule(&place, &Secret::new(line.to_owned()))
     });
     let rules: Vec<T> = rules.collect::<Result<_, _>>()?;
     if rules.is_empty() {
         return Err(
             SettingError::new(format!("the variable {name} is set and empty"))
-                .hint("unset it if everybody may come in without it"),
+                .with_hint("unset it if everybody may come in without it"),
         );
     }
     Ok(rules)
 }
 
 /// A file of logins or tokens that cannot be used.
-fn file(flag: &str, error: AuthFileError) -> SettingError {
+fn auth_file_error(flag: &str, error: AuthFileError) -> SettingError {
     let hint = match &error.kind {
         AuthFileErrorKind::Hash(_) => {
             Some("`htpasswd -nB USER` prints a line with a hash; add :ro or :rw to it")
@@ -220,32 +231,32 @@ fn file(flag: &str, error: AuthFileError) -> SettingError {
         },
         _ => None,
     };
-    let told = SettingError::new(format!("{flag} cannot be used")).because(error);
+    let told = SettingError::new(format!("{flag} cannot be used")).caused_by(error);
     match hint {
-        Some(hint) => told.hint(hint),
+        Some(hint) => told.with_hint(hint),
         None => told,
     }
 }
 
 /// A right to write where nobody can is a mistake, of the rule or of the server.
-fn writers_can_write(
+fn check_store_is_writable(
     options: &AccessOptions,
     store: &FileStoreOptions,
 ) -> Result<(), SettingError> {
     // Files may be shared with a server that can.
     let typed = options.rules.iter().map(|rule| &rule.scope);
     let typed = typed.chain(options.tokens.iter().map(|rule| &rule.scope));
-    let mut typed = typed.chain(others(options));
+    let mut typed = typed.chain(anonymous_scopes(options));
     if store.writable || !typed.any(|scope| scope.right == AccessRight::Write) {
         return Ok(());
     }
     Err(
         SettingError::new("a rule says rw, and the server takes no uploads")
-            .hint("add -w/--writable, or say ro"),
+            .with_hint("add -w/--writable, or say ro"),
     )
 }
 
-fn others(options: &AccessOptions) -> &[AccessScope] {
+fn anonymous_scopes(options: &AccessOptions) -> &[AccessScope] {
     match &options.anonymous {
         AnonymousAccess::None => &[],
         AnonymousAccess::Some(scopes) => scopes,
@@ -253,7 +264,7 @@ fn others(options: &AccessOptions) -> &[AccessScope] {
 }
 
 /// What anybody may do.
-fn scopes(options: &AccessOptions) -> impl Iterator<Item = &AccessScope> {
+fn all_scopes(options: &AccessOptions) -> impl Iterator<Item = &AccessScope> {
     let users = options.rules.iter().map(|rule| &rule.scope);
     let files = options.files.iter().flat_map(|file| &file.rules);
     let tokens = options.tokens.iter();
@@ -261,10 +272,10 @@ fn scopes(options: &AccessOptions) -> impl Iterator<Item = &AccessScope> {
     users
         .chain(files.map(|rule| &rule.scope))
         .chain(tokens.map(|rule| &rule.scope))
-        .chain(others(options))
+        .chain(anonymous_scopes(options))
 }
 
-fn who(options: &AccessOptions) -> AccessSummary {
+fn access_summary(options: &AccessOptions) -> AccessSummary {
     let files = options.files.iter().flat_map(|file| &file.rules);
     let users = options.rules.iter().map(|rule| rule.user.as_str());
     let users: HashSet<&str> = users.chain(files.map(|rule| rule.user.as_str())).collect();
@@ -274,9 +285,9 @@ fn who(options: &AccessOptions) -> AccessSummary {
     AccessSummary {
         users: users.len(),
         tokens: tokens.len(),
-        signed: options.signing.is_some(),
-        others: Some(others(options).to_vec()),
-        has_parts: options.signing.is_some()
-            || scopes(options).any(|scope| !scope.prefix.is_root()),
+        has_signed_urls: options.signing.is_some(),
+        anonymous: Some(anonymous_scopes(options).to_vec()),
+        has_prefixes: options.signing.is_some()
+            || all_scopes(options).any(|scope| !scope.prefix.is_root()),
     }
 }

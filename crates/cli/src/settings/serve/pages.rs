@@ -7,13 +7,16 @@ use crate::args::CorsArgs;
 use crate::settings::SettingError;
 
 /// `*` is any name, whatever else is said.
-pub(super) fn hosts(allowed: &[String]) -> Option<Vec<String>> {
+pub(super) fn allowed_hosts(allowed: &[String]) -> Option<Vec<String>> {
     let is_any = allowed.iter().any(|name| name == "*");
     (!is_any).then(|| allowed.to_vec())
 }
 
 /// Which other sites' pages may do what.
-pub(super) fn cors(args: &CorsArgs, writable: bool) -> Result<Option<CorsPolicy>, SettingError> {
+pub(super) fn cors_policy(
+    args: &CorsArgs,
+    writable: bool,
+) -> Result<Option<CorsPolicy>, SettingError> {
     let flag = if args.cors_write {
         Some("--cors-write")
     } else {
@@ -24,7 +27,7 @@ pub(super) fn cors(args: &CorsArgs, writable: bool) -> Result<Option<CorsPolicy>
         (None, None) => return Ok(None),
         (None, Some(flag)) => {
             return Err(SettingError::new(format!("{flag} does not say for whom"))
-                .hint("--cors https://host names the pages that may"));
+                .with_hint("--cors https://host names the pages that may"));
         }
     };
     let defaults = CorsOptions::default();
@@ -33,7 +36,7 @@ pub(super) fn cors(args: &CorsArgs, writable: bool) -> Result<Option<CorsPolicy>
         if !writable {
             return Err(
                 SettingError::new("--cors-write is about uploads, and none are taken")
-                    .hint("-w/--writable takes them"),
+                    .with_hint("-w/--writable takes them"),
             );
         }
         methods.extend([Method::PUT, Method::DELETE, Method::POST]);
@@ -47,9 +50,9 @@ pub(super) fn cors(args: &CorsArgs, writable: bool) -> Result<Option<CorsPolicy>
     let wrong = |error| match error {
         CorsError::AnyWithCredentials => {
             SettingError::new("--cors '*' and --cors-credentials: browsers refuse that, too")
-                .hint("name the pages: --cors https://host")
+                .with_hint("name the pages: --cors https://host")
         }
-        CorsError::Field => SettingError::new("--cors cannot be used").because(error),
+        CorsError::Field => SettingError::new("--cors cannot be used").caused_by(error),
     };
     CorsPolicy::new(options).map(Some).map_err(wrong)
 }

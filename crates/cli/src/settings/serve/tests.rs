@@ -4,7 +4,7 @@ use clap::Parser as _;
 
 use super::*;
 use crate::args::{CliArgs, CliCommand};
-use crate::message::chain;
+use crate::message::chain_text;
 
 fn resolved(line: &str) -> Result<ServeSettings, SettingError> {
     let words = line.split(' ').filter(|word| !word.is_empty());
@@ -18,8 +18,12 @@ fn resolved(line: &str) -> Result<ServeSettings, SettingError> {
 /// The error and its hint.
 fn wrong(line: &str) -> String {
     let error = resolved(line).unwrap_err();
-    assert_eq!(error.exit(), crate::exit::ExitReason::Usage, "{line}");
-    format!("{} / {}", chain(&error), error.advice().unwrap_or("-"))
+    assert_eq!(
+        error.exit_reason(),
+        crate::exit::ExitReason::Usage,
+        "{line}"
+    );
+    format!("{} / {}", chain_text(&error), error.hint().unwrap_or("-"))
 }
 
 #[test]
@@ -30,7 +34,7 @@ fn without_flags_a_folder_is_shared_with_this_machine_for_reading() {
     assert_eq!(settings.tls, TlsSettings::Off);
     assert_eq!(settings.server.patience, TimeoutOptions::default());
     assert_eq!(settings.grace, Duration::from_secs(10));
-    assert_eq!(settings.who.to_string(), "to everybody");
+    assert_eq!(settings.access.to_string(), "to everybody");
     assert!(settings.log.is_none() && settings.admin.is_none() && settings.warnings.is_empty());
 }
 
@@ -76,9 +80,9 @@ fn each_flag_arrives() {
     assert_eq!((patience.min_body_rate, patience.min_reader_rate), (9, 9));
     assert_eq!(
         (
-            settings.crew.accept,
-            settings.crew.threads,
-            settings.crew.connections
+            settings.workers.accept,
+            settings.workers.threads,
+            settings.workers.connections
         ),
         (AcceptStrategy::ReusePort, 3, 5)
     );
@@ -148,7 +152,7 @@ fn certificates_have_a_key_each_or_hold_it() {
 
 #[test]
 fn who_may_do_what_in_words() {
-    let who = |line: &str| resolved(line).unwrap().who.to_string();
+    let who = |line: &str| resolved(line).unwrap().access.to_string();
     assert_eq!(who("-w"), "to everybody");
     assert_eq!(who("--anonymous ro"), "to everybody (ro)");
     assert_eq!(
@@ -169,7 +173,7 @@ fn a_server_that_nobody_may_write_to_is_worth_a_word() {
     let said = warnings("-w --auth a:b:ro");
     assert!(said[0].contains("nobody may write"), "{said:?}");
     // Whoever may write without a login is a matter of where we listen.
-    let strangers = |line: &str| resolved(line).unwrap().who.lets_strangers_write();
+    let strangers = |line: &str| resolved(line).unwrap().access.allows_anonymous_writes();
     assert!(strangers("-w") && strangers("-w --auth a:b:ro --anonymous rw"));
     assert!(!strangers("-w --auth a:b:rw") && !strangers("-w --auth a:b:rw --anonymous ro"));
 }
@@ -187,7 +191,7 @@ fn connections_want_descriptors() {
         open_files: 1000,
         ..FileStoreOptions::default()
     };
-    let warned = |line, allowed| descriptors(&args(line), &store, allowed).is_some();
+    let warned = |line, allowed| descriptor_warning(&args(line), &store, allowed).is_some();
     assert!(warned("--max-connections 4000", Some(5063)));
     assert!(!warned("--max-connections 4000", Some(5064)));
     assert!(!warned("--max-connections 4000", None));
@@ -209,8 +213,8 @@ fn by_default_connections_leave_descriptors_to_files() {
         (Some(1 << 20), 65_536, 4096),
         (None, 65_536, 4096),
     ] {
-        let crew = crew(&args.limits, &args.running, allowed).unwrap();
-        let store = store(&args.files, &args.running, allowed);
+        let crew = worker_options(&args.limits, &args.running, allowed).unwrap();
+        let store = store_options(&args.files, &args.running, allowed);
         let had = (crew.connections, store.open_files);
         assert_eq!(had, (connections, open_files), "{allowed:?}");
     }
@@ -228,9 +232,9 @@ fn variables_hold_secrets_a_line_each_and_an_empty_one_opens_nothing() {
             ..FileStoreOptions::default()
         };
         let variable = |asked: &str| (asked == name).then(|| value.into());
-        access::access(&args.access, &store, variable)
+        access::access_control(&args.access, &store, variable)
             .map(|(_, who, _)| who.to_string())
-            .map_err(|error| chain(&error))
+            .map_err(|error| chain_text(&error))
     };
     assert_eq!(
         of("HAUL_AUTH", "a:b:rw\n\n # both\n c:d:ro:/x \n"),

@@ -34,7 +34,7 @@ impl TunnelUpstreams<'_> {
         if let Some(by) = wishes.proxy_tls.by().filter(|_| !has_tls) {
             let told =
                 by.wrong("there is no TLS with the first proxy, and so nothing for certificates");
-            return Err(told.hint("https://HOST:PORT is a proxy over TLS"));
+            return Err(told.with_hint("https://HOST:PORT is a proxy over TLS"));
         }
         let takes_fields = |(proxy, _): &(Proxy, _)| proxy.is_http();
         let takes_fields = places
@@ -42,7 +42,7 @@ impl TunnelUpstreams<'_> {
             .is_some_and(|place| place.iter().any(takes_fields));
         if let Some(field) = wishes.headers.first().filter(|_| !takes_fields) {
             let told = field.by.wrong("the first proxy is none of HTTP");
-            return Err(told.hint("a SOCKS proxy takes no header fields"));
+            return Err(told.with_hint("a SOCKS proxy takes no header fields"));
         }
         let number = places.into_iter().enumerate();
         number
@@ -99,7 +99,7 @@ fn fields_of<'a>(
 ) -> Result<HeaderMap, SettingError> {
     let mut all = HeaderMap::new();
     for said in said {
-        let one = proxies::fields(&said.by.to_string(), std::iter::once(&said.value))?;
+        let one = proxies::connect_headers(&said.by.to_string(), std::iter::once(&said.value))?;
         all.extend(one);
     }
     Ok(all)
@@ -130,13 +130,13 @@ pub(super) fn written<'a>(
 
 fn no_proxy() -> SettingError {
     SettingError::new("there is no proxy: -p names none, and no variable either")
-        .hint("-p HOST:PORT names one, as do https_proxy and all_proxy; -p '' goes straight")
+        .with_hint("-p HOST:PORT names one, as do https_proxy and all_proxy; -p '' goes straight")
 }
 
 fn unusable(variable: UnusableProxyVariable) -> SettingError {
     SettingError::new(variable.to_string())
-        .because(variable.error)
-        .hint("-p HOST:PORT names another, -p '' goes without")
+        .caused_by(variable.error)
+        .with_hint("-p HOST:PORT names another, -p '' goes without")
 }
 
 /// A proxy that a flag or the file names, one of so many. Errors never repeat the text: it may hold a password.
@@ -153,23 +153,23 @@ fn proxy(
             false => "-p '' alone goes straight to targets",
         };
         let told = by.wrong("there is an empty place among the proxies");
-        return Err(told.hint(straight));
+        return Err(told.with_hint(straight));
     }
     // What stands after a comma may be the rest of a password, and what stood before it no proxy.
     if at > 0 && text.contains('@') && !text.contains("://") {
         let told = by.wrong(
             "an alternative with a login needs its scheme, as http://user:password@host:port",
         );
-        return Err(told.hint(COMMA));
+        return Err(told.with_hint(COMMA));
     }
     let parsed: Result<Proxy, ProxyError> = text.parse();
     let parsed = parsed.map_err(|error| {
         let told = by.wrong(&error);
         match error {
             ProxyError::NoPort if by.is_key() => {
-                told.hint("a name without a port is one of [proxies.NAME] in the file")
+                told.with_hint("a name without a port is one of [proxies.NAME] in the file")
             }
-            _ if of > 1 => told.hint(COMMA),
+            _ if of > 1 => told.with_hint(COMMA),
             _ => told,
         }
     })?;
@@ -195,5 +195,5 @@ pub(super) fn shown(places: &[Vec<Proxy>]) -> String {
 
 /// TLS with a proxy. Apart from TLS with targets: who trusts any of these does not mean any of those.
 fn proxy_tls(wish: &ProxyTlsOptions) -> Result<ProxyTls, SettingError> {
-    proxies::tls(wish.names(proxies::FLAGS))
+    proxies::proxy_tls(wish.names(proxies::FLAGS))
 }

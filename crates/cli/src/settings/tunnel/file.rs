@@ -21,8 +21,10 @@ use super::beside::{ProxyLoginOptions, ProxyTlsOptions};
 use super::running::{NetrcOption, ProcessOptions};
 use super::table::{TomlTable, TomlText, TomlValue};
 use super::wishes::TunnelOptionsLayer;
-use crate::args::{HeaderArg, ProxyUrl, ValueError, listen, many, target, threads};
-use crate::settings::{SettingError, Sourced, exposed};
+use crate::args::{
+    HeaderArg, ProxyUrl, ValueError, listen_address, positive_number, target, thread_count,
+};
+use crate::settings::{SettingError, Sourced, world_readable_warning};
 
 /// Bytes that a file has at most: some thousand tunnels.
 const MOST: u64 = 1 << 20;
@@ -80,7 +82,7 @@ impl TunnelConfigFile {
         let text = text(path)?;
         let mut config = Self::parse(path, &text)?;
         if config.has_secrets() {
-            config.warnings.extend(exposed(path));
+            config.warnings.extend(world_readable_warning(path));
         }
         Ok(config)
     }
@@ -134,7 +136,7 @@ fn text(path: &Path) -> Result<String, SettingError> {
     let read = File::open(path).and_then(|file| file.take(MOST + 1).read_to_end(&mut text));
     let shown = path.display();
     read.map_err(|error| {
-        SettingError::new(format!("--config: cannot read {shown}")).because(error)
+        SettingError::new(format!("--config: cannot read {shown}")).caused_by(error)
     })?;
     if u64::try_from(text.len()).is_ok_and(|length| length > MOST) {
         return Err(SettingError::new(format!(
@@ -151,7 +153,7 @@ fn running(table: &TomlTable<'_>) -> Result<ProcessOptions, SettingError> {
     let home = home.filter(|said| said.value);
     let file = table.said(&["netrc-file"], TomlValue::path)?;
     Ok(ProcessOptions {
-        max_connections: table.read(&["max-connections"], |value| value.parsed(many))?,
+        max_connections: table.read(&["max-connections"], |value| value.parsed(positive_number))?,
         log: table.said(&["log"], log)?,
         log_format: table.said(&["log-format"], |value| {
             let format = value.clone().text()?.parse();
@@ -159,7 +161,7 @@ fn running(table: &TomlTable<'_>) -> Result<ProcessOptions, SettingError> {
         })?,
         admin: table.said(&["admin"], address)?,
         grace: keys::maybe_time(table, "grace")?,
-        threads: table.read(&["threads"], |value| value.parsed(threads))?,
+        threads: table.read(&["threads"], |value| value.parsed(thread_count))?,
         netrc: file
             .map(|file| file.map(NetrcOption::File))
             .or_else(|| home.map(|home| home.map(|_| NetrcOption::Home))),
@@ -175,7 +177,7 @@ fn log(value: TomlValue<'_>) -> Result<LogTarget, SettingError> {
 
 /// An address, whose socket file is relative to the configuration's.
 fn address(value: TomlValue<'_>) -> Result<ListenAddress, SettingError> {
-    let address = value.clone().parsed(listen)?;
+    let address = value.clone().parsed(listen_address)?;
     Ok(match address {
         ListenAddress::Unix { path, mode } => ListenAddress::Unix {
             path: value.beside(&path),
@@ -213,14 +215,14 @@ fn tunnel(table: &TomlTable<'_>, proxies: &NamedProxies) -> Result<ConfiguredTun
         }
         (None, None) => {
             let told = table.wrong("this tunnel leads nowhere");
-            return Err(told.hint(
+            return Err(told.with_hint(
                 "target = \"HOST:PORT\", or kind = \"socks\" or \"http\" whose clients name theirs",
             ));
         }
     };
     let listen = listen.ok_or_else(|| {
         let told = table.wrong("this tunnel listens nowhere");
-        told.hint("listen = \"PORT\", \"HOST:PORT\", \"unix:PATH\" or \"systemd:NAME\"")
+        told.with_hint("listen = \"PORT\", \"HOST:PORT\", \"unix:PATH\" or \"systemd:NAME\"")
     })?;
     Ok(ConfiguredTunnel {
         listen,
@@ -266,7 +268,7 @@ fn named(table: &TomlTable<'_>) -> Result<NamedProxy, SettingError> {
     let Some((url, proxy)) = url else {
         return Err(table
             .wrong("this proxy has no url")
-            .hint("url = \"HOST:PORT\", or with a scheme before it"));
+            .with_hint("url = \"HOST:PORT\", or with a scheme before it"));
     };
     takes(&proxy, &headers, &tls)?;
     Ok(NamedProxy {
@@ -285,13 +287,13 @@ fn takes(
 ) -> Result<(), SettingError> {
     if let (Some(by), true) = (tls.by(), proxy.scheme != ProxyScheme::Https) {
         let told = by.wrong("there is no TLS with this proxy, and so nothing for certificates");
-        return Err(told.hint("https://HOST:PORT is a proxy over TLS"));
+        return Err(told.with_hint("https://HOST:PORT is a proxy over TLS"));
     }
     match headers.first().filter(|_| !proxy.is_http()) {
         Some(field) => Err(field
             .by
             .wrong("this proxy is none of HTTP")
-            .hint("a SOCKS proxy takes no header fields")),
+            .with_hint("a SOCKS proxy takes no header fields")),
         None => Ok(()),
     }
 }

@@ -37,7 +37,7 @@ pub(super) fn are_apart(wanted: &[RequestedListener]) -> Result<(), SettingError
         let earlier = before.find(|earlier| overlap(&earlier.value, &later.value));
         if let Some(earlier) = earlier.filter(|_| later.by.is_key()) {
             let told = format!("{} is taken by {}", later.value, earlier.by);
-            return Err(later.by.wrong(told).hint(
+            return Err(later.by.wrong(told).with_hint(
                 "each tunnel listens at an address of its own; every interface includes each of them",
             ));
         }
@@ -72,7 +72,7 @@ pub(super) fn flagged(args: &TunnelArgs) -> Result<Vec<RequestedListener>, Setti
     let specs = args.specs.iter().zip(1..).map(|(text, number)| {
         if text == "status" {
             return Err(SettingError::new("status stands among the SPECs")
-                .hint("haul tunnel status takes --admin and --json alone"));
+                .with_hint("haul tunnel status takes --admin and --json alone"));
         }
         let spec: TunnelSpec = text.parse().map_err(|error| wrong_spec(number, &error))?;
         Ok(RequestedListener::flag(
@@ -121,7 +121,7 @@ fn wrong_spec(number: usize, error: &TunnelSpecError) -> SettingError {
         _ => error.to_string(),
     };
     SettingError::new(format!("SPEC {number}: {told}"))
-        .hint(format!("a SPEC is {}", TunnelSpecError::SYNTAX))
+        .with_hint(format!("a SPEC is {}", TunnelSpecError::SYNTAX))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use haul_net::{Login, Netrc, Proxy, Secret};
 use super::beside::ProxyLoginOptions;
 use super::passwords::PromptedPasswords;
 use crate::args::UserArg;
-use crate::settings::credentials::text;
+use crate::settings::credentials::read_text;
 use crate::settings::{SettingError, Sourced};
 
 /// A login that lists of processes do not show.
@@ -30,8 +30,8 @@ pub(super) fn of_variable(value: Option<String>) -> Result<Option<UserArg>, Sett
     // A variable that is set and says nothing is an error: a secret was not filled in.
     user.map_err(|error| {
         SettingError::new(format!("the variable {VARIABLE} cannot be used"))
-            .because(error)
-            .hint("it is written as USER:PASSWORD")
+            .caused_by(error)
+            .with_hint("it is written as USER:PASSWORD")
     })
 }
 
@@ -128,7 +128,7 @@ impl ProxyLogins<'_> {
             (Some(user), Some(file)) if user.value.password.is_some() => Err(file
                 .by
                 .wrong("a password is given besides")
-                .hint("leave one of them out")),
+                .with_hint("leave one of them out")),
             (Some(user), None) => self.with_password(&user.value, proxy).map(Some),
             (Some(user), Some(file)) => Ok(Some(Login {
                 user: user.value.name.clone(),
@@ -157,7 +157,7 @@ fn whose(user: &str, proxy: &Proxy) -> String {
 
 /// The first line of a file.
 fn content(file: &Sourced<PathBuf>) -> Result<String, SettingError> {
-    let text = text(&file.by.to_string(), &file.value)?;
+    let text = read_text(&file.by.to_string(), &file.value)?;
     let line = text.lines().next().unwrap_or_default();
     let shown = file.value.display();
     match line.is_empty() {
@@ -185,7 +185,7 @@ fn both(file: &Sourced<PathBuf>) -> Result<Login, SettingError> {
                 true => "user = \"NAME\" says whose it is; or write USER:PASSWORD into the file",
                 false => "-U USER says whose it is; or write USER:PASSWORD into the file",
             };
-            Err(told.hint(user))
+            Err(told.with_hint(user))
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use haul_net::Secret;
 
-use crate::question;
+use crate::password_prompt;
 use crate::settings::SettingError;
 use crate::settings::credentials::ask_password;
 
@@ -27,7 +27,7 @@ impl PromptedPasswords {
 
     /// Whether there is somebody to ask.
     pub(super) fn may_ask(&self) -> bool {
-        !self.is_silent() && question::can_ask()
+        !self.is_silent() && password_prompt::can_prompt()
     }
 
     fn is_silent(&self) -> bool {
@@ -56,7 +56,7 @@ impl PromptedPasswords {
             return Err(SettingError::new(format!(
                 "the password of {whose} is not known, and nobody is asked while this runs"
             ))
-            .hint("--proxy-password-file FILE, or password-file beside the proxy in the file of --config, says where it is"));
+            .with_hint("--proxy-password-file FILE, or password-file beside the proxy in the file of --config, says where it is"));
         }
         let password = ask_password(
             whose,

@@ -122,14 +122,14 @@ impl ProcessOptions {
         {
             let told = format!("{} cannot take a socket that was handed over", said.by);
             return Err(SettingError::new(told)
-                .hint("give it a port of its own, as 127.0.0.1:9090, or unix:PATH"));
+                .with_hint("give it a port of its own, as 127.0.0.1:9090, or unix:PATH"));
         }
         let unasked = (!quiet).then_some(Sourced::flag("--log", LogTarget::Stderr));
         if let (None, true, Some(format)) = (&self.log, quiet, &self.log_format) {
             return Err(format
                 .by
                 .wrong("there is no log with --quiet")
-                .hint("--log FILE writes one, - to standard output"));
+                .with_hint("--log FILE writes one, - to standard output"));
         }
         let options = |target| LogOptions {
             target,

@@ -163,10 +163,10 @@ impl<'a> TomlTable<'a> {
             .and_then(|bare| known.iter().find(|name| **name == bare).copied())
             .or(near);
         Err(match (meant(key), near) {
-            (Some(meant), _) => told.hint(meant),
-            (None, Some(near)) => told.hint(format!("did you mean {near} ?")),
+            (Some(meant), _) => told.with_hint(meant),
+            (None, Some(near)) => told.with_hint(format!("did you mean {near} ?")),
             (None, None) => {
-                told.hint("keys are called as the flags are, without the dashes before them")
+                told.with_hint("keys are called as the flags are, without the dashes before them")
             }
         })
     }
@@ -258,8 +258,8 @@ impl<'a> TomlValue<'a> {
         };
         parse(text).map_err(|error| {
             let told = self.wrong(&error);
-            match error.advice() {
-                Some(advice) => told.hint(advice.to_owned()),
+            match error.hint() {
+                Some(advice) => told.with_hint(advice.to_owned()),
                 None => told,
             }
         })

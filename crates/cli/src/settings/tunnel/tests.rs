@@ -53,9 +53,9 @@ impl SettingsFixture {
 
     fn wrong_with(&self, line: &str, file: &str) -> String {
         let error = self.resolve(line, file).unwrap_err();
-        let told = match error.advice() {
-            Some(advice) => format!("{}\nhint: {advice}", crate::message::chain(&error)),
-            None => crate::message::chain(&error),
+        let told = match error.hint() {
+            Some(advice) => format!("{}\nhint: {advice}", crate::message::chain_text(&error)),
+            None => crate::message::chain_text(&error),
         };
         told.replace(self.0.path().to_str().unwrap(), "[DIR]")
     }

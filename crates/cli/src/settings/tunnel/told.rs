@@ -11,8 +11,8 @@ use super::running::{NetrcOption, ProcessOptions};
 use super::way::TunnelUpstreams;
 use super::wishes::TunnelOptionsLayer;
 use crate::args::TunnelArgs;
-use crate::settings::credentials::{home_netrc, netrc};
-use crate::settings::{OptionSource, SettingError, exposed};
+use crate::settings::credentials::{home_netrc_path, read_netrc};
+use crate::settings::{OptionSource, SettingError, world_readable_warning};
 
 /// What flags and the file say.
 pub(super) struct TunnelLayers {
@@ -71,7 +71,7 @@ impl TunnelLayers {
         if let Some(by) = given
             && !wished.any(|wishes| wishes.target_tls == Some(true))
         {
-            return Err(by.wrong(TOLD).hint(tls_hint(by)));
+            return Err(by.wrong(TOLD).with_hint(tls_hint(by)));
         }
         let has_tls = |listed: &ConfiguredTunnel| {
             let (own, all) = (&listed.wishes, &self.config.all);
@@ -81,7 +81,7 @@ impl TunnelLayers {
         };
         let mut without = self.config.tunnels.iter().filter(|listed| !has_tls(listed));
         match without.find_map(|listed| listed.wishes.tls.by()) {
-            Some(by) => Err(by.wrong(TOLD).hint(tls_hint(by))),
+            Some(by) => Err(by.wrong(TOLD).with_hint(tls_hint(by))),
             None => Ok(()),
         }
     }
@@ -90,14 +90,14 @@ impl TunnelLayers {
     pub(super) fn warmth_is_used(&self, is_warm: bool) -> Result<(), SettingError> {
         if self.flags.warm.is_some_and(|ready| ready > 0) && !is_warm {
             let wrong = SettingError::new("--warm, and no listener has a target of its own");
-            return Err(wrong.hint(
+            return Err(wrong.with_hint(
                 "clients of --socks and --http say where to: nothing can be ready for them before",
             ));
         }
         if self.flags.warm_idle.is_some() && !is_warm {
             return Err(
                 SettingError::new("--warm-idle, and no connections are kept ready")
-                    .hint("--warm N keeps N of them"),
+                    .with_hint("--warm N keeps N of them"),
             );
         }
         Ok(())
@@ -115,7 +115,7 @@ impl TunnelLayers {
         };
         Err(by
             .wrong(format!("--stdio listens nowhere, and the file has {what}"))
-            .hint("a file without it, with the proxy alone, serves for --stdio"))
+            .with_hint("a file without it, with the proxy alone, serves for --stdio"))
     }
 
     /// For --stdio: settings of the file that mean nothing without listeners.
@@ -140,8 +140,9 @@ impl TunnelLayers {
     ) -> Result<(), SettingError> {
         if self.flags.is_about_a_proxy() && wished.all(|wishes| wishes.is_own) {
             let told = "a login, header fields or certificates for the proxy are given, and every tunnel names a proxy of its own";
-            return Err(SettingError::new(told)
-                .hint("they go beside that proxy in the file; or -p names one for all tunnels"));
+            return Err(SettingError::new(told).with_hint(
+                "they go beside that proxy in the file; or -p names one for all tunnels",
+            ));
         }
         Ok(())
     }
@@ -152,8 +153,8 @@ impl TunnelLayers {
         };
         let by = said.by.to_string();
         match &said.value {
-            NetrcOption::File(file) => netrc(&by, file).map(Some),
-            NetrcOption::Home => netrc(&by, &home_netrc()?).map(Some),
+            NetrcOption::File(file) => read_netrc(&by, file).map(Some),
+            NetrcOption::Home => read_netrc(&by, &home_netrc_path()?).map(Some),
         }
     }
 
@@ -177,7 +178,9 @@ impl TunnelLayers {
             .collect();
         files.sort();
         files.dedup();
-        let exposed = files.into_iter().filter_map(|path| exposed(path));
+        let exposed = files
+            .into_iter()
+            .filter_map(|path| world_readable_warning(path));
         self.config
             .warnings
             .iter()

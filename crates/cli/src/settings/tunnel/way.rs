@@ -12,8 +12,8 @@ use super::chain;
 use super::file::NamedProxies;
 use super::login::ProxyLogins;
 use super::wishes::TunnelOptionsLayer;
-use crate::settings::tls::client_tls;
-use crate::settings::{OptionSource, SettingError, left_out, pin};
+use crate::settings::tls::tls_options_from;
+use crate::settings::{OptionSource, SettingError, no_proxy_warnings, pinned_address};
 
 /// A way to targets.
 #[derive(Debug, Clone)]
@@ -121,12 +121,12 @@ impl TunnelUpstreams<'_> {
                     .map(OptionSource::prefix)
                     .unwrap_or_default();
                 SettingError::new(format!("{place}TLS with the target cannot be set up"))
-                    .because(error)
+                    .caused_by(error)
             }
             error @ UpstreamConfigError::TooManyRoutes => {
                 let first = wishes.proxies.as_ref().and_then(|places| places.first());
                 let by = first.map_or(OptionSource::Flag("-p"), |place| place.by.clone());
-                SettingError::new(by.to_string()).because(error)
+                SettingError::new(by.to_string()).caused_by(error)
             }
         })?;
         Ok(TunnelUpstream {
@@ -138,7 +138,7 @@ impl TunnelUpstreams<'_> {
 
     /// Tells once what of the variable is left out.
     fn warn_of(&mut self, rules: &ProxyRules) {
-        for warning in left_out(rules) {
+        for warning in no_proxy_warnings(rules) {
             if !self.warnings.contains(&warning) {
                 self.warnings.push(warning);
             }
@@ -162,14 +162,14 @@ fn connector(wishes: &TunnelOptionsLayer) -> ConnectorConfig {
         connect_timeout: wishes.connect_timeout.unwrap_or(defaults.connect_timeout),
         keepalive: wishes.keepalive.map_or(defaults.keepalive, |time| time.0),
         address_family: wishes.family.unwrap_or_default(),
-        pinned_addresses: wishes.resolve.iter().map(pin).collect(),
+        pinned_addresses: wishes.resolve.iter().map(pinned_address).collect(),
         ..defaults
     }
 }
 
 fn target_tls(wishes: &TunnelOptionsLayer) -> Result<TlsOptions, SettingError> {
     match wishes.target_tls {
-        Some(true) => client_tls(wishes.tls.names("--")),
+        Some(true) => tls_options_from(wishes.tls.names("--")),
         _ => Ok(TlsOptions::default()),
     }
 }

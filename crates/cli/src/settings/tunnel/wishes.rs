@@ -13,7 +13,7 @@ use crate::args::{
     HeaderArg, OptionalTimeArg, ResolveArg, SecretText, TargetArgs, TunnelConnectionArgs,
     TunnelProxyArgs,
 };
-use crate::settings::{OptionSource, Sourced, family};
+use crate::settings::{OptionSource, Sourced, address_family};
 
 /// What is wished. All that is `None` or empty is left to others.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -97,7 +97,7 @@ impl TunnelOptionsLayer {
             warm: way.warm,
             warm_idle: way.warm_idle.map(|time| time.0),
             resolve: way.addresses.resolve.clone(),
-            family: family(&way.addresses),
+            family: address_family(&way.addresses),
         }
     }
 

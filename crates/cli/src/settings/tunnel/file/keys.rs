@@ -5,7 +5,7 @@ use haul_net::{AddressFamily, NoProxy, Secret};
 use super::NamedProxies;
 use crate::args::{
     DurationArg, HeaderArg, OptionalTimeArg, ResolveArg, UserArg, ValueError, keepalive, no_proxy,
-    ready,
+    warm_connections,
 };
 use crate::settings::tunnel::beside::{ProxyChainStep, ProxyLoginOptions, ProxyTlsOptions};
 use crate::settings::tunnel::chain;
@@ -38,7 +38,7 @@ pub(super) fn wishes(
             .map(|time: DurationArg| time.0),
         idle_timeout: maybe_time(table, "idle-timeout")?,
         keepalive: table.read(&["keepalive"], |value| value.parsed(keepalive))?,
-        warm: table.read(&["warm"], |value| value.parsed(ready))?,
+        warm: table.read(&["warm"], |value| value.parsed(warm_connections))?,
         warm_idle: table
             .read(&["warm-idle"], |value| value.parsed(str::parse))?
             .map(|time: DurationArg| time.0),
@@ -76,7 +76,7 @@ fn places(
     let is_empty = |value: &TomlValue<'_>| value.is_list() && value.clone().each().is_empty();
     if is_empty(&whole) || whole.clone().each().iter().any(is_empty) {
         let told = whole.wrong("there is no proxy in this list");
-        return Err(told.hint("proxy = \"\" goes straight to targets"));
+        return Err(told.with_hint("proxy = \"\" goes straight to targets"));
     }
     let place = |value: TomlValue<'_>| {
         let by = value.by();

@@ -24,7 +24,7 @@ pub(crate) enum PromptError {
 }
 
 /// Whether there is a terminal to ask on.
-pub(crate) fn can_ask() -> bool {
+pub(crate) fn can_prompt() -> bool {
     terminal::is_there()
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn can_ask() -> bool {
 ///
 /// # Errors
 /// See [`PromptError`].
-pub(crate) fn ask(question: &str) -> Result<String, PromptError> {
+pub(crate) fn prompt(question: &str) -> Result<String, PromptError> {
     terminal::ask(question)
 }
 

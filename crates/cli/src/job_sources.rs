@@ -15,7 +15,7 @@ use url::Url;
 
 /// Names files.
 #[derive(Debug)]
-pub(crate) enum JobSourceArg {
+pub(crate) enum JobSource {
     /// One.
     Url(Url),
     /// Many by one text.
@@ -40,7 +40,7 @@ pub(crate) enum JobSourceArg {
     Document(Vec<Result<ListEntry, BadLine>>),
 }
 
-impl JobSourceArg {
+impl JobSource {
     /// The URL that may lack a password.
     pub(crate) fn url_mut(&mut self) -> Option<&mut Url> {
         match self {
@@ -55,7 +55,7 @@ impl JobSourceArg {
     }
 
     /// How many files it names, as far as that is known before it is read.
-    pub(crate) fn count(&self) -> u64 {
+    pub(crate) fn file_count(&self) -> u64 {
         match self {
             Self::Glob { glob, .. } => glob.len(),
             Self::Document(files) => files.len() as u64,
@@ -66,18 +66,18 @@ impl JobSourceArg {
 
 /// All that name files, in their order.
 #[derive(Debug)]
-pub(crate) struct JobSourceArgs {
+pub(crate) struct JobSources {
     /// Those not begun.
-    waiting: VecDeque<JobSourceArg>,
+    waiting: VecDeque<JobSource>,
     /// The one that is read.
-    current: Option<CurrentSource>,
+    current: Option<OpenJobSource>,
     /// Options in lists that were not obeyed.
     ignored: IgnoredListOptions,
 }
 
 /// A source that is being read.
 #[derive(Debug)]
-enum CurrentSource {
+enum OpenJobSource {
     /// A glob, and the number of its next member.
     Glob(Glob, Url, u64),
     /// A list, and what messages call it.
@@ -86,8 +86,8 @@ enum CurrentSource {
     Document(std::vec::IntoIter<Result<ListEntry, BadLine>>),
 }
 
-impl JobSourceArgs {
-    pub(crate) fn new(sources: Vec<JobSourceArg>) -> Self {
+impl JobSources {
+    pub(crate) fn new(sources: Vec<JobSource>) -> Self {
         Self {
             waiting: sources.into(),
             current: None,
@@ -101,16 +101,16 @@ impl JobSourceArgs {
     }
 
     /// Begins a source, or is all of it.
-    fn begin(&mut self, source: JobSourceArg) -> Option<ListEntry> {
+    fn open(&mut self, source: JobSource) -> Option<ListEntry> {
         let list = |read: Box<dyn Read + Send>, format, name: String| {
-            CurrentSource::List(DownloadList::open(read, format, &name), name)
+            OpenJobSource::List(DownloadList::open(read, format, &name), name)
         };
         self.current = Some(match source {
-            JobSourceArg::Url(url) => return Some(ListEntry::new(0, url)),
-            JobSourceArg::Glob { glob, first } => CurrentSource::Glob(glob, first, 0),
-            JobSourceArg::List { name, file, format } => list(Box::new(file), format, name),
-            JobSourceArg::Document(files) => CurrentSource::Document(files.into_iter()),
-            JobSourceArg::Stdin(format) => {
+            JobSource::Url(url) => return Some(ListEntry::new(0, url)),
+            JobSource::Glob { glob, first } => OpenJobSource::Glob(glob, first, 0),
+            JobSource::List { name, file, format } => list(Box::new(file), format, name),
+            JobSource::Document(files) => OpenJobSource::Document(files.into_iter()),
+            JobSource::Stdin(format) => {
                 list(Box::new(io::stdin()), format, "standard input".into())
             }
         });
@@ -118,25 +118,25 @@ impl JobSourceArgs {
     }
 }
 
-impl Iterator for JobSourceArgs {
+impl Iterator for JobSources {
     type Item = Result<ListEntry, BadLine>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             let item = match &mut self.current {
-                Some(CurrentSource::Glob(glob, first, number)) => {
+                Some(OpenJobSource::Glob(glob, first, number)) => {
                     *number += 1;
                     glob.nth(*number - 1)
-                        .map(|item| member(&item.url, first, *number))
+                        .map(|item| glob_member(&item.url, first, *number))
                 }
-                Some(CurrentSource::List(list, name)) => {
+                Some(OpenJobSource::List(list, name)) => {
                     let item = list.next();
                     if item.is_none() {
-                        self.ignored.note(name, list.ignored_options());
+                        self.ignored.add(name, list.ignored_options());
                     }
                     item
                 }
-                Some(CurrentSource::Document(files)) => files.next(),
+                Some(OpenJobSource::Document(files)) => files.next(),
                 None => None,
             };
             if item.is_some() {
@@ -144,7 +144,7 @@ impl Iterator for JobSourceArgs {
             }
             let source = self.waiting.pop_front()?;
             self.current = None;
-            if let Some(entry) = self.begin(source) {
+            if let Some(entry) = self.open(source) {
                 return Some(Ok(entry));
             }
         }
@@ -152,7 +152,7 @@ impl Iterator for JobSourceArgs {
 }
 
 /// A member of a glob. It has the password of the first one, if it has its user and none of its own.
-fn member(text: &str, first: &Url, number: u64) -> Result<ListEntry, BadLine> {
+fn glob_member(text: &str, first: &Url, number: u64) -> Result<ListEntry, BadLine> {
     let bad = |problem| BadLine {
         list_name: "the URL's members".into(),
         line: number,
@@ -180,7 +180,7 @@ pub(crate) struct IgnoredListOptions(Arc<Mutex<Vec<OpenList>>>);
 type OpenList = (String, BTreeSet<&'static str>);
 
 impl IgnoredListOptions {
-    fn note(&self, list: &str, options: BTreeSet<&'static str>) {
+    fn add(&self, list: &str, options: BTreeSet<&'static str>) {
         if !options.is_empty() {
             let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             noted.push((list.to_owned(), options));

@@ -5,7 +5,7 @@
 /// The low default (256 on macOS, 1024 on Linux) protects programs that use select(2), of which this is none; sixteen files from
 /// sixteen origins over sixteen connections each need more.
 #[cfg(unix)]
-pub(crate) fn raise_open_files() {
+pub(crate) fn raise_open_file_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     /// What macOS takes although it names no limit (`OPEN_MAX`).
     const OPEN_MAX: u64 = 10_240;
@@ -26,7 +26,7 @@ pub(crate) fn raise_open_files() {
 
 /// How many files may be open, where there is a limit.
 #[cfg(unix)]
-pub(crate) fn open_files() -> Option<u64> {
+pub(crate) fn open_file_limit() -> Option<u64> {
     use rustix::process::{Resource, getrlimit};
     getrlimit(Resource::Nofile).current
 }
@@ -42,7 +42,7 @@ pub(crate) fn open_files() -> Option<u64> {
 /// # Errors
 /// What the system says.
 #[cfg(unix)]
-pub(crate) fn room_to_begin() -> std::io::Result<()> {
+pub(crate) fn check_free_descriptors() -> std::io::Result<()> {
     /// What a runtime opens for its timers, wake-ups and signals, and one more.
     const NEEDED: usize = 6;
     let open = || std::fs::File::open("/dev/null");

@@ -23,7 +23,7 @@ pub(crate) struct JsonOutputs {
 
 impl JsonOutputs {
     /// What arguments ask for.
-    pub(crate) fn of(args: &GetArgs) -> Self {
+    pub(crate) fn requested_by(args: &GetArgs) -> Self {
         Self {
             // Where a file is expected, an object would be taken for one.
             result: args.messages.json
@@ -34,7 +34,7 @@ impl JsonOutputs {
     }
 
     /// What a command line asks for that could not be parsed, as far as that can be told.
-    pub(crate) fn of_words(words: impl IntoIterator<Item = OsString>) -> Self {
+    pub(crate) fn requested_by_words(words: impl IntoIterator<Item = OsString>) -> Self {
         let mut form = Self::default();
         let mut before = OsString::new();
         for word in words.into_iter().take_while(|word| word != "--") {
@@ -47,18 +47,23 @@ impl JsonOutputs {
     }
 
     /// Tells a failure. Nobody is left to tell when that fails too.
-    pub(crate) fn fail(self, exit: ExitReason, text: &str, hint: Option<&str>) -> ExitReason {
-        let (class, message) = (exit.name(), super::harmless(text));
-        let hint = hint.map(super::harmless);
+    pub(crate) fn report_failure(
+        self,
+        exit: ExitReason,
+        text: &str,
+        hint: Option<&str>,
+    ) -> ExitReason {
+        let (class, message) = (exit.name(), super::sanitize(text));
+        let hint = hint.map(super::sanitize);
         if self.result {
             let error = json!({"class": class, "message": message, "hint": hint});
-            let _ = output::lines([json!({"url": null, "error": error})]);
+            let _ = output::write_stdout_lines([json!({"url": null, "error": error})]);
         }
         if self.progress {
-            let told = progress::failed_early(exit, &message, hint.as_deref());
-            let _ = output::stderr_line(&told);
+            let told = progress::early_failure_object(exit, &message, hint.as_deref());
+            let _ = output::write_stderr_line(&told);
         } else {
-            super::error(&message, hint.as_deref());
+            super::print_error(&message, hint.as_deref());
         }
         exit
     }
@@ -69,8 +74,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn objects_are_asked_for_even_by_a_wrong_command_line() {
-        let form = |line: &str| JsonOutputs::of_words(line.split(' ').map(OsString::from));
+    fn objects_are_requested_even_by_a_wrong_command_line() {
+        let form =
+            |line: &str| JsonOutputs::requested_by_words(line.split(' ').map(OsString::from));
         let (result, progress) = (true, true);
         assert_eq!(
             form("haul get --json --bogus"),

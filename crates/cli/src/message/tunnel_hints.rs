@@ -21,7 +21,7 @@ pub(crate) fn tunnel_hint(error: &Error) -> Option<&'static str> {
         Kind::ProxyRefused(_) if error.proxy().is_some_and(|proxy| proxy.next_hop.is_some()) => {
             "is that next proxy up, and its host and port right?"
         }
-        Kind::ProxyRefused(_) => refused(error.proxy_refusal()),
+        Kind::ProxyRefused(_) => refusal_hint(error.proxy_refusal()),
         Kind::NotSocks => "an HTTP proxy is written with http:// or https://",
         Kind::NoSuchHost(_) | Kind::Resolve(_) | Kind::Connect(_) | Kind::ConnectTimeout(_)
             if is_of_proxy =>
@@ -51,13 +51,13 @@ pub(crate) fn tunnel_hint(error: &Error) -> Option<&'static str> {
         }
         Kind::NoAddress(_, AddressFamily::V4) => "leave out -4/--ipv4",
         Kind::NoAddress(..) => "leave out -6/--ipv6",
-        Kind::Tls(problem) => return of_tls(*problem, is_of_proxy),
+        Kind::Tls(problem) => return tls_hint(*problem, is_of_proxy),
         _ => return None,
     })
 }
 
 /// What to do where there is no TLS with the proxy, or with the target.
-fn of_tls(problem: TlsProblem, is_of_proxy: bool) -> Option<&'static str> {
+fn tls_hint(problem: TlsProblem, is_of_proxy: bool) -> Option<&'static str> {
     Some(match (problem, is_of_proxy) {
         (TlsProblem::NotTls, true) => "that proxy may want to be written with http://",
         (TlsProblem::NotTls, false) => {
@@ -92,7 +92,7 @@ fn of_tls(problem: TlsProblem, is_of_proxy: bool) -> Option<&'static str> {
 }
 
 /// What to do where the proxy was reached and will not.
-fn refused(why: Option<ProxyRefusal>) -> &'static str {
+fn refusal_hint(why: Option<ProxyRefusal>) -> &'static str {
     match why {
         Some(ProxyRefusal::TargetUnreachable) => "is the target up, and its host and port right?",
         Some(ProxyRefusal::NotAllowed) => {

@@ -11,10 +11,10 @@ use tempfile::TempDir;
 use crate::args::BatchArgs;
 use crate::exit::ExitReason;
 use crate::message;
-use crate::settings::destination;
+use crate::settings::archive_destination;
 
 /// Ends the name of the directory where large files lie on their way into an archive.
-const STAGING: &str = ".haul-staging";
+const STAGING_SUFFIX: &str = ".haul-staging";
 
 /// What was opened.
 #[derive(Debug)]
@@ -35,14 +35,14 @@ pub(super) enum StagingDirectory {
     /// There is no archive.
     None,
     /// Beside the archive, by a name that the next run finds.
-    Beside(PathBuf),
+    Persistent(PathBuf),
     /// Nobody finds it again: a stream has no next run.
-    Passing(TempDir),
+    Temporary(TempDir),
 }
 
 impl Drop for StagingDirectory {
     fn drop(&mut self) {
-        if let Self::Beside(path) = self {
+        if let Self::Persistent(path) = self {
             // Unless it holds what the next run goes on with.
             let _ = std::fs::remove_dir(path);
         }
@@ -67,17 +67,17 @@ impl BatchOutputs {
     /// That something cannot be opened, with the message for it.
     pub(super) fn open(args: &BatchArgs) -> Result<Self, OutputError> {
         let manifest = args.manifest.as_deref().map(Manifest::open).transpose();
-        let mut manifest = manifest.map_err(|error| cannot_keep(&error, manifest_hint(&error)))?;
+        let mut manifest = manifest.map_err(|error| output_error(&error, manifest_hint(&error)))?;
         let stream = args
             .tar
             .as_deref()
-            .is_some_and(|tar| destination(tar).is_stream());
+            .is_some_and(|tar| archive_destination(tar).is_stream());
         if let Some((manifest, past)) = manifest.as_ref().filter(|_| !stream) {
             let fits = manifest.check_destination(past, args.tar.is_some());
-            fits.map_err(|error| cannot_keep(&error, manifest_hint(&error)))?;
+            fits.map_err(|error| output_error(&error, manifest_hint(&error)))?;
         }
         let warnings = match (&args.manifest, &mut manifest) {
-            (Some(path), Some((_, past))) => warnings(path, past, stream),
+            (Some(path), Some((_, past))) => manifest_warnings(path, past, stream),
             _ => Vec::new(),
         };
         let (archive, staging) = match &args.tar {
@@ -102,7 +102,7 @@ fn open_archive(
     tar: &Path,
     past: Option<&PreviousRuns>,
 ) -> Result<(BatchArchive, StagingDirectory), OutputError> {
-    let destination = destination(tar);
+    let destination = archive_destination(tar);
     let stream = destination.is_stream();
     let options = ArchiveOptions {
         destination,
@@ -111,14 +111,14 @@ fn open_archive(
     };
     let durable = past.into_iter().flat_map(PreviousRuns::shard_ends);
     let shards = ShardWriter::open(options, durable)
-        .map_err(|error| cannot_keep(&error, archive_hint(&error)))?;
+        .map_err(|error| output_error(&error, archive_hint(&error)))?;
     let staging = match stream {
-        true => tempfile::tempdir().map(StagingDirectory::Passing),
+        true => tempfile::tempdir().map(StagingDirectory::Temporary),
         false => {
             let mut name = tar.as_os_str().to_owned();
-            name.push(STAGING);
+            name.push(STAGING_SUFFIX);
             let path = PathBuf::from(name);
-            std::fs::create_dir_all(&path).map(|()| StagingDirectory::Beside(path))
+            std::fs::create_dir_all(&path).map(|()| StagingDirectory::Persistent(path))
         }
     };
     let staging = staging.map_err(|error| OutputError {
@@ -127,8 +127,8 @@ fn open_archive(
         hint: None,
     })?;
     let path = match &staging {
-        StagingDirectory::Beside(path) => path.clone(),
-        StagingDirectory::Passing(directory) => directory.path().to_owned(),
+        StagingDirectory::Persistent(path) => path.clone(),
+        StagingDirectory::Temporary(directory) => directory.path().to_owned(),
         StagingDirectory::None => PathBuf::new(),
     };
     Ok((
@@ -141,7 +141,7 @@ fn open_archive(
 }
 
 /// What is to be told of a manifest. Whoever reads an archive as it comes gets all of it: to him nothing was done before.
-fn warnings(path: &Path, past: &mut PreviousRuns, stream: bool) -> Vec<String> {
+fn manifest_warnings(path: &Path, past: &mut PreviousRuns, stream: bool) -> Vec<String> {
     let mut warnings: Vec<String> = past.warnings().iter().map(ToString::to_string).collect();
     if stream && past.done_count() > 0 {
         past.forget_all();
@@ -149,11 +149,11 @@ fn warnings(path: &Path, past: &mut PreviousRuns, stream: bool) -> Vec<String> {
             .push("what it says is done is fetched again, for whoever reads this archive".into());
     }
     let path = path.display();
-    let told = |warning: String| message::harmless(&format!("{path}: {warning}"));
+    let told = |warning: String| message::sanitize(&format!("{path}: {warning}"));
     warnings.into_iter().map(told).collect()
 }
 
-fn cannot_keep(
+fn output_error(
     error: &(dyn std::error::Error + 'static),
     hint: Option<&'static str>,
 ) -> OutputError {
@@ -167,7 +167,7 @@ fn cannot_keep(
         } else {
             ExitReason::LocalIo
         },
-        text: message::chain(error),
+        text: message::chain_text(error),
         hint,
     }
 }
@@ -178,7 +178,7 @@ fn manifest_hint(error: &ManifestError) -> Option<&'static str> {
             "the ending says how it is written: --manifest done.jsonl"
         }
         ManifestError::NotAManifest { .. } => "choose another name: nobody's file is overwritten",
-        ManifestError::DescribesFiles { .. } | ManifestError::DescribesArchive { .. } => ANOTHERS,
+        ManifestError::DescribesFiles { .. } | ManifestError::DescribesArchive { .. } => OTHER_MANIFEST_HINT,
         ManifestError::NotARegularFile { .. } => {
             "the next run reads it again, which takes a regular file"
         }
@@ -188,7 +188,8 @@ fn manifest_hint(error: &ManifestError) -> Option<&'static str> {
 }
 
 /// What to do where a manifest is another's.
-const ANOTHERS: &str = "give this run a manifest of its own, or what that one was written for";
+const OTHER_MANIFEST_HINT: &str =
+    "give this run a manifest of its own, or what that one was written for";
 
 fn archive_hint(error: &ArchiveError) -> Option<&'static str> {
     Some(match error {
@@ -200,7 +201,7 @@ fn archive_hint(error: &ArchiveError) -> Option<&'static str> {
         }
         ArchiveError::IsDirectory { .. } => "--tar names a file, -d a directory to put files into",
         ArchiveError::Locked { .. } => "wait for it, or write another archive",
-        ArchiveError::OtherArchive { .. } => ANOTHERS,
+        ArchiveError::OtherArchive { .. } => OTHER_MANIFEST_HINT,
         ArchiveError::MissingEntries { .. } => {
             "the manifest is another archive's: put back what it speaks of, or begin both anew"
         }

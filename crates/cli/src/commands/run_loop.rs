@@ -1,7 +1,7 @@
 //! What commands that transfer have in common: a runtime, and the one loop that sees everything.
 //!
 //! Tasks run on the runtime's threads and touch nothing but their files. Their events, their ends, signals and the time come
-//! together in [`RunLoop::over`], which alone writes to the terminal: its `select!` only says what happened, and a plain
+//! together in [`RunLoop::run`], which alone writes to the terminal: its `select!` only says what happened, and a plain
 //! method decides. What the tasks are, and what their ends mean, is a [`TaskSet`]'s business.
 
 use std::io;
@@ -16,26 +16,26 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::limits;
+use crate::open_file_limit;
 use crate::progress::Renderer;
-use crate::signals::{SignalRequest, StopSignals, abort};
+use crate::signals::{StopSignal, StopSignals, exit_at_once};
 
 /// Events that may wait for the renderer: some for each job, so that printing a line holds none up.
-const EVENTS: usize = 1024;
+const EVENT_QUEUE: usize = 1024;
 
 /// How long the loop has to put the terminal right after a second signal.
-const GRACE: Duration = Duration::from_millis(500);
+const ABORT_AFTER: Duration = Duration::from_millis(500);
 
 /// Between two frames.
-const FRAME: Duration = Duration::from_millis(100);
+const FRAME_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A runtime with a thread a core, within limits: two, so that one can wait for the disk; no more than four, since a
 /// download that needs more is limited elsewhere.
 ///
 /// # Errors
 /// What the system says.
-pub(super) fn runtime() -> io::Result<Runtime> {
-    limits::room_to_begin()?;
+pub(super) fn new_runtime() -> io::Result<Runtime> {
+    open_file_limit::check_free_descriptors()?;
     let cores = std::thread::available_parallelism().map_or(2, NonZero::get);
     Builder::new_multi_thread()
         .worker_threads(cores.clamp(2, 4))
@@ -66,13 +66,13 @@ pub(super) trait TaskSet: Send {
     fn tasks(&mut self) -> &mut JoinSet<Self::End>;
 
     /// An event came; the renderer is told of it after this.
-    fn told(&mut self, _stage: RenderContext<'_>, _event: &TransferEvent) {}
+    fn on_event(&mut self, _stage: RenderContext<'_>, _event: &TransferEvent) {}
 
     /// A task ended.
-    fn ended(&mut self, stage: RenderContext<'_>, end: Self::End);
+    fn on_end(&mut self, stage: RenderContext<'_>, end: Self::End);
 
     /// Time went on: called some ten times a second.
-    fn tick(&mut self, _stage: RenderContext<'_>) {}
+    fn on_tick(&mut self, _stage: RenderContext<'_>) {}
 }
 
 /// Listens to signals and events from when it is made.
@@ -86,7 +86,7 @@ pub(super) struct RunLoop {
     /// Asks the tasks to stop.
     stop: CancellationToken,
     /// What `now` counts from.
-    begun: Instant,
+    started: Instant,
 }
 
 impl RunLoop {
@@ -94,14 +94,14 @@ impl RunLoop {
     ///
     /// # Errors
     /// That signals cannot be listened to.
-    pub(super) fn begin() -> Result<(Self, TransferEventSender), StartError> {
-        let (sender, events) = mpsc::channel(EVENTS);
+    pub(super) fn start() -> Result<(Self, TransferEventSender), StartError> {
+        let (sender, events) = mpsc::channel(EVENT_QUEUE);
         let watch = Self {
             signals: StopSignals::listen().map_err(StartError::Signals)?,
             backstop: StopSignals::listen().map_err(StartError::Signals)?,
             events,
             stop: CancellationToken::new(),
-            begun: Instant::now(),
+            started: Instant::now(),
         };
         Ok((watch, sender))
     }
@@ -114,42 +114,38 @@ impl RunLoop {
     /// Watches over a crew until nothing more can happen. Says how long that took.
     ///
     /// After the first signal tasks are asked to stop; at the second the process ends.
-    pub(super) async fn over<C: TaskSet>(
-        self,
-        crew: &mut C,
-        screen: &mut dyn Renderer,
-    ) -> Duration {
-        let (mut signals, mut events, begun) = (self.signals, self.events, self.begun);
+    pub(super) async fn run<C: TaskSet>(self, crew: &mut C, screen: &mut dyn Renderer) -> Duration {
+        let (mut signals, mut events, begun) = (self.signals, self.events, self.started);
         let mut guard = JoinSet::new();
         guard.spawn(backstop(self.backstop, self.stop.clone()));
         let mut floor = RunLoopState {
-            crew,
+            tasks: crew,
             stop: self.stop,
-            stopping: false,
-            begun,
-            screen,
-            next: Duration::ZERO,
+            is_stopping: false,
+            started: begun,
+            renderer: screen,
+            next_frame: Duration::ZERO,
         };
         loop {
             // Events before ends: a job's last event is shown before its end is told.
             let happening = tokio::select! {
                 biased;
                 asked = signals.next() => RunEvent::Signal(asked),
-                event = events.recv() => RunEvent::Told(event),
-                Some(end) = floor.crew.tasks().join_next() => RunEvent::Ended(end),
-                () = sleep_until(begun + floor.next) => RunEvent::Tick,
+                event = events.recv() => RunEvent::Transfer(event),
+                Some(end) = floor.tasks.tasks().join_next() => RunEvent::TaskEnded(end),
+                () = sleep_until(begun + floor.next_frame) => RunEvent::Tick,
             };
-            if floor.on(happening).is_break() {
+            if floor.handle(happening).is_break() {
                 break;
             }
             // A batch may tell so much that the clock has no turn.
-            floor.frame();
+            floor.draw_if_due();
         }
         // The last end may still wait when the last event, and with it the channel, is gone.
-        while let Some(end) = floor.crew.tasks().join_next().await {
-            let _ = floor.on(RunEvent::Ended(end));
+        while let Some(end) = floor.tasks.tasks().join_next().await {
+            let _ = floor.handle(RunEvent::TaskEnded(end));
         }
-        floor.screen.close();
+        floor.renderer.clear();
         begun.elapsed()
     }
 }
@@ -160,19 +156,19 @@ async fn backstop(mut signals: StopSignals, stop: CancellationToken) {
     signals.next().await;
     stop.cancel();
     // A hang-up that is told twice is one.
-    while signals.next().await != SignalRequest::End {}
-    tokio::time::sleep(GRACE).await;
-    abort()
+    while signals.next().await != StopSignal::End {}
+    tokio::time::sleep(ABORT_AFTER).await;
+    exit_at_once()
 }
 
 /// What happened.
 enum RunEvent<E> {
     /// A signal.
-    Signal(SignalRequest),
+    Signal(StopSignal),
     /// A task tells something; `None`: none will any more.
-    Told(Option<TransferEvent>),
+    Transfer(Option<TransferEvent>),
     /// A task ended, or panicked.
-    Ended(Result<E, JoinError>),
+    TaskEnded(Result<E, JoinError>),
     /// It is time for a frame.
     Tick,
 }
@@ -180,54 +176,55 @@ enum RunEvent<E> {
 /// The state that the loop decides on.
 struct RunLoopState<'a, C> {
     /// Decides about the tasks.
-    crew: &'a mut C,
+    tasks: &'a mut C,
     /// Asks tasks to stop.
     stop: CancellationToken,
     /// Whether that was said.
-    stopping: bool,
+    is_stopping: bool,
     /// What `now` counts from.
-    begun: Instant,
+    started: Instant,
     /// The terminal.
-    screen: &'a mut dyn Renderer,
+    renderer: &'a mut dyn Renderer,
     /// When the next frame is due.
-    next: Duration,
+    next_frame: Duration,
 }
 
 impl<C: TaskSet> RunLoopState<'_, C> {
     /// Something happened; breaks when nothing more will.
-    fn on(&mut self, happening: RunEvent<C::End>) -> ControlFlow<()> {
-        let now = self.begun.elapsed();
+    fn handle(&mut self, happening: RunEvent<C::End>) -> ControlFlow<()> {
+        let now = self.started.elapsed();
         match happening {
-            RunEvent::Told(None) => return ControlFlow::Break(()),
-            RunEvent::Told(Some(event)) => {
-                self.crew.told((self.screen, now), &event);
-                self.screen.event(now, &event);
+            RunEvent::Transfer(None) => return ControlFlow::Break(()),
+            RunEvent::Transfer(Some(event)) => {
+                self.tasks.on_event((self.renderer, now), &event);
+                self.renderer.on_event(now, &event);
             }
             RunEvent::Tick => {}
-            RunEvent::Ended(Ok(end)) => self.crew.ended((self.screen, now), end),
+            RunEvent::TaskEnded(Ok(end)) => self.tasks.on_end((self.renderer, now), end),
             // Tasks are never aborted here, so it panicked: the bug is passed on.
-            RunEvent::Ended(Err(error)) => std::panic::resume_unwind(error.into_panic()),
-            RunEvent::Signal(SignalRequest::HangUp) if self.stopping => {}
-            RunEvent::Signal(_) if self.stopping => {
-                self.screen.close();
-                abort();
+            RunEvent::TaskEnded(Err(error)) => std::panic::resume_unwind(error.into_panic()),
+            RunEvent::Signal(StopSignal::HangUp) if self.is_stopping => {}
+            RunEvent::Signal(_) if self.is_stopping => {
+                self.renderer.clear();
+                exit_at_once();
             }
             RunEvent::Signal(_) => {
-                self.stopping = true;
+                self.is_stopping = true;
                 self.stop.cancel();
-                self.screen.say("haul: stopping; once more to stop at once");
+                self.renderer
+                    .print("haul: stopping; once more to stop at once");
             }
         }
         ControlFlow::Continue(())
     }
 
     /// Draws a frame, if it is time for one.
-    fn frame(&mut self) {
-        let now = self.begun.elapsed();
-        if now >= self.next {
-            self.next = now + FRAME;
-            self.crew.tick((self.screen, now));
-            self.screen.tick(now);
+    fn draw_if_due(&mut self) {
+        let now = self.started.elapsed();
+        if now >= self.next_frame {
+            self.next_frame = now + FRAME_INTERVAL;
+            self.tasks.on_tick((self.renderer, now));
+            self.renderer.on_tick(now);
         }
     }
 }

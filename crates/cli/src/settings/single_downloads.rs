@@ -8,10 +8,10 @@ use url::Url;
 
 use super::SettingError;
 use crate::args::GetArgs;
-use crate::sources::{JobSourceArg, JobSourceArgs};
+use crate::job_sources::{JobSource, JobSources};
 
 /// More mirrors of one file are a mistake.
-const MIRRORS: usize = 256;
+const MAX_MIRRORS: usize = 256;
 
 /// A few downloads.
 #[derive(Debug, Default)]
@@ -19,20 +19,20 @@ pub(crate) struct SingleDownloads {
     /// Those to be done.
     pub(crate) jobs: Vec<DownloadJob>,
     /// Files of documents that have failed before anything is asked for.
-    pub(crate) bad: Vec<BadLine>,
+    pub(crate) unusable: Vec<BadLine>,
 }
 
 /// One a URL, or one of all of them; and one a file that a document names.
-pub(super) fn jobs(
+pub(super) fn single_downloads(
     args: &GetArgs,
-    sources: Vec<JobSourceArg>,
+    sources: Vec<JobSource>,
 ) -> Result<SingleDownloads, SettingError> {
     let mut files = Vec::new();
     let mut bad = Vec::new();
     let mut named = Vec::new();
     for source in sources {
         match source {
-            JobSourceArg::Document(document) => {
+            JobSource::Document(document) => {
                 for file in document {
                     match file {
                         Ok(file) => files.push(file),
@@ -43,31 +43,39 @@ pub(super) fn jobs(
             source => named.push(source),
         }
     }
-    let urls = urls(named)?;
+    let urls = collect_urls(named)?;
     if args.output.file.is_some() && urls.len() > 1 && !args.batch.mirror {
-        return Err(several());
+        return Err(several_urls_error());
     }
-    named_once(&urls)?;
+    check_urls_are_unique(&urls)?;
     let typed = urls.clone();
     let mut jobs: Vec<DownloadJob> = match args.batch.mirror {
-        true => mirrored(args, urls).into_iter().collect(),
-        false => urls.into_iter().map(|url| plain(args, url)).collect(),
+        true => mirrored_job(args, urls).into_iter().collect(),
+        false => urls.into_iter().map(|url| plain_job(args, url)).collect(),
     };
-    jobs.extend(files.into_iter().map(|file| documented(args, file, &typed)));
+    jobs.extend(
+        files
+            .into_iter()
+            .map(|file| document_job(args, file, &typed)),
+    );
     for (id, job) in (0..).zip(&mut jobs) {
         job.id = id;
     }
-    Ok(SingleDownloads { jobs, bad })
+    Ok(SingleDownloads {
+        jobs,
+        unusable: bad,
+    })
 }
 
 /// All URLs: with mirrors of one file there may be more than downloads that anybody would watch.
-fn urls(named: Vec<JobSourceArg>) -> Result<Vec<Url>, SettingError> {
+fn collect_urls(named: Vec<JobSource>) -> Result<Vec<Url>, SettingError> {
     let mut urls = Vec::new();
-    for entry in JobSourceArgs::new(named) {
-        let entry = entry.map_err(|bad| SettingError::new("a URL cannot be used").because(bad))?;
-        if urls.len() > MIRRORS {
+    for entry in JobSources::new(named) {
+        let entry =
+            entry.map_err(|bad| SettingError::new("a URL cannot be used").caused_by(bad))?;
+        if urls.len() > MAX_MIRRORS {
             return Err(SettingError::new(format!(
-                "there are more than {MIRRORS} mirrors"
+                "there are more than {MAX_MIRRORS} mirrors"
             )));
         }
         urls.push(entry.url);
@@ -76,14 +84,14 @@ fn urls(named: Vec<JobSourceArg>) -> Result<Vec<Url>, SettingError> {
 }
 
 /// What `-o` says of several.
-pub(super) fn several() -> SettingError {
+pub(super) fn several_urls_error() -> SettingError {
     SettingError::new("-o names one file, but there are several URLs")
-        .hint("-d DIR takes them all, --mirror makes one file of them")
+        .with_hint("-d DIR takes them all, --mirror makes one file of them")
 }
 
 /// A URL named twice comes to one file twice. Different URLs may do so too, but what names the origin gives them is not known
 /// yet.
-fn named_once(urls: &[Url]) -> Result<(), SettingError> {
+fn check_urls_are_unique(urls: &[Url]) -> Result<(), SettingError> {
     let mut seen = HashSet::new();
     for url in urls {
         let mut bare = url.clone();
@@ -92,13 +100,13 @@ fn named_once(urls: &[Url]) -> Result<(), SettingError> {
         if !seen.insert(bare) {
             let shown = haul_net::redacted_url(url);
             let error = SettingError::new(format!("{shown} is named twice"));
-            return Err(error.hint("once is enough: both would be the same file"));
+            return Err(error.with_hint("once is enough: both would be the same file"));
         }
     }
     Ok(())
 }
 
-fn plain(args: &GetArgs, url: Url) -> DownloadJob {
+fn plain_job(args: &GetArgs, url: Url) -> DownloadJob {
     let output = &args.output;
     DownloadJob {
         id: 0,
@@ -119,19 +127,19 @@ fn plain(args: &GetArgs, url: Url) -> DownloadJob {
 }
 
 /// One file, which all URLs have.
-fn mirrored(args: &GetArgs, urls: Vec<Url>) -> Option<DownloadJob> {
+fn mirrored_job(args: &GetArgs, urls: Vec<Url>) -> Option<DownloadJob> {
     let mut urls = urls.into_iter();
     let first = urls.next()?;
     Some(DownloadJob {
         mirrors: urls.collect(),
-        ..plain(args, first)
+        ..plain_job(args, first)
     })
 }
 
 /// A file that a Metalink document describes, under its name there. Whoever wrote the document is not who runs this: its hosts are
 /// strangers, but for those of the URLs that were typed.
-fn documented(args: &GetArgs, file: ListEntry, typed: &[Url]) -> DownloadJob {
-    let job = plain(args, file.url);
+fn document_job(args: &GetArgs, file: ListEntry, typed: &[Url]) -> DownloadJob {
+    let job = plain_job(args, file.url);
     let directory = args.output.directory.clone().unwrap_or_default();
     DownloadJob {
         mirrors: file.mirrors,
@@ -157,7 +165,7 @@ mod tests {
     use crate::args::{CliArgs, CliCommand};
 
     #[test]
-    fn only_what_was_typed_is_the_users_word() {
+    fn only_typed_urls_are_trusted_with_credentials() {
         let command = CliArgs::try_parse_from(["haul", "get", "http://h.test/f"]);
         let CliCommand::Get(args) = command.unwrap().command else {
             unreachable!()
@@ -166,8 +174,8 @@ mod tests {
             <url>http://m.test/g</url><url>http://h.test/g</url></file></metalink>";
         let files = DownloadList::open(Box::new(&document[..]), None, "d").collect();
         let url: Url = "http://h.test/f".parse().unwrap();
-        let typed = JobSourceArg::Url(url.clone());
-        let [plain, documented] = &jobs(&args, vec![typed, JobSourceArg::Document(files)])
+        let typed = JobSource::Url(url.clone());
+        let [plain, documented] = &single_downloads(&args, vec![typed, JobSource::Document(files)])
             .unwrap()
             .jobs[..]
         else {
