@@ -1,15 +1,15 @@
 //! `haul serve`: opens the store, listens, tells where, and attends to the server until it is asked to end.
 //!
-//! The pieces are in files of their own: [`folder`] opens the store, [`doors`] listens, [`banner`] tells, [`attend`] waits for
+//! The pieces are in files of their own: [`folder`] opens the store, [`doors`] listens, [`banner`] tells, [`run`] waits for
 //! signals and does chores, [`ending`] ends; what any server has is in [`service`](super::service). Requests are served by the crew's
 //! threads; the one of the runtime here does the rest.
 
-mod attend;
 mod banner;
-mod doors;
-mod ending;
-mod folder;
-mod reload;
+mod certificate_reload;
+mod listeners;
+mod shutdown;
+mod store;
+mod supervisor;
 
 use std::io;
 use std::process::ExitCode;
@@ -21,29 +21,31 @@ use haul_serve::{FileServer, FileServerOptions};
 use haul_service::observe::{AdminEndpoint, MetricSource};
 use tokio::runtime::{Builder, Runtime};
 
-use super::service::endpoint::{self, AdminAddresses};
+use super::service::admin::{self, AdminAddresses};
+use super::service::command_error::CommandError;
 use super::service::log;
-use super::service::manager::{notify, told};
-use super::service::trouble::CommandError;
+use super::service::service_manager::{service_manager_notifier, warn_if_not_notified};
 use crate::args::ServeArgs;
 use crate::exit::ExitReason;
 use crate::open_file_limit;
 use crate::settings::ServeSettings;
 use crate::signals::ServerSignals;
-use attend::ServeSupervisor;
 use banner::ServeBanner;
-use doors::ServeListeners;
-use reload::CertificateReloader;
+use certificate_reload::CertificateReloader;
+use listeners::ServeListeners;
+use supervisor::ServeSupervisor;
 
 /// Serves until a signal.
 pub(crate) fn run(args: &ServeArgs) -> ExitCode {
-    begin(args).unwrap_or_else(|trouble| trouble.tell()).into()
+    serve(args)
+        .unwrap_or_else(|trouble| trouble.report())
+        .into()
 }
 
-fn begin(args: &ServeArgs) -> Result<ExitReason, CommandError> {
+fn serve(args: &ServeArgs) -> Result<ExitReason, CommandError> {
     let settings = ServeSettings::resolve(args)?;
     // Before signals are taken over: to count a quota may take long, and can be ended as ever.
-    let store = folder::open(&settings.folder, &settings.store)?;
+    let store = store::open(&settings.folder, &settings.store)?;
     let open_log = |options| log::open(AccessLog::NAME, options, settings.quiet);
     let log = settings.log.as_ref().map(open_log).transpose()?;
     let runtime =
@@ -55,31 +57,31 @@ fn begin(args: &ServeArgs) -> Result<ExitReason, CommandError> {
     let access_log = |log| AccessLog::new(log, settings.log_format);
     let server = FileServerOptions {
         log: log.clone().map(access_log),
-        hosts: doors.hosts(&settings),
+        hosts: doors.server_names(&settings),
         ..settings.server.clone()
     };
     let metrics = Arc::clone(&server.metrics);
     let disk = DiskThreads::new(runtime.handle().clone());
     let server = Arc::new(FileServer::new(Arc::clone(&store), disk, server));
-    let endpoint = AdminAddresses::open(settings.admin.as_ref(), ("-l", &doors.locals()))?;
-    let banner = ServeBanner::of(&doors, &store, endpoint.locals());
+    let endpoint = AdminAddresses::open(settings.admin.as_ref(), ("-l", &doors.addresses()))?;
+    let banner = ServeBanner::new(&doors, &store, endpoint.addresses());
     let reload = CertificateReloader {
         certificates: doors.tls.as_ref().map(|tls| Arc::clone(&tls.certificates)),
         log: log.clone(),
     };
-    let notify = notify();
-    let (crew, files) = doors.staff(&server, &settings)?;
-    let mut sources: Vec<Arc<dyn MetricSource>> = vec![metrics, Arc::new(endpoint::process())];
+    let notify = service_manager_notifier();
+    let (crew, files) = doors.start_workers(&server, &settings)?;
+    let mut sources: Vec<Arc<dyn MetricSource>> = vec![metrics, Arc::new(admin::process_metrics())];
     sources.extend(log.clone().map(|log| log as Arc<dyn MetricSource>));
     let endpoint = endpoint.serve(AdminEndpoint::new(sources, crew.stopper()))?;
-    banner.show(&settings);
+    banner.print(&settings);
     drop(entered);
     let exit = runtime.block_on(async {
-        told(notify.ready());
+        warn_if_not_notified(notify.ready());
         let attendant = ServeSupervisor::new(Arc::clone(&server), reload, &notify, settings.quiet);
-        attendant.attend(&mut signals).await;
-        told(notify.stopping());
-        let exit = ending::end(crew, settings.grace, &mut signals, settings.quiet).await;
+        attendant.run(&mut signals).await;
+        warn_if_not_notified(notify.stopping());
+        let exit = shutdown::shut_down(crew, settings.grace, &mut signals, settings.quiet).await;
         endpoint.end().await;
         if let Some(log) = &log {
             log::close(log).await;

@@ -5,11 +5,11 @@
 //! tells once it runs. Signals are in
 //! [`signals`](crate::signals).
 
-pub(crate) mod ebb;
-pub(crate) mod endpoint;
+pub(crate) mod address_conflicts;
+pub(crate) mod addresses;
+pub(crate) mod admin;
+pub(crate) mod background_print;
+pub(crate) mod command_error;
+pub(crate) mod heap_trim;
 pub(crate) mod log;
-pub(crate) mod manager;
-pub(crate) mod places;
-pub(crate) mod taken;
-pub(crate) mod telling;
-pub(crate) mod trouble;
+pub(crate) mod service_manager;

@@ -1,20 +1,20 @@
 //! `haul tunnel`: listens, tells where that leads, and attends to the engine until it is asked to end.
 //!
 //! The pieces are in files of their own: [`doors`] listens and listens again, [`change`] decides what becomes of listeners when settings are
-//! read again, [`banner`] tells, [`attend`] waits for signals, [`ending`] ends; [`stdio`] joins standard streams in place of all that.
+//! read again, [`banner`] tells, [`run`] waits for signals, [`ending`] ends; [`stdio`] joins standard streams in place of all that.
 //! A running tunnel answers its own user at a socket ([`answering`]), which [`status`] asks. What any server has is in
 //! [`service`](super::service).
 
-mod answering;
-mod ask;
-mod attend;
 mod banner;
-mod change;
-mod doors;
-mod ending;
+mod listener_changes;
+mod listeners;
+mod shutdown;
 mod status;
+mod status_query;
+mod status_socket;
+mod status_table;
 mod stdio;
-mod table;
+mod supervisor;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -24,44 +24,45 @@ use haul_service::observe::{AdminEndpoint, MetricSource};
 use haul_tunnel::{TunnelEngine, TunnelEngineOptions};
 use tokio::runtime::{Builder, Runtime};
 
-use super::service::endpoint::{self, AdminAddresses};
+use super::service::admin::{self, AdminAddresses};
+use super::service::command_error::CommandError;
 use super::service::log;
-use super::service::manager::{notify, told};
-use super::service::trouble::CommandError;
+use super::service::service_manager::{service_manager_notifier, warn_if_not_notified};
 use crate::args::{TunnelArgs, TunnelCommand};
 use crate::exit::ExitReason;
 use crate::message::{print_line, sanitize, warning_text};
 use crate::open_file_limit;
 use crate::settings::{PromptedPasswords, Sourced, TunnelSettings};
 use crate::signals::ServerSignals;
-use attend::TunnelSupervisor;
 use banner::TunnelBanner;
-use doors::TunnelListenerSet;
+use listeners::TunnelListenerSet;
+use supervisor::TunnelSupervisor;
 
 /// What the log is called.
-const LOG: &str = "connection log";
+const LOG_NAME: &str = "connection log";
 
 /// Relays until a signal; or does what else it was asked for.
 pub(crate) fn run(args: &TunnelArgs) -> ExitCode {
     let done = match (&args.also, &args.stdio) {
         (Some(TunnelCommand::Status(asked)), _) => status::run(asked),
         (None, Some(target)) => stdio::run(args, target),
-        (None, None) => begin(args),
+        (None, None) => serve(args),
     };
-    done.unwrap_or_else(|trouble| trouble.tell()).into()
+    done.unwrap_or_else(|trouble| trouble.report()).into()
 }
 
-fn begin(args: &TunnelArgs) -> Result<ExitReason, CommandError> {
+fn serve(args: &TunnelArgs) -> Result<ExitReason, CommandError> {
     // Before signals are taken over: a question for a password ends by them as ever.
     let passwords = Arc::new(PromptedPasswords::default());
     let settings = TunnelSettings::resolve(args, &passwords)?;
     passwords.silence();
     let running = settings.running.clone();
     if let Some(shortage) = running.max_connections.shortage() {
-        return Err(CommandError::local(shortage).hint("ulimit -n 1024 allows some hundreds"));
+        return Err(CommandError::local(shortage).with_hint("ulimit -n 1024 allows some hundreds"));
     }
     let open_log = |said: &Sourced<_>| {
-        log::open(LOG, &said.value, running.quiet).map_err(|trouble| trouble.of(&said.by))
+        log::open(LOG_NAME, &said.value, running.quiet)
+            .map_err(|trouble| trouble.at_source(&said.by))
     };
     let log = running.log.as_ref().map(open_log).transpose()?;
     let runtime = runtime(running.threads)?;
@@ -75,35 +76,35 @@ fn begin(args: &TunnelArgs) -> Result<ExitReason, CommandError> {
     });
     let mut doors = TunnelListenerSet::new(engine.clone(), InheritedSockets::take()?);
     doors.open(&settings.tunnels)?;
-    let others = ("SPEC", &doors.locals()[..]);
+    let others = ("SPEC", &doors.addresses()[..]);
     let endpoint = AdminAddresses::open(running.admin.as_ref(), others)?;
-    doors.beside(endpoint.locals());
-    TunnelBanner::of(&doors, endpoint.locals()).show(&settings);
+    doors.set_other_addresses(endpoint.addresses());
+    TunnelBanner::new(&doors, endpoint.addresses()).print(&settings);
     let mut sources: Vec<Arc<dyn MetricSource>> =
-        vec![engine.metrics(), Arc::new(endpoint::process())];
+        vec![engine.metrics(), Arc::new(admin::process_metrics())];
     sources.extend(log.clone().map(|log| log as Arc<dyn MetricSource>));
     let admin = || AdminEndpoint::new(sources.clone(), engine.closing()).page(engine.status_page());
     let endpoint = endpoint.serve(admin())?;
-    let own = answering::open(admin()).unwrap_or_else(|why| {
+    let own = status_socket::open(admin()).unwrap_or_else(|why| {
         if !running.quiet {
             let why = format!("haul tunnel status will not find this one: {why}");
             print_line(&warning_text(&sanitize(&why)));
         }
         None
     });
-    let notify = notify();
+    let notify = service_manager_notifier();
     drop(entered);
     let exit = runtime.block_on(async {
-        told(notify.ready());
+        warn_if_not_notified(notify.ready());
         let attendant = TunnelSupervisor::new(
             (doors, engine.clone()),
             (args, passwords),
             log.clone(),
             &notify,
         );
-        let doors = attendant.attend(&settings.running, &mut signals).await;
-        told(notify.stopping());
-        let exit = ending::end((&engine, log.as_deref()), &running, &mut signals).await;
+        let doors = attendant.run(&settings.running, &mut signals).await;
+        warn_if_not_notified(notify.stopping());
+        let exit = shutdown::shut_down((&engine, log.as_deref()), &running, &mut signals).await;
         drop(doors);
         endpoint.end().await;
         if let Some(own) = own {

@@ -7,8 +7,8 @@ use haul_serve::store::FileStore;
 use haul_serve::tls::{CertificateNotValid, ServerTls};
 use haul_service::listen::BoundAddress;
 
-use super::doors::ServeListeners;
-use crate::commands::service::places::{is_public, urls};
+use super::listeners::ServeListeners;
+use crate::commands::service::addresses::{is_public, urls};
 use crate::message::{print_line, sanitize, warning_text};
 use crate::settings::{AccessSummary, ServeSettings};
 
@@ -16,7 +16,7 @@ use crate::settings::{AccessSummary, ServeSettings};
 #[derive(Debug)]
 pub(super) struct ServeBanner {
     /// Where it listens.
-    pub(super) locals: Vec<BoundAddress>,
+    pub(super) addresses: Vec<BoundAddress>,
     /// Whether all of it is encrypted.
     pub(super) is_secure: bool,
     /// Of a certificate that nobody knows.
@@ -24,33 +24,34 @@ pub(super) struct ServeBanner {
     /// Where /healthz and /metrics are.
     pub(super) admin: Vec<BoundAddress>,
     /// Unfinished uploads that were removed.
-    pub(super) cleaned: usize,
+    pub(super) removed_uploads: usize,
     /// Sockets that were handed over in vain.
-    pub(super) left: Vec<String>,
+    pub(super) unused_sockets: Vec<String>,
     /// Certificates whose time is not now.
-    pub(super) out_of_date: Vec<CertificateNotValid>,
+    pub(super) invalid_certificates: Vec<CertificateNotValid>,
 }
 
 impl ServeBanner {
     /// Of doors that were opened to a store.
-    pub(super) fn of(doors: &ServeListeners, store: &FileStore, admin: Vec<BoundAddress>) -> Self {
+    pub(super) fn new(doors: &ServeListeners, store: &FileStore, admin: Vec<BoundAddress>) -> Self {
         let own = |tls: &&ServerTls| tls.own.is_some();
         let files = doors.tls.as_ref().map(|tls| &tls.certificates);
         let fingerprints = doors.tls.as_ref().filter(own);
         let fingerprints = fingerprints.map(|tls| tls.certificates.fingerprints());
         Self {
-            locals: doors.locals(),
+            addresses: doors.addresses(),
             is_secure: doors.tls.is_some(),
             fingerprint: fingerprints.and_then(|all| Some(all.first()?.to_string())),
             admin,
-            cleaned: store.cleaned(),
-            left: doors.left.clone(),
-            out_of_date: files.map_or_else(Vec::new, |files| files.out_of_date(SystemTime::now())),
+            removed_uploads: store.cleaned(),
+            unused_sockets: doors.unused_sockets.clone(),
+            invalid_certificates: files
+                .map_or_else(Vec::new, |files| files.out_of_date(SystemTime::now())),
         }
     }
 
     /// Prints it.
-    pub(super) fn show(&self, settings: &ServeSettings) {
+    pub(super) fn print(&self, settings: &ServeSettings) {
         if settings.quiet {
             return;
         }
@@ -73,7 +74,7 @@ impl ServeBanner {
         if settings.store.discards {
             lines.push("uploads are thrown away (--sink null)".to_owned());
         }
-        for url in all_urls(&self.locals, self.is_secure) {
+        for url in all_urls(&self.addresses, self.is_secure) {
             lines.push(format!("listening on {url}"));
         }
         if let Some(fingerprint) = &self.fingerprint {
@@ -83,9 +84,9 @@ impl ServeBanner {
             let path = if url.ends_with('/') { "metrics" } else { "" };
             lines.push(format!("metrics at {url}{path}"));
         }
-        if self.cleaned > 0 {
-            let plural = if self.cleaned == 1 { "" } else { "s" };
-            let cleaned = self.cleaned;
+        if self.removed_uploads > 0 {
+            let plural = if self.removed_uploads == 1 { "" } else { "s" };
+            let cleaned = self.removed_uploads;
             lines.push(format!(
                 "removed {cleaned} unfinished upload{plural} of an earlier run"
             ));
@@ -97,7 +98,7 @@ impl ServeBanner {
     fn warnings(&self, who: &AccessSummary, is_writable: bool) -> Vec<String> {
         let mut warnings = Vec::new();
         let public: Vec<String> = self
-            .locals
+            .addresses
             .iter()
             .filter(|local| is_public(local))
             .map(ToString::to_string)
@@ -118,11 +119,11 @@ impl ServeBanner {
         if self.admin.iter().any(is_public) {
             warnings.push("--admin is open to other machines, and has no logins".to_owned());
         }
-        warnings.extend(self.out_of_date.iter().map(ToString::to_string));
-        if !self.left.is_empty() {
+        warnings.extend(self.invalid_certificates.iter().map(ToString::to_string));
+        if !self.unused_sockets.is_empty() {
             warnings.push(format!(
                 "sockets were handed over that nobody listens on ({}): -l systemd takes them",
-                self.left.join(", ")
+                self.unused_sockets.join(", ")
             ));
         }
         warnings

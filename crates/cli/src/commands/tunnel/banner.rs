@@ -2,8 +2,8 @@
 
 use haul_service::listen::BoundAddress;
 
-use super::doors::{OpenTunnelListener, TunnelListenerSet};
-use crate::commands::service::places::{is_public, urls};
+use super::listeners::{OpenTunnelListener, TunnelListenerSet};
+use crate::commands::service::addresses::{is_public, urls};
 use crate::message::{print_line, sanitize, warning_text};
 use crate::settings::TunnelSettings;
 
@@ -16,9 +16,9 @@ pub(super) struct TunnelBanner {
 
 impl TunnelBanner {
     /// Of doors that are open.
-    pub(super) fn of(doors: &TunnelListenerSet, admin: Vec<BoundAddress>) -> Self {
+    pub(super) fn new(doors: &TunnelListenerSet, admin: Vec<BoundAddress>) -> Self {
         let all = doors.all();
-        let listening = all.iter().flat_map(OpenTunnelListener::lines);
+        let listening = all.iter().flat_map(OpenTunnelListener::banner_lines);
         let mut lines: Vec<String> = listening
             .map(|line| format!("listening on {line}"))
             .collect();
@@ -26,11 +26,11 @@ impl TunnelBanner {
             let path = if url.ends_with('/') { "metrics" } else { "" };
             lines.push(format!("metrics at {url}{path}"));
         }
-        let mut warnings: Vec<String> = all.iter().flat_map(strangers).collect();
+        let mut warnings: Vec<String> = all.iter().flat_map(public_listener_warnings).collect();
         if admin.iter().any(is_public) {
             warnings.push("--admin is open to other machines, and has no logins".to_owned());
         }
-        let left = doors.left();
+        let left = doors.unused_sockets();
         if !left.is_empty() {
             warnings.push(format!(
                 "sockets were handed over that nobody listens on ({}): systemd:HOST:PORT takes them",
@@ -41,7 +41,7 @@ impl TunnelBanner {
     }
 
     /// Prints it.
-    pub(super) fn show(&self, settings: &TunnelSettings) {
+    pub(super) fn print(&self, settings: &TunnelSettings) {
         if settings.running.quiet {
             return;
         }
@@ -57,15 +57,15 @@ impl TunnelBanner {
 }
 
 /// What strangers on the network can do: there are no logins on listeners.
-pub(super) fn strangers(opened: &OpenTunnelListener) -> Vec<String> {
-    let public = opened.locals.iter().filter(|local| is_public(local));
-    let told = public.map(|local| match opened.shown.is_proxy {
+pub(super) fn public_listener_warnings(opened: &OpenTunnelListener) -> Vec<String> {
+    let public = opened.addresses.iter().filter(|local| is_public(local));
+    let told = public.map(|local| match opened.description.is_proxy {
         true => format!(
             "whoever reaches {local} goes anywhere by this proxy, as you: there are no logins on it"
         ),
         false => format!(
             "whoever reaches {local} is let through{}: there are no logins on it",
-            opened.shown.to.replace(" -> ", " to ")
+            opened.description.to.replace(" -> ", " to ")
         ),
     });
     told.collect()

@@ -19,14 +19,14 @@ use tokio::io::AsyncWrite;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::TunnelArgs;
-use crate::commands::service::trouble::CommandError;
+use crate::commands::service::command_error::CommandError;
 use crate::exit::ExitReason;
 use crate::message::{self, JsonOutputs, print_line, sanitize, warning_text};
 use crate::output;
 use crate::settings::StdioSettings;
 
 /// How long a reader that is slow is waited for when the relay has ended.
-const FLUSHED_BY: Duration = Duration::from_secs(5);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Joins them until both directions have ended.
 pub(super) fn run(args: &TunnelArgs, target: &Target) -> Result<ExitReason, CommandError> {
@@ -38,7 +38,7 @@ pub(super) fn run(args: &TunnelArgs, target: &Target) -> Result<ExitReason, Comm
     }
     output::check_stdout().map_err(|error| {
         let (text, hint) = output::explain_write_error(&error);
-        CommandError::local(text).hint(hint)
+        CommandError::local(text).with_hint(hint)
     })?;
     // Else a stream that cannot be used looks like one that has ended, or to which nothing was said.
     for (stream, useless, name) in [
@@ -56,17 +56,17 @@ pub(super) fn run(args: &TunnelArgs, target: &Target) -> Result<ExitReason, Comm
         let mode = fcntl_getfl(stream).map(|flags| flags & OFlags::RWMODE);
         if mode == Ok(useless) {
             let hint = "what is said to the target and what it says goes there";
-            return Err(CommandError::local(name).hint(hint));
+            return Err(CommandError::local(name).with_hint(hint));
         }
     }
     let runtime = super::runtime(1)?;
-    let exit = runtime.block_on(joined(&settings, target));
+    let exit = runtime.block_on(join_streams(&settings, target));
     // A thread may be waiting for standard input.
     runtime.shutdown_background();
     Ok(exit)
 }
 
-async fn joined(settings: &StdioSettings, target: &Target) -> ExitReason {
+async fn join_streams(settings: &StdioSettings, target: &Target) -> ExitReason {
     let said_all = CancellationToken::new();
     let out = StdioOutput::new(tokio::io::stdout(), said_all.clone());
     let client = RelayStream::Other(Box::new(tokio::io::join(tokio::io::stdin(), out.clone())));
@@ -83,16 +83,16 @@ async fn joined(settings: &StdioSettings, target: &Target) -> ExitReason {
         () = by_terminal => Ok(RelayOutcome::Closed),
     };
     match ended {
-        Ok(ended) => match out.written(FLUSHED_BY).await {
-            None => over(&ended, target),
-            Some(error) => undelivered(&error),
+        Ok(ended) => match out.wait_until_written(FLUSH_TIMEOUT).await {
+            None => relay_exit(&ended, target),
+            Some(error) => write_error_exit(&error),
         },
-        Err(why) => unreached(&why, target),
+        Err(why) => report_unreached(&why, target),
     }
 }
 
 /// How the program ends when standard output could not be written. A reader that has left knows.
-fn undelivered(error: &io::Error) -> ExitReason {
+fn write_error_exit(error: &io::Error) -> ExitReason {
     match error.kind() {
         io::ErrorKind::ConnectionReset => ExitReason::ReaderGone,
         _ => output::report_write_error(error),
@@ -100,7 +100,7 @@ fn undelivered(error: &io::Error) -> ExitReason {
 }
 
 /// How the program ends after a relay.
-fn over(ended: &RelayOutcome, target: &Target) -> ExitReason {
+fn relay_exit(ended: &RelayOutcome, target: &Target) -> ExitReason {
     match ended {
         // Whoever started us may leave when it likes.
         RelayOutcome::Closed | RelayOutcome::Reset(RelaySide::Client) => ExitReason::Done,
@@ -123,7 +123,7 @@ fn over(ended: &RelayOutcome, target: &Target) -> ExitReason {
     }
 }
 
-fn unreached(why: &UpstreamConnectError, target: &Target) -> ExitReason {
+fn report_unreached(why: &UpstreamConnectError, target: &Target) -> ExitReason {
     let hint = why.errors().last().and_then(message::tunnel_hint);
     let text = format!("cannot reach {target}: {why}");
     JsonOutputs::default().report_failure(ExitReason::Network, &text, hint)
@@ -135,7 +135,7 @@ struct StdioOutput<W> {
     /// It, and what went wrong with it.
     state: Arc<Mutex<StdioState<W>>>,
     /// Cancelled when it was closed.
-    ended: CancellationToken,
+    closed: CancellationToken,
 }
 
 /// What the relay and the end share.
@@ -144,18 +144,18 @@ struct StdioState<W> {
     /// Where it is written.
     stream: W,
     /// Why it could not be. The relay tells no more than which side broke.
-    failed: Option<io::Error>,
+    error: Option<io::Error>,
 }
 
 impl<W: AsyncWrite + Unpin> StdioOutput<W> {
-    fn new(stream: W, ended: CancellationToken) -> Self {
+    fn new(stream: W, closed: CancellationToken) -> Self {
         let state = StdioState {
             stream,
-            failed: None,
+            error: None,
         };
         Self {
             state: Arc::new(Mutex::new(state)),
-            ended,
+            closed,
         }
     }
 
@@ -164,11 +164,11 @@ impl<W: AsyncWrite + Unpin> StdioOutput<W> {
     }
 
     /// Waits until all that was taken is written, or for as long as `longest`. Why something could not be, then or before.
-    async fn written(&self, longest: Duration) -> Option<io::Error> {
+    async fn wait_until_written(&self, longest: Duration) -> Option<io::Error> {
         let flushed = poll_fn(|cx| self.state().poll(cx, |stream, cx| stream.poll_flush(cx)));
         // Where nobody reads, how the relay ended is told all the same.
         let _ = tokio::time::timeout(longest, flushed).await;
-        self.state().failed.take()
+        self.state().error.take()
     }
 }
 
@@ -181,16 +181,16 @@ impl<W: AsyncWrite + Unpin> StdioState<W> {
     ) -> Poll<io::Result<T>> {
         let done = ready!(done(Pin::new(&mut self.stream), cx));
         if let Err(error) = &done
-            && self.failed.is_none()
+            && self.error.is_none()
         {
-            self.failed = Some(same(error));
+            self.error = Some(copy_error(error));
         }
         Poll::Ready(done)
     }
 }
 
 /// The error once more.
-fn same(error: &io::Error) -> io::Error {
+fn copy_error(error: &io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(code) => io::Error::from_raw_os_error(code),
         None => io::Error::new(error.kind(), error.to_string()),
@@ -201,7 +201,7 @@ impl<W> Clone for StdioOutput<W> {
     fn clone(&self) -> Self {
         Self {
             state: Arc::clone(&self.state),
-            ended: self.ended.clone(),
+            closed: self.closed.clone(),
         }
     }
 }
@@ -222,14 +222,14 @@ impl<W: AsyncWrite + Unpin> AsyncWrite for StdioOutput<W> {
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = ready!(self.state().poll(cx, |stream, cx| stream.poll_flush(cx)));
-        close();
-        self.ended.cancel();
+        close_stdout();
+        self.closed.cancel();
         Poll::Ready(flushed)
     }
 }
 
 /// Closes standard output: of a socket, which may be standard input as well, the one direction.
-fn close() {
+fn close_stdout() {
     // Of what is no socket this fails, and is not needed.
     let _ = rustix::net::shutdown(io::stdout(), rustix::net::Shutdown::Write);
     // Not closed but led nowhere: the next file that is opened must not become standard output.
@@ -247,11 +247,11 @@ mod tests {
     /// Longer than any test takes.
     const LONG: Duration = Duration::from_secs(60);
 
-    fn out<W: AsyncWrite + Unpin>(stream: W) -> StdioOutput<W> {
+    fn test_output<W: AsyncWrite + Unpin>(stream: W) -> StdioOutput<W> {
         StdioOutput::new(stream, CancellationToken::new())
     }
 
-    fn ran(test: impl Future<Output = ()>) {
+    fn block_on(test: impl Future<Output = ()>) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .build();
@@ -259,17 +259,17 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_is_written_though_the_relay_is_gone() {
-        ran(async {
+    fn accepted_bytes_are_written_after_the_relay_has_ended() {
+        block_on(async {
             let (here, mut there) = tokio::io::duplex(8);
             // It takes at once and writes later, as standard output does.
-            let out = out(BufWriter::new(here));
+            let out = test_output(BufWriter::new(here));
             let mut relays = out.clone();
             relays.write_all(b"the last words").await.unwrap();
             drop(relays);
             let mut heard = [0; 14];
             let read = there.read_exact(&mut heard);
-            let (written, read) = tokio::join!(out.written(LONG), read);
+            let (written, read) = tokio::join!(out.wait_until_written(LONG), read);
             assert!(written.is_none());
             read.unwrap();
             assert_eq!(&heard, b"the last words");
@@ -277,34 +277,38 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_reads_nothing_is_not_waited_for_forever() {
-        ran(async {
+    fn a_reader_that_does_not_read_has_a_deadline() {
+        block_on(async {
             let (here, _there) = tokio::io::duplex(8);
-            let out = out(BufWriter::new(here));
+            let out = test_output(BufWriter::new(here));
             out.clone().write_all(b"the last words").await.unwrap();
-            assert!(out.written(Duration::from_millis(1)).await.is_none());
+            assert!(
+                out.wait_until_written(Duration::from_millis(1))
+                    .await
+                    .is_none()
+            );
         });
     }
 
     #[test]
-    fn what_could_not_be_written_is_remembered_and_a_reader_that_left_is_no_fault_of_ours() {
-        ran(async {
+    fn a_write_error_is_kept_and_a_reader_that_left_is_no_failure() {
+        block_on(async {
             let (here, there) = tokio::io::duplex(8);
             drop(there);
-            let out = out(here);
+            let out = test_output(here);
             assert!(out.clone().write_all(b"x").await.is_err());
-            let error = out.written(LONG).await.unwrap();
-            assert_eq!(undelivered(&error), ExitReason::ReaderGone);
+            let error = out.wait_until_written(LONG).await.unwrap();
+            assert_eq!(write_error_exit(&error), ExitReason::ReaderGone);
         });
         let full = io::Error::from(io::ErrorKind::StorageFull);
-        assert_eq!(undelivered(&full), ExitReason::LocalIo);
+        assert_eq!(write_error_exit(&full), ExitReason::LocalIo);
     }
 
     #[test]
-    fn only_an_end_is_success() {
+    fn only_an_orderly_end_is_success() {
         let target = "t.test:1".parse().unwrap();
         let broken = |side| RelayOutcome::Broken(side, "for a reason".to_owned());
-        let of = |ended: &RelayOutcome| over(ended, &target);
+        let of = |ended: &RelayOutcome| relay_exit(ended, &target);
         assert_eq!(of(&RelayOutcome::Closed), ExitReason::Done);
         assert_eq!(
             of(&RelayOutcome::Reset(RelaySide::Client)),

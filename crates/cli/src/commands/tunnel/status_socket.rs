@@ -10,18 +10,18 @@ use std::path::{Path, PathBuf};
 use haul_service::listen::ListenAddress;
 use haul_service::observe::AdminEndpoint;
 
-use crate::commands::service::endpoint::{AdminAddresses, AdminTask};
+use crate::commands::service::admin::{AdminAddresses, AdminTask};
 
 /// What names of such sockets begin and end with; between them is the number of the process.
-const NAME: (&str, &str) = ("tunnel-", ".sock");
+const SOCKET_NAME: (&str, &str) = ("tunnel-", ".sock");
 
 /// Begins to answer, on the runtime that it is called on. Where there is a place for that and it cannot be had, why.
 pub(super) fn open(admin: AdminEndpoint) -> Result<Option<AdminTask>, String> {
-    let Some(folder) = folder() else {
+    let Some(folder) = socket_folder() else {
         return Ok(None);
     };
-    make(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let name = format!("{}{}{}", NAME.0, std::process::id(), NAME.1);
+    create_folder(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let name = format!("{}{}{}", SOCKET_NAME.0, std::process::id(), SOCKET_NAME.1);
     let address = ListenAddress::Unix {
         path: folder.join(name),
         mode: Some(0o600),
@@ -34,17 +34,19 @@ pub(super) fn open(admin: AdminEndpoint) -> Result<Option<AdminTask>, String> {
 }
 
 /// Where the sockets of this user's tunnels are.
-pub(super) fn folder() -> Option<PathBuf> {
+pub(super) fn socket_folder() -> Option<PathBuf> {
     let place = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     Some(place.filter(|place| place.is_absolute())?.join("haul"))
 }
 
 /// Those that are there, each with the number of its process, in the order of these.
-pub(super) fn sockets(folder: &Path) -> Vec<(u32, PathBuf)> {
+pub(super) fn status_sockets(folder: &Path) -> Vec<(u32, PathBuf)> {
     let entries = folder.read_dir().into_iter().flatten().flatten();
     let numbered = |path: PathBuf| {
         let name = path.file_name()?.to_str()?;
-        let number = name.strip_prefix(NAME.0)?.strip_suffix(NAME.1)?;
+        let number = name
+            .strip_prefix(SOCKET_NAME.0)?
+            .strip_suffix(SOCKET_NAME.1)?;
         Some((number.parse().ok()?, path))
     };
     let all = entries.filter_map(|entry| numbered(entry.path()));
@@ -54,7 +56,7 @@ pub(super) fn sockets(folder: &Path) -> Vec<(u32, PathBuf)> {
 }
 
 /// Makes the folder, which nobody else may look into.
-fn make(folder: &Path) -> io::Result<()> {
+fn create_folder(folder: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}

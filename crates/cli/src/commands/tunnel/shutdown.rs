@@ -8,18 +8,18 @@ use std::time::Duration;
 use haul_service::observe::LineLog;
 use haul_tunnel::TunnelEngine;
 
+use crate::commands::service::background_print::print_in_background;
 use crate::commands::service::log;
-use crate::commands::service::telling::tell;
 use crate::exit::ExitReason;
 use crate::message;
 use crate::settings::ProcessSettings;
 use crate::signals::{ServerSignal, ServerSignals};
 
 /// For the last lines of the log, and after these for what is told. Nobody may read either, and a second signal leaves less.
-const LAST: Duration = log::LAST.saturating_mul(2);
+const CLOSE_TIMEOUT: Duration = log::CLOSE_TIMEOUT.saturating_mul(2);
 
 /// Ends an engine and closes its log, whose last lines come before what is told. Says how the program ends.
-pub(super) async fn end(
+pub(super) async fn shut_down(
     (engine, log): (&TunnelEngine, Option<&LineLog>),
     running: &ProcessSettings,
     signals: &mut ServerSignals,
@@ -27,13 +27,13 @@ pub(super) async fn end(
     let grace = running.grace;
     let there_are = engine.connection_count();
     if !running.quiet && !grace.is_zero() && there_are > 0 {
-        let have = have(there_are, grace);
+        let have = have_time_text(there_are, grace);
         // Not waited for: connections may end meanwhile.
-        drop(tell(format!(
+        drop(print_in_background(format!(
             "haul: stopping; {have} to end; once more to stop at once"
         )));
     }
-    let patient = unless_asked(
+    let patient = unless_stopped(
         async || engine.shut_down(grace).await,
         async || signals.next().await,
     );
@@ -48,11 +48,15 @@ pub(super) async fn end(
         }
         if let Some(told) = &told {
             // It cannot fail but by a panic, which has been told.
-            let _ = tell(told.clone()).await;
+            let _ = print_in_background(told.clone()).await;
         }
     };
-    let limit = if is_hurried { log::LAST } else { LAST };
-    let last = unless_asked(
+    let limit = if is_hurried {
+        log::CLOSE_TIMEOUT
+    } else {
+        CLOSE_TIMEOUT
+    };
+    let last = unless_stopped(
         async || tokio::time::timeout(limit, last()).await,
         async || signals.next().await,
     );
@@ -68,14 +72,15 @@ fn outcome(
     is_hurried: bool,
     running: &ProcessSettings,
 ) -> (ExitReason, Option<String>) {
-    let note = |text: &str| (!running.quiet).then(|| format!("haul: {text}; {}", were(cut)));
+    let note =
+        |text: &str| (!running.quiet).then(|| format!("haul: {text}; {}", cut_off_text(cut)));
     match (is_hurried, cut) {
         (true, _) => (ExitReason::Interrupted, note("stopping at once")),
         (false, 0) => (ExitReason::Done, None),
         (false, _) if running.grace.is_zero() => (ExitReason::Done, note("stopped")),
         (false, cut) => {
             let grace = seconds(running.grace);
-            let told = format!("{} that took longer than {grace}", were(cut));
+            let told = format!("{} that took longer than {grace}", cut_off_text(cut));
             let hint = "--grace TIME gives them longer";
             (
                 ExitReason::SomeFailed,
@@ -86,7 +91,7 @@ fn outcome(
 }
 
 /// What an end comes to, unless a signal asks for it at once. Any other leaves it as it is: it is begun once, and so its time is.
-async fn unless_asked<T>(
+async fn unless_stopped<T>(
     end: impl AsyncFn() -> T,
     mut next: impl AsyncFnMut() -> ServerSignal,
 ) -> Option<T> {
@@ -99,7 +104,7 @@ async fn unless_asked<T>(
     }
 }
 
-fn have(count: usize, grace: Duration) -> String {
+fn have_time_text(count: usize, grace: Duration) -> String {
     let (s, have) = if count == 1 {
         ("", "has")
     } else {
@@ -108,7 +113,7 @@ fn have(count: usize, grace: Duration) -> String {
     format!("{count} connection{s} {have} {}", seconds(grace))
 }
 
-fn were(count: usize) -> String {
+fn cut_off_text(count: usize) -> String {
     let (s, were) = if count == 1 {
         ("", "was")
     } else {
@@ -153,12 +158,12 @@ mod tests {
             None => pending().await,
         };
         let runtime = tokio::runtime::Builder::new_current_thread().build();
-        let ended = runtime.unwrap().block_on(unless_asked(end, next));
+        let ended = runtime.unwrap().block_on(unless_stopped(end, next));
         (ended, begun.get())
     }
 
     #[test]
-    fn a_hang_up_gives_no_more_time_and_a_second_signal_takes_it() {
+    fn a_hang_up_does_not_extend_the_grace_and_a_second_signal_ends_it() {
         assert_eq!(ended(4, &[ServerSignal::Reload; 3]), (Some("ended"), 1));
         assert_eq!(
             ended(4, &[ServerSignal::Reload, ServerSignal::End]),

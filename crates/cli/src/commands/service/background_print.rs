@@ -5,6 +5,6 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use crate::message::print_line;
 
 /// Begins to print a line. Whoever wants it printed before something else waits for that; dropped, it is printed if it can be.
-pub(crate) fn tell(line: String) -> JoinHandle<()> {
+pub(crate) fn print_in_background(line: String) -> JoinHandle<()> {
     spawn_blocking(move || print_line(&line))
 }

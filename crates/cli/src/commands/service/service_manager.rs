@@ -7,16 +7,16 @@ use haul_service::listen::ServiceManagerNotifier;
 use crate::message::{print_line, warning_text};
 
 /// Who started us, where that wants to be told.
-pub(crate) fn notify() -> ServiceManagerNotifier {
+pub(crate) fn service_manager_notifier() -> ServiceManagerNotifier {
     let place = std::env::var_os("NOTIFY_SOCKET");
     ServiceManagerNotifier::to(place.as_deref()).unwrap_or_else(|error| {
-        told(Err(error));
+        warn_if_not_notified(Err(error));
         ServiceManagerNotifier::nobody()
     })
 }
 
 /// A service manager that cannot be told anything is no reason to stop.
-pub(crate) fn told(sent: io::Result<()>) {
+pub(crate) fn warn_if_not_notified(sent: io::Result<()>) {
     if let Err(error) = sent {
         print_line(&warning_text(&format!(
             "the service manager cannot be told: {error}"

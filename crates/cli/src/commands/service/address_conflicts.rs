@@ -5,11 +5,11 @@ use std::path::Path;
 
 use haul_service::listen::{BoundAddress, ListenAddress, ListenError, ListenHost};
 
-use super::trouble::CommandError;
+use super::command_error::CommandError;
 
 /// Whether the server that has taken an address is this one, which listens at `locals`.
-pub(crate) fn is_own(error: &ListenError, locals: &[BoundAddress]) -> bool {
-    let is_among = |address: &ListenAddress| locals.iter().any(|local| meets(address, local));
+pub(crate) fn is_taken_by_this_process(error: &ListenError, locals: &[BoundAddress]) -> bool {
+    let is_among = |address: &ListenAddress| locals.iter().any(|local| conflicts(address, local));
     match error {
         ListenError::Taken { address } => is_among(address),
         ListenError::Running { path } => is_among(&ListenAddress::Unix {
@@ -21,7 +21,7 @@ pub(crate) fn is_own(error: &ListenError, locals: &[BoundAddress]) -> bool {
 }
 
 /// Whether an address cannot be listened on while there is a listener at `local`, for both take what comes to one of them.
-pub(crate) fn meets(address: &ListenAddress, local: &BoundAddress) -> bool {
+pub(crate) fn conflicts(address: &ListenAddress, local: &BoundAddress) -> bool {
     let covers = |one: IpAddr, other: IpAddr| {
         one == other || one.is_unspecified() && (one.is_ipv6() || other.is_ipv4())
     };
@@ -37,19 +37,21 @@ pub(crate) fn meets(address: &ListenAddress, local: &BoundAddress) -> bool {
             };
             *port == local.port() && meets
         }
-        (ListenAddress::Unix { path, .. }, BoundAddress::Unix(Some(local))) => is_one(path, local),
+        (ListenAddress::Unix { path, .. }, BoundAddress::Unix(Some(local))) => {
+            is_same_file(path, local)
+        }
         _ => false,
     }
 }
 
 /// Whether two paths lead to one file, however they go there.
-fn is_one(path: &Path, other: &Path) -> bool {
+fn is_same_file(path: &Path, other: &Path) -> bool {
     let whole = |path: &Path| path.canonicalize().ok();
     whole(path).is_some_and(|path| whole(other) == Some(path))
 }
 
 /// An address that the command has given away already, by what stood `before`. `why` a port may be without being the same.
-pub(crate) fn twice(
+pub(crate) fn used_twice_error(
     (flag, address): (&str, &ListenAddress),
     before: &str,
     why: &str,
@@ -57,7 +59,7 @@ pub(crate) fn twice(
     let given = format!("{flag} {address}");
     let given = given.trim_start();
     let told = format!("{given} is taken by an earlier {before} of this command");
-    CommandError::usage(told).hint(match address {
+    CommandError::usage(told).with_hint(match address {
         ListenAddress::Unix { .. } => "leave one of them out, or name another path".to_owned(),
         _ => format!("leave one of them out, or take another port: {why}"),
     })
@@ -68,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_interface_meets_each_of_them_and_one_meets_itself() {
+    fn every_interface_conflicts_with_each_and_an_address_with_itself() {
         let local = |text: &str| BoundAddress::Tcp(text.parse().unwrap());
         for (address, at, is) in [
             ("9993", "127.0.0.1:9993", true),
@@ -84,7 +86,7 @@ mod tests {
             ("unix:/a.sock", "127.0.0.1:9993", false),
         ] {
             let address: ListenAddress = address.parse().unwrap();
-            assert_eq!(meets(&address, &local(at)), is, "{address} {at}");
+            assert_eq!(conflicts(&address, &local(at)), is, "{address} {at}");
         }
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.sock");
@@ -94,7 +96,7 @@ mod tests {
             mode,
         };
         let at = BoundAddress::Unix(Some(path.clone()));
-        assert!(meets(&address(Some(0o600)), &at) && meets(&address(None), &at));
-        assert!(!meets(&address(None), &BoundAddress::Unix(None)));
+        assert!(conflicts(&address(Some(0o600)), &at) && conflicts(&address(None), &at));
+        assert!(!conflicts(&address(None), &BoundAddress::Unix(None)));
     }
 }

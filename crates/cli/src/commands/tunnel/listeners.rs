@@ -1,7 +1,7 @@
 //! The listeners of a process, and the tunnels that they lead into: opened at the start, and brought in line when settings are read again
 //! ([`following`]).
 
-mod following;
+mod reload;
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use haul_service::listen::{
 };
 use haul_tunnel::{TunnelConfig, TunnelEngine, TunnelListener, WarmPool};
 
-use crate::commands::service::places::locals;
-use crate::commands::service::taken::{is_own, twice};
-use crate::commands::service::trouble::CommandError;
+use crate::commands::service::address_conflicts::{is_taken_by_this_process, used_twice_error};
+use crate::commands::service::addresses::bound_addresses;
+use crate::commands::service::command_error::CommandError;
 use crate::settings::PlannedTunnel;
-pub(super) use following::{ReloadError, ReloadOutcome};
+pub(super) use reload::{ReloadError, ReloadOutcome};
 
 /// Everything that is listened on.
 #[derive(Debug)]
@@ -25,9 +25,9 @@ pub(super) struct TunnelListenerSet {
     /// Those that are open, in the order of their settings.
     open: Vec<OpenTunnelListener>,
     /// Sockets that were handed over and that no address is yet.
-    handed: InheritedSockets,
+    inherited: InheritedSockets,
     /// Where the process listens besides: its admin endpoint.
-    besides: Vec<BoundAddress>,
+    other_addresses: Vec<BoundAddress>,
 }
 
 /// An address that is listened on.
@@ -36,10 +36,10 @@ pub(super) struct OpenTunnelListener {
     /// As it was asked for, with where it leads.
     planned: PlannedTunnel,
     /// Where that came to be.
-    pub(super) locals: Vec<BoundAddress>,
+    pub(super) addresses: Vec<BoundAddress>,
     /// What there is to say of it.
-    pub(super) shown: TunnelDescription,
-    door: Arc<TunnelListener>,
+    pub(super) description: TunnelDescription,
+    listener: Arc<TunnelListener>,
     /// Go with it.
     files: Vec<Option<SocketFile>>,
 }
@@ -50,32 +50,32 @@ pub(super) struct TunnelDescription {
     /// Where it leads, after the address: ` -> host:port`, ` -> host:port (TLS)`, ` (SOCKS5)`.
     pub(super) to: String,
     /// `via proxy:3128`, `directly`.
-    pub(super) way: String,
+    pub(super) route: String,
     /// Whether its clients name their targets.
     pub(super) is_proxy: bool,
 }
 
 impl TunnelListenerSet {
     /// None is open yet.
-    pub(super) fn new(engine: TunnelEngine, handed: InheritedSockets) -> Self {
+    pub(super) fn new(engine: TunnelEngine, inherited: InheritedSockets) -> Self {
         Self {
             engine,
             open: Vec::new(),
-            handed,
-            besides: Vec::new(),
+            inherited,
+            other_addresses: Vec::new(),
         }
     }
 
     /// The process listens here as well: it is no other server that has taken these.
-    pub(super) fn beside(&mut self, besides: Vec<BoundAddress>) {
-        self.besides = besides;
+    pub(super) fn set_other_addresses(&mut self, besides: Vec<BoundAddress>) {
+        self.other_addresses = besides;
     }
 
     /// Opens them all, or none.
     pub(super) fn open(&mut self, planned: &[PlannedTunnel]) -> Result<(), CommandError> {
         let each: Vec<&PlannedTunnel> = planned.iter().collect();
-        self.are_handed(&each)?;
-        self.open = self.begin(&each, &[])?;
+        self.check_inherited_sockets(&each)?;
+        self.open = self.open_listeners(&each, &[])?;
         Ok(())
     }
 
@@ -85,38 +85,43 @@ impl TunnelListenerSet {
     }
 
     /// Where they are.
-    pub(super) fn locals(&self) -> Vec<BoundAddress> {
-        let open = self.open.iter().filter(|open| !open.door.is_closed());
-        let all = open.flat_map(|open| &open.locals);
+    pub(super) fn addresses(&self) -> Vec<BoundAddress> {
+        let open = self.open.iter().filter(|open| !open.listener.is_closed());
+        let all = open.flat_map(|open| &open.addresses);
         all.cloned().collect()
     }
 
     /// Sockets that were handed over in vain.
-    pub(super) fn left(&self) -> Vec<String> {
-        self.handed.names()
+    pub(super) fn unused_sockets(&self) -> Vec<String> {
+        self.inherited.names()
     }
 
     /// Whether the sockets that these want of those handed over are all there. To be asked before any is taken: that cannot be undone.
-    fn are_handed(&self, planned: &[&PlannedTunnel]) -> Result<(), CommandError> {
+    fn check_inherited_sockets(&self, planned: &[&PlannedTunnel]) -> Result<(), CommandError> {
         let wanted = planned.iter().map(|planned| &planned.listen);
-        missing(wanted, self.handed.names()).map_or(Ok(()), |error| Err(told(error)))
+        missing_socket(wanted, self.inherited.names())
+            .map_or(Ok(()), |error| Err(listen_error(error)))
     }
 
     /// Listens on all of these, beside some that are open already, and lets clients in; or on none.
-    fn begin(
+    fn open_listeners(
         &mut self,
         planned: &[&PlannedTunnel],
         beside: &[OpenTunnelListener],
     ) -> Result<Vec<OpenTunnelListener>, CommandError> {
-        let mut taken = self.locals();
-        taken.extend(beside.iter().flat_map(|open| open.locals.iter().cloned()));
+        let mut taken = self.addresses();
+        taken.extend(
+            beside
+                .iter()
+                .flat_map(|open| open.addresses.iter().cloned()),
+        );
         let bound = self.bind(planned, taken)?;
         let mut begun: Vec<OpenTunnelListener> = Vec::new();
         for (planned, bound) in planned.iter().zip(bound) {
-            match self.lead(planned, bound) {
+            match self.start(planned, bound) {
                 Ok(opened) => begun.push(opened),
                 Err(trouble) => {
-                    begun.iter().for_each(|opened| opened.door.close());
+                    begun.iter().for_each(|opened| opened.listener.close());
                     return Err(trouble);
                 }
             }
@@ -137,27 +142,31 @@ impl TunnelListenerSet {
         order.sort_by_key(is_handed);
         for at in order {
             let address = &planned[at].listen;
-            let bound = bind(address, &BindOptions::default(), &mut self.handed);
+            let bound = bind(address, &BindOptions::default(), &mut self.inherited);
             let every = "every interface includes each of them";
             let bound = bound.map_err(|error| match &error {
-                _ if is_own(&error, &taken) => twice(("", address), "tunnel", every),
-                _ if is_own(&error, &self.besides) => twice(("", address), "--admin", every),
-                _ => told(error),
+                _ if is_taken_by_this_process(&error, &taken) => {
+                    used_twice_error(("", address), "tunnel", every)
+                }
+                _ if is_taken_by_this_process(&error, &self.other_addresses) => {
+                    used_twice_error(("", address), "--admin", every)
+                }
+                _ => listen_error(error),
             })?;
-            taken.extend(locals(&bound));
+            taken.extend(bound_addresses(&bound));
             all[at] = bound;
         }
         Ok(all)
     }
 
     /// Lets clients in.
-    fn lead(
+    fn start(
         &self,
         planned: &PlannedTunnel,
         bound: Vec<BoundListener>,
     ) -> Result<OpenTunnelListener, CommandError> {
-        let locals = locals(&bound);
-        let tunnel = tunnel(planned, &name(&locals));
+        let locals = bound_addresses(&bound);
+        let tunnel = tunnel_config(planned, &listener_name(&locals));
         let mut listeners: Vec<Listener> = Vec::new();
         let mut files = Vec::new();
         for bound in bound {
@@ -169,9 +178,9 @@ impl TunnelListenerSet {
         })?;
         Ok(OpenTunnelListener {
             planned: planned.clone(),
-            locals,
-            shown: TunnelDescription::of(planned),
-            door,
+            addresses: locals,
+            description: TunnelDescription::new_description(planned),
+            listener: door,
             files,
         })
     }
@@ -179,16 +188,16 @@ impl TunnelListenerSet {
 
 impl OpenTunnelListener {
     /// `127.0.0.1:9993 -> imap.example.com:993 via proxy:3128`, for each address.
-    pub(super) fn lines(&self) -> impl Iterator<Item = String> {
-        let TunnelDescription { to, way, .. } = &self.shown;
-        self.locals
+    pub(super) fn banner_lines(&self) -> impl Iterator<Item = String> {
+        let TunnelDescription { to, route: way, .. } = &self.description;
+        self.addresses
             .iter()
             .map(move |local| format!("{local}{to} {way}"))
     }
 }
 
 impl TunnelDescription {
-    fn of(planned: &PlannedTunnel) -> Self {
+    fn new_description(planned: &PlannedTunnel) -> Self {
         let target = planned.target();
         let has_tls = planned.way.upstream.has_target_tls();
         Self {
@@ -198,20 +207,20 @@ impl TunnelDescription {
                 (None, false) => format!(" ({})", planned.local),
                 (None, true) => format!(" ({}, TLS with targets)", planned.local),
             },
-            way: planned.way.to(target),
+            route: planned.way.to(target),
             is_proxy: target.is_none(),
         }
     }
 }
 
 /// What logs and tables call a listener.
-fn name(locals: &[BoundAddress]) -> String {
+fn listener_name(locals: &[BoundAddress]) -> String {
     let names: Vec<String> = locals.iter().map(ToString::to_string).collect();
     names.join(",")
 }
 
 /// What a listener does with its clients.
-fn tunnel(planned: &PlannedTunnel, name: &str) -> TunnelConfig {
+fn tunnel_config(planned: &PlannedTunnel, name: &str) -> TunnelConfig {
     let upstream = &planned.way.upstream;
     let warm = |options, target: &haul_net::Target| {
         Arc::new(WarmPool::new(Arc::clone(upstream), target.clone(), options))
@@ -229,7 +238,7 @@ fn tunnel(planned: &PlannedTunnel, name: &str) -> TunnelConfig {
 }
 
 /// The first that is wanted of handed sockets and is not among these, or no longer after those before it have taken theirs.
-fn missing<'a>(
+fn missing_socket<'a>(
     wanted: impl IntoIterator<Item = &'a ListenAddress>,
     mut names: Vec<String>,
 ) -> Option<ListenError> {
@@ -248,11 +257,11 @@ fn missing<'a>(
 }
 
 /// An address that cannot be listened on.
-fn told(error: ListenError) -> CommandError {
+fn listen_error(error: ListenError) -> CommandError {
     let is_nothing = matches!(&error, ListenError::NotHanded { others, .. } if others.is_empty());
     let trouble = CommandError::from(error);
     match is_nothing {
-        true => trouble.hint(
+        true => trouble.with_hint(
             "it is for services with a .socket unit; to try it: systemd-socket-activate -l 9993 haul tunnel ... systemd:HOST:PORT",
         ),
         false => trouble,
@@ -264,12 +273,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_socket_that_was_handed_over_is_there_for_one() {
+    fn each_inherited_socket_is_for_one_listener() {
         let missing = |wanted: &[&str], there: &[&str]| {
             let wanted: Vec<ListenAddress> =
                 wanted.iter().map(|text| text.parse().unwrap()).collect();
             let names = there.iter().map(ToString::to_string).collect();
-            missing(&wanted, names).map(|error| match error {
+            missing_socket(&wanted, names).map(|error| match error {
                 ListenError::NotHanded { address, others } => (address.to_string(), others),
                 other => panic!("{other:?}"),
             })

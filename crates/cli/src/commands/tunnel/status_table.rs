@@ -22,22 +22,22 @@ const HEADS: [(&str, bool); 7] = [
 ];
 
 /// Columns of the terminal; nothing is cut for a pipe.
-pub(super) fn width() -> Option<usize> {
+pub(super) fn terminal_width() -> Option<usize> {
     let terminal = console::Term::stdout();
     let size = terminal.is_term().then(|| terminal.size_checked());
     size.flatten().map(|(_, columns)| usize::from(columns))
 }
 
 /// All of it. Rows of the table are cut to so many columns; where listeners lead is told in full.
-pub(super) fn text(all: &[TunnelStatus], width: Option<usize>) -> String {
+pub(super) fn status_text(all: &[TunnelStatus], width: Option<usize>) -> String {
     let mut text = String::new();
     for (status, before) in all.iter().zip(0..) {
         if before > 0 {
             text.push('\n');
         }
         let heads = std::iter::once(format!("process {}", status.pid));
-        let heads = heads.chain(status.tunnels.iter().map(tunnel));
-        let table = table(status).into_iter().map(|row| match width {
+        let heads = heads.chain(status.tunnels.iter().map(listener_line));
+        let table = connection_rows(status).into_iter().map(|row| match width {
             Some(width) => sanitize(&row).chars().take(width).collect(),
             None => row,
         });
@@ -50,13 +50,13 @@ pub(super) fn text(all: &[TunnelStatus], width: Option<usize>) -> String {
 }
 
 /// The connections.
-fn table(status: &TunnelStatus) -> Vec<String> {
+fn connection_rows(status: &TunnelStatus) -> Vec<String> {
     if status.connections.is_empty() {
         return vec!["no connections".to_owned()];
     }
     let heads = HEADS.map(|(head, _)| head.to_owned());
     let rows: Vec<_> = std::iter::once(heads)
-        .chain(status.connections.iter().map(row))
+        .chain(status.connections.iter().map(connection_row))
         .collect();
     let mut widths = [0; HEADS.len()];
     for row in &rows {
@@ -64,10 +64,10 @@ fn table(status: &TunnelStatus) -> Vec<String> {
             *width = (*width).max(cell.chars().count());
         }
     }
-    rows.iter().map(|row| aligned(row, &widths)).collect()
+    rows.iter().map(|row| align_row(row, &widths)).collect()
 }
 
-fn tunnel(tunnel: &ListenerStatus) -> String {
+fn listener_line(tunnel: &ListenerStatus) -> String {
     let ListenerStatus {
         listen,
         to,
@@ -81,7 +81,7 @@ fn tunnel(tunnel: &ListenerStatus) -> String {
     }
 }
 
-fn row(connection: &ConnectionStatus) -> [String; HEADS.len()] {
+fn connection_row(connection: &ConnectionStatus) -> [String; HEADS.len()] {
     let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
     [
         time_text(Duration::from_millis(connection.ms)),
@@ -94,7 +94,7 @@ fn row(connection: &ConnectionStatus) -> [String; HEADS.len()] {
     ]
 }
 
-fn aligned(row: &[String; HEADS.len()], widths: &[usize; HEADS.len()]) -> String {
+fn align_row(row: &[String; HEADS.len()], widths: &[usize; HEADS.len()]) -> String {
     let cells = row.iter().zip(widths).zip(HEADS);
     let cells = cells.map(|((cell, width), (_, is_number))| match is_number {
         true => format!("{cell:>width$}"),
@@ -147,13 +147,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_live_is_a_table() {
-        insta::assert_snapshot!(text(&[status()], None));
+    fn live_connections_are_a_table() {
+        insta::assert_snapshot!(status_text(&[status()], None));
     }
 
     #[test]
-    fn a_terminal_is_not_overrun_by_the_table_and_has_what_moves() {
-        let two = text(&[status(), status()], Some(40));
+    fn the_table_fits_into_the_terminal_and_keeps_the_numbers() {
+        let two = status_text(&[status(), status()], Some(40));
         let (told, rows): (Vec<&str>, Vec<&str>) =
             two.lines().partition(|line| line.contains(" -> "));
         assert!(rows.iter().all(|row| row.chars().count() <= 40), "{two}");
@@ -171,6 +171,6 @@ mod tests {
             connections: Vec::new(),
             ..status()
         };
-        assert!(text(&[quiet], None).ends_with("no connections\n"));
+        assert!(status_text(&[quiet], None).ends_with("no connections\n"));
     }
 }

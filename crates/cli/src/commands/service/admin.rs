@@ -10,9 +10,9 @@ use haul_service::observe::{AdminEndpoint, AdminListener, ProcessMetrics, serve_
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::places::{SocketFiles, locals};
-use super::taken::{is_own, twice};
-use super::trouble::CommandError;
+use super::address_conflicts::{is_taken_by_this_process, used_twice_error};
+use super::addresses::{SocketFiles, bound_addresses};
+use super::command_error::CommandError;
 
 /// Where it is asked; nowhere, if nobody wants it.
 #[derive(Debug, Default)]
@@ -47,16 +47,16 @@ impl AdminAddresses {
             &BindOptions::default(),
             &mut InheritedSockets::none(),
         );
-        let bound = bound.map_err(|error| match is_own(&error, others) {
-            true => twice(("--admin", address), listener, "it has one of its own"),
+        let bound = bound.map_err(|error| match is_taken_by_this_process(&error, others) {
+            true => used_twice_error(("--admin", address), listener, "it has one of its own"),
             false => error.into(),
         })?;
         Ok(Self { bound })
     }
 
     /// Where that came to be.
-    pub(crate) fn locals(&self) -> Vec<BoundAddress> {
-        locals(&self.bound)
+    pub(crate) fn addresses(&self) -> Vec<BoundAddress> {
+        bound_addresses(&self.bound)
     }
 
     /// Begins to answer, on the runtime that it is called on.
@@ -89,7 +89,7 @@ impl AdminAddresses {
 }
 
 /// This process, for the numbers that it tells: it begins now.
-pub(crate) fn process() -> ProcessMetrics {
+pub(crate) fn process_metrics() -> ProcessMetrics {
     ProcessMetrics::new(SystemTime::now(), env!("CARGO_PKG_VERSION"))
 }
 

@@ -53,7 +53,7 @@ impl CommandError {
     }
 
     /// With what to do about it.
-    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
+    pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
         Self {
             hint: Some(hint.into()),
             ..self
@@ -61,7 +61,7 @@ impl CommandError {
     }
 
     /// Of what the key of a file says: with its place. Of a flag as it is.
-    pub(crate) fn of(self, by: &OptionSource) -> Self {
+    pub(crate) fn at_source(self, by: &OptionSource) -> Self {
         match by {
             OptionSource::Flag(_) => self,
             OptionSource::Key { .. } => Self {
@@ -77,7 +77,7 @@ impl CommandError {
     }
 
     /// Prints it.
-    pub(crate) fn tell(&self) -> ExitReason {
+    pub(crate) fn report(&self) -> ExitReason {
         JsonOutputs::default().report_failure(self.exit, &self.text, self.hint.as_deref())
     }
 }

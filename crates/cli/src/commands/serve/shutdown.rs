@@ -11,10 +11,10 @@ use crate::message::{self, print_line};
 use crate::signals::{ServerSignal, ServerSignals, exit_at_once};
 
 /// For threads to let go of what they have after a second signal.
-const LAST: Duration = Duration::from_secs(2);
+const ABORT_AFTER: Duration = Duration::from_secs(2);
 
 /// Ends a crew: waits for requests at most `grace`. Says how the program ends.
-pub(super) async fn end(
+pub(super) async fn shut_down(
     crew: WorkerThreads,
     grace: Duration,
     signals: &mut ServerSignals,
@@ -32,7 +32,7 @@ pub(super) async fn end(
     loop {
         tokio::select! {
             ended = ending.join_next() => return ended.map_or(ExitReason::Done, |ended| match ended {
-                Ok(ended) => told(ended, grace),
+                Ok(ended) => exit_reason(ended, grace),
                 Err(error) => std::panic::resume_unwind(error.into_panic()),
             }),
             wanted = signals.next() => if wanted == ServerSignal::End { break },
@@ -43,13 +43,13 @@ pub(super) async fn end(
     }
     aborter.cancel();
     // Uploads are dropped and their temporaries removed; what hangs in a disk is not waited for.
-    match tokio::time::timeout(LAST, ending.join_next()).await {
+    match tokio::time::timeout(ABORT_AFTER, ending.join_next()).await {
         Ok(_) => ExitReason::Interrupted,
         Err(_) => exit_at_once(),
     }
 }
 
-fn told(ended: io::Result<ShutdownOutcome>, grace: Duration) -> ExitReason {
+fn exit_reason(ended: io::Result<ShutdownOutcome>, grace: Duration) -> ExitReason {
     let ending = match ended {
         Ok(ending) => ending,
         Err(error) => {

@@ -10,9 +10,9 @@ use haul_serve::tls::{CertificateError, CertificatePair, ServerTls, own_names};
 use haul_service::ServerNames;
 use haul_service::listen::{BindOptions, BoundAddress, BoundListener, InheritedSockets, bind};
 
-use crate::commands::service::places::{SocketFiles, is_public, locals};
-use crate::commands::service::taken::{is_own, twice};
-use crate::commands::service::trouble::CommandError;
+use crate::commands::service::address_conflicts::{is_taken_by_this_process, used_twice_error};
+use crate::commands::service::addresses::{SocketFiles, bound_addresses, is_public};
+use crate::commands::service::command_error::CommandError;
 use crate::settings::{ServeSettings, TlsSettings};
 
 /// Everything that is listened on.
@@ -23,7 +23,7 @@ pub(super) struct ServeListeners {
     /// How connections are secured.
     pub(super) tls: Option<ServerTls>,
     /// Sockets that were handed over and that no address is.
-    pub(super) left: Vec<String>,
+    pub(super) unused_sockets: Vec<String>,
 }
 
 impl ServeListeners {
@@ -35,41 +35,43 @@ impl ServeListeners {
         };
         // Files are read first: a certificate that is not there is told of before ports are taken.
         let tls = match &settings.tls {
-            TlsSettings::Files(pairs) => Some(from_files(pairs)?),
+            TlsSettings::Files(pairs) => Some(tls_from_files(pairs)?),
             TlsSettings::Off | TlsSettings::SelfSigned => None,
         };
         let mut handed = InheritedSockets::take()?;
         let mut bound = Vec::new();
         for address in &settings.listen {
             let more = bind(address, &options, &mut handed);
-            let more = more.map_err(|error| match is_own(&error, &locals(&bound)) {
-                true => twice(
-                    ("-l", address),
-                    "-l",
-                    "every interface includes each of them",
-                ),
-                false => error.into(),
+            let more = more.map_err(|error| {
+                match is_taken_by_this_process(&error, &bound_addresses(&bound)) {
+                    true => used_twice_error(
+                        ("-l", address),
+                        "-l",
+                        "every interface includes each of them",
+                    ),
+                    false => error.into(),
+                }
             })?;
             bound.extend(more);
         }
         let mut doors = Self {
             bound,
             tls,
-            left: handed.names(),
+            unused_sockets: handed.names(),
         };
         if settings.tls == TlsSettings::SelfSigned {
-            doors.tls = Some(ServerTls::self_signed(own_names(&doors.locals()))?);
+            doors.tls = Some(ServerTls::self_signed(own_names(&doors.addresses()))?);
         }
         Ok(doors)
     }
 
     /// Where they are.
-    pub(super) fn locals(&self) -> Vec<BoundAddress> {
-        locals(&self.bound)
+    pub(super) fn addresses(&self) -> Vec<BoundAddress> {
+        bound_addresses(&self.bound)
     }
 
     /// The names that it goes by, if nothing but the name keeps a stranger's page out: see [`ServerNames`].
-    pub(super) fn hosts(&self, settings: &ServeSettings) -> Option<ServerNames> {
+    pub(super) fn server_names(&self, settings: &ServeSettings) -> Option<ServerNames> {
         let is_private = !self.bound.iter().any(|bound| is_public(&bound.local));
         let is_trusting = self.tls.is_none() && settings.server.access.lets_strangers_in();
         let allowed = settings
@@ -88,7 +90,7 @@ impl ServeListeners {
     }
 
     /// Lets a crew in.
-    pub(super) fn staff(
+    pub(super) fn start_workers(
         self,
         server: &Arc<FileServer>,
         settings: &ServeSettings,
@@ -101,24 +103,24 @@ impl ServeListeners {
             files.push(bound.file);
         }
         let crew = WorkerThreads::start(sockets, server, &settings.workers)
-            .map_err(|error| no_threads(&error))?;
+            .map_err(|error| thread_error(&error))?;
         Ok((crew, files))
     }
 }
 
 /// What a thread needs that the system did not give.
-fn no_threads(error: &io::Error) -> CommandError {
+fn thread_error(error: &io::Error) -> CommandError {
     let told = CommandError::local(format!("cannot start threads: {error}"));
     match error.raw_os_error() {
         Some(libc::EMFILE) => {
-            told.hint("ulimit -n N allows more open files, --threads N needs fewer")
+            told.with_hint("ulimit -n N allows more open files, --threads N needs fewer")
         }
         _ => told,
     }
 }
 
 /// Certificates from files. That a key is missing where none was named has a simpler cause than the library can know.
-fn from_files(pairs: &[CertificatePair]) -> Result<ServerTls, CommandError> {
+fn tls_from_files(pairs: &[CertificatePair]) -> Result<ServerTls, CommandError> {
     ServerTls::from_files(pairs.to_vec()).map_err(|error| {
         let is_unnamed = |path| {
             let mut both = pairs.iter().filter(|pair| pair.key == pair.certificate);
@@ -129,7 +131,7 @@ fn from_files(pairs: &[CertificatePair]) -> Result<ServerTls, CommandError> {
                 path,
                 has_certificate: true,
             } if is_unnamed(path) => {
-                CommandError::from(error).hint("--key FILE names the file that its key is in")
+                CommandError::from(error).with_hint("--key FILE names the file that its key is in")
             }
             _ => error.into(),
         }

@@ -6,9 +6,12 @@
 
 use haul_service::listen::{ListenAddress, SocketFile};
 
-use super::{CommandError, OpenTunnelListener, TunnelDescription, TunnelListenerSet, name, tunnel};
-use crate::commands::service::taken::meets;
-use crate::commands::tunnel::change::{ListenerChangeOrder, ListenerChanges, same_port};
+use super::{
+    CommandError, OpenTunnelListener, TunnelDescription, TunnelListenerSet, listener_name,
+    tunnel_config,
+};
+use crate::commands::service::address_conflicts::conflicts;
+use crate::commands::tunnel::listener_changes::{ListenerChangeOrder, ListenerChanges, same_port};
 use crate::settings::PlannedTunnel;
 
 /// What came of settings that were read again.
@@ -46,13 +49,13 @@ impl TunnelListenerSet {
         let wanted: Vec<&ListenAddress> = planned.iter().map(|planned| &planned.listen).collect();
         let change = ListenerChanges::between(&are, &wanted);
         let new: Vec<&PlannedTunnel> = change.open.iter().map(|at| &planned[*at]).collect();
-        self.are_handed(&new)?;
+        self.check_inherited_sockets(&new)?;
         let is_met = |old: usize, new: usize| self.open[old].is_met(&planned[new]);
         // What is taken of handed sockets is gone for good if another address cannot be had.
         let is_handed = |new: usize| matches!(planned[new].listen, ListenAddress::Systemd { .. });
         let order = change.order(is_met, is_handed);
         let begun = match order.first.is_empty() {
-            true => self.begin(&new, &[])?,
+            true => self.open_listeners(&new, &[])?,
             false => self.begin_instead(&new, &order).await?,
         };
         Ok(self.settle(change, planned, begun))
@@ -69,14 +72,14 @@ impl TunnelListenerSet {
             let some = some.filter(|(_, waits)| **waits == kind);
             some.map(|(new, _)| *new).collect::<Vec<_>>()
         };
-        let at_once = self.begin(&of(false), &[])?;
+        let at_once = self.open_listeners(&of(false), &[])?;
         for at in &order.first {
             let old = &mut self.open[*at];
-            old.door.close();
-            old.door.wait_closed().await;
+            old.listener.close();
+            old.listener.wait_closed().await;
             old.files.clear();
         }
-        match self.begin(&of(true), &at_once) {
+        match self.open_listeners(&of(true), &at_once) {
             Ok(later) => {
                 let (mut at_once, mut later) = (at_once.into_iter(), later.into_iter());
                 let each = order.waits.iter().filter_map(|waits| match waits {
@@ -86,7 +89,7 @@ impl TunnelListenerSet {
                 Ok(each.collect())
             }
             Err(why) => {
-                at_once.iter().for_each(|opened| opened.door.close());
+                at_once.iter().for_each(|opened| opened.listener.close());
                 let lost = self.open_again(&order.first);
                 Err(ReloadError { why, lost })
             }
@@ -99,11 +102,11 @@ impl TunnelListenerSet {
         for at in closed {
             let was = &self.open[*at];
             let planned = PlannedTunnel {
-                listen: same_port(&was.planned.listen, &was.locals),
+                listen: same_port(&was.planned.listen, &was.addresses),
                 ..was.planned.clone()
             };
-            let name = name(&was.locals);
-            match self.begin(&[&planned], &[]) {
+            let name = listener_name(&was.addresses);
+            match self.open_listeners(&[&planned], &[]) {
                 Ok(begun) => {
                     for mut opened in begun {
                         let was = &mut self.open[*at];
@@ -115,7 +118,7 @@ impl TunnelListenerSet {
                 Err(trouble) => lost.push((name, trouble)),
             }
         }
-        self.open.retain(|open| !open.door.is_closed());
+        self.open.retain(|open| !open.listener.is_closed());
         lost
     }
 
@@ -133,19 +136,21 @@ impl TunnelListenerSet {
             let Some(mut opened) = before[old].take() else {
                 continue;
             };
-            let name = name(&opened.locals);
-            opened.door.reconfigure(tunnel(&planned[new], &name));
-            opened.shown = TunnelDescription::of(&planned[new]);
+            let name = listener_name(&opened.addresses);
+            opened
+                .listener
+                .reconfigure(tunnel_config(&planned[new], &name));
+            opened.description = TunnelDescription::new_description(&planned[new]);
             opened.planned = planned[new].clone();
             now[new] = Some(opened);
         }
         for (new, opened) in change.open.into_iter().zip(begun) {
-            changed.opened.extend(opened.lines());
+            changed.opened.extend(opened.banner_lines());
             now[new] = Some(opened);
         }
         for opened in before.into_iter().flatten() {
-            opened.door.close();
-            changed.closed.push(name(&opened.locals));
+            opened.listener.close();
+            changed.closed.push(listener_name(&opened.addresses));
         }
         self.open = now.into_iter().flatten().collect();
         changed
@@ -158,7 +163,10 @@ impl OpenTunnelListener {
     fn is_met(&self, new: &PlannedTunnel) -> bool {
         let is_ours = !matches!(self.planned.listen, ListenAddress::Systemd { .. });
         is_ours
-            && self.locals.iter().any(|local| meets(&new.listen, local))
+            && self
+                .addresses
+                .iter()
+                .any(|local| conflicts(&new.listen, local))
             && self.files.iter().flatten().all(SocketFile::is_there)
     }
 }

@@ -4,25 +4,25 @@
 //! pieces. While the next wave comes it is better kept; once it stays calm, ten thousand idle connections take half of what they would.
 
 /// How many connections have to come to rest before it is worth while: some ten megabytes.
-const MANY: u64 = 500;
+const ENOUGH: u64 = 500;
 
 /// Watches how often connections came to rest.
 #[derive(Debug, Default)]
 pub(crate) struct HeapTrimmer {
     /// At the last look.
-    seen: u64,
+    last_seen: u64,
     /// When memory was last given back.
-    given: u64,
+    last_trimmed: u64,
 }
 
 impl HeapTrimmer {
     /// Looks again, every half second or so. Whether it is time: many have come to rest, and hardly any since the last look.
-    pub(crate) fn is_time(&mut self, rests: u64) -> bool {
-        let is_calm = rests - self.seen < MANY;
-        let is_much = rests - self.given >= MANY;
-        self.seen = rests;
+    pub(crate) fn is_due(&mut self, rests: u64) -> bool {
+        let is_calm = rests - self.last_seen < ENOUGH;
+        let is_much = rests - self.last_trimmed >= ENOUGH;
+        self.last_seen = rests;
         if is_calm && is_much {
-            self.given = rests;
+            self.last_trimmed = rests;
         }
         is_calm && is_much
     }
@@ -33,12 +33,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_given_back_after_a_wave_once() {
+    fn memory_is_given_back_once_after_a_wave() {
         let mut ebb = HeapTrimmer::default();
         let looks = [0, 10, 5_000, 10_000, 10_020, 10_020, 10_400, 10_600, 10_600];
         let given: Vec<u64> = looks
             .into_iter()
-            .filter(|rests| ebb.is_time(*rests))
+            .filter(|rests| ebb.is_due(*rests))
             .collect();
         assert_eq!(given, [10_020, 10_600]);
     }

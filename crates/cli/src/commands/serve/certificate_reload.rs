@@ -1,6 +1,6 @@
 //! What may change under a running server: certificates, and the file of the access log.
 //!
-//! Both look at a disk, so [`CertificateReloader::look`] and [`CertificateReloader::again`] are for threads that may wait for one. What came of it is told
+//! Both look at a disk, so [`CertificateReloader::reload_if_changed`] and [`CertificateReloader::reload_certificates`] are for threads that may wait for one. What came of it is told
 //! by the one loop that tells everything.
 
 use std::sync::Arc;
@@ -26,21 +26,23 @@ pub(super) type CertificateCheck =
 
 impl CertificateReloader {
     /// Reads certificates again if their files have changed. Blocks.
-    pub(super) fn look(&self) -> CertificateCheck {
+    pub(super) fn reload_if_changed(&self) -> CertificateCheck {
         let certificates = self.certificates.as_ref()?;
-        certificates.has_changed().then(|| reload(certificates))
+        certificates
+            .has_changed()
+            .then(|| reload_certificates(certificates))
     }
 
     /// Reads certificates again and has a new log begun, changed or not. Blocks.
-    pub(super) fn again(&self) -> CertificateCheck {
+    pub(super) fn reload(&self) -> CertificateCheck {
         if let Some(log) = &self.log {
             log.reopen();
         }
-        Some(reload(self.certificates.as_ref()?))
+        Some(reload_certificates(self.certificates.as_ref()?))
     }
 }
 
-fn reload(
+fn reload_certificates(
     certificates: &CertificateStore,
 ) -> Result<(CertificateReload, Vec<CertificateNotValid>), CertificateError> {
     let reloaded = certificates.reload()?;
@@ -48,7 +50,7 @@ fn reload(
 }
 
 /// Tells what came of it.
-pub(super) fn tell(looked: &CertificateCheck, is_quiet: bool) {
+pub(super) fn print_check(looked: &CertificateCheck, is_quiet: bool) {
     match looked {
         None => {}
         Some(Ok((reloaded, out_of_date))) => {

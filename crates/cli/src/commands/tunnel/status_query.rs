@@ -11,10 +11,10 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use tokio::time::Instant;
 
 /// For connecting and for all of the answer; only a resolver has limits of its own.
-pub(super) const WAIT: Duration = Duration::from_secs(5);
+pub(super) const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Bytes of an answer: some hundred thousand connections.
-const MOST: u64 = 64 << 20;
+const MAX_RESPONSE: u64 = 64 << 20;
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -23,18 +23,18 @@ pub(super) enum StatusQueryError {
     #[error("cannot be asked")]
     Io(#[source] io::Error),
     /// Somebody is there and says nothing: a process that is stopped still has its sockets, and the system takes connections for it.
-    #[error("does not answer within {} s", WAIT.as_secs())]
-    Silent,
+    #[error("does not answer within {} s", QUERY_TIMEOUT.as_secs())]
+    Timeout,
     /// Somebody else is there.
     #[error("what answers there is no haul tunnel")]
-    Stranger,
+    NotATunnel,
 }
 
 impl From<io::Error> for StatusQueryError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             // The one is what connecting says, the other what reading does.
-            io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => Self::Silent,
+            io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => Self::Timeout,
             _ => Self::Io(error),
         }
     }
@@ -46,32 +46,35 @@ pub(super) struct StatusQueryOutcome {
     /// Who listens there, if it is known: that is so once there is a connection, whatever comes of the question.
     pub(super) process: Option<u32>,
     /// What it says.
-    pub(super) answer: Result<TunnelStatus, StatusQueryError>,
+    pub(super) status: Result<TunnelStatus, StatusQueryError>,
 }
 
 /// Asks at a socket file, and waits no longer than this.
-pub(super) fn at_socket(path: &Path, limit: Duration) -> StatusQueryOutcome {
+pub(super) fn query_socket(path: &Path, limit: Duration) -> StatusQueryOutcome {
     let until = Instant::now() + limit;
-    match connected(path, until) {
+    match connect_socket(path, until) {
         Ok(socket) => StatusQueryOutcome {
-            process: listening(&socket),
-            answer: asked(DeadlineStream { socket, until }),
+            process: peer_process(&socket),
+            status: query(DeadlineStream {
+                socket,
+                deadline: until,
+            }),
         },
         Err(error) => StatusQueryOutcome {
             process: None,
-            answer: Err(error.into()),
+            status: Err(error.into()),
         },
     }
 }
 
 /// Asks at an address, as `--admin` has it.
-pub(super) fn at(
+pub(super) fn query_address(
     address: &ListenAddress,
     limit: Duration,
 ) -> Result<TunnelStatus, StatusQueryError> {
     let (host, port) = match address {
-        ListenAddress::Unix { path, .. } => return at_socket(path, limit).answer,
-        ListenAddress::Systemd { .. } => return Err(StatusQueryError::Stranger),
+        ListenAddress::Unix { path, .. } => return query_socket(path, limit).status,
+        ListenAddress::Systemd { .. } => return Err(StatusQueryError::NotATunnel),
         ListenAddress::Tcp { host, port } => (host, *port),
     };
     let host = match host {
@@ -83,10 +86,13 @@ pub(super) fn at(
     let until = Instant::now() + limit;
     let mut last = io::Error::from(io::ErrorKind::NotFound);
     for address in addresses {
-        match TcpStream::connect_timeout(&address, left(until)?) {
+        match TcpStream::connect_timeout(&address, time_left(until)?) {
             Ok(stream) => {
                 let socket = stream.into();
-                return asked(DeadlineStream { socket, until });
+                return query(DeadlineStream {
+                    socket,
+                    deadline: until,
+                });
             }
             Err(error) => last = error,
         }
@@ -97,19 +103,21 @@ pub(super) fn at(
 /// A connection on which nobody waits beyond one time, however often something comes.
 struct DeadlineStream {
     socket: Socket,
-    until: Instant,
+    deadline: Instant,
 }
 
 impl Read for DeadlineStream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.socket.set_read_timeout(Some(left(self.until)?))?;
+        self.socket
+            .set_read_timeout(Some(time_left(self.deadline)?))?;
         self.socket.read(buffer)
     }
 }
 
 impl Write for DeadlineStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.socket.set_write_timeout(Some(left(self.until)?))?;
+        self.socket
+            .set_write_timeout(Some(time_left(self.deadline)?))?;
         self.socket.write(bytes)
     }
 
@@ -119,7 +127,7 @@ impl Write for DeadlineStream {
 }
 
 /// How long there is to wait. What is less than the system's unit would be no limit to it.
-fn left(until: Instant) -> io::Result<Duration> {
+fn time_left(until: Instant) -> io::Result<Duration> {
     match until.saturating_duration_since(Instant::now()) {
         Duration::ZERO => Err(io::ErrorKind::TimedOut.into()),
         left => Ok(left.max(Duration::from_millis(1))),
@@ -127,16 +135,16 @@ fn left(until: Instant) -> io::Result<Duration> {
 }
 
 /// Connects to a socket file. Where the queue is full that waits as a write does (unix(7)), and so may it be limited.
-fn connected(path: &Path, until: Instant) -> io::Result<Socket> {
+fn connect_socket(path: &Path, until: Instant) -> io::Result<Socket> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-    socket.set_write_timeout(Some(left(until)?))?;
+    socket.set_write_timeout(Some(time_left(until)?))?;
     socket.connect(&SockAddr::unix(path)?)?;
     Ok(socket)
 }
 
 /// The process that listens at the other end.
 #[cfg(target_os = "linux")]
-fn listening(socket: &Socket) -> Option<u32> {
+fn peer_process(socket: &Socket) -> Option<u32> {
     let other = rustix::net::sockopt::socket_peercred(socket).ok()?;
     u32::try_from(other.pid.as_raw_nonzero().get()).ok()
 }
@@ -147,16 +155,16 @@ fn listening(_: &Socket) -> Option<u32> {
     None
 }
 
-fn asked(mut stream: impl Read + Write) -> Result<TunnelStatus, StatusQueryError> {
+fn query(mut stream: impl Read + Write) -> Result<TunnelStatus, StatusQueryError> {
     // A name that the endpoint takes for its own machine's.
     stream.write_all(b"GET /tunnels HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
     let mut answer = Vec::new();
-    stream.take(MOST).read_to_end(&mut answer)?;
-    status(&answer).ok_or(StatusQueryError::Stranger)
+    stream.take(MAX_RESPONSE).read_to_end(&mut answer)?;
+    parse_status(&answer).ok_or(StatusQueryError::NotATunnel)
 }
 
 /// What is in an answer whose connection has ended. The endpoint sends no chunks.
-fn status(answer: &[u8]) -> Option<TunnelStatus> {
+fn parse_status(answer: &[u8]) -> Option<TunnelStatus> {
     let end = b"\r\n\r\n";
     let head = answer.windows(end.len()).position(|four| four == end)?;
     let first = answer.split(|byte| *byte == b'\r').next()?;
@@ -175,7 +183,7 @@ mod tests {
     const SHORT: Duration = Duration::from_millis(50);
 
     #[test]
-    fn one_whose_answer_never_ends_is_waited_for_no_longer() {
+    fn a_response_that_never_ends_has_a_deadline() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.sock");
         let listener = UnixListener::bind(&path).unwrap();
@@ -185,9 +193,9 @@ mod tests {
                 std::thread::yield_now();
             }
         });
-        let asked = at_socket(&path, SHORT);
+        let asked = query_socket(&path, SHORT);
         assert!(
-            matches!(asked.answer, Err(StatusQueryError::Silent)),
+            matches!(asked.status, Err(StatusQueryError::Timeout)),
             "{asked:?}"
         );
         if cfg!(target_os = "linux") {
@@ -198,7 +206,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn one_whose_queue_is_full_is_waited_for_no_longer() {
+    fn a_full_accept_queue_has_a_deadline() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.sock");
         let new = || Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
@@ -215,16 +223,16 @@ mod tests {
                 Err(_) => break,
             }
         }
-        let asked = at_socket(&path, SHORT);
+        let asked = query_socket(&path, SHORT);
         assert!(
-            matches!(asked.answer, Err(StatusQueryError::Silent)),
+            matches!(asked.status, Err(StatusQueryError::Timeout)),
             "{asked:?}"
         );
         assert_eq!(asked.process, None);
     }
 
     #[test]
-    fn one_that_says_nothing_is_told_from_one_that_is_gone() {
+    fn a_timeout_is_told_apart_from_a_refused_connection() {
         let told = |kind: io::ErrorKind| StatusQueryError::from(io::Error::from(kind)).to_string();
         for kind in [io::ErrorKind::WouldBlock, io::ErrorKind::TimedOut] {
             assert_eq!(told(kind), "does not answer within 5 s");
@@ -233,9 +241,9 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_tunnel_says_is_taken() {
+    fn only_the_status_of_a_tunnel_is_accepted() {
         let body = r#"{"pid":7,"tunnels":[],"connections":[]}"#;
-        let of = |text: String| status(text.as_bytes()).map(|status| status.pid);
+        let of = |text: String| parse_status(text.as_bytes()).map(|status| status.pid);
         let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n";
         assert_eq!(of(format!("{head}{body}\n")), Some(7));
         for other in [

@@ -13,19 +13,19 @@ use haul_tunnel::TunnelEngine;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::banner::strangers;
-use super::doors::{ReloadError, ReloadOutcome, TunnelListenerSet};
+use super::banner::public_listener_warnings;
+use super::listeners::{ReloadError, ReloadOutcome, TunnelListenerSet};
 use crate::args::TunnelArgs;
-use crate::commands::service::ebb::HeapTrimmer;
-use crate::commands::service::manager::told;
-use crate::commands::service::trouble::CommandError;
+use crate::commands::service::command_error::CommandError;
+use crate::commands::service::heap_trim::HeapTrimmer;
+use crate::commands::service::service_manager::warn_if_not_notified;
 use crate::heap;
 use crate::message::{print_line, sanitize, warning_text};
 use crate::settings::{ProcessSettings, PromptedPasswords, SettingError, TunnelSettings};
 use crate::signals::{ServerSignal, ServerSignals};
 
 /// How often it is looked whether memory may be given back.
-const CALM: Duration = Duration::from_millis(500);
+const TRIM_HEAP_EVERY: Duration = Duration::from_millis(500);
 
 /// Settings that were read again.
 type ReloadedSettings = Result<TunnelSettings, SettingError>;
@@ -34,42 +34,42 @@ type ReloadedSettings = Result<TunnelSettings, SettingError>;
 #[derive(Debug)]
 pub(super) struct TunnelSupervisor<'a> {
     /// Where is listened.
-    doors: TunnelListenerSet,
+    listeners: TunnelListenerSet,
     /// What is resolved again, with the passwords that are known.
     args: Arc<TunnelArgs>,
     passwords: Arc<PromptedPasswords>,
     /// Begun anew with each reading.
     log: Option<Arc<LineLog>>,
     /// Who started us may want to know.
-    notify: &'a ServiceManagerNotifier,
+    notifier: &'a ServiceManagerNotifier,
     /// What is done on other threads.
     chores: JoinSet<TunnelChore>,
     /// Whether settings are being read or what came of that is being told, and whether they are to be read once more after that.
-    is_reading: bool,
-    is_wanted: bool,
+    is_reloading: bool,
+    is_reload_pending: bool,
     /// When connections have left memory behind.
-    tide: ConnectionTurnover,
+    turnover: ConnectionTurnover,
 }
 
 /// A chore that is done.
 #[derive(Debug)]
 enum TunnelChore {
     /// Settings were read.
-    Read(Box<ReloadedSettings>),
+    SettingsRead(Box<ReloadedSettings>),
     /// What came of them was told.
-    Told,
+    ReloadPrinted,
     /// Memory was given back.
-    GivenBack,
+    HeapTrimmed,
 }
 
 /// What happened.
 enum TunnelEvent {
     /// A signal.
-    Asked(ServerSignal),
+    Signal(ServerSignal),
     /// It is time to look how calm it is.
-    Calm,
+    TrimHeap,
     /// A chore is done, or panicked.
-    Done(Result<TunnelChore, JoinError>),
+    ChoreDone(Result<TunnelChore, JoinError>),
 }
 
 /// How connections come and go. Either leaves memory behind: what making one has needed, and what it had.
@@ -77,123 +77,131 @@ enum TunnelEvent {
 struct ConnectionTurnover {
     engine: TunnelEngine,
     /// How many there were at the last look.
-    there_were: usize,
+    last_count: usize,
     /// How many have come or gone between looks.
-    turns: u64,
-    ebb: HeapTrimmer,
+    changes: u64,
+    heap_trimmer: HeapTrimmer,
 }
 
 impl<'a> TunnelSupervisor<'a> {
     /// Of a tunnel that runs.
     pub(super) fn new(
-        (doors, engine): (TunnelListenerSet, TunnelEngine),
+        (listeners, engine): (TunnelListenerSet, TunnelEngine),
         (args, passwords): (&TunnelArgs, Arc<PromptedPasswords>),
         log: Option<Arc<LineLog>>,
-        notify: &'a ServiceManagerNotifier,
+        notifier: &'a ServiceManagerNotifier,
     ) -> Self {
         Self {
-            doors,
+            listeners,
             args: Arc::new(args.clone()),
             passwords,
             log,
-            notify,
+            notifier,
             chores: JoinSet::new(),
-            is_reading: false,
-            is_wanted: false,
-            tide: ConnectionTurnover {
+            is_reloading: false,
+            is_reload_pending: false,
+            turnover: ConnectionTurnover {
                 engine,
-                there_were: 0,
-                turns: 0,
-                ebb: HeapTrimmer::default(),
+                last_count: 0,
+                changes: 0,
+                heap_trimmer: HeapTrimmer::default(),
             },
         }
     }
 
     /// Attends until it is asked to end. The doors are given back: what goes with them is there until connections have ended.
-    pub(super) async fn attend(
+    pub(super) async fn run(
         mut self,
         running: &ProcessSettings,
         signals: &mut ServerSignals,
     ) -> TunnelListenerSet {
-        let mut calm = interval(CALM);
+        let mut calm = interval(TRIM_HEAP_EVERY);
         calm.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let happening = tokio::select! {
-                wanted = signals.next() => TunnelEvent::Asked(wanted),
-                _ = calm.tick() => TunnelEvent::Calm,
-                Some(done) = self.chores.join_next() => TunnelEvent::Done(done),
+                wanted = signals.next() => TunnelEvent::Signal(wanted),
+                _ = calm.tick() => TunnelEvent::TrimHeap,
+                Some(done) = self.chores.join_next() => TunnelEvent::ChoreDone(done),
             };
-            if self.on(happening, running).await.is_break() {
+            if self.handle(happening, running).await.is_break() {
                 // What a chore still does harms nobody.
                 self.chores.detach_all();
-                return self.doors;
+                return self.listeners;
             }
         }
     }
 
-    async fn on(&mut self, happening: TunnelEvent, running: &ProcessSettings) -> ControlFlow<()> {
+    async fn handle(
+        &mut self,
+        happening: TunnelEvent,
+        running: &ProcessSettings,
+    ) -> ControlFlow<()> {
         match happening {
-            TunnelEvent::Asked(ServerSignal::End) => return ControlFlow::Break(()),
+            TunnelEvent::Signal(ServerSignal::End) => return ControlFlow::Break(()),
             // What was read may be older than the signal.
-            TunnelEvent::Asked(ServerSignal::Reload) if self.is_reading => self.is_wanted = true,
-            TunnelEvent::Asked(ServerSignal::Reload) => self.read(),
-            TunnelEvent::Calm if self.tide.has_gone() => {
+            TunnelEvent::Signal(ServerSignal::Reload) if self.is_reloading => {
+                self.is_reload_pending = true
+            }
+            TunnelEvent::Signal(ServerSignal::Reload) => self.start_reload(),
+            TunnelEvent::TrimHeap if self.turnover.has_settled() => {
                 self.chores.spawn_blocking(|| {
                     heap::trim();
-                    TunnelChore::GivenBack
+                    TunnelChore::HeapTrimmed
                 });
             }
-            TunnelEvent::Calm | TunnelEvent::Done(Ok(TunnelChore::GivenBack)) => {}
-            TunnelEvent::Done(Ok(TunnelChore::Read(again))) => self.again(*again, running).await,
-            TunnelEvent::Done(Ok(TunnelChore::Told)) => {
-                self.is_reading = false;
-                if std::mem::take(&mut self.is_wanted) {
-                    self.read();
+            TunnelEvent::TrimHeap | TunnelEvent::ChoreDone(Ok(TunnelChore::HeapTrimmed)) => {}
+            TunnelEvent::ChoreDone(Ok(TunnelChore::SettingsRead(again))) => {
+                self.finish_reload(*again, running).await
+            }
+            TunnelEvent::ChoreDone(Ok(TunnelChore::ReloadPrinted)) => {
+                self.is_reloading = false;
+                if std::mem::take(&mut self.is_reload_pending) {
+                    self.start_reload();
                 }
             }
             // Chores are never aborted here, so it panicked: the bug is passed on.
-            TunnelEvent::Done(Err(error)) => std::panic::resume_unwind(error.into_panic()),
+            TunnelEvent::ChoreDone(Err(error)) => std::panic::resume_unwind(error.into_panic()),
         }
         ControlFlow::Continue(())
     }
 
     /// Begins to read settings again, and a new log.
-    fn read(&mut self) {
-        told(self.notify.reloading());
+    fn start_reload(&mut self) {
+        warn_if_not_notified(self.notifier.reloading());
         if let Some(log) = &self.log {
             log.reopen();
         }
-        self.is_reading = true;
+        self.is_reloading = true;
         let (args, passwords) = (Arc::clone(&self.args), Arc::clone(&self.passwords));
         self.chores.spawn_blocking(move || {
-            TunnelChore::Read(Box::new(TunnelSettings::resolve(&args, &passwords)))
+            TunnelChore::SettingsRead(Box::new(TunnelSettings::resolve(&args, &passwords)))
         });
     }
 
     /// Does what new settings say, or says why not. Nobody may read that: it is told on a thread that may wait, and in turn.
-    async fn again(&mut self, again: ReloadedSettings, running: &ProcessSettings) {
-        match self.follow(again).await {
+    async fn finish_reload(&mut self, again: ReloadedSettings, running: &ProcessSettings) {
+        match self.apply(again).await {
             Ok((settings, changed)) => {
                 let lines = match running.quiet {
                     true => Vec::new(),
-                    false => self.news(&changed, &settings, running),
+                    false => self.reload_lines(&changed, &settings, running),
                 };
-                self.tell(move || lines.iter().for_each(|line| print_line(line)));
+                self.print_reload(move || lines.iter().for_each(|line| print_line(line)));
             }
-            Err(why) => self.tell(move || not_followed(why)),
+            Err(why) => self.print_reload(move || print_reload_error(why)),
         }
-        told(self.notify.ready());
+        warn_if_not_notified(self.notifier.ready());
     }
 
-    fn tell(&mut self, tell: impl FnOnce() + Send + 'static) {
+    fn print_reload(&mut self, tell: impl FnOnce() + Send + 'static) {
         self.chores.spawn_blocking(move || {
             tell();
-            TunnelChore::Told
+            TunnelChore::ReloadPrinted
         });
     }
 
     /// What came of new settings, in lines.
-    fn news(
+    fn reload_lines(
         &self,
         changed: &ReloadOutcome,
         settings: &TunnelSettings,
@@ -209,40 +217,48 @@ impl<'a> TunnelSupervisor<'a> {
         opened.chain(closed).chain(warnings).chain(last).collect()
     }
 
-    async fn follow(
+    async fn apply(
         &mut self,
         again: ReloadedSettings,
     ) -> Result<(TunnelSettings, ReloadOutcome), ReloadError> {
         let settings = again.map_err(CommandError::from)?;
-        let changed = self.doors.follow(&settings.tunnels).await?;
+        let changed = self.listeners.follow(&settings.tunnels).await?;
         Ok((settings, changed))
     }
 
     fn warnings(&self, settings: &TunnelSettings, running: &ProcessSettings) -> Vec<String> {
         let mut warnings = settings.warnings.clone();
         warnings.extend(settings.room(running));
-        warnings.extend(self.doors.all().iter().flat_map(strangers));
-        warnings.extend(as_they_were(&settings.running, running));
+        warnings.extend(
+            self.listeners
+                .all()
+                .iter()
+                .flat_map(public_listener_warnings),
+        );
+        warnings.extend(unchanged_options_warning(&settings.running, running));
         warnings
     }
 }
 
 /// Says why new settings were not followed, and what that has cost.
-fn not_followed(ReloadError { why, lost }: ReloadError) {
+fn print_reload_error(ReloadError { why, lost }: ReloadError) {
     let but = if lost.is_empty() { "" } else { " else" };
     print_line(&warning_text(&format!(
         "nothing{but} is changed, for the new settings cannot be used"
     )));
-    why.tell();
+    why.report();
     for (place, trouble) in lost {
         let place = sanitize(&place);
         print_line(&warning_text(&format!("no longer listening on {place}")));
-        trouble.tell();
+        trouble.report();
     }
 }
 
 /// What is of the process, and is not what the settings say by now.
-fn as_they_were(wanted: &ProcessSettings, running: &ProcessSettings) -> Option<String> {
+fn unchanged_options_warning(
+    wanted: &ProcessSettings,
+    running: &ProcessSettings,
+) -> Option<String> {
     let differ = [
         (
             "max-connections",
@@ -271,10 +287,10 @@ fn as_they_were(wanted: &ProcessSettings, running: &ProcessSettings) -> Option<S
 
 impl ConnectionTurnover {
     /// Whether many came or went, and hardly any do now.
-    fn has_gone(&mut self) -> bool {
+    fn has_settled(&mut self) -> bool {
         let there_are = self.engine.connection_count();
-        self.turns += there_are.abs_diff(self.there_were) as u64;
-        self.there_were = there_are;
-        self.ebb.is_time(self.turns)
+        self.changes += there_are.abs_diff(self.last_count) as u64;
+        self.last_count = there_are;
+        self.heap_trimmer.is_due(self.changes)
     }
 }

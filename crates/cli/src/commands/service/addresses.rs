@@ -9,7 +9,7 @@ use haul_service::listen::{BoundAddress, BoundListener, SocketFile};
 pub(crate) type SocketFiles = Vec<Option<SocketFile>>;
 
 /// Where these are.
-pub(crate) fn locals(bound: &[BoundListener]) -> Vec<BoundAddress> {
+pub(crate) fn bound_addresses(bound: &[BoundListener]) -> Vec<BoundAddress> {
     bound.iter().map(|bound| bound.local.clone()).collect()
 }
 
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gets_there() {
+    fn loopback_and_socket_files_are_not_public() {
         for (local, is) in [
             ("127.0.0.1:80", false),
             ("127.9.9.9:80", false),
