@@ -7,24 +7,24 @@ use haul_lab::http2::{self, Http2Origin, Http2Request, Http2Settings, StreamActi
 use haul_lab::{CertificateAuthority, Origin, OriginResource, ResourceContent, within};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 
-use crate::cli::harness::{HaulDirectory, HaulOutput, LIMIT, names};
+use crate::cli::harness::{HaulDirectory, HaulOutput, LIMIT, file_names};
 
 /// The bytes of a file.
-pub(crate) fn file(n: u64) -> ResourceContent {
+pub(crate) fn file_content(n: u64) -> ResourceContent {
     ResourceContent::random(n, 500 + 37 * n)
 }
 
 /// An origin with files `/0`, `/1` and so on.
-pub(crate) async fn serve(files: u64) -> Origin {
+pub(crate) async fn start_origin_with_files(files: u64) -> Origin {
     let mut origin = Origin::builder();
     for n in 0..files {
-        origin = origin.resource(&format!("/{n}"), OriginResource::new(file(n)));
+        origin = origin.resource(&format!("/{n}"), OriginResource::new(file_content(n)));
     }
     origin.start().await
 }
 
 /// A list of them, and of more that are not there.
-pub(crate) fn list(origin: &Origin, files: u64) -> String {
+pub(crate) fn list_of(origin: &Origin, files: u64) -> String {
     (0..files).fold(String::new(), |mut list, n| {
         writeln!(list, "{}", origin.url(&format!("/{n}"))).unwrap();
         list
@@ -34,19 +34,19 @@ pub(crate) fn list(origin: &Origin, files: u64) -> String {
 #[track_caller]
 pub(crate) fn assert_files(haul: &HaulDirectory, directory: &str, files: u64) {
     for n in 0..files {
-        haul.assert_file(&format!("{directory}/{n}"), &file(n));
+        haul.assert_file(&format!("{directory}/{n}"), &file_content(n));
     }
-    let found = names(&haul.path(directory)).len();
+    let found = file_names(&haul.path(directory)).len();
     assert_eq!(found, usize::try_from(files).unwrap(), "files");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c1_a_list_is_downloaded_plain_and_packed() {
-    let origin = serve(60).await;
+async fn c1_a_list_is_downloaded_plain_and_compressed() {
+    let origin = start_origin_with_files(60).await;
     let haul = HaulDirectory::new();
-    haul.write("list", list(&origin, 60));
+    haul.write("list", list_of(&origin, 60));
     let ran = haul.run(&["get", "-i", "list", "-d", "d"]).await;
-    ran.assert_code(0).assert_says("60 of 60 files, ");
+    ran.assert_code(0).assert_stderr_has("60 of 60 files, ");
     assert_eq!((ran.stderr.lines().count(), ran.stdout.as_str()), (1, ""));
     assert_files(&haul, "d", 60);
     haul.shell("gzip list").await.assert_code(0);
@@ -58,7 +58,7 @@ async fn c1_a_list_is_downloaded_plain_and_packed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c1_downloads_begin_before_the_list_has_been_read() {
-    let origin = serve(3).await;
+    let origin = start_origin_with_files(3).await;
     let haul = HaulDirectory::new();
     let mut command = haul.command(&["get", "-i", "-", "--input-format", "plain", "--json"]);
     let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
@@ -74,25 +74,25 @@ async fn c1_downloads_begin_before_the_list_has_been_read() {
             (&told["state"], &told["line"]),
             (&"done".into(), &(n + 1).into())
         );
-        haul.assert_file(&n.to_string(), &file(n));
+        haul.assert_file(&n.to_string(), &file_content(n));
     }
     drop(stdin);
-    let ran = HaulOutput::of(within(LIMIT, child.wait_with_output()).await.unwrap());
-    ran.assert_code(0).assert_says("3 of 3 files");
+    let ran = HaulOutput::from_output(within(LIMIT, child.wait_with_output()).await.unwrap());
+    ran.assert_code(0).assert_stderr_has("3 of 3 files");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c2_c5_what_fails_is_told_and_summed_up_by_cause() {
-    let origin = serve(20).await;
+async fn c2_c5_failures_are_reported_and_grouped_by_cause() {
+    let origin = start_origin_with_files(20).await;
     let haul = HaulDirectory::new();
-    haul.write("list", format!("{}ftp://h/f\n", list(&origin, 23)));
+    haul.write("list", format!("{}ftp://h/f\n", list_of(&origin, 23)));
     let ran = haul.run(&["get", "-i", "list", "-d", "d"]).await;
     ran.assert_code(1)
-        .assert_says("/21 answered 404 Not Found\n")
-        .assert_says("line 24 of list")
-        .assert_says("\n20 of 24 files, 4 failed, ")
-        .assert_says("haul: error: 4 of 24 files failed\n  3  404 Not Found: such as http://")
-        .assert_says(
+        .assert_stderr_has("/21 answered 404 Not Found\n")
+        .assert_stderr_has("line 24 of list")
+        .assert_stderr_has("\n20 of 24 files, 4 failed, ")
+        .assert_stderr_has("haul: error: 4 of 24 files failed\n  3  404 Not Found: such as http://")
+        .assert_stderr_has(
             "hint: the same command tries those again: what is there is not fetched again",
         );
     assert_files(&haul, "d", 20);
@@ -109,10 +109,10 @@ async fn c2_c5_what_fails_is_told_and_summed_up_by_cause() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c4_names_are_laid_out_as_asked() {
-    let origin = serve(2).await;
+async fn c4_names_follow_the_layout() {
+    let origin = start_origin_with_files(2).await;
     let haul = HaulDirectory::new();
-    haul.write("list", list(&origin, 2));
+    haul.write("list", list_of(&origin, 2));
     let get = |flags: &'static [&str]| {
         let args = [&["get", "-i", "list", "-q"], flags].concat();
         let haul = &haul;
@@ -121,20 +121,24 @@ async fn c4_names_are_laid_out_as_asked() {
         }
     };
     get(&["-d", "path", "--layout", "path"]).await;
-    let host = names(&haul.path("path")).remove(0);
+    let host = file_names(&haul.path("path")).remove(0);
     assert!(host.starts_with("127.0.0.1"), "{host}");
     assert_files(&haul, &format!("path/{host}"), 2);
     get(&["-d", "hash", "--layout", "hash"]).await;
-    assert!(names(&haul.path("hash")).iter().all(|name| name.len() == 2));
+    assert!(
+        file_names(&haul.path("hash"))
+            .iter()
+            .all(|name| name.len() == 2)
+    );
     get(&["-d", "template", "--output-template", "x/{index:03}_{name}"]).await;
-    assert_eq!(names(&haul.path("template/x")), ["000_0", "001_1"]);
+    assert_eq!(file_names(&haul.path("template/x")), ["000_0", "001_1"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_error_page_is_not_the_file() {
+async fn an_error_page_is_not_taken_for_the_file() {
     let page = OriginResource::new(ResourceContent::fixed("<html>not here</html>"))
         .header("Content-Type", "text/html; charset=utf-8");
-    let image = OriginResource::new(file(9)).header("Content-Type", "image/png");
+    let image = OriginResource::new(file_content(9)).header("Content-Type", "image/png");
     let origin = Origin::builder()
         .resource("/page", page)
         .resource("/image", image);
@@ -144,20 +148,20 @@ async fn an_error_page_is_not_the_file() {
     haul.run(&["get", &both, "--expect-type", "image/*"])
         .await
         .assert_code(1)
-        .assert_says("it is text/html, not image/*");
+        .assert_stderr_has("it is text/html, not image/*");
     assert_eq!(haul.listing(), ["image"]);
     haul.run(&["get", &both, "--min-size", "100", "--overwrite"])
         .await
         .assert_code(1)
-        .assert_says("it has 21 bytes, less than the 100 expected");
+        .assert_stderr_has("it has 21 bytes, less than the 100 expected");
     assert_eq!(haul.listing(), ["image"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn too_many_failures_end_it() {
-    let origin = serve(1).await;
+async fn too_many_failures_end_the_batch() {
+    let origin = start_origin_with_files(1).await;
     let haul = HaulDirectory::new();
-    haul.write("list", list(&origin, 3000));
+    haul.write("list", list_of(&origin, 3000));
     for (flags, most) in [
         (&["--max-errors", "5"][..], "more than may"),
         (&["--on-error", "stop"], "more than may"),
@@ -167,34 +171,34 @@ async fn too_many_failures_end_it() {
         let args = [&["get", "-i", "list", "--overwrite"], flags].concat();
         let ran = haul.run(&args).await;
         ran.assert_code(1)
-            .assert_says("haul: error: stopped before all was done: ")
-            .assert_says(most);
+            .assert_stderr_has("haul: error: stopped before all was done: ")
+            .assert_stderr_has(most);
         let asked = origin.requests().len() - before;
         assert!(asked < 1000, "{asked} requests after {flags:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn lists_that_cannot_be_read_or_name_nothing() {
+async fn lists_that_cannot_be_read_or_are_empty() {
     let haul = HaulDirectory::new();
     haul.write("empty", "\n# nothing\n\n");
     haul.run(&["get", "-i", "missing"])
         .await
         .assert_code(2)
-        .assert_says("haul: error: -i: cannot read missing: No such file");
+        .assert_stderr_has("haul: error: -i: cannot read missing: No such file");
     haul.run(&["get", "-i", "."]).await.assert_code(2);
     haul.run(&["get", "-i", "empty"])
         .await
         .assert_code(0)
-        .assert_says("haul: warning: the lists name nothing to download");
+        .assert_stderr_has("haul: warning: the lists name nothing to download");
     let quiet = haul.run(&["get", "-i", "-", "-q"]).await;
     quiet.assert_code(0);
     assert_eq!(quiet.stderr, "");
     // One that is closed is no list.
-    haul.redirected("<&-", &["get", "-i", "-"])
+    haul.run_redirected("<&-", &["get", "-i", "-"])
         .await
         .assert_code(2)
-        .assert_says("haul: error: -i: cannot read standard input: it is closed\nhint: ");
+        .assert_stderr_has("haul: error: -i: cannot read standard input: it is closed\nhint: ");
     let ran = haul.run(&["get", "-i", "missing", "--json"]).await;
     let told: serde_json::Value = serde_json::from_str(&ran.assert_code(2).stdout).unwrap();
     assert_eq!(
@@ -204,13 +208,14 @@ async fn lists_that_cannot_be_read_or_name_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_version_of_http_is_the_one_that_was_asked_for() {
+async fn the_http_version_is_the_requested_one() {
     let authority = CertificateAuthority::new();
     let issued = authority.issue(&["127.0.0.1"]);
     let both = http2::alpn_server_config(&issued, None, &["h2", "http/1.1"]);
     let number = |asked: &Http2Request| asked.path.trim_matches('/').parse().unwrap();
-    let serve =
-        move |asked: &Http2Request| StreamAction::Respond(file(number(asked)).to_vec().into());
+    let serve = move |asked: &Http2Request| {
+        StreamAction::Respond(file_content(number(asked)).to_vec().into())
+    };
     let origin = Http2Origin::start(both, Http2Settings::default(), serve).await;
     for (flag, wanted) in [("--http2", true), ("--http1.1", false)] {
         let haul = HaulDirectory::new();

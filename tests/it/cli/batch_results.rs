@@ -5,12 +5,12 @@ use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults, 
 use rustix::process::Signal;
 use tokio::io::AsyncReadExt as _;
 
-use crate::cli::batch::{file, list, serve};
+use crate::cli::batch::{file_content, list_of, start_origin_with_files};
 use crate::cli::harness::{HaulDirectory, HaulOutput, LIMIT};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_end_is_an_object_or_a_line_if_wanted() {
-    let origin = serve(20).await;
+async fn each_job_is_an_object_or_a_line_when_requested() {
+    let origin = start_origin_with_files(20).await;
     let haul = HaulDirectory::new();
     let glob = origin.url("/[0-20]");
     let ran = haul.run(&["get", &glob, "--json", "-q", "-d", "d"]).await;
@@ -28,16 +28,16 @@ async fn each_end_is_an_object_or_a_line_if_wanted() {
     assert_eq!(failed.len(), 1);
     assert_eq!(failed[0]["error_class"], "network");
     let seven = told.iter().find(|told| told["path"] == "d/7").unwrap();
-    assert_eq!(seven["bytes"], file(7).length());
+    assert_eq!(seven["bytes"], file_content(7).length());
     assert!(seven.get("line").is_none(), "it was typed: {seven}");
     let ran = haul.run(&["get", &glob, "-v", "-d", "e"]).await;
-    ran.assert_code(1).assert_says("e/7  759 B in ");
+    ran.assert_code(1).assert_stderr_has("e/7  759 B in ");
     assert_eq!(ran.stderr.matches(" ms\n").count(), 20, "{ran:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn digests_are_printed_as_the_sum_tools_read_them() {
-    let origin = serve(20).await;
+    let origin = start_origin_with_files(20).await;
     let haul = HaulDirectory::new();
     let args = [
         "get",
@@ -50,7 +50,7 @@ async fn digests_are_printed_as_the_sum_tools_read_them() {
     ];
     let ran = haul.run(&args).await;
     ran.assert_code(0);
-    let line = format!("{}  d/3", file(3).sha256());
+    let line = format!("{}  d/3", file_content(3).sha256());
     assert!(ran.stdout.lines().any(|told| told == line), "{ran:#?}");
     haul.write("sums", &ran.stdout);
     let checked = haul.shell("sha256sum -c sums").await;
@@ -60,12 +60,12 @@ async fn digests_are_printed_as_the_sum_tools_read_them() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn failures_by_the_thousand_do_not_flood_the_screen() {
-    let origin = serve(0).await;
+    let origin = start_origin_with_files(0).await;
     let haul = HaulDirectory::new();
-    haul.write("list", list(&origin, 2000));
+    haul.write("list", list_of(&origin, 2000));
     let ran = haul.run(&["get", "-i", "list", "-j", "16"]).await;
     ran.assert_code(1)
-        .assert_says("  2000  404 Not Found: such as ");
+        .assert_stderr_has("  2000  404 Not Found: such as ");
     let lines = ran.stderr.matches(" answered 404 ").count();
     // Twenty a second, and a run takes some seconds even on a machine that does much else.
     assert!((20..1000).contains(&lines), "{lines} lines");
@@ -74,9 +74,9 @@ async fn failures_by_the_thousand_do_not_flood_the_screen() {
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_second_signal_does_not_wait_for_a_reader_of_results() {
-    let origin = serve(1).await;
+    let origin = start_origin_with_files(1).await;
     let haul = HaulDirectory::new();
-    haul.write("list", list(&origin, 3000));
+    haul.write("list", list_of(&origin, 3000));
     let mut running = haul.start(&["get", "-i", "list", "--json"]);
     // A pipe of a page, which some results fill.
     let stdout = running.child.stdout.take().unwrap();
@@ -85,17 +85,17 @@ async fn the_second_signal_does_not_wait_for_a_reader_of_results() {
         tokio::task::yield_now().await;
     }
     running.signal(Signal::INT);
-    running.until("haul: stopping; once more").await;
+    running.wait_for_line("haul: stopping; once more").await;
     running.signal(Signal::INT);
-    running.end().await.assert_code(130);
+    running.wait().await.assert_code(130);
     drop(stdout);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_batch_whose_results_nobody_reads_ends() {
-    let origin = serve(1).await;
+async fn a_batch_ends_when_nobody_reads_its_results() {
+    let origin = start_origin_with_files(1).await;
     let haul = HaulDirectory::new();
-    haul.write("list", list(&origin, 20_000));
+    haul.write("list", list_of(&origin, 20_000));
     for asked in [
         &["--json"][..],
         &["--checksum", "md5", "--max-errors", "99999"],
@@ -107,7 +107,8 @@ async fn a_batch_whose_results_nobody_reads_ends() {
         within(LIMIT, stdout.read_exact(&mut first)).await.unwrap();
         drop(stdout);
         if asked[0] == "--json" {
-            let ran = HaulOutput::of(within(LIMIT, child.wait_with_output()).await.unwrap());
+            let ran =
+                HaulOutput::from_output(within(LIMIT, child.wait_with_output()).await.unwrap());
             ran.assert_code(141);
         }
     }
@@ -120,23 +121,23 @@ async fn a_batch_whose_results_nobody_reads_ends() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn results_that_cannot_be_written_are_an_error_of_this_machine() {
-    let origin = serve(20).await;
+async fn results_that_cannot_be_written_are_a_local_error() {
+    let origin = start_origin_with_files(20).await;
     let haul = HaulDirectory::new();
-    haul.write("list", list(&origin, 20));
+    haul.write("list", list_of(&origin, 20));
     for asked in [&["--json"][..], &["--checksum", "md5"]] {
         let args = [&["get", "-i", "list", "--overwrite"], asked].concat();
-        haul.redirected(">/dev/full", &args)
+        haul.run_redirected(">/dev/full", &args)
             .await
             .assert_code(4)
-            .assert_says("haul: error: cannot write to standard output: No space left");
-        haul.redirected(">&-", &args)
+            .assert_stderr_has("haul: error: cannot write to standard output: No space left");
+        haul.run_redirected(">&-", &args)
             .await
             .assert_code(4)
-            .assert_says("cannot write to standard output: it is closed");
+            .assert_stderr_has("cannot write to standard output: it is closed");
     }
     let objects = ["get", "-i", "list", "--overwrite", "--progress", "json"];
-    haul.redirected("2>/dev/full", &objects)
+    haul.run_redirected("2>/dev/full", &objects)
         .await
         .assert_code(4);
 }
@@ -183,7 +184,7 @@ async fn the_line_stays_within_the_narrowest_terminal() {
         haul.write("list", format!("{}\n", origin.url("/slow")));
         let bin = env!("CARGO_BIN_EXE_haul");
         let line = format!("stty rows 24 cols {width}; {bin} get -i list");
-        let output = within(LIMIT, haul.on_terminal(&line).output())
+        let output = within(LIMIT, haul.terminal_command(&line).output())
             .await
             .unwrap();
         let screen = String::from_utf8(output.stdout).unwrap();

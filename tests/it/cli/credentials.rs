@@ -2,13 +2,13 @@
 
 use haul_lab::{Origin, OriginResource, RequestMatcher, faults};
 
-use crate::cli::harness::{HaulDirectory, content, serve};
+use crate::cli::harness::{HaulDirectory, content, start_origin};
 
 /// `me:s3cret`, as Basic sends it.
 const BASIC: &str = "Basic bWU6czNjcmV0";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_way_to_log_in() {
+async fn every_login_method() {
     let haul = HaulDirectory::new();
     let token = format!("@{}", haul.write("token", "t0ken\n"));
     haul.write(".netrc", "machine 127.0.0.1 login me password s3cret\n");
@@ -21,7 +21,7 @@ async fn every_way_to_log_in() {
         (&["--bearer", &token], "Bearer t0ken"),
         (&["-H", "Authorization: Bearer t0ken"], "Bearer t0ken"),
     ] {
-        let origin = serve(OriginResource::new(content())).await;
+        let origin = start_origin(OriginResource::new(content())).await;
         haul.get(&origin.url("/f.bin"), &[flags, &["--overwrite"]].concat())
             .await
             .assert_code(0);
@@ -31,7 +31,7 @@ async fn every_way_to_log_in() {
             "{flags:?}"
         );
     }
-    let origin = serve(OriginResource::new(content())).await;
+    let origin = start_origin(OriginResource::new(content())).await;
     let url = origin.url("/f.bin").replace("http://", "http://me:s3cret@");
     haul.get(&url, &["--overwrite"]).await.assert_code(0);
     assert_eq!(origin.requests()[0].header("authorization"), Some(BASIC));
@@ -47,7 +47,7 @@ async fn every_way_to_log_in() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_user_in_the_url_has_the_password_that_is_known_for_that_user() {
+async fn a_user_in_the_url_gets_the_password_known_for_that_user() {
     let haul = HaulDirectory::new();
     let others = "machine 127.0.0.1 login other password wrong\n";
     let mine = "machine 127.0.0.1 login m%e password \"s3%20:@/cret\"\n";
@@ -60,7 +60,7 @@ async fn a_user_in_the_url_has_the_password_that_is_known_for_that_user() {
         (&["-u", "other:wrong"], empty),
         (&[], empty),
     ] {
-        let origin = serve(OriginResource::new(content())).await;
+        let origin = start_origin(OriginResource::new(content())).await;
         let url = origin.url("/f.bin").replace("http://", "http://m%25e@");
         // Without a terminal to ask on.
         let line = [
@@ -86,9 +86,10 @@ async fn a_user_in_the_url_has_the_password_that_is_known_for_that_user() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_credentials_follow_a_redirect_to_another_origin() {
-    let target = serve(OriginResource::new(content())).await;
+    let target = start_origin(OriginResource::new(content())).await;
     let away = faults::status_with_header(302, "Location", target.url("/f.bin"));
-    let origin = serve(OriginResource::new(content()).rule(RequestMatcher::always(), away)).await;
+    let origin =
+        start_origin(OriginResource::new(content()).rule(RequestMatcher::always(), away)).await;
     for flags in [
         &["-u", "me:s3cret"][..],
         &["--bearer", "t0ken"],
@@ -107,7 +108,7 @@ async fn no_credentials_follow_a_redirect_to_another_origin() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn secrets_are_seen_nowhere() {
+async fn secrets_are_never_shown() {
     let realm = faults::status_with_header(401, "WWW-Authenticate", "Basic realm=\"vault\"".into());
     let builder = Origin::builder().resource(
         "/locked",
@@ -117,7 +118,7 @@ async fn secrets_are_seen_nowhere() {
         .resource("/f.bin", OriginResource::new(content()))
         .start()
         .await;
-    let haul = HaulDirectory::new().with("RUST_LOG", "trace");
+    let haul = HaulDirectory::new().with_variable("RUST_LOG", "trace");
     for path in ["/locked", "/f.bin", "/missing"] {
         let url = origin.url(path).replace("http://", "http://me:s3cret@");
         let url = format!("{url}?token=s3cret&a=1&X-Amz-Signature=s3cret#key=s3cret");

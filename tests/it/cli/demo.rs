@@ -3,16 +3,16 @@
 use crate::cli::harness::HaulDirectory;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn both_downloads_are_right_and_the_second_is_faster() {
+async fn both_downloads_are_correct_and_the_second_is_faster() {
     let haul = HaulDirectory::new();
     let temporary = haul.path("tmp");
     std::fs::create_dir(&temporary).unwrap();
     // A proxy that is not there: it must not be asked.
     let haul = haul
-        .with("TMPDIR", temporary.to_str().unwrap())
-        .with("http_proxy", "http://127.0.0.1:1");
+        .with_variable("TMPDIR", temporary.to_str().unwrap())
+        .with_variable("http_proxy", "http://127.0.0.1:1");
     let ran = haul.run(&["demo", "--size", "6M", "--rate", "2M"]).await;
-    ran.assert_code(0).assert_says("one.bin  ");
+    ran.assert_code(0).assert_stderr_has("one.bin  ");
     let heads: Vec<&str> = ran
         .stdout
         .lines()
@@ -42,7 +42,7 @@ async fn both_downloads_are_right_and_the_second_is_faster() {
     assert!(times > 1.5, "{ran:#?}");
     assert!(ran.stdout.ends_with(", the same\n"), "{ran:#?}");
     assert!(
-        crate::cli::harness::names(&temporary).is_empty(),
+        crate::cli::harness::file_names(&temporary).is_empty(),
         "it left something"
     );
 }

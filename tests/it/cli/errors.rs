@@ -6,7 +6,7 @@ use haul_lab::{
     CertificateAuthority, Origin, OriginResource, RequestMatcher, ResourceContent, faults,
 };
 
-use crate::cli::harness::{HaulDirectory, HaulOutput, content, serve};
+use crate::cli::harness::{HaulDirectory, HaulOutput, content, start_origin};
 
 /// That it is an error line and a hint line, and nothing on standard output.
 #[track_caller]
@@ -20,7 +20,7 @@ fn assert_two_lines(ran: &HaulOutput) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn exit_2_for_what_cannot_be_meant() {
+async fn exit_2_for_usage_errors() {
     let haul = HaulDirectory::new();
     let mut told = Vec::new();
     for args in [
@@ -60,43 +60,43 @@ async fn exit_2_for_what_cannot_be_meant() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn exit_2_for_files_that_are_not_what_the_flag_needs() {
+async fn exit_2_for_files_that_the_flag_cannot_use() {
     let haul = HaulDirectory::new();
     let junk = haul.write("junk.pem", "junk");
     haul.get("https://h.test/f", &["--cacert", &junk])
         .await
         .assert_code(2)
-        .assert_says("--cacert holds no usable certificate");
+        .assert_stderr_has("--cacert holds no usable certificate");
     haul.get("https://h.test/f", &["--cacert", "nowhere"])
         .await
         .assert_code(2)
-        .assert_says("cannot read nowhere");
+        .assert_stderr_has("cannot read nowhere");
     haul.get("https://h.test/f", &["--netrc"])
         .await
         .assert_code(2)
-        .assert_says(".netrc");
+        .assert_stderr_has(".netrc");
     haul.get("https://h.test/f", &["-u", "me"])
         .await
         .assert_code(2)
-        .assert_says("no terminal");
+        .assert_stderr_has("no terminal");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn exit_3_for_bytes_that_are_not_the_file() {
-    let origin = serve(OriginResource::new(content())).await;
+async fn exit_3_for_wrong_bytes() {
+    let origin = start_origin(OriginResource::new(content())).await;
     let haul = HaulDirectory::new();
     let ran = haul
         .get(&origin.url("/f.bin"), &["--checksum", "crc32c:00000000"])
         .await;
     ran.assert_code(3)
-        .assert_says("crc32c of")
-        .assert_says("hint: what came was set aside as f.bin.haul-bad-checksum");
+        .assert_stderr_has("crc32c of")
+        .assert_stderr_has("hint: what came was set aside as f.bin.haul-bad-checksum");
     assert_eq!(haul.listing(), ["f.bin.haul-bad-checksum"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn exit_4_for_this_machine() {
-    let origin = serve(OriginResource::new(content())).await;
+async fn exit_4_for_local_errors() {
+    let origin = start_origin(OriginResource::new(content())).await;
     let url = origin.url("/f.bin");
     let haul = HaulDirectory::new();
     haul.write("f.bin", "mine");
@@ -115,7 +115,7 @@ async fn exit_4_for_this_machine() {
         told.push(format!(
             "$ haul get URL {}\n{}",
             flags.join(" "),
-            ran.told(&haul, Some(&origin))
+            ran.stderr_text(&haul, Some(&origin))
         ));
     }
     insta::assert_snapshot!(told.join("\n"));
@@ -170,31 +170,31 @@ async fn exit_5_for_the_network_and_the_origin() {
         assert!(ran.stderr.starts_with("haul: error: "), "{ran:#?}");
         told.push(format!(
             "$ haul get {path}\n{}",
-            ran.told(&haul, Some(&origin))
+            ran.stderr_text(&haul, Some(&origin))
         ));
     }
     insta::assert_snapshot!(told.join("\n"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn exit_5_for_hosts_that_are_not_there() {
+async fn exit_5_for_hosts_that_do_not_exist() {
     let haul = HaulDirectory::new();
     // Nobody listens on port 1.
     let ran = haul.get("http://127.0.0.1:1/f", &["--retries", "0"]).await;
     ran.assert_code(5)
-        .assert_says("cannot connect to")
-        .assert_says("hint: is the host up");
+        .assert_stderr_has("cannot connect to")
+        .assert_stderr_has("hint: is the host up");
     let ran = haul
         .get("http://nowhere.invalid/f", &["--retries", "0"])
         .await;
     ran.assert_code(5)
-        .assert_says("nowhere.invalid")
-        .assert_says("hint: ");
+        .assert_stderr_has("nowhere.invalid")
+        .assert_stderr_has("hint: ");
     assert_eq!(ran.stderr.lines().count(), 2, "{ran:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn exit_5_and_the_flag_that_trusts_for_certificates() {
+async fn exit_5_for_untrusted_certificates_with_the_flag_that_trusts_them() {
     let authority = CertificateAuthority::new();
     let certificates = [
         (
@@ -216,7 +216,9 @@ async fn exit_5_and_the_flag_that_trusts_for_certificates() {
             .await;
         let haul = HaulDirectory::new();
         let ran = haul.get(&origin.url("/f.bin"), &[]).await;
-        ran.assert_code(5).assert_says(problem).assert_says(flag);
+        ran.assert_code(5)
+            .assert_stderr_has(problem)
+            .assert_stderr_has(flag);
         assert!(origin.requests().is_empty(), "a request went to a stranger");
     }
     let trusted = HaulDirectory::new();
@@ -232,53 +234,54 @@ async fn exit_5_and_the_flag_that_trusts_for_certificates() {
             .await;
         let ran = trusted.get(&origin.url("/f.bin"), &["--cacert", &ca]).await;
         ran.assert_code(5)
-            .assert_says("the certificate")
-            .assert_says("hint: --insecure");
+            .assert_stderr_has("the certificate")
+            .assert_stderr_has("hint: --insecure");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn exit_1_when_some_of_several_fail() {
-    let origin = serve(OriginResource::new(content())).await;
+    let origin = start_origin(OriginResource::new(content())).await;
     let haul = HaulDirectory::new();
     let ran = haul
         .run(&["get", &origin.url("/f.bin"), &origin.url("/missing")])
         .await;
     ran.assert_code(1)
-        .assert_says("/missing answered 404")
-        .assert_says("hint: check the URL")
-        .assert_says("f.bin  1.0 MiB in")
-        .assert_says("1 of 2 files, 1.0 MiB in ");
+        .assert_stderr_has("/missing answered 404")
+        .assert_stderr_has("hint: check the URL")
+        .assert_stderr_has("f.bin  1.0 MiB in")
+        .assert_stderr_has("1 of 2 files, 1.0 MiB in ");
     assert_eq!(haul.listing(), ["f.bin"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn retries_are_as_many_as_told_and_told() {
+async fn retries_are_limited_and_reported() {
     let busy = OriginResource::new(ResourceContent::random(1, 1000))
         .rule(RequestMatcher::always(), faults::status(503));
-    let origin = serve(busy).await;
+    let origin = start_origin(busy).await;
     let ran = HaulDirectory::new()
         .get(&origin.url("/f.bin"), &["--retries", "2"])
         .await;
     ran.assert_code(5)
-        .assert_says("retry 1 in ")
-        .assert_says("retry 2 in ");
+        .assert_stderr_has("retry 1 in ")
+        .assert_stderr_has("retry 2 in ");
     assert_eq!(origin.requests().len(), 3);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_traced_into_a_pipe_has_no_colours() {
-    let origin =
-        serve(OriginResource::new(content()).rule(RequestMatcher::first(1), faults::status(503)))
-            .await;
-    let haul = HaulDirectory::new().with("RUST_LOG", "debug");
+async fn traces_into_a_pipe_have_no_colours() {
+    let origin = start_origin(
+        OriginResource::new(content()).rule(RequestMatcher::first(1), faults::status(503)),
+    )
+    .await;
+    let haul = HaulDirectory::new().with_variable("RUST_LOG", "debug");
     let ran = haul.get(&origin.url("/f.bin"), &[]).await;
-    ran.assert_code(0).assert_says("DEBUG");
+    ran.assert_code(0).assert_stderr_has("DEBUG");
     assert!(!ran.stderr.contains('\x1b'), "{ran:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_number_of_retries_holds_for_refused_connections_too() {
+async fn a_number_of_retries_applies_to_refused_connections_too() {
     // Nobody listens on port 1.
     let haul = HaulDirectory::new();
     let ran = haul.get("http://127.0.0.1:1/f", &[]).await;
@@ -297,6 +300,6 @@ async fn a_connect_timeout_ends_the_wait() {
     let ran = HaulDirectory::new()
         .get(&url, &["--connect-timeout", "300ms", "--retries", "0"])
         .await;
-    ran.assert_code(5).assert_says("in time");
+    ran.assert_code(5).assert_stderr_has("in time");
     assert!(begun.elapsed() < Duration::from_secs(10));
 }

@@ -2,11 +2,11 @@
 
 use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults};
 
-use crate::cli::harness::{HaulDirectory, content, serve};
+use crate::cli::harness::{HaulDirectory, content, start_origin};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_goes_where_it_is_told_to() {
-    let origin = serve(OriginResource::new(content())).await;
+async fn a_file_goes_to_the_given_path() {
+    let origin = start_origin(OriginResource::new(content())).await;
     let url = origin.url("/f.bin");
     let haul = HaulDirectory::new();
     for (flags, path) in [
@@ -15,7 +15,7 @@ async fn a_file_goes_where_it_is_told_to() {
         (&["-d", "new/dir"], "new/dir/f.bin"),
     ] {
         let ran = haul.get(&url, flags).await;
-        ran.assert_code(0).assert_says(path);
+        ran.assert_code(0).assert_stderr_has(path);
         assert_eq!(ran.stdout, "");
         haul.assert_file(path, &content());
     }
@@ -23,24 +23,24 @@ async fn a_file_goes_where_it_is_told_to() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_origin_may_name_the_file_but_not_its_place() {
+async fn the_origin_may_name_the_file_but_not_its_directory() {
     let named = OriginResource::new(content()).header(
         "Content-Disposition",
         "attachment; filename=\"../../real.iso\"",
     );
-    let origin = serve(named).await;
+    let origin = start_origin(named).await;
     let haul = HaulDirectory::new();
     haul.get(&origin.url("/f.bin"), &["-d", "d"])
         .await
         .assert_code(0)
-        .assert_says("d/real.iso  1.0 MiB in");
+        .assert_stderr_has("d/real.iso  1.0 MiB in");
     haul.assert_file("d/real.iso", &content());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn standard_output_is_the_file_and_nothing_else() {
     let small = ResourceContent::fixed("a file\n");
-    let origin = serve(OriginResource::new(small)).await;
+    let origin = start_origin(OriginResource::new(small)).await;
     let haul = HaulDirectory::new();
     let ran = haul
         .get(
@@ -50,8 +50,8 @@ async fn standard_output_is_the_file_and_nothing_else() {
         .await;
     ran.assert_code(0);
     assert_eq!(ran.stdout, "a file\n");
-    ran.assert_says("b3e656f8b0828a31f3ed396a1c868786  -")
-        .assert_says("-  7 B in");
+    ran.assert_stderr_has("b3e656f8b0828a31f3ed396a1c868786  -")
+        .assert_stderr_has("-  7 B in");
     assert!(haul.listing().is_empty());
 }
 
@@ -87,23 +87,23 @@ async fn several_urls_go_on_at_once_over_shared_connections() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_there_is_kept_overwritten_or_updated() {
-    let origin = serve(OriginResource::new(content())).await;
+async fn an_existing_file_is_kept_overwritten_or_updated() {
+    let origin = start_origin(OriginResource::new(content())).await;
     let url = origin.url("/f.bin");
     let haul = HaulDirectory::new();
     haul.write("f.bin", "old");
     haul.get(&url, &["-o", "f.bin"])
         .await
         .assert_code(4)
-        .assert_says("exists already")
-        .assert_says("--overwrite");
+        .assert_stderr_has("exists already")
+        .assert_stderr_has("--overwrite");
     assert!(origin.requests().is_empty(), "it need not have asked");
     haul.get(&url, &["--overwrite"]).await.assert_code(0);
     haul.assert_file("f.bin", &content());
     haul.get(&url, &["--update"])
         .await
         .assert_code(0)
-        .assert_says("f.bin  not modified");
+        .assert_stderr_has("f.bin  not modified");
     let newer = ResourceContent::random(6, 70_000);
     origin.replace("/f.bin", OriginResource::new(newer.clone()).etag("\"v2\""));
     haul.get(&url, &["--update"]).await.assert_code(0);
@@ -111,31 +111,32 @@ async fn what_is_there_is_kept_overwritten_or_updated() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_same_command_goes_on_where_a_failed_one_stopped() {
+async fn the_same_command_resumes_a_failed_download() {
     let big = ResourceContent::random(2, 8 << 20);
     let breaks = OriginResource::new(big.clone())
         .rule(RequestMatcher::always(), faults::stall_after(3 << 20));
-    let origin = serve(breaks).await;
+    let origin = start_origin(breaks).await;
     let flags = ["-x", "1", "--retries", "0", "--stall-timeout", "1500ms"];
     let haul = HaulDirectory::new();
     haul.get(&origin.url("/f.bin"), &flags)
         .await
         .assert_code(5)
-        .assert_says("hint: the same command goes on");
+        .assert_stderr_has("hint: the same command goes on");
     assert_eq!(haul.listing(), ["f.bin.haul-journal", "f.bin.haul-part"]);
     origin.replace("/f.bin", OriginResource::new(big.clone()));
     let ran = haul.get(&origin.url("/f.bin"), &flags).await;
-    ran.assert_code(0).assert_says("of it from an earlier run");
+    ran.assert_code(0)
+        .assert_stderr_has("of it from an earlier run");
     haul.assert_file("f.bin", &big);
     assert_eq!(haul.listing(), ["f.bin"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_resume_neither_takes_nor_leaves_anything() {
+async fn no_resume_neither_uses_nor_leaves_a_partial_file() {
     let big = ResourceContent::random(2, 8 << 20);
     let breaks = OriginResource::new(big.clone())
         .rule(RequestMatcher::always(), faults::stall_after(3 << 20));
-    let origin = serve(breaks).await;
+    let origin = start_origin(breaks).await;
     let flags = [
         "-x",
         "1",
@@ -160,11 +161,11 @@ async fn no_resume_neither_takes_nor_leaves_anything() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn segments_and_connections_are_as_told() {
+async fn segments_and_connections_follow_the_flags() {
     let big = ResourceContent::random(3, 4 << 20);
     let slow =
         OriginResource::new(big.clone()).rule(RequestMatcher::always(), faults::body_rate(4 << 20));
-    let origin = serve(slow).await;
+    let origin = start_origin(slow).await;
     let haul = HaulDirectory::new();
     let ran = haul
         .get(
@@ -173,9 +174,9 @@ async fn segments_and_connections_are_as_told() {
         )
         .await;
     ran.assert_code(0)
-        .assert_says("3 connections")
-        .assert_says("segment 0-524287  ")
-        .assert_says("512.0 KiB  ");
+        .assert_stderr_has("3 connections")
+        .assert_stderr_has("segment 0-524287  ")
+        .assert_stderr_has("512.0 KiB  ");
     haul.assert_file("f.bin", &big);
     assert_eq!(origin.connection_count(), 3);
     let lengths = origin
@@ -185,7 +186,7 @@ async fn segments_and_connections_are_as_told() {
         .map(|r| r.end - r.start)
         .max();
     assert_eq!(lengths, Some(512 << 10));
-    let origin = serve(OriginResource::new(big.clone())).await;
+    let origin = start_origin(OriginResource::new(big.clone())).await;
     haul.get(
         &origin.url("/f.bin"),
         &["-o", "g", "--min-segment-size", "4M"],
@@ -199,7 +200,7 @@ async fn segments_and_connections_are_as_told() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_rate_is_limited_over_all_connections() {
     let big = ResourceContent::random(3, 2 << 20);
-    let origin = serve(OriginResource::new(big.clone())).await;
+    let origin = start_origin(OriginResource::new(big.clone())).await;
     let haul = HaulDirectory::new();
     let begun = tokio::time::Instant::now();
     haul.get(
@@ -218,7 +219,7 @@ async fn the_rate_is_limited_over_all_connections() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn checksums_are_verified_and_printed_for_the_sum_tools() {
-    let origin = serve(OriginResource::new(content())).await;
+    let origin = start_origin(OriginResource::new(content())).await;
     let haul = HaulDirectory::new();
     let sha256 = content().sha256();
     let given = format!("sha256:{sha256}");
@@ -242,7 +243,7 @@ async fn checksums_are_verified_and_printed_for_the_sum_tools() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn codings_that_nobody_asked_for_are_undone_when_told() {
+async fn unrequested_content_codings_are_decoded_with_the_flag() {
     // "coded\n" by gzip.
     let coded: &[u8] = &[
         0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 2, 0xff, 0x4b, 0xce, 0x4f, 0x49, 0x4d, 0xe1, 2, 0, 0xe9,
@@ -250,12 +251,12 @@ async fn codings_that_nobody_asked_for_are_undone_when_told() {
     ];
     let gzip =
         OriginResource::new(ResourceContent::fixed(coded)).header("Content-Encoding", "gzip");
-    let origin = serve(gzip.rule(RequestMatcher::always(), faults::ignore_range)).await;
+    let origin = start_origin(gzip.rule(RequestMatcher::always(), faults::ignore_range)).await;
     let haul = HaulDirectory::new();
     haul.get(&origin.url("/f.bin"), &["-o", "sent"])
         .await
         .assert_code(0)
-        .assert_says("--decode");
+        .assert_stderr_has("--decode");
     assert_eq!(std::fs::read(haul.path("sent")).unwrap(), coded);
     haul.get(&origin.url("/f.bin"), &["-o", "plain", "--decode"])
         .await
@@ -265,8 +266,8 @@ async fn codings_that_nobody_asked_for_are_undone_when_told() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_name_too_long_is_refused_before_anything_is_asked_and_a_long_one_is_not() {
-    let origin = serve(OriginResource::new(content())).await;
+async fn a_name_too_long_is_refused_before_any_request() {
+    let origin = start_origin(OriginResource::new(content())).await;
     let haul = HaulDirectory::new();
     for (long, more) in [(256, None), (300, Some("--overwrite"))] {
         let name = "n".repeat(long);
@@ -274,8 +275,8 @@ async fn a_name_too_long_is_refused_before_anything_is_asked_and_a_long_one_is_n
         let flags: Vec<&str> = ["-o", &name].into_iter().chain(more).collect();
         let ran = haul.get(&url, &flags).await;
         ran.assert_code(4)
-            .assert_says("nnn is too long for its file system")
-            .assert_says("hint: choose a shorter one");
+            .assert_stderr_has("nnn is too long for its file system")
+            .assert_stderr_has("hint: choose a shorter one");
         assert!(origin.requests().is_empty() && haul.listing().is_empty());
     }
     // Its companions have names of another kind.
@@ -288,13 +289,13 @@ async fn a_name_too_long_is_refused_before_anything_is_asked_and_a_long_one_is_n
 /// Another name of standard output is standard output, also where a regular file is behind it: nothing is made beside it.
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b4_standard_output_under_its_name_in_the_file_system_is_standard_output() {
-    let origin = serve(OriginResource::new(content())).await;
+async fn b4_dev_stdout_is_standard_output() {
+    let origin = start_origin(OriginResource::new(content())).await;
     let url = origin.url("/f.bin");
     for flags in [&["-q"][..], &["-q", "--overwrite"]] {
         let haul = HaulDirectory::new();
         let args = [&["get", &url, "-o", "/dev/stdout"], flags].concat();
-        haul.redirected(">f", &args).await.assert_code(0);
+        haul.run_redirected(">f", &args).await.assert_code(0);
         haul.assert_file("f", &content());
         assert_eq!(haul.listing(), ["f"]);
     }

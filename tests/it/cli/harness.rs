@@ -41,7 +41,7 @@ impl HaulDirectory {
         }
     }
 
-    pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
+    pub(crate) fn with_variable(mut self, name: &str, value: &str) -> Self {
         self.variables.push((name.into(), value.into()));
         self
     }
@@ -57,7 +57,7 @@ impl HaulDirectory {
 
     /// The names in the directory, sorted.
     pub(crate) fn listing(&self) -> Vec<String> {
-        names(self.dir.path())
+        file_names(self.dir.path())
     }
 
     #[track_caller]
@@ -92,7 +92,7 @@ impl HaulDirectory {
 
     /// A command line on a terminal of its own, by script(1); its standard output is what it wrote there.
     #[cfg(target_os = "linux")]
-    pub(crate) fn on_terminal(&self, line: &str) -> Command {
+    pub(crate) fn terminal_command(&self, line: &str) -> Command {
         let mut command = Command::new("script");
         command
             .args(["-qefc", line, "/dev/null"])
@@ -118,19 +118,19 @@ impl HaulDirectory {
             .stdin(Stdio::null())
             .kill_on_drop(true);
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
-        HaulOutput::of(within(LIMIT, command.output()).await.unwrap())
+        HaulOutput::from_output(within(LIMIT, command.output()).await.unwrap())
     }
 
     /// Runs it to its end with its standard streams as a shell's redirection says.
     #[cfg(unix)]
-    pub(crate) async fn redirected(&self, redirection: &str, args: &[&str]) -> HaulOutput {
-        HaulOutput::of(self.redirected_output(redirection, args).await)
+    pub(crate) async fn run_redirected(&self, redirection: &str, args: &[&str]) -> HaulOutput {
+        HaulOutput::from_output(self.redirected_output(redirection, args).await)
     }
 
     /// The same for what may write a file's bytes, with the code that it must end with.
     #[cfg(unix)]
     #[track_caller]
-    pub(crate) fn redirected_bytes(
+    pub(crate) fn assert_redirected_code(
         &self,
         redirection: &str,
         args: &[&str],
@@ -140,7 +140,7 @@ impl HaulDirectory {
         async move {
             let mut output = self.redirected_output(redirection, args).await;
             output.stdout.clear();
-            let ran = HaulOutput::of(output);
+            let ran = HaulOutput::from_output(output);
             assert_eq!(
                 ran.code, code,
                 "{redirection} {args:?} at {place}: {ran:#?}"
@@ -165,7 +165,7 @@ impl HaulDirectory {
     /// Runs it to its end.
     pub(crate) async fn run(&self, args: &[&str]) -> HaulOutput {
         let output = within(LIMIT, self.command(args).output()).await.unwrap();
-        HaulOutput::of(output)
+        HaulOutput::from_output(output)
     }
 
     /// `haul get` of one URL.
@@ -175,7 +175,7 @@ impl HaulDirectory {
 
     /// Starts it; its standard error can be read line by line.
     pub(crate) fn start(&self, args: &[&str]) -> RunningHaul {
-        RunningHaul::of(self.command(args).spawn().unwrap())
+        RunningHaul::from_child(self.command(args).spawn().unwrap())
     }
 
     /// Starts a line of the shell's in the same way.
@@ -189,12 +189,12 @@ impl HaulDirectory {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .kill_on_drop(true);
-        RunningHaul::of(command.spawn().unwrap())
+        RunningHaul::from_child(command.spawn().unwrap())
     }
 }
 
 impl HaulOutput {
-    pub(crate) fn of(output: Output) -> Self {
+    pub(crate) fn from_output(output: Output) -> Self {
         let text = |bytes| String::from_utf8(bytes).unwrap();
         let code = output.status.code().unwrap_or(-1);
         Self {
@@ -216,13 +216,13 @@ impl HaulOutput {
     }
 
     #[track_caller]
-    pub(crate) fn assert_says(&self, words: &str) -> &Self {
+    pub(crate) fn assert_stderr_has(&self, words: &str) -> &Self {
         assert!(self.stderr.contains(words), "{words:?} is not in {self:#?}");
         self
     }
 
     /// What it said, with what differs between runs replaced.
-    pub(crate) fn told(&self, haul: &HaulDirectory, origin: Option<&Origin>) -> String {
+    pub(crate) fn stderr_text(&self, haul: &HaulDirectory, origin: Option<&Origin>) -> String {
         let mut text = self
             .stderr
             .replace(haul.dir.path().to_str().unwrap(), "[DIR]");
@@ -235,13 +235,13 @@ impl HaulOutput {
 
 impl RunningHaul {
     /// Of a command whose standard error is a pipe.
-    pub(crate) fn of(mut child: Child) -> Self {
+    pub(crate) fn from_child(mut child: Child) -> Self {
         let stderr = BufReader::new(child.stderr.take().unwrap()).lines();
         Self { child, stderr }
     }
 
     /// Reads until a line of standard error has these words.
-    pub(crate) async fn until(&mut self, words: &str) -> String {
+    pub(crate) async fn wait_for_line(&mut self, words: &str) -> String {
         let read = async {
             while let Some(line) = self.stderr.next_line().await.unwrap() {
                 if line.contains(words) {
@@ -265,7 +265,7 @@ impl RunningHaul {
     }
 
     /// Waits for its end; what it said since is in `stderr`.
-    pub(crate) async fn end(mut self) -> HaulOutput {
+    pub(crate) async fn wait(mut self) -> HaulOutput {
         let rest = async {
             let mut stderr = String::new();
             while let Some(line) = self.stderr.next_line().await.unwrap() {
@@ -277,13 +277,13 @@ impl RunningHaul {
         let (stderr, output) = within(LIMIT, rest).await;
         HaulOutput {
             stderr,
-            ..HaulOutput::of(output)
+            ..HaulOutput::from_output(output)
         }
     }
 }
 
 /// The names in a directory, sorted.
-pub(crate) fn names(dir: &Path) -> Vec<String> {
+pub(crate) fn file_names(dir: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(dir).unwrap();
     let mut names: Vec<String> = entries
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -293,7 +293,7 @@ pub(crate) fn names(dir: &Path) -> Vec<String> {
 }
 
 /// An origin with one resource at `/f.bin`.
-pub(crate) async fn serve(resource: OriginResource) -> Origin {
+pub(crate) async fn start_origin(resource: OriginResource) -> Origin {
     Origin::builder().resource("/f.bin", resource).start().await
 }
 

@@ -30,7 +30,8 @@ async fn help_texts() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_command_the_help_is_an_error() {
     let ran = HaulDirectory::new().run(&[]).await;
-    ran.assert_code(2).assert_says("Usage: haul <COMMAND>");
+    ran.assert_code(2)
+        .assert_stderr_has("Usage: haul <COMMAND>");
     assert_eq!(ran.stdout, "");
 }
 
@@ -55,5 +56,5 @@ async fn completions_know_the_flags() {
         .run(&["completions", "cobol"])
         .await
         .assert_code(2)
-        .assert_says("hint: one of bash");
+        .assert_stderr_has("hint: one of bash");
 }

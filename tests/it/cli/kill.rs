@@ -32,14 +32,14 @@ const LENGTH: u64 = 48 << 20;
 const COST: u64 = 2 * (RATE * 3 / 2 + (128 << 10));
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn b1_killed_at_any_moment_it_goes_on() {
+async fn b1_a_download_killed_at_any_moment_resumes() {
     let any = || 0..LONGEST;
     let (a, b, c, d, forgetful) = tokio::join!(
-        lane(1, any(), &[]),
-        lane(2, any(), &[]),
-        lane(3, any(), &[]),
-        lane(4, any(), &[]),
-        lane(5, 3000..LONGEST, &["--no-resume"]),
+        kill_and_resume(1, any(), &[]),
+        kill_and_resume(2, any(), &[]),
+        kill_and_resume(3, any(), &[]),
+        kill_and_resume(4, any(), &[]),
+        kill_and_resume(5, 3000..LONGEST, &["--no-resume"]),
     );
     for lane in [a, b, c, d] {
         assert!(lane.resumed > 0, "{lane:?}");
@@ -59,7 +59,7 @@ struct KillRun {
 }
 
 /// Runs a command, kills it at random moments of its life, and lets the last run end.
-async fn lane(seed: u64, moments: Range<u64>, flags: &[&str]) -> KillRun {
+async fn kill_and_resume(seed: u64, moments: Range<u64>, flags: &[&str]) -> KillRun {
     let mut random = StdRng::seed_from_u64(seed);
     let content = ResourceContent::random(seed, LENGTH);
     let slow = OriginResource::new(content.clone())

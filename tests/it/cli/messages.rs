@@ -3,10 +3,10 @@
 use haul_lab::{HttpProxy, Origin, OriginResource, RequestMatcher, faults};
 use serde_json::Value;
 
-use crate::cli::harness::{HaulDirectory, content, serve};
+use crate::cli::harness::{HaulDirectory, content, start_origin};
 
 /// An origin whose paths each go wrong in a way of their own.
-async fn faulty() -> Origin {
+async fn breaking_origin() -> Origin {
     let with = |status, name, value: &str| {
         let rule = faults::status_with_header(status, name, value.to_owned());
         OriginResource::new(content()).rule(RequestMatcher::always(), rule)
@@ -25,7 +25,7 @@ async fn faulty() -> Origin {
 }
 
 /// A server that answers whatever it is sent as nginx answers a TLS hello on a port for http, a few times.
-fn plain_http() -> std::net::SocketAddr {
+fn plain_http_server() -> std::net::SocketAddr {
     use std::io::{Read as _, Write as _};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -42,10 +42,10 @@ fn plain_http() -> std::net::SocketAddr {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_the_network_and_the_origin() {
-    let origin = faulty().await;
+async fn messages_about_the_network_and_the_origin() {
+    let origin = breaking_origin().await;
     let port = origin.address().port();
-    let plain = plain_http();
+    let plain = plain_http_server();
     let haul = HaulDirectory::new();
     let named = format!("files.test:{port}:127.0.0.1");
     let mut told = Vec::new();
@@ -71,7 +71,7 @@ async fn of_the_network_and_the_origin() {
         let ran = haul.get(&url, &[flags, &["--retries", "0"]].concat()).await;
         ran.assert_code(5);
         assert_eq!(ran.stderr.lines().count(), 2, "{ran:#?}");
-        let text = ran.told(&haul, Some(&origin));
+        let text = ran.stderr_text(&haul, Some(&origin));
         let text = text.replace(&port.to_string(), "[PORT]");
         let text = text.replace(&plain.to_string(), "[PLAIN]");
         let flags = flags.join(" ").replace(&port.to_string(), "[PORT]");
@@ -82,13 +82,13 @@ async fn of_the_network_and_the_origin() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_proxies_which_one_and_who_named_it() {
+async fn messages_about_proxies_name_the_proxy_and_its_source() {
     let login = faults::RequiredLogin::basic("me", "right");
     let proxy = HttpProxy::builder().require_login(login).start().await;
-    let origin = faulty().await;
+    let origin = breaking_origin().await;
     let port = proxy.address().port().to_string();
     let (plain, tls) = (origin.url("/f.bin"), "https://files.test/f".to_owned());
-    let no_tls = plain_http();
+    let no_tls = plain_http_server();
     let wrong = proxy.url_with_login("me", "s3cret");
     let dead = "http://me:s3cret@127.0.0.1:1";
     let mut told = Vec::new();
@@ -103,13 +103,13 @@ async fn of_proxies_which_one_and_who_named_it() {
         ("", Some(&*wrong), &tls),
         ("", Some(&*format!("https://{no_tls}")), &tls),
     ] {
-        let haul = HaulDirectory::new().with("http_proxy", variable);
+        let haul = HaulDirectory::new().with_variable("http_proxy", variable);
         let mut flags = vec!["--retries", "0"];
         flags.extend(flag.map(|flag| ["--proxy", flag]).iter().flatten());
         let ran = haul.get(url, &flags).await;
         ran.assert_code(5);
         assert!(!ran.stderr.contains("s3cret"), "{ran:#?}");
-        let text = ran.told(&haul, Some(&origin));
+        let text = ran.stderr_text(&haul, Some(&origin));
         let text = text.replace(&no_tls.to_string(), "[PLAIN]");
         told.push(text.replace(&port, "[PORT]"));
     }
@@ -117,8 +117,8 @@ async fn of_proxies_which_one_and_who_named_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_files_and_directories_in_the_way() {
-    let origin = serve(OriginResource::new(content())).await;
+async fn messages_about_files_and_directories_in_the_way() {
+    let origin = start_origin(OriginResource::new(content())).await;
     let url = origin.url("/f.bin");
     let haul = HaulDirectory::new();
     haul.write("file", "");
@@ -142,21 +142,21 @@ async fn of_files_and_directories_in_the_way() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_a_name_that_two_urls_come_to() {
-    let origin = serve(OriginResource::new(content())).await;
+async fn message_about_two_urls_with_one_file_name() {
+    let origin = start_origin(OriginResource::new(content())).await;
     let haul = HaulDirectory::new();
     let (one, two) = (origin.url("/f.bin?1"), origin.url("/f.bin?2"));
     haul.run(&["get", &one, &two, &one])
         .await
         .assert_code(2)
-        .assert_says("/f.bin?1 is named twice")
-        .assert_says("hint: once is enough");
+        .assert_stderr_has("/f.bin?1 is named twice")
+        .assert_stderr_has("hint: once is enough");
     assert!(origin.requests().is_empty());
     for flags in [&[][..], &["--overwrite"], &["--update"]] {
         let ran = haul.run(&[&["get", &one, &two], flags].concat()).await;
         ran.assert_code(1)
-            .assert_says("comes to the name f.bin, which another URL of this command has")
-            .assert_says("hint: download it by a command of its own");
+            .assert_stderr_has("comes to the name f.bin, which another URL of this command has")
+            .assert_stderr_has("hint: download it by a command of its own");
         assert!(!ran.stderr.contains("another haul"), "{ran:#?}");
         haul.assert_file("f.bin", &content());
         std::fs::remove_file(haul.path("f.bin")).unwrap();
@@ -185,7 +185,7 @@ fn object(text: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_a_command_line_in_the_form_it_asks_for() {
+async fn usage_errors_in_the_requested_format() {
     let haul = HaulDirectory::new();
     haul.write("file", "");
     let url = "http://h.test/f";
@@ -231,8 +231,8 @@ async fn of_a_command_line_in_the_form_it_asks_for() {
 
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_a_warning_and_of_digests_among_objects() {
-    let origin = serve(OriginResource::new(content())).await;
+async fn warnings_and_digests_as_objects() {
+    let origin = start_origin(OriginResource::new(content())).await;
     let haul = HaulDirectory::new();
     let flags = [
         "-k",
@@ -245,7 +245,7 @@ async fn of_a_warning_and_of_digests_among_objects() {
     ];
     let url = origin.url("/f.bin");
     let args = [&["get", &url], &flags[..]].concat();
-    let ran = haul.redirected(">/dev/null", &args).await;
+    let ran = haul.run_redirected(">/dev/null", &args).await;
     ran.assert_code(0);
     let told: Vec<Value> = ran
         .stderr
@@ -278,8 +278,8 @@ async fn of_a_warning_and_of_digests_among_objects() {
 
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_a_fifo_by_its_own_name_even_where_that_is_a_dash() {
-    let origin = serve(OriginResource::new(content())).await;
+async fn a_fifo_named_dash_is_named_in_messages() {
+    let origin = start_origin(OriginResource::new(content())).await;
     let haul = HaulDirectory::new();
     let line = format!(
         "mkfifo ./- && cat ./- >copy & {} get {} -o ./- --checksum md5; wait",
@@ -287,7 +287,7 @@ async fn of_a_fifo_by_its_own_name_even_where_that_is_a_dash() {
         origin.url("/f.bin")
     );
     let ran = haul.shell(&line).await;
-    ran.assert_code(0).assert_says("./-  1.0 MiB in");
+    ran.assert_code(0).assert_stderr_has("./-  1.0 MiB in");
     assert!(ran.stdout.ends_with("  ./-\n"), "{ran:#?}");
     haul.assert_file("copy", &content());
 }

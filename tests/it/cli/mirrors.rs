@@ -2,18 +2,19 @@
 
 use haul_lab::{OriginResource, RequestMatcher, ResourceContent, faults};
 
-use crate::cli::harness::{HaulDirectory, content, names, serve};
+use crate::cli::harness::{HaulDirectory, content, file_names, start_origin};
 
-fn big() -> ResourceContent {
+fn large_origin() -> ResourceContent {
     ResourceContent::random(4, 8 << 20)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_comes_from_all_its_mirrors_and_one_that_is_gone_does_no_harm() {
-    let slow =
-        || OriginResource::new(big()).rule(RequestMatcher::always(), faults::body_rate(2 << 20));
-    let (one, other) = (serve(slow()).await, serve(slow()).await);
-    let gone = serve(OriginResource::new(big())).await;
+async fn a_file_comes_from_all_mirrors_and_a_missing_one_does_no_harm() {
+    let slow = || {
+        OriginResource::new(large_origin()).rule(RequestMatcher::always(), faults::body_rate(2 << 20))
+    };
+    let (one, other) = (start_origin(slow()).await, start_origin(slow()).await);
+    let gone = start_origin(OriginResource::new(large_origin())).await;
     let haul = HaulDirectory::new();
     let urls = [one.url("/f.bin"), other.url("/f.bin"), gone.url("/404")];
     let args = [
@@ -22,15 +23,15 @@ async fn a_file_comes_from_all_its_mirrors_and_one_that_is_gone_does_no_harm() {
     ]
     .concat();
     haul.run(&args).await.assert_code(0);
-    haul.assert_file("f", &big());
+    haul.assert_file("f", &large_origin());
     assert_eq!(haul.listing(), ["f"]);
     assert!(!one.requests().is_empty() && !other.requests().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_metalink_document_names_places_and_what_the_file_must_be() {
-    let wrong = serve(OriginResource::new(ResourceContent::random(5, 8 << 20))).await;
-    let right = serve(OriginResource::new(big())).await;
+async fn a_metalink_document_names_mirrors_size_and_digests() {
+    let wrong = start_origin(OriginResource::new(ResourceContent::random(5, 8 << 20))).await;
+    let right = start_origin(OriginResource::new(large_origin())).await;
     let document = |sum: &str, size: u64| {
         format!(
             "<?xml version=\"1.0\"?>\n<metalink xmlns=\"urn:ietf:params:xml:ns:metalink\"><file name=\"sub/f.iso\">\
@@ -40,13 +41,13 @@ async fn a_metalink_document_names_places_and_what_the_file_must_be() {
         )
     };
     let haul = HaulDirectory::new();
-    haul.write("f.meta4", document(&big().sha256(), 8 << 20));
+    haul.write("f.meta4", document(&large_origin().sha256(), 8 << 20));
     haul.run(&["get", "-i", "f.meta4", "-d", "d"])
         .await
         .assert_code(0);
-    haul.assert_file("d/sub/f.iso", &big());
-    let other =
-        document(&big().sha256(), 8 << 20).replace(&right.url("/f.bin"), &wrong.url("/f.bin"));
+    haul.assert_file("d/sub/f.iso", &large_origin());
+    let other = document(&large_origin().sha256(), 8 << 20)
+        .replace(&right.url("/f.bin"), &wrong.url("/f.bin"));
     haul.write("f.meta4", other);
     haul.run(&["get", "-i", "f.meta4", "-d", "e"])
         .await
@@ -58,11 +59,11 @@ async fn a_metalink_document_names_places_and_what_the_file_must_be() {
     haul.run(&["get", "-i", "f.meta4"])
         .await
         .assert_code(2)
-        .assert_says("haul: error: -i: f.meta4 cannot be used: ");
+        .assert_stderr_has("haul: error: -i: f.meta4 cannot be used: ");
 }
 
 /// A document of one good file among some that are none.
-fn damaged(url: &str) -> String {
+fn damaged_origin(url: &str) -> String {
     format!(
         "<metalink xmlns=\"urn:ietf:params:xml:ns:metalink\">\n<file name=\"..\"><url>{url}</url></file>\n\
          <file name=\"f\"><url>{url}</url></file>\n<file name=\"g\"><size>x</size><url>{url}</url></file></metalink>"
@@ -70,25 +71,25 @@ fn damaged(url: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c2_a_bad_file_of_a_document_costs_none_of_the_others() {
-    let origin = serve(OriginResource::new(content())).await;
+async fn c2_an_unusable_file_of_a_document_does_not_stop_the_others() {
+    let origin = start_origin(OriginResource::new(content())).await;
     let haul = HaulDirectory::new();
-    haul.write("f.meta4", damaged(&origin.url("/f.bin")));
+    haul.write("f.meta4", damaged_origin(&origin.url("/f.bin")));
     let ran = haul
         .run(&["get", "-i", "f.meta4", "-d", "d", "--json"])
         .await;
     ran.assert_code(1)
-        .assert_says("haul: error: line 2 of f.meta4: a file without a usable name\n")
-        .assert_says("haul: error: line 4 of f.meta4: a size that is no number of bytes\n")
-        .assert_says("1 of 3 files");
+        .assert_stderr_has("haul: error: line 2 of f.meta4: a file without a usable name\n")
+        .assert_stderr_has("haul: error: line 4 of f.meta4: a size that is no number of bytes\n")
+        .assert_stderr_has("1 of 3 files");
     haul.assert_file("d/f", &content());
     assert_eq!(ran.stdout.matches("\"class\":\"usage\"").count(), 2);
     // In a batch they are rows.
     let batch = ["get", "-i", "f.meta4", "-d", "e", "--manifest", "m.jsonl"];
     let ran = haul.run(&batch).await;
     ran.assert_code(1)
-        .assert_says("haul: error: line 2 of f.meta4: a file without a usable name\n")
-        .assert_says("1 of 3 files, 2 failed");
+        .assert_stderr_has("haul: error: line 2 of f.meta4: a file without a usable name\n")
+        .assert_stderr_has("1 of 3 files, 2 failed");
     haul.assert_file("e/f", &content());
     let rows = std::fs::read_to_string(haul.path("m.jsonl")).unwrap();
     assert!(
@@ -98,10 +99,10 @@ async fn c2_a_bad_file_of_a_document_costs_none_of_the_others() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_document_comes_through_a_pipe_and_packed() {
-    let origin = serve(OriginResource::new(content())).await;
+async fn a_document_is_read_from_a_pipe_and_compressed() {
+    let origin = start_origin(OriginResource::new(content())).await;
     let haul = HaulDirectory::new();
-    haul.write("f.meta4", damaged(&origin.url("/f.bin")));
+    haul.write("f.meta4", damaged_origin(&origin.url("/f.bin")));
     let bin = env!("CARGO_BIN_EXE_haul");
     for (name, line) in [
         ("a", "cat f.meta4 | BIN get -i - -d a"),
@@ -112,9 +113,9 @@ async fn a_document_comes_through_a_pipe_and_packed() {
     ] {
         let ran = haul.shell(&line.replace("BIN", bin)).await;
         ran.assert_code(1)
-            .assert_says(": a file without a usable name\n")
-            .assert_says("1 of 3 files");
+            .assert_stderr_has(": a file without a usable name\n")
+            .assert_stderr_has("1 of 3 files");
         haul.assert_file(&format!("{name}/f"), &content());
-        assert_eq!(names(&haul.path(name)), ["f"]);
+        assert_eq!(file_names(&haul.path(name)), ["f"]);
     }
 }

@@ -6,7 +6,7 @@
 )]
 
 mod batch;
-mod batch_kept;
+mod batch_manifests;
 mod batch_results;
 mod credentials;
 mod demo;
@@ -15,23 +15,23 @@ mod files;
 pub(crate) mod harness;
 mod help;
 mod kill;
-#[cfg(target_os = "linux")]
-mod limits;
+mod lost_results;
 mod messages;
 mod mirrors;
 mod network;
+#[cfg(target_os = "linux")]
+mod open_files;
 mod output;
+#[cfg(target_os = "linux")]
+mod password_prompts;
 mod proxies;
-mod refusals;
-mod results;
+mod proxy_refusals;
 #[cfg(unix)]
 mod serve;
-#[cfg(target_os = "linux")]
-pub(crate) mod served;
 mod signals;
 #[cfg(target_os = "linux")]
 mod soak;
 #[cfg(target_os = "linux")]
-mod terminal;
+pub(crate) mod soak_server;
 #[cfg(unix)]
 mod tunnel;

@@ -2,11 +2,11 @@
 
 use haul_lab::{CertificateAuthority, Origin, OriginResource, RequestMatcher, faults};
 
-use crate::cli::harness::{HaulDirectory, content, serve};
+use crate::cli::harness::{HaulDirectory, content, start_origin};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn header_fields_are_added_replaced_and_removed() {
-    let origin = serve(OriginResource::new(content())).await;
+    let origin = start_origin(OriginResource::new(content())).await;
     let flags = ["-H", "X-One: 1", "-H", "User-Agent: mine", "-H", "Accept:"];
     HaulDirectory::new()
         .get(&origin.url("/f.bin"), &flags)
@@ -25,8 +25,8 @@ async fn header_fields_are_added_replaced_and_removed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn names_get_the_addresses_they_are_told() {
-    let origin = serve(OriginResource::new(content())).await;
+async fn resolve_sets_the_address_of_a_name() {
+    let origin = start_origin(OriginResource::new(content())).await;
     let port = origin.address().port();
     let haul = HaulDirectory::new();
     let pin = format!("files.test:{port}:127.0.0.1");
@@ -47,7 +47,7 @@ async fn names_get_the_addresses_they_are_told() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whom_tls_trusts_and_what_it_shows() {
+async fn tls_trust_and_client_certificates() {
     let authority = CertificateAuthority::new();
     let haul = HaulDirectory::new();
     let ca = haul.write("ca.pem", authority.certificate_pem());
@@ -67,8 +67,9 @@ async fn whom_tls_trusts_and_what_it_shows() {
     let ran = haul
         .get(&origin.url("/f.bin"), &["--insecure", "-o", "g"])
         .await;
-    ran.assert_code(0).assert_says("haul: warning: --insecure");
-    let trusting = HaulDirectory::new().with("SSL_CERT_FILE", &ca);
+    ran.assert_code(0)
+        .assert_stderr_has("haul: warning: --insecure");
+    let trusting = HaulDirectory::new().with_variable("SSL_CERT_FILE", &ca);
     trusting
         .get(&origin.url("/f.bin"), &[])
         .await
@@ -101,17 +102,17 @@ async fn whom_tls_trusts_and_what_it_shows() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_that_the_environment_names_must_be_there() {
+async fn a_file_that_the_environment_names_must_exist() {
     let directory = tempfile::tempdir().unwrap();
     for directory in ["", directory.path().to_str().unwrap()] {
         let haul = HaulDirectory::new()
-            .with("SSL_CERT_FILE", "/nope")
-            .with("SSL_CERT_DIR", directory);
+            .with_variable("SSL_CERT_FILE", "/nope")
+            .with_variable("SSL_CERT_DIR", directory);
         let url = "https://127.0.0.1:1/f";
         haul.get(url, &[])
             .await
             .assert_code(2)
-            .assert_says("SSL_CERT_FILE: cannot read /nope: No such file");
+            .assert_stderr_has("SSL_CERT_FILE: cannot read /nope: No such file");
         // Nobody asks for it then.
         haul.get(url, &["-k", "--retries", "0"])
             .await
@@ -120,8 +121,8 @@ async fn a_file_that_the_environment_names_must_be_there() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn redirects_down_to_http_are_followed_when_allowed() {
-    let plain = serve(OriginResource::new(content())).await;
+async fn redirects_from_https_to_http_are_followed_when_allowed() {
+    let plain = start_origin(OriginResource::new(content())).await;
     let authority = CertificateAuthority::new();
     let down = faults::status_with_header(302, "Location", plain.url("/f.bin"));
     let secure = Origin::builder()
@@ -137,8 +138,8 @@ async fn redirects_down_to_http_are_followed_when_allowed() {
     let url = secure.url("/f.bin");
     let ran = haul.get(&url, &["--cacert", &ca]).await;
     ran.assert_code(5)
-        .assert_says("a redirect from https to http")
-        .assert_says("hint: --allow-downgrade");
+        .assert_stderr_has("a redirect from https to http")
+        .assert_stderr_has("hint: --allow-downgrade");
     assert!(plain.requests().is_empty());
     haul.get(&url, &["--cacert", &ca, "--allow-downgrade"])
         .await

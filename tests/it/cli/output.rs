@@ -3,11 +3,11 @@
 use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults, within};
 use serde_json::Value;
 
-use crate::cli::harness::{HaulDirectory, LIMIT, content, serve};
+use crate::cli::harness::{HaulDirectory, LIMIT, content, start_origin};
 
 /// An origin that takes some two seconds over its file.
-async fn slow() -> Origin {
-    serve(
+async fn slow_origin() -> Origin {
+    start_origin(
         OriginResource::new(ResourceContent::random(9, 2 << 20))
             .rule(RequestMatcher::always(), faults::body_rate(1 << 20)),
     )
@@ -21,8 +21,8 @@ fn objects(text: &str) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn on_a_pipe_there_is_one_summary_line_and_quiet_takes_it_away() {
-    let origin = serve(OriginResource::new(content())).await;
+async fn a_pipe_gets_one_summary_line_unless_quiet() {
+    let origin = start_origin(OriginResource::new(content())).await;
     let haul = HaulDirectory::new();
     let ran = haul.get(&origin.url("/f.bin"), &[]).await;
     ran.assert_code(0);
@@ -42,12 +42,12 @@ async fn on_a_pipe_there_is_one_summary_line_and_quiet_takes_it_away() {
     haul.get(&origin.url("/404"), &["-q"])
         .await
         .assert_code(5)
-        .assert_says("haul: error: ");
+        .assert_stderr_has("haul: error: ");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn plain_progress_is_a_line_a_second() {
-    let origin = slow().await;
+    let origin = slow_origin().await;
     let ran = HaulDirectory::new()
         .get(&origin.url("/f.bin"), &["-x", "1", "--progress", "plain"])
         .await;
@@ -62,8 +62,8 @@ async fn plain_progress_is_a_line_a_second() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bars_are_drawn_where_they_are_asked_for_and_taken_away_again() {
-    let origin = slow().await;
+async fn bars_are_drawn_when_requested_and_cleared_at_the_end() {
+    let origin = slow_origin().await;
     let ran = HaulDirectory::new()
         .get(&origin.url("/f.bin"), &["-x", "1", "--progress", "bar"])
         .await;
@@ -82,7 +82,7 @@ async fn bars_are_drawn_where_they_are_asked_for_and_taken_away_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn json_progress_is_one_object_a_line_and_nothing_else() {
-    let origin = slow().await;
+    let origin = slow_origin().await;
     let haul = HaulDirectory::new();
     let url = origin.url("/f.bin");
     let ran = haul.get(&url, &["-x", "1", "--progress", "json"]).await;
@@ -124,7 +124,7 @@ async fn json_progress_is_one_object_a_line_and_nothing_else() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn results_are_one_object_a_url() {
-    let origin = serve(OriginResource::new(content())).await;
+    let origin = start_origin(OriginResource::new(content())).await;
     let haul = HaulDirectory::new();
     let url = origin.url("/f.bin");
     let ran = haul
@@ -169,12 +169,12 @@ async fn results_are_one_object_a_url() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn colours_are_for_terminals_and_say_nothing_of_their_own() {
+async fn colours_are_for_terminals_and_carry_no_meaning() {
     let args = ["get", "h.test/f"];
     let plain = HaulDirectory::new().run(&args).await;
     assert!(!plain.stderr.contains('\x1b'), "{plain:#?}");
     let coloured = HaulDirectory::new()
-        .with("CLICOLOR_FORCE", "1")
+        .with_variable("CLICOLOR_FORCE", "1")
         .run(&args)
         .await;
     assert!(coloured.stderr.contains("\x1b["), "{coloured:#?}");
@@ -183,16 +183,16 @@ async fn colours_are_for_terminals_and_say_nothing_of_their_own() {
         plain.stderr
     );
     let forbidden = HaulDirectory::new()
-        .with("CLICOLOR_FORCE", "1")
-        .with("NO_COLOR", "1")
+        .with_variable("CLICOLOR_FORCE", "1")
+        .with_variable("NO_COLOR", "1")
         .run(&args)
         .await;
     assert_eq!(forbidden.stderr, plain.stderr);
 }
 
 #[cfg(target_os = "linux")]
-async fn on_a_terminal(haul: &HaulDirectory, line: &str) -> String {
-    let output = within(LIMIT, haul.on_terminal(line).output())
+async fn run_on_terminal(haul: &HaulDirectory, line: &str) -> String {
+    let output = within(LIMIT, haul.terminal_command(line).output())
         .await
         .unwrap();
     String::from_utf8_lossy(&output.stdout).into_owned()
@@ -200,17 +200,17 @@ async fn on_a_terminal(haul: &HaulDirectory, line: &str) -> String {
 
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_terminal_has_bars_as_wide_as_it_is_unless_it_is_dumb() {
-    let origin = slow().await;
+async fn a_terminal_gets_bars_of_its_width_unless_it_is_dumb() {
+    let origin = slow_origin().await;
     let haul = HaulDirectory::new();
     let get = format!(
         "{} get -x 1 --overwrite {}",
         env!("CARGO_BIN_EXE_haul"),
         origin.url("/f.bin")
     );
-    let wide = on_a_terminal(&haul, &format!("stty rows 24 cols 100; {get}")).await;
+    let wide = run_on_terminal(&haul, &format!("stty rows 24 cols 100; {get}")).await;
     assert!(wide.contains("━") && wide.contains("1 conn"), "{wide:?}");
-    let narrow = on_a_terminal(&haul, &format!("stty rows 24 cols 20; {get}")).await;
+    let narrow = run_on_terminal(&haul, &format!("stty rows 24 cols 20; {get}")).await;
     let frames: Vec<&str> = narrow
         .split(['\r', '\n'])
         .filter(|line| line.contains('%'))
@@ -219,7 +219,7 @@ async fn a_terminal_has_bars_as_wide_as_it_is_unless_it_is_dumb() {
     let summary = narrow.lines().next_back().unwrap_or_default();
     let summary = summary.rsplit("\x1b[2K").next().unwrap_or_default().trim();
     assert_eq!(summary, "f.bin  2.0 MiB", "{narrow:?}");
-    let dumb = on_a_terminal(&haul, &format!("TERM=dumb {get}")).await;
+    let dumb = run_on_terminal(&haul, &format!("TERM=dumb {get}")).await;
     assert!(
         !dumb.contains("━") && dumb.contains("f.bin  2.0 MiB in"),
         "{dumb:?}"

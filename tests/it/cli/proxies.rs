@@ -2,7 +2,7 @@
 
 use haul_lab::{CertificateAuthority, HttpProxy, Origin, OriginResource, RequestMatcher, faults};
 
-use crate::cli::harness::{HaulDirectory, content, serve};
+use crate::cli::harness::{HaulDirectory, content, start_origin};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn proxies_from_flags_and_from_the_environment() {
@@ -25,56 +25,59 @@ async fn proxies_from_flags_and_from_the_environment() {
         Some("Basic bWU6czNjcmV0")
     );
     HaulDirectory::new()
-        .with("http_proxy", &through)
+        .with_variable("http_proxy", &through)
         .get(url, &[])
         .await
         .assert_code(0);
     HaulDirectory::new()
-        .with("ALL_PROXY", &through)
+        .with_variable("ALL_PROXY", &through)
         .get(url, &[])
         .await
         .assert_code(0);
 
     let direct = proxy.url("/f.bin");
-    let dead = || HaulDirectory::new().with("http_proxy", "http://127.0.0.1:1");
+    let dead = || HaulDirectory::new().with_variable("http_proxy", "http://127.0.0.1:1");
     dead()
         .get(&direct, &["--retries", "0"])
         .await
         .assert_code(5)
-        .assert_says("127.0.0.1:1");
+        .assert_stderr_has("127.0.0.1:1");
     dead().get(&direct, &["--proxy", ""]).await.assert_code(0);
     dead()
         .get(&direct, &["--no-proxy", "127.0.0.0/8"])
         .await
         .assert_code(0);
     dead()
-        .with("no_proxy", "127.0.0.1")
+        .with_variable("no_proxy", "127.0.0.1")
         .get(&direct, &[])
         .await
         .assert_code(0);
     let wrong = HaulDirectory::new()
-        .with("http_proxy", "gopher://me:s3cret@p")
+        .with_variable("http_proxy", "gopher://me:s3cret@p")
         .get(&direct, &[])
         .await;
     wrong
         .assert_code(2)
-        .assert_says("the variable http_proxy")
-        .assert_says("hint: --proxy ''");
+        .assert_stderr_has("the variable http_proxy")
+        .assert_stderr_has("hint: --proxy ''");
     assert!(!wrong.stderr.contains("s3cret"), "{wrong:#?}");
 }
 
 /// A variable was written for other programs too: what of it is wrong is the affair of those who would go that way.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_proxy_that_is_not_needed_may_be_written_as_it_likes() {
-    let origin = serve(OriginResource::new(content())).await;
+async fn a_wrong_proxy_variable_does_no_harm_when_not_needed() {
+    let origin = start_origin(OriginResource::new(content())).await;
     let url = origin.url("/f.bin");
     for (name, text) in [("https_proxy", "corp"), ("HTTPS_PROXY", "ftp://p:1")] {
-        let ran = HaulDirectory::new().with(name, text).get(&url, &[]).await;
+        let ran = HaulDirectory::new()
+            .with_variable(name, text)
+            .get(&url, &[])
+            .await;
         assert_eq!(ran.assert_code(0).stderr.lines().count(), 1, "{ran:#?}");
     }
-    let corp = || HaulDirectory::new().with("all_proxy", "corp");
+    let corp = || HaulDirectory::new().with_variable("all_proxy", "corp");
     corp()
-        .with("no_proxy", "*")
+        .with_variable("no_proxy", "*")
         .get(&url, &[])
         .await
         .assert_code(0);
@@ -83,7 +86,7 @@ async fn a_proxy_that_is_not_needed_may_be_written_as_it_likes() {
         .await
         .assert_code(0);
     corp()
-        .with("http_proxy", "")
+        .with_variable("http_proxy", "")
         .get(&url, &[])
         .await
         .assert_code(0);
@@ -95,39 +98,44 @@ async fn a_proxy_that_is_not_needed_may_be_written_as_it_likes() {
         let wrong = corp().get(&url, flags).await;
         wrong
             .assert_code(2)
-            .assert_says("the variable all_proxy cannot be used: there is no port");
+            .assert_stderr_has("the variable all_proxy cannot be used: there is no port");
     }
     // A redirect leads to it as well.
     let away = faults::status_with_header(302, "Location", "https://files.test/f".into());
-    let away = serve(OriginResource::new(content()).rule(RequestMatcher::always(), away)).await;
-    let haul = HaulDirectory::new().with("https_proxy", "corp");
+    let away =
+        start_origin(OriginResource::new(content()).rule(RequestMatcher::always(), away)).await;
+    let haul = HaulDirectory::new().with_variable("https_proxy", "corp");
     let ran = haul.get(&away.url("/f.bin"), &[]).await;
-    ran.assert_code(2).assert_says("the variable https_proxy");
+    ran.assert_code(2)
+        .assert_stderr_has("the variable https_proxy");
 }
 
 /// One word that cannot be used costs none of the others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_no_host_among_those_without_a_proxy_is_told_of() {
-    let origin = serve(OriginResource::new(content())).await;
+async fn a_wrong_host_in_no_proxy_is_warned_of() {
+    let origin = start_origin(OriginResource::new(content())).await;
     let url = origin.url("/f.bin");
-    let dead = || HaulDirectory::new().with("http_proxy", "http://127.0.0.1:1");
+    let dead = || HaulDirectory::new().with_variable("http_proxy", "http://127.0.0.1:1");
     let list = "10.0.0.0/99,127.0.0.1";
-    let warned = dead().with("no_proxy", list).get(&url, &[]).await;
+    let warned = dead().with_variable("no_proxy", list).get(&url, &[]).await;
     warned
         .assert_code(0)
-        .assert_says("warning: the variable no_proxy: \"10.0.0.0/99\" is no network");
-    let upper = dead().with("NO_PROXY", list).get(&url, &[]).await;
-    upper.assert_says("warning: the variable NO_PROXY: ");
+        .assert_stderr_has("warning: the variable no_proxy: \"10.0.0.0/99\" is no network");
+    let upper = dead().with_variable("NO_PROXY", list).get(&url, &[]).await;
+    upper.assert_stderr_has("warning: the variable NO_PROXY: ");
     // What other programs take costs no warning.
-    let common = dead().with("no_proxy", "192.168.*,a.test:80,127.*");
+    let common = dead().with_variable("no_proxy", "192.168.*,a.test:80,127.*");
     let ran = common.get(&url, &[]).await;
     assert_eq!(ran.assert_code(0).stderr.lines().count(), 1, "{ran:#?}");
-    let quiet = dead().with("no_proxy", list).get(&url, &["-q"]).await;
+    let quiet = dead()
+        .with_variable("no_proxy", list)
+        .get(&url, &["-q"])
+        .await;
     assert_eq!(quiet.assert_code(0).stderr, "");
     let refused = dead().get(&url, &["--no-proxy", list]).await;
     refused
         .assert_code(2)
-        .assert_says("--no-proxy: \"10.0.0.0/99\" is no network");
+        .assert_stderr_has("--no-proxy: \"10.0.0.0/99\" is no network");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -166,11 +174,11 @@ async fn tls_with_a_proxy_has_flags_of_its_own() {
     get(&["--proxy-cacert", &other, "-k"])
         .await
         .assert_code(5)
-        .assert_says("hint: --proxy-cacert FILE");
+        .assert_stderr_has("hint: --proxy-cacert FILE");
     get(&["--proxy-cacert", &own])
         .await
         .assert_code(5)
-        .assert_says("hint: --cacert FILE");
+        .assert_stderr_has("hint: --cacert FILE");
     let clear = at.replace("https://", "http://");
     haul.get(
         "https://files.test/f.bin",
@@ -178,7 +186,7 @@ async fn tls_with_a_proxy_has_flags_of_its_own() {
     )
     .await
     .assert_code(2)
-    .assert_says("hint: https://HOST:PORT");
+    .assert_stderr_has("hint: https://HOST:PORT");
     haul.get(
         "https://files.test/f.bin",
         &["--proxy", "", field[0], field[1]],

@@ -1,16 +1,16 @@
-//! `haul serve` as its users start it: what it says, where it listens, what it serves, how it ends.
+//! `haul start_server` as its users start it: what it says, where it listens, what it serves, how it ends.
 //!
 //! Each server listens on a port that the system chooses, and says which; requests are plain text on a socket, since what
 //! the service makes of them is judged elsewhere.
 
 mod access;
 mod descriptors;
-mod ends;
-mod hosts;
-mod places;
-mod refused;
+mod host_names;
+mod listeners;
+mod shutdown;
 mod sign;
-mod starts;
+mod startup;
+mod usage_errors;
 
 use std::time::Duration;
 
@@ -30,21 +30,21 @@ struct ServeProcess {
 }
 
 /// A folder with one file in it.
-fn shelf() -> HaulDirectory {
+fn test_folder() -> HaulDirectory {
     let haul = HaulDirectory::new();
     std::fs::create_dir(haul.path("d")).unwrap();
     haul.write("d/a.txt", "hello");
     haul
 }
 
-/// `haul serve d` on a port of its own.
-async fn serve(haul: &HaulDirectory, flags: &[&str]) -> ServeProcess {
+/// `haul start_server d` on a port of its own.
+async fn start_server(haul: &HaulDirectory, flags: &[&str]) -> ServeProcess {
     let args = [&["serve", "d", "-l", "127.0.0.1:0"], flags].concat();
-    listening(haul.start(&args)).await
+    wait_for_address(haul.start(&args)).await
 }
 
 /// Waits until a server says where it is.
-async fn listening(mut running: RunningHaul) -> ServeProcess {
+async fn wait_for_address(mut running: RunningHaul) -> ServeProcess {
     let mut said = Vec::new();
     let read = async {
         while let Some(line) = running.stderr.next_line().await.unwrap() {
@@ -66,25 +66,25 @@ async fn listening(mut running: RunningHaul) -> ServeProcess {
 
 impl ServeProcess {
     /// One request on a connection of its own; gives the whole answer.
-    async fn ask(&self, head: &str, body: &str) -> String {
-        ask(&self.address, head, body).await
+    async fn request(&self, head: &str, body: &str) -> String {
+        request(&self.address, head, body).await
     }
 
     /// Ends it as an administrator does, and waits.
-    async fn end(self) -> HaulOutput {
+    async fn stop(self) -> HaulOutput {
         self.running.signal(rustix::process::Signal::TERM);
-        self.running.end().await
+        self.running.wait().await
     }
 }
 
 /// One request; the first line and further fields come as `head`.
-pub(super) async fn ask(address: &str, head: &str, body: &str) -> String {
+pub(super) async fn request(address: &str, head: &str, body: &str) -> String {
     let asked = async {
         let mut stream = TcpStream::connect(address).await.unwrap();
         let length = body.len();
         let text = format!(
             "{}\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}",
-            first_and_fields(head)
+            request_line_and_fields(head)
         );
         stream.write_all(text.as_bytes()).await.unwrap();
         let mut answer = Vec::new();
@@ -94,7 +94,7 @@ pub(super) async fn ask(address: &str, head: &str, body: &str) -> String {
     within(Duration::from_secs(20), asked).await
 }
 
-fn first_and_fields(head: &str) -> String {
+fn request_line_and_fields(head: &str) -> String {
     let mut lines = head.lines();
     let first = lines.next().unwrap();
     let fields: String = lines.map(|field| format!("\r\n{field}")).collect();

@@ -3,13 +3,13 @@
 use haul_lab::{OriginResource, RequestMatcher, ResourceContent, faults};
 use rustix::process::Signal;
 
-use crate::cli::harness::{HaulDirectory, serve};
+use crate::cli::harness::{HaulDirectory, start_origin};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_first_signal_keeps_what_came_and_the_same_command_goes_on() {
+async fn the_first_signal_keeps_received_bytes_and_the_same_command_resumes() {
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
         let big = ResourceContent::random(4, 4 << 20);
-        let origin = serve(
+        let origin = start_origin(
             OriginResource::new(big.clone())
                 .rule(RequestMatcher::first(12), faults::body_rate(512 << 10)),
         )
@@ -18,28 +18,28 @@ async fn the_first_signal_keeps_what_came_and_the_same_command_goes_on() {
         let url = origin.url("/f.bin");
         let args = ["get", &url, "-x", "2", "--segment-size", "256k", "-v"];
         let mut running = haul.start(&args);
-        running.until("segment ").await;
+        running.wait_for_line("segment ").await;
         running.signal(signal);
-        let ran = running.end().await;
+        let ran = running.wait().await;
         ran.assert_code(130)
-            .assert_says("haul: stopping; once more")
-            .assert_says("haul: error: interrupted");
-        ran.assert_says("hint: the same command goes on where this one stopped");
+            .assert_stderr_has("haul: stopping; once more")
+            .assert_stderr_has("haul: error: interrupted");
+        ran.assert_stderr_has("hint: the same command goes on where this one stopped");
         assert_eq!(haul.listing(), ["f.bin.haul-journal", "f.bin.haul-part"]);
         haul.run(&args)
             .await
             .assert_code(0)
-            .assert_says("of it from an earlier run");
+            .assert_stderr_has("of it from an earlier run");
         haul.assert_file("f.bin", &big);
         assert_eq!(haul.listing(), ["f.bin"]);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn jobs_that_were_not_begun_are_not_begun_after_a_signal() {
+async fn waiting_jobs_are_not_started_after_a_signal() {
     let slow = OriginResource::new(ResourceContent::random(4, 4 << 20))
         .rule(RequestMatcher::always(), faults::stall_after(1000));
-    let origin = serve(slow).await;
+    let origin = start_origin(slow).await;
     let urls: Vec<String> = (0..40)
         .map(|n| origin.url(&format!("/f.bin?{n}")))
         .collect();
@@ -47,13 +47,13 @@ async fn jobs_that_were_not_begun_are_not_begun_after_a_signal() {
     let mut args: Vec<&str> = vec!["get", "--progress", "json", "-d", "d"];
     args.extend(urls.iter().map(String::as_str));
     let mut running = dirs.start(&args);
-    running.until("\"batch\"").await;
+    running.wait_for_line("\"batch\"").await;
     running.signal(Signal::INT);
     running
-        .end()
+        .wait()
         .await
         .assert_code(130)
-        .assert_says("\"event\":\"summary\"");
+        .assert_stderr_has("\"event\":\"summary\"");
     assert!(
         origin.requests().len() < 40,
         "{} requests",
@@ -64,7 +64,7 @@ async fn jobs_that_were_not_begun_are_not_begun_after_a_signal() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_second_signal_does_not_wait() {
     // Nobody reads its standard output: once the pipe is full, the write to it holds up the first signal.
-    let origin = serve(OriginResource::new(ResourceContent::random(4, 64 << 20))).await;
+    let origin = start_origin(OriginResource::new(ResourceContent::random(4, 64 << 20))).await;
     let haul = HaulDirectory::new();
     let mut running = haul.start(&["get", &origin.url("/f.bin"), "-o", "-"]);
     let stdout = running.child.stdout.take();
@@ -72,16 +72,16 @@ async fn the_second_signal_does_not_wait() {
         tokio::task::yield_now().await;
     }
     running.signal(Signal::INT);
-    running.until("haul: stopping; once more").await;
+    running.wait_for_line("haul: stopping; once more").await;
     running.signal(Signal::INT);
-    running.end().await.assert_code(130);
+    running.wait().await.assert_code(130);
     drop(stdout);
 }
 
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn signals_are_heard_while_nobody_reads_the_results() {
-    let origin = serve(OriginResource::new(ResourceContent::random(4, 1000))).await;
+async fn signals_are_handled_while_nobody_reads_the_results() {
+    let origin = start_origin(OriginResource::new(ResourceContent::random(4, 1000))).await;
     let urls: Vec<String> = (0..60)
         .map(|n| origin.url(&format!("/f.bin?{n}")))
         .collect();
@@ -96,16 +96,16 @@ async fn signals_are_heard_while_nobody_reads_the_results() {
         tokio::task::yield_now().await;
     }
     running.signal(Signal::INT);
-    running.until("haul: stopping; once more").await;
+    running.wait_for_line("haul: stopping; once more").await;
     running.signal(Signal::INT);
-    running.end().await.assert_code(130);
+    running.wait().await.assert_code(130);
     drop(stdout);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hang_up_told_twice_is_one() {
+async fn a_repeated_hang_up_counts_once() {
     let big = ResourceContent::random(4, 4 << 20);
-    let origin = serve(
+    let origin = start_origin(
         OriginResource::new(big.clone())
             .rule(RequestMatcher::always(), faults::body_rate(512 << 10)),
     )
@@ -113,23 +113,23 @@ async fn a_hang_up_told_twice_is_one() {
     let haul = HaulDirectory::new();
     let url = origin.url("/f.bin");
     let mut running = haul.start(&["get", &url, "-x", "2", "--segment-size", "256k", "-v"]);
-    running.until("segment ").await;
+    running.wait_for_line("segment ").await;
     running.signal(Signal::HUP);
-    running.until("haul: stopping").await;
+    running.wait_for_line("haul: stopping").await;
     // It may have ended already.
     running.try_signal(Signal::HUP);
     running
-        .end()
+        .wait()
         .await
         .assert_code(130)
-        .assert_says("hint: the same command goes on");
+        .assert_stderr_has("hint: the same command goes on");
 }
 
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hang_up_that_is_ignored_stays_so() {
+async fn an_ignored_hang_up_stays_ignored() {
     let big = ResourceContent::random(4, 2 << 20);
-    let origin = serve(
+    let origin = start_origin(
         OriginResource::new(big.clone()).rule(RequestMatcher::always(), faults::body_rate(1 << 20)),
     )
     .await;
@@ -141,8 +141,8 @@ async fn a_hang_up_that_is_ignored_stays_so() {
         origin.url("/f.bin")
     );
     let mut running = haul.start_shell(&line);
-    running.until("segment ").await;
+    running.wait_for_line("segment ").await;
     running.signal(Signal::HUP);
-    running.end().await.assert_code(0);
+    running.wait().await.assert_code(0);
     haul.assert_file("f.bin", &big);
 }

@@ -1,20 +1,20 @@
-//! `haul tunnel` as its users start it: where it listens and leads, what it says, how it ends, what is read again.
+//! `haul start_tunnel` as its users start it: where it listens and leads, what it says, how it ends, what is read again.
 //!
 //! The proxies are `haul-lab`'s; the far end is an echo of the test's own. How proxies are spoken to is judged by `haul-net`'s tests, and
-//! what becomes of bytes by those of `haul-tunnel`.
+//! what becomes of bytes by those of `haul-start_tunnel`.
 
 mod config;
-mod ends;
-mod handed;
-mod instead;
+mod connection_limit;
+mod inherited_sockets;
 mod log;
-mod refused;
-mod roads;
-mod room;
-mod secrets;
+mod proxy_logins;
+mod replaced_listeners;
+mod routes;
+mod shutdown;
 mod status;
 mod stdio;
 mod tls;
+mod usage_errors;
 
 use std::net::SocketAddr;
 
@@ -65,65 +65,65 @@ struct TunnelProcess {
     /// Where, in the order of its words.
     addresses: Vec<String>,
     /// What it said so far.
-    said: Vec<String>,
+    stderr_lines: Vec<String>,
 }
 
-/// `haul tunnel` with so many listeners.
-async fn tunnel(haul: &HaulDirectory, args: &[&str], listeners: usize) -> TunnelProcess {
+/// `haul start_tunnel` with so many listeners.
+async fn start_tunnel(haul: &HaulDirectory, args: &[&str], listeners: usize) -> TunnelProcess {
     let args = [&["tunnel"], args].concat();
-    listening(haul.start(&args), listeners).await
+    wait_for_listeners(haul.start(&args), listeners).await
 }
 
-async fn listening(running: RunningHaul, listeners: usize) -> TunnelProcess {
+async fn wait_for_listeners(running: RunningHaul, listeners: usize) -> TunnelProcess {
     let mut tunnel = TunnelProcess {
         running,
         addresses: Vec::new(),
-        said: Vec::new(),
+        stderr_lines: Vec::new(),
     };
     for _ in 0..listeners {
-        tunnel.listens().await;
+        tunnel.wait_for_listener().await;
     }
     tunnel
 }
 
 impl TunnelProcess {
     /// Waits until it says of one more address.
-    async fn listens(&mut self) -> String {
+    async fn wait_for_listener(&mut self) -> String {
         let read = async {
             while let Some(line) = self.running.stderr.next_line().await.unwrap() {
-                self.said.push(line.clone());
+                self.stderr_lines.push(line.clone());
                 if let Some((_, rest)) = line.split_once("haul: listening on ") {
                     return rest.split(' ').next().unwrap().to_owned();
                 }
             }
-            panic!("it does not listen: {:#?}", self.said);
+            panic!("it does not listen: {:#?}", self.stderr_lines);
         };
         let address = within(LIMIT, read).await;
         self.addresses.push(address.clone());
         address
     }
 
-    async fn client(&self) -> TcpStream {
-        connected(&self.addresses[0]).await
+    async fn connect(&self) -> TcpStream {
+        connect_to(&self.addresses[0]).await
     }
 
-    async fn hangs_up(&mut self, words: &str) -> String {
+    async fn reload(&mut self, words: &str) -> String {
         self.running.signal(rustix::process::Signal::HUP);
-        self.running.until(words).await
+        self.running.wait_for_line(words).await
     }
 
-    async fn end(self) -> HaulOutput {
+    async fn stop(self) -> HaulOutput {
         self.running.signal(rustix::process::Signal::TERM);
-        self.running.end().await
+        self.running.wait().await
     }
 }
 
-async fn connected(address: &str) -> TcpStream {
+async fn connect_to(address: &str) -> TcpStream {
     within(LIMIT, TcpStream::connect(address)).await.unwrap()
 }
 
 /// Says something and hears it again: the way to the echo and back is open.
-async fn echoed(stream: &mut TcpStream, words: &str) {
+async fn assert_echo(stream: &mut TcpStream, words: &str) {
     let heard = async {
         stream.write_all(words.as_bytes()).await.unwrap();
         let mut heard = vec![0; words.len()];
@@ -134,7 +134,7 @@ async fn echoed(stream: &mut TcpStream, words: &str) {
 }
 
 /// Ends what is said, and hears the rest.
-async fn finished(mut stream: TcpStream) -> Vec<u8> {
+async fn finish(mut stream: TcpStream) -> Vec<u8> {
     let rest = async {
         let _ = stream.shutdown().await;
         let mut rest = Vec::new();

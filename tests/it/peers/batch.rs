@@ -5,29 +5,29 @@ use std::fmt::Write as _;
 use haul_lab::ResourceContent;
 
 use super::nginx::Nginx;
-use crate::cli::harness::{HaulDirectory, names};
+use crate::cli::harness::{HaulDirectory, file_names};
 
 /// Small files.
 const FILES: u64 = 400;
 
-fn small(n: u64) -> ResourceContent {
+fn small_file(n: u64) -> ResourceContent {
     ResourceContent::random(n, 1000 + 37 * n)
 }
 
-async fn serve() -> Nginx {
+async fn start_origin() -> Nginx {
     let nginx = Nginx::start().await;
-    (0..FILES).for_each(|n| nginx.serve(&n.to_string(), &small(n)));
+    (0..FILES).for_each(|n| nginx.serve(&n.to_string(), &small_file(n)));
     nginx
 }
 
 #[track_caller]
 fn assert_files(haul: &HaulDirectory, directory: &str) {
-    (0..FILES).for_each(|n| haul.assert_file(&format!("{directory}/{n}"), &small(n)));
+    (0..FILES).for_each(|n| haul.assert_file(&format!("{directory}/{n}"), &small_file(n)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c7_large_files_among_small_ones() {
-    let (nginx, haul) = (serve().await, HaulDirectory::new());
+    let (nginx, haul) = (start_origin().await, HaulDirectory::new());
     let large = ResourceContent::random(1, 48 << 20);
     nginx.serve("large", &large);
     let mut list = format!("{}\n", nginx.url("slow/large"));
@@ -41,12 +41,12 @@ async fn c7_large_files_among_small_ones() {
     assert!(last.contains("\"path\":\"d/large\""), "{last}");
     assert_files(&haul, "d");
     haul.assert_file("d/large", &large);
-    assert_eq!(names(&haul.path("d")).len(), 401);
+    assert_eq!(file_names(&haul.path("d")).len(), 401);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_list_in_every_form_over_tls() {
-    let (nginx, haul) = (serve().await, HaulDirectory::new());
+async fn a_list_in_every_format_over_tls() {
+    let (nginx, haul) = (start_origin().await, HaulDirectory::new());
     let ca = nginx.ca();
     let mut lists = [
         String::new(),
@@ -58,8 +58,8 @@ async fn a_list_in_every_form_over_tls() {
     for n in 0..FILES {
         let (url, sum, size) = (
             nginx.tls_url(&n.to_string()),
-            small(n).sha256(),
-            small(n).length(),
+            small_file(n).sha256(),
+            small_file(n).length(),
         );
         let lines = [
             url.clone(),
@@ -87,7 +87,7 @@ async fn a_list_in_every_form_over_tls() {
         haul.run(&args)
             .await
             .assert_code(0)
-            .assert_says("400 of 400 files");
+            .assert_stderr_has("400 of 400 files");
         let files = if number == 0 {
             directory
         } else {
@@ -99,8 +99,8 @@ async fn a_list_in_every_form_over_tls() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wrong_digest_or_size_in_a_list_is_a_failure_and_no_file() {
-    let (nginx, haul) = (serve().await, HaulDirectory::new());
-    let (url, sum) = (|n: u64| nginx.url(&n.to_string()), small(1).sha256());
+    let (nginx, haul) = (start_origin().await, HaulDirectory::new());
+    let (url, sum) = (|n: u64| nginx.url(&n.to_string()), small_file(1).sha256());
     let list = format!(
         "url,path,sha256,size\n{},right,{sum},1037\n{},digest,{sum},\n{},size,,5\n",
         url(1),
@@ -111,8 +111,8 @@ async fn a_wrong_digest_or_size_in_a_list_is_a_failure_and_no_file() {
     haul.run(&["get", "-i", "list"])
         .await
         .assert_code(1)
-        .assert_says("it has 1111 bytes, and the list says 5")
-        .assert_says("wrong checksum");
+        .assert_stderr_has("it has 1111 bytes, and the list says 5")
+        .assert_stderr_has("wrong checksum");
     assert_eq!(
         haul.listing(),
         ["digest.haul-bad-checksum", "list", "right"]

@@ -114,14 +114,14 @@ impl Chromium {
         if message.get("method").is_none() {
             return Some(message);
         }
-        match is_complaint(&message) {
+        match is_console_error(&message) {
             true => self.complaints.push(message["params"].to_string()),
             false => self.events.push(message),
         }
         None
     }
 
-    async fn ask(&mut self, method: &str, params: Value) -> Result<Value, BrowserError> {
+    async fn command(&mut self, method: &str, params: Value) -> Result<Value, BrowserError> {
         let id = self.send(method, params).await;
         loop {
             // Clicks are answered too, late if a question of the page's came between, and nobody waits for that.
@@ -137,7 +137,7 @@ impl Chromium {
 
     /// Asks for what must succeed.
     pub(crate) async fn call(&mut self, method: &str, params: Value) -> Value {
-        self.ask(method, params).await.unwrap()
+        self.command(method, params).await.unwrap()
     }
 
     /// Waits for an event, if it has not come yet, and takes it and all before it off the list.
@@ -153,7 +153,7 @@ impl Chromium {
     }
 
     /// What the browser complained about since it was last asked: exceptions, errors on the console, violations of the policy.
-    pub(crate) async fn complaints(&mut self) -> Vec<String> {
+    pub(crate) async fn console_errors(&mut self) -> Vec<String> {
         // Whatever came before this answer is here.
         self.eval("1").await;
         std::mem::take(&mut self.complaints)
@@ -171,7 +171,7 @@ impl Chromium {
     async fn try_eval(&mut self, expression: &str) -> Result<Value, BrowserError> {
         let params =
             json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
-        let mut answer = self.ask("Runtime.evaluate", params).await?;
+        let mut answer = self.command("Runtime.evaluate", params).await?;
         match answer.get("exceptionDetails") {
             Some(details) => Err(format!("{expression}: {details}")),
             None => Ok(answer["result"]["value"].take()),
@@ -193,7 +193,7 @@ impl Chromium {
     }
 
     /// The same, as many texts: what an expression is for each element that a selector finds.
-    pub(crate) async fn each(&mut self, selector: &str, expression: &str) -> Vec<String> {
+    pub(crate) async fn eval_each(&mut self, selector: &str, expression: &str) -> Vec<String> {
         let selector = json!(selector);
         let all =
             format!("[...document.querySelectorAll({selector})].map((it) => String({expression}))");
@@ -201,7 +201,7 @@ impl Chromium {
     }
 
     /// Waits until an expression is true, on this page or on one that it leads to.
-    pub(crate) async fn until(&mut self, expression: &str) {
+    pub(crate) async fn wait_until(&mut self, expression: &str) {
         let wait = format!(
             "new Promise((so) => {{ const look = () => ({expression}) ? so(true) : setTimeout(look, 5); look(); }})"
         );
@@ -227,7 +227,7 @@ impl Chromium {
     }
 
     /// The middle of what a selector finds, in sight.
-    async fn place(&mut self, selector: &str) -> (Value, Value) {
+    async fn element_position(&mut self, selector: &str) -> (Value, Value) {
         let selector = json!(selector);
         let middle = format!(
             "(() => {{ const it = document.querySelector({selector}); it.scrollIntoView({{ block: 'center' }});
@@ -239,7 +239,7 @@ impl Chromium {
 
     /// Clicks on what a selector finds, as a person does. What the click leads to is not waited for, as it may ask back.
     pub(crate) async fn click(&mut self, selector: &str) {
-        let (x, y) = self.place(selector).await;
+        let (x, y) = self.element_position(selector).await;
         for kind in ["mousePressed", "mouseReleased"] {
             let params = json!({ "type": kind, "x": x, "y": y, "button": "left", "clickCount": 1 });
             self.send("Input.dispatchMouseEvent", params).await;
@@ -258,7 +258,7 @@ impl Chromium {
     }
 
     /// Answers a question of the page's, and says what it was.
-    pub(crate) async fn answer(&mut self, accept: bool) -> String {
+    pub(crate) async fn response(&mut self, accept: bool) -> String {
         let asked = self.event("Page.javascriptDialogOpening").await;
         let params = json!({ "accept": accept });
         self.call("Page.handleJavaScriptDialog", params).await;
@@ -267,7 +267,7 @@ impl Chromium {
 
     /// Drags files from outside over what a selector finds, and drops them there if told to.
     pub(crate) async fn drag(&mut self, files: &[&Path], selector: &str, steps: &[&str]) {
-        let (x, y) = self.place(selector).await;
+        let (x, y) = self.element_position(selector).await;
         for step in steps {
             let data = json!({ "items": [], "files": files, "dragOperationsMask": 1 });
             let params = json!({ "type": step, "x": x, "y": y, "data": data });
@@ -290,14 +290,14 @@ impl Chromium {
     }
 
     /// A person who likes it light or dark.
-    pub(crate) async fn prefer(&mut self, scheme: &str) {
+    pub(crate) async fn set_color_scheme(&mut self, scheme: &str) {
         let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
         let params = json!({ "features": features });
         self.call("Emulation.setEmulatedMedia", params).await;
     }
 
     /// Keeps what is seen, for people who want to look at it: `HAUL_SCREENSHOTS` says where.
-    pub(crate) async fn shoot(&mut self, name: &str) {
+    pub(crate) async fn screenshot(&mut self, name: &str) {
         let Some(dir) = std::env::var_os("HAUL_SCREENSHOTS") else {
             return;
         };
@@ -309,7 +309,7 @@ impl Chromium {
     }
 }
 
-fn is_complaint(event: &Value) -> bool {
+fn is_console_error(event: &Value) -> bool {
     let params = &event["params"];
     match event["method"].as_str() {
         Some("Runtime.exceptionThrown") => true,

@@ -17,6 +17,6 @@ mod page_writing;
 mod program;
 mod proxy;
 mod serve;
-mod shelf;
 mod squid;
+mod test_server;
 mod tunnel;

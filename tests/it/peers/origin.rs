@@ -9,7 +9,7 @@ use super::nginx::Nginx;
 use crate::cli::harness::HaulDirectory;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a1_a_large_file_is_what_curl_gets() {
+async fn a1_a_large_file_equals_what_curl_gets() {
     let (nginx, haul, content) = (
         Nginx::start().await,
         HaulDirectory::new(),
@@ -35,7 +35,7 @@ async fn a1_a_large_file_is_what_curl_gets() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b1_a_killed_download_goes_on() {
+async fn b1_a_killed_download_resumes() {
     let (nginx, haul, content) = (
         Nginx::start().await,
         HaulDirectory::new(),
@@ -60,7 +60,7 @@ async fn b1_a_killed_download_goes_on() {
     let mut running = haul.start(&args);
     let recorded = || std::fs::read_to_string(haul.path("f.haul-journal")).unwrap_or_default();
     while recorded().lines().count() < 2 {
-        running.until("\"progress\"").await;
+        running.wait_for_line("\"progress\"").await;
     }
     running.signal(Signal::KILL);
     running.child.wait().await.unwrap();
@@ -86,7 +86,7 @@ async fn a14_empty_and_tiny_files() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_limit_on_each_connection_is_answered_with_many() {
+async fn a_rate_limit_per_connection_leads_to_many_connections() {
     let (nginx, haul, content) = (
         Nginx::start().await,
         HaulDirectory::new(),
@@ -102,7 +102,7 @@ async fn a_limit_on_each_connection_is_answered_with_many() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tls_is_trusted_by_its_authority_and_by_no_other() {
+async fn tls_is_trusted_by_its_authority_alone() {
     let (nginx, haul, content) = (
         Nginx::start().await,
         HaulDirectory::new(),
@@ -112,7 +112,7 @@ async fn tls_is_trusted_by_its_authority_and_by_no_other() {
     haul.get(&nginx.tls_url("f"), &[])
         .await
         .assert_code(5)
-        .assert_says("hint: ");
+        .assert_stderr_has("hint: ");
     let ca = nginx.ca();
     haul.get(
         &nginx.tls_url("f"),
@@ -124,7 +124,7 @@ async fn tls_is_trusted_by_its_authority_and_by_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a21_a_login_is_needed_and_taken() {
+async fn a21_a_login_is_required_and_accepted() {
     let (nginx, haul, content) = (
         Nginx::start().await,
         HaulDirectory::new(),
@@ -134,7 +134,7 @@ async fn a21_a_login_is_needed_and_taken() {
     haul.get(&nginx.url("locked/f"), &[])
         .await
         .assert_code(5)
-        .assert_says("vault");
+        .assert_stderr_has("vault");
     haul.get(&nginx.url("locked/f"), &["-u", "me:secret"])
         .await
         .assert_code(0);
@@ -142,7 +142,7 @@ async fn a21_a_login_is_needed_and_taken() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a16_a_redirect_is_followed_and_a_missing_file_is_told() {
+async fn a16_a_redirect_is_followed_and_a_missing_file_is_reported() {
     let (nginx, haul, content) = (
         Nginx::start().await,
         HaulDirectory::new(),
@@ -154,7 +154,7 @@ async fn a16_a_redirect_is_followed_and_a_missing_file_is_told() {
     haul.get(&nginx.url("none"), &[])
         .await
         .assert_code(5)
-        .assert_says("404");
+        .assert_stderr_has("404");
     assert_eq!(haul.listing(), ["f"]);
 }
 
@@ -166,7 +166,7 @@ async fn b6_update_fetches_only_what_is_newer() {
     haul.get(&nginx.url("f"), &["--update"])
         .await
         .assert_code(0)
-        .assert_says("not modified");
+        .assert_stderr_has("not modified");
     let newer = ResourceContent::random(8, 6000);
     nginx.serve("f", &newer);
     haul.get(&nginx.url("f"), &["--update"])

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use super::chromium::Chromium;
-use super::shelf::FileOrigin;
+use super::test_server::FileOrigin;
 
 /// Names that a page must show as they are.
 const HOSTILE: [&[u8]; 14] = [
@@ -34,7 +34,7 @@ fn write(folder: &std::path::Path, name: &[u8], content: &[u8]) {
 }
 
 /// Files of different sizes and a folder.
-fn some(folder: PathBuf) {
+fn write_folder(folder: PathBuf) {
     write(&folder, b"small.txt", b"small");
     write(&folder, b"large.bin", &[0; 70_000]);
     write(&folder, b"middle.md", &[b' '; 3000]);
@@ -43,24 +43,24 @@ fn some(folder: PathBuf) {
 }
 
 #[tokio::test]
-async fn the_page_shows_what_is_there_under_its_policy() {
-    let store = FileOrigin::start(&["--writable"], some).await;
+async fn the_page_lists_the_folder_under_its_policy() {
+    let store = FileOrigin::start(&["--writable"], write_folder).await;
     let mut tab = Chromium::start().await;
     tab.open(&store.url("")).await;
     assert_eq!(
-        tab.each(NAMES, "it.textContent").await,
+        tab.eval_each(NAMES, "it.textContent").await,
         ["docs", "large.bin", "middle.md", "small.txt"]
     );
     let class = tab.text("document.documentElement.className").await;
     assert_eq!(class, "js", "the script ran");
-    assert_eq!(tab.complaints().await, [""; 0]);
-    tab.shoot("light").await;
+    assert_eq!(tab.console_errors().await, [""; 0]);
+    tab.screenshot("light").await;
     // The policy is there: it holds what somebody would put into the page, and complaints are heard.
     tab.eval("document.body.setAttribute('style', 'color: red')")
         .await;
     tab.eval("document.head.append(Object.assign(document.createElement('script'), { text: 'window.ran = 1' }))").await;
     assert!(tab.eval("window.ran").await.is_null());
-    let complaints = tab.complaints().await;
+    let complaints = tab.console_errors().await;
     let of_policy = |what: &&String| what.contains("Content Security Policy");
     assert_eq!(
         complaints.iter().filter(of_policy).count(),
@@ -69,21 +69,21 @@ async fn the_page_shows_what_is_there_under_its_policy() {
     );
     // Down and up again.
     tab.click("td a[href='docs/']").await;
-    tab.until("document.readyState === 'complete' && location.pathname === '/docs/'")
+    tab.wait_until("document.readyState === 'complete' && location.pathname === '/docs/'")
         .await;
     assert_eq!(
         tab.text("document.querySelector('h1').textContent").await,
         "docs"
     );
-    tab.shoot("inner").await;
+    tab.screenshot("inner").await;
     tab.click("nav a").await;
-    tab.until("document.readyState === 'complete' && location.pathname === '/'")
+    tab.wait_until("document.readyState === 'complete' && location.pathname === '/'")
         .await;
-    assert_eq!(tab.complaints().await, [""; 0]);
+    assert_eq!(tab.console_errors().await, [""; 0]);
 }
 
 #[tokio::test]
-async fn hostile_names_are_text_and_lead_to_their_files() {
+async fn hostile_names_are_text_and_link_to_their_files() {
     let fill = |folder: PathBuf| {
         for (at, name) in HOSTILE.iter().enumerate() {
             write(&folder, name, at.to_string().as_bytes());
@@ -97,18 +97,18 @@ async fn hostile_names_are_text_and_lead_to_their_files() {
     let mut tab = Chromium::start().await;
     let shape = "it.tagName + [...it.attributes].map((one) => ' ' + one.name).join('')";
     tab.open(&store.url("plain/")).await;
-    let plain = tab.each("tbody tr:not(.up) *", shape).await;
+    let plain = tab.eval_each("tbody tr:not(.up) *", shape).await;
     tab.open(&store.url("")).await;
-    tab.shoot("hostile").await;
+    tab.screenshot("hostile").await;
     // All but the folder's row are of the same elements with the same attributes.
-    let found = tab.each("tbody tr:nth-child(n + 2) *", shape).await;
+    let found = tab.eval_each("tbody tr:nth-child(n + 2) *", shape).await;
     assert_eq!(found, plain);
     let whole = tab
-        .each("body > *, main > *, header > *", "it.tagName")
+        .eval_each("body > *, main > *, header > *", "it.tagName")
         .await;
     assert_eq!(whole.len(), 11, "{whole:?}");
     assert_eq!(tab.text("document.title").await, "haul");
-    let shown = tab.each(NAMES, "it.textContent").await;
+    let shown = tab.eval_each(NAMES, "it.textContent").await;
     let linked = "Promise.all([...document.querySelectorAll('tbody a')].slice(1).map(async (it) => (await fetch(it.href)).text()))";
     let linked: Vec<String> = serde_json::from_value(tab.eval(linked).await).unwrap();
     assert_eq!(linked.len(), HOSTILE.len());
@@ -121,12 +121,12 @@ async fn hostile_names_are_text_and_lead_to_their_files() {
             assert!(name.ends_with(".bin"), "{name}");
         }
     }
-    assert_eq!(tab.complaints().await, [""; 0]);
+    assert_eq!(tab.console_errors().await, [""; 0]);
 }
 
 #[tokio::test]
-async fn heads_of_columns_sort() {
-    let store = FileOrigin::start(&[], some).await;
+async fn column_heads_sort() {
+    let store = FileOrigin::start(&[], write_folder).await;
     let mut tab = Chromium::start().await;
     tab.open(&store.url("")).await;
     let mut seen = Vec::new();
@@ -138,11 +138,11 @@ async fn heads_of_columns_sort() {
     ] {
         tab.click(&format!("th:nth-child({column}) a")).await;
         let head = format!("th:nth-child({column})[aria-sort={direction}]");
-        tab.until(&format!(
+        tab.wait_until(&format!(
             "document.readyState === 'complete' && document.querySelector('{head}')"
         ))
         .await;
-        let names = tab.each(NAMES, "it.textContent").await;
+        let names = tab.eval_each(NAMES, "it.textContent").await;
         seen.push(
             names
                 .into_iter()
@@ -163,7 +163,7 @@ async fn heads_of_columns_sort() {
 #[tokio::test]
 async fn it_is_light_or_dark_and_fits_a_phone() {
     let fill = |folder: PathBuf| {
-        some(folder.clone());
+        write_folder(folder.clone());
         write(&folder, &[b'W'; 220], b"");
         write(
             &folder,
@@ -175,10 +175,10 @@ async fn it_is_light_or_dark_and_fits_a_phone() {
     let mut tab = Chromium::start().await;
     let mut backgrounds = Vec::new();
     for scheme in ["light", "dark"] {
-        tab.prefer(scheme).await;
+        tab.set_color_scheme(scheme).await;
         tab.open(&store.url("")).await;
         let colours = tab
-            .each(
+            .eval_each(
                 "body, .list, td a, td:nth-child(3), .sum",
                 "getComputedStyle(it).color",
             )
@@ -191,28 +191,29 @@ async fn it_is_light_or_dark_and_fits_a_phone() {
             !colours.contains(&backgrounds[backgrounds.len() - 1]),
             "{colours:?}"
         );
-        tab.shoot(&format!("looks-{scheme}")).await;
+        tab.screenshot(&format!("looks-{scheme}")).await;
     }
     assert_ne!(backgrounds[0], backgrounds[1]);
     tab.resize(360, 740).await;
     for scheme in ["dark", "light"] {
-        tab.prefer(scheme).await;
+        tab.set_color_scheme(scheme).await;
         for path in ["", "docs/"] {
             tab.open(&store.url(path)).await;
             let width = tab.eval("document.documentElement.scrollWidth").await;
             assert_eq!(width, json!(360), "{path}");
-            tab.shoot(&format!("phone-{scheme}{}", path.len())).await;
+            tab.screenshot(&format!("phone-{scheme}{}", path.len()))
+                .await;
         }
     }
     // Nothing reaches out of its row either.
     let out = tab
-        .each("tbody *", "it.getBoundingClientRect().right")
+        .eval_each("tbody *", "it.getBoundingClientRect().right")
         .await;
     assert!(
         out.iter()
             .all(|right| right.parse::<f64>().unwrap() <= 360.0)
     );
-    assert_eq!(tab.complaints().await, [""; 0]);
+    assert_eq!(tab.console_errors().await, [""; 0]);
 }
 
 #[tokio::test]
@@ -223,13 +224,13 @@ async fn a_large_folder_has_pages_a_filter_and_keys() {
     let store = FileOrigin::start(&["--writable"], fill).await;
     let mut tab = Chromium::start().await;
     tab.open(&store.url("")).await;
-    assert_eq!(tab.each(NAMES, "it.textContent").await.len(), 2000);
-    tab.shoot("large").await;
+    assert_eq!(tab.eval_each(NAMES, "it.textContent").await.len(), 2000);
+    tab.screenshot("large").await;
     tab.press("/").await;
     for key in ["-", "1", "1", "9"] {
         tab.press(key).await;
     }
-    tab.until("document.querySelectorAll('tbody tr:not([hidden])').length === 10")
+    tab.wait_until("document.querySelectorAll('tbody tr:not([hidden])').length === 10")
         .await;
     for _ in 0..3 {
         tab.press("ArrowDown").await;
@@ -238,31 +239,31 @@ async fn a_large_folder_has_pages_a_filter_and_keys() {
         tab.text("document.activeElement.textContent").await,
         "file-1192.dat"
     );
-    tab.shoot("filter").await;
+    tab.screenshot("filter").await;
     tab.eval("document.querySelector('.pages').scrollIntoView()")
         .await;
     tab.click("a[rel=next]").await;
-    tab.until("document.readyState === 'complete' && document.querySelector('a[rel=prev]')")
+    tab.wait_until("document.readyState === 'complete' && document.querySelector('a[rel=prev]')")
         .await;
-    let names = tab.each(NAMES, "it.textContent").await;
+    let names = tab.eval_each(NAMES, "it.textContent").await;
     assert_eq!((names.len(), names[0].as_str()), (500, "file-2000.dat"));
     tab.eval("document.querySelector('.pages').scrollIntoView()")
         .await;
-    tab.shoot("last").await;
-    assert_eq!(tab.complaints().await, [""; 0]);
+    tab.screenshot("last").await;
+    assert_eq!(tab.console_errors().await, [""; 0]);
 }
 
 #[tokio::test]
-async fn who_only_reads_sees_nothing_to_write_with() {
-    let store = FileOrigin::start(&[], some).await;
+async fn a_read_only_user_sees_no_controls_for_writing() {
+    let store = FileOrigin::start(&[], write_folder).await;
     let mut tab = Chromium::start().await;
     tab.open(&store.url("")).await;
-    tab.shoot("read-only").await;
-    assert_eq!(tab.each(NAMES, "it.textContent").await.len(), 4);
+    tab.screenshot("read-only").await;
+    assert_eq!(tab.eval_each(NAMES, "it.textContent").await.len(), 4);
     assert_eq!(
-        tab.each("form, button, input[type=file]", "it.outerHTML")
+        tab.eval_each("form, button, input[type=file]", "it.outerHTML")
             .await,
         [""; 0]
     );
-    assert_eq!(tab.complaints().await, [""; 0]);
+    assert_eq!(tab.console_errors().await, [""; 0]);
 }

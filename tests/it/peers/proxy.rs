@@ -37,7 +37,7 @@ async fn http_is_forwarded_and_https_tunnelled_with_every_login() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a21_a_proxy_that_wants_a_login_says_so_and_no_password_is_shown() {
+async fn a21_a_proxy_that_needs_a_login_is_reported_and_no_password_is_shown() {
     let (nginx, squid) = (Nginx::start().await, Squid::start(SquidAuth::Basic).await);
     nginx.serve("f", &ResourceContent::random(1, 10));
     for url in [nginx.url("f"), nginx.tls_url("f")] {
@@ -45,20 +45,22 @@ async fn a21_a_proxy_that_wants_a_login_says_so_and_no_password_is_shown() {
             let ran = HaulDirectory::new()
                 .get(&url, &["--proxy", &proxy, "--insecure"])
                 .await;
-            ran.assert_code(5).assert_says("corp").assert_says("hint: ");
+            ran.assert_code(5)
+                .assert_stderr_has("corp")
+                .assert_stderr_has("hint: ");
             assert!(!ran.stderr.contains("wrongword"), "{ran:#?}");
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_environment_names_the_proxy_and_what_goes_around_it() {
+async fn the_environment_names_the_proxy_and_hosts_without_it() {
     let (nginx, content) = (Nginx::start().await, ResourceContent::random(1, 10));
     nginx.serve("f", &content);
     // Nothing listens there.
     let haul = HaulDirectory::new()
-        .with("http_proxy", "http://127.0.0.1:1")
-        .with("no_proxy", "127.0.0.0/8");
+        .with_variable("http_proxy", "http://127.0.0.1:1")
+        .with_variable("no_proxy", "127.0.0.0/8");
     haul.get(&nginx.url("f"), &[]).await.assert_code(0);
     haul.assert_file("f", &content);
 }

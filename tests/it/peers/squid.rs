@@ -82,7 +82,7 @@ impl Squid {
     }
 
     /// How often it has asked for a login, or another one.
-    pub(crate) fn refusals(&self) -> usize {
+    pub(crate) fn refused_requests(&self) -> usize {
         let log = std::fs::read_to_string(self.dir.path().join("access.log")).unwrap();
         log.lines().filter(|line| line.contains("/407 ")).count()
     }

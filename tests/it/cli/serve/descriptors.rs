@@ -4,7 +4,7 @@ use haul_lab::within;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::{ServeProcess, listening, shelf};
+use super::{ServeProcess, test_folder, wait_for_address};
 use crate::cli::harness::{HaulDirectory, LIMIT, RunningHaul};
 
 /// `haul serve d` that may open 64 files.
@@ -19,7 +19,7 @@ async fn short(haul: &HaulDirectory, flags: &str) -> ServeProcess {
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
         .kill_on_drop(true);
-    listening(RunningHaul::of(command.spawn().unwrap())).await
+    wait_for_address(RunningHaul::from_child(command.spawn().unwrap())).await
 }
 
 /// A request on a connection that is kept, and its answer: one of few bytes.
@@ -47,8 +47,8 @@ async fn get(stream: &mut TcpStream, target: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_that_cannot_be_opened_just_now_is_no_broken_disk() {
-    let haul = shelf();
+async fn a_file_that_cannot_be_opened_for_lack_of_descriptors_is_a_503() {
+    let haul = test_folder();
     for index in 0..100 {
         haul.write(&format!("d/{index}"), "x");
     }
@@ -84,8 +84,8 @@ async fn a_file_that_cannot_be_opened_just_now_is_no_broken_disk() {
 
 /// Connections leave descriptors to what they ask for.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn connections_do_not_take_the_last_descriptor() {
-    let haul = shelf();
+async fn connections_leave_descriptors_for_files() {
+    let haul = test_folder();
     let served = short(&haul, "").await;
     let mut streams = Vec::new();
     for _ in 0..32 {

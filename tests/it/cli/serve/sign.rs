@@ -2,18 +2,18 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use super::{assert_status, serve, shelf};
+use super::{assert_status, start_server, test_folder};
 use crate::cli::harness::HaulDirectory;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_signed_url_opens_what_it_is_for() {
-    let haul = shelf();
+async fn a_signed_url_gives_access_to_its_path_alone() {
+    let haul = test_folder();
     let made = haul.run(&["sign", "--new-key", "k"]).await;
-    made.assert_code(0).assert_says("haul: made k");
+    made.assert_code(0).assert_stderr_has("haul: made k");
     assert_eq!(made.stdout, "");
     let mode = haul.path("k").metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    let served = serve(&haul, &["-w", "--sign-key", "k"]).await;
+    let served = start_server(&haul, &["-w", "--sign-key", "k"]).await;
     assert!(served.said[0].ends_with("to signed URLs"));
     let url = format!("http://{}/a.txt", served.address);
     let signed = haul.run(&["sign", &url, "--key", "k"]).await;
@@ -28,12 +28,12 @@ async fn a_signed_url_opens_what_it_is_for() {
     assert_eq!(std::fs::read(haul.path("2")).unwrap(), b"hello");
     // It is for reading, and for nothing else.
     let target = signed.split_once(&served.address).unwrap().1;
-    assert_status(&served.ask(&format!("PUT {target}"), "x").await, 403);
+    assert_status(&served.request(&format!("PUT {target}"), "x").await, 403);
     let flags = ["--key", "k", "--method", "put", "--expires", "7d"];
     let put = haul.run(&[&["sign", &url][..], &flags].concat()).await;
     put.assert_code(0);
     let target = put.stdout.trim_end().split_once(&served.address).unwrap().1;
-    assert_status(&served.ask(&format!("PUT {target}"), "x").await, 204);
+    assert_status(&served.request(&format!("PUT {target}"), "x").await, 204);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -46,12 +46,12 @@ async fn keys_are_not_overwritten_and_no_two_are_the_same() {
     let (a, b) = (read("a"), read("b"));
     assert!(a != b && a.len() == 65);
     let ran = haul.run(&["sign", "--new-key", "a"]).await;
-    ran.assert_code(4).assert_says("hint: with a new key");
+    ran.assert_code(4).assert_stderr_has("hint: with a new key");
     assert_eq!(read("a"), a);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_key_is_data_where_that_is_wanted() {
+async fn a_key_may_go_to_standard_output() {
     let haul = HaulDirectory::new();
     let made = haul.run(&["sign", "--new-key", "-"]).await;
     made.assert_code(0);
@@ -63,7 +63,7 @@ async fn a_key_is_data_where_that_is_wanted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_cannot_be_signed_is_told() {
+async fn urls_that_cannot_be_signed_are_refused() {
     let haul = HaulDirectory::new();
     haul.write("short", "0123456789");
     haul.write("long", "0123456789abcdef");
@@ -87,18 +87,22 @@ async fn what_cannot_be_signed_is_told() {
         let ran = haul.run(&[&["sign"], args].concat()).await;
         ran.assert_code(2);
         assert_eq!(ran.stdout, "");
-        said.push(format!("{}\n{}", args.join(" "), ran.told(&haul, None)));
+        said.push(format!(
+            "{}\n{}",
+            args.join(" "),
+            ran.stderr_text(&haul, None)
+        ));
     }
     insta::assert_snapshot!("sign-refused", said.join("\n"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_key_that_all_can_read_is_warned_of_and_used() {
+async fn a_world_readable_key_is_warned_of_and_used() {
     let haul = HaulDirectory::new();
     let key = haul.write("k", "0123456789abcdef");
     std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
     let ran = haul.run(&["sign", "http://h/a", "--key", "k"]).await;
     ran.assert_code(0)
-        .assert_says("warning: k can be read by every user");
+        .assert_stderr_has("warning: k can be read by every user");
     assert!(ran.stdout.starts_with("http://h/a?haul-expires="));
 }

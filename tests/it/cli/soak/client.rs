@@ -100,7 +100,7 @@ impl SoakState {
         tag.to_owned()
     }
 
-    fn of_tag(&self, tag: Option<&str>) -> Option<StampedBody> {
+    fn version_of_tag(&self, tag: Option<&str>) -> Option<StampedBody> {
         self.tags.lock().unwrap().get(tag?).copied()
     }
 }
@@ -164,7 +164,7 @@ impl<'a> SoakClient<'a> {
             38..42 => self.read(key, "HEAD", String::new()),
             42..46 => self.read(key, "GET", "Range: bytes=0-31\r\n".to_owned()),
             46..50 => self.revalidate(key),
-            50..53 => self.glance(key),
+            50..53 => self.start_and_abandon_read(key),
             53..84 => self.write(key),
             84..92 => self.cut_off(key),
             _ => self.delete(key),
@@ -192,7 +192,7 @@ impl<'a> SoakClient<'a> {
             fields,
             body: None,
         };
-        let Some(answer) = self.ask(key, OperationKind::Read, begun, &asked) else {
+        let Some(answer) = self.send_request(key, OperationKind::Read, begun, &asked) else {
             return;
         };
         let found = match answer.status {
@@ -208,7 +208,7 @@ impl<'a> SoakClient<'a> {
                 Some(body)
             }
             // What a tag stands for is known once its body was seen.
-            200 | 304 => match self.shared.of_tag(answer.field("etag")) {
+            200 | 304 => match self.shared.version_of_tag(answer.field("etag")) {
                 Some(body) => Some(body),
                 None => return,
             },
@@ -226,7 +226,7 @@ impl<'a> SoakClient<'a> {
             let tag = self.shared.tag(&answer, body);
             self.seen.insert(key, (tag, body.version));
         }
-        self.note(
+        self.record(
             key,
             OperationKind::Read,
             begun,
@@ -242,7 +242,7 @@ impl<'a> SoakClient<'a> {
         self.read(key, "GET", fields);
     }
 
-    fn glance(&mut self, key: u64) {
+    fn start_and_abandon_read(&mut self, key: u64) {
         let asked = SoakRequest {
             method: "GET",
             path: &path(key),
@@ -251,7 +251,7 @@ impl<'a> SoakClient<'a> {
         };
         let most = self.random.random_range(0..10_000);
         if let Some(wire) = self.wire.take() {
-            wire.glance(&asked, most);
+            wire.read_head_and_drop(&asked, most);
         }
     }
 
@@ -272,7 +272,7 @@ impl<'a> SoakClient<'a> {
             fields,
             body: Some((&bytes, way)),
         };
-        let Some(answer) = self.ask(key, action, begun, &asked) else {
+        let Some(answer) = self.send_request(key, action, begun, &asked) else {
             return;
         };
         let outcome = match answer.status {
@@ -290,7 +290,7 @@ impl<'a> SoakClient<'a> {
             }
             _ => panic!("PUT {key}: {answer:?}"),
         };
-        self.note(key, action, begun, outcome);
+        self.record(key, action, begun, outcome);
     }
 
     /// A body that never comes whole: it must never be seen.
@@ -317,7 +317,7 @@ impl<'a> SoakClient<'a> {
         if let Some(wire) = self.wire.take() {
             wire.abandon(&asked);
         }
-        self.note(
+        self.record(
             key,
             OperationKind::Write(body.version, WriteCondition::Always),
             begun,
@@ -338,7 +338,7 @@ impl<'a> SoakClient<'a> {
             fields,
             body: None,
         };
-        let Some(answer) = self.ask(key, action, begun, &asked) else {
+        let Some(answer) = self.send_request(key, action, begun, &asked) else {
             return;
         };
         let (action, outcome) = match answer.status {
@@ -360,7 +360,7 @@ impl<'a> SoakClient<'a> {
             }
             _ => panic!("DELETE {key}: {answer:?}"),
         };
-        self.note(key, action, begun, outcome);
+        self.record(key, action, begun, outcome);
     }
 
     /// A condition and its fields: none in most cases.
@@ -394,14 +394,14 @@ impl<'a> SoakClient<'a> {
     }
 
     /// Asks, and notes what came of it if it is no answer.
-    fn ask(
+    fn send_request(
         &mut self,
         key: u64,
         action: OperationKind,
         begun: u64,
         asked: &SoakRequest<'_>,
     ) -> Option<SoakResponse> {
-        let (error, outcome) = match self.wire.take()?.ask(asked) {
+        let (error, outcome) = match self.wire.take()?.exchange(asked) {
             Ok((answer, wire)) => {
                 self.wire = wire;
                 return Some(answer);
@@ -431,7 +431,7 @@ impl<'a> SoakClient<'a> {
         None
     }
 
-    fn note(&mut self, key: u64, action: OperationKind, begun: u64, outcome: OperationOutcome) {
+    fn record(&mut self, key: u64, action: OperationKind, begun: u64, outcome: OperationOutcome) {
         let ended = self.shared.ticks.tick();
         self.notes.push(RecordedOperation {
             key,

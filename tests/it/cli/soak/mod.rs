@@ -24,7 +24,7 @@ use rand::{Rng as _, SeedableRng as _};
 use tokio::time::Instant;
 
 use self::client::{KEYS, RecordedOperation, SoakClient, SoakState, path};
-use super::served::{SoakServer, eventually};
+use super::soak_server::{SoakServer, wait_until_right};
 
 /// Clients at once.
 const CLIENTS: u64 = 8;
@@ -91,14 +91,14 @@ fn every_key_holds_one_whole_version_that_was_acknowledged_or_in_flight() {
                 })
             })
             .collect();
-        let deaths = lives(&shared, folder.path(), seed.0, length);
+        let deaths = process_life(&shared, folder.path(), seed.0, length);
         let notes = clients
             .into_iter()
             .flat_map(|client| client.join().unwrap());
         (notes.collect::<Vec<_>>(), deaths)
     });
     // The last: nobody is in flight when it is killed, so what it shows is what is there.
-    let before = last_reads(&shared, folder.path(), &mut deaths, &mut notes);
+    let before = read_all_at_the_end(&shared, folder.path(), &mut deaths, &mut notes);
     let served = SoakServer::start(folder.path(), WAYS[0]);
     served.assert_no_temporaries();
     let life = deaths.len();
@@ -112,11 +112,11 @@ fn every_key_holds_one_whole_version_that_was_acknowledged_or_in_flight() {
     assert_eq!(founds(&before), founds(&reads));
     assert_files(folder.path(), &reads);
     notes.extend(reads);
-    notes.extend(leave_no_descriptor(&served, &shared, seed.0, life));
+    notes.extend(assert_no_descriptor_leaks(&served, &shared, seed.0, life));
     let after = SoakClient::new(&shared, seed.0, CLIENTS + 2).read_all(life, served.address);
     notes.extend(after);
     served.kill();
-    judge(&notes, &deaths);
+    assert_consistent(&notes, &deaths);
 }
 
 /// Lives and deaths of servers, until the time is over.
@@ -124,7 +124,7 @@ fn every_key_holds_one_whole_version_that_was_acknowledged_or_in_flight() {
     clippy::disallowed_methods,
     reason = "a random moment is what is tested"
 )]
-fn lives(shared: &SoakState, folder: &Path, seed: u64, length: Duration) -> Vec<ServerKill> {
+fn process_life(shared: &SoakState, folder: &Path, seed: u64, length: Duration) -> Vec<ServerKill> {
     // Clients must not wait for a life that never comes.
     let _over = StopOnDrop(shared);
     let mut random = StdRng::seed_from_u64(seed);
@@ -157,7 +157,7 @@ impl Drop for StopOnDrop<'_> {
 }
 
 /// A life in which everything is read and nothing else happens.
-fn last_reads(
+fn read_all_at_the_end(
     shared: &SoakState,
     folder: &Path,
     deaths: &mut Vec<ServerKill>,
@@ -209,7 +209,7 @@ fn count(folder: &Path) -> usize {
 }
 
 /// A burst of everything; then the server has as many descriptors as before, but for files that it keeps open for a while.
-fn leave_no_descriptor(
+fn assert_no_descriptor_leaks(
     served: &SoakServer,
     shared: &SoakState,
     seed: u64,
@@ -245,11 +245,11 @@ fn leave_no_descriptor(
             .collect::<Vec<_>>()
     });
     served.assert_no_temporaries();
-    eventually("descriptors are left", || {
+    wait_until_right("descriptors are left", || {
         let now = kinds();
         (now.len() > idle.len()).then(|| format!("{now:?}, and {idle:?} before"))
     });
-    eventually("files that are gone are open", || {
+    wait_until_right("files that are gone are open", || {
         let open: Vec<_> = served.descriptors().into_iter().filter(is_key).collect();
         let is_wrong =
             open.len() as u64 > KEYS || open.iter().any(|lead| lead.ends_with("(deleted)"));
@@ -259,7 +259,7 @@ fn leave_no_descriptor(
 }
 
 /// Shows the histories to the checker.
-fn judge(notes: &[RecordedOperation], deaths: &[ServerKill]) {
+fn assert_consistent(notes: &[RecordedOperation], deaths: &[ServerKill]) {
     for note in notes {
         let killed = deaths.get(note.life).map_or(u64::MAX, |death| death.killed);
         assert!(

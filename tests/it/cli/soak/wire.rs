@@ -61,19 +61,19 @@ impl SoakConnection {
     }
 
     /// Sends a request and reads its answer. The connection is given back if it can be used again.
-    pub(super) fn ask(
+    pub(super) fn exchange(
         mut self,
         request: &SoakRequest<'_>,
     ) -> Result<(SoakResponse, Option<Self>), SoakRequestError> {
         if let Err(error) = self.send(request) {
             // It may have answered before it had all.
-            return match self.answer(request.method) {
+            return match self.read_response(request.method) {
                 Ok(answer) => Ok((answer, None)),
                 Err(_) => Err(SoakRequestError::Unsent(error)),
             };
         }
         let answer = self
-            .answer(request.method)
+            .read_response(request.method)
             .map_err(SoakRequestError::Unanswered)?;
         let goes_on = answer.field("connection") != Some("close");
         Ok((answer, goes_on.then_some(self)))
@@ -87,7 +87,7 @@ impl SoakConnection {
     }
 
     /// Sends a request, reads the beginning of its answer, and hangs up.
-    pub(super) fn glance(mut self, request: &SoakRequest<'_>, most: usize) {
+    pub(super) fn read_head_and_drop(mut self, request: &SoakRequest<'_>, most: usize) {
         if self.send(request).is_ok() {
             let mut some = vec![0; most];
             let _ = self.0.read(&mut some);
@@ -123,7 +123,7 @@ impl SoakConnection {
         }
     }
 
-    fn answer(&mut self, method: &str) -> io::Result<SoakResponse> {
+    fn read_response(&mut self, method: &str) -> io::Result<SoakResponse> {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
             if self.0.read_line(&mut head)? == 0 {

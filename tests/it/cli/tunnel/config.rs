@@ -3,10 +3,12 @@
 use haul_lab::within;
 use tokio::io::AsyncReadExt as _;
 
-use super::{EchoServer, HaulDirectory, LIMIT, connected, echoed, finished, proxy_to, tunnel};
+use super::{
+    EchoServer, HaulDirectory, LIMIT, assert_echo, connect_to, finish, proxy_to, start_tunnel,
+};
 
 /// A file with two tunnels, of which one leads to where it is told.
-pub(super) fn file(proxy: &str, target: &str) -> String {
+pub(super) fn config_file(proxy: &str, target: &str) -> String {
     format!(
         r#"
         proxy = "corp"
@@ -23,27 +25,30 @@ pub(super) fn file(proxy: &str, target: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_names_tunnels_and_flags_add_theirs() {
+async fn the_file_and_the_flags_both_name_tunnels() {
     let echo = EchoServer::start().await;
     let proxy = proxy_to(&echo).await;
     let at = proxy.address().to_string();
     let haul = HaulDirectory::new();
     std::fs::create_dir(haul.path("etc")).unwrap();
-    haul.write("etc/t.toml", file(&at, "echo.test:7"));
-    let mut tunnel = tunnel(&haul, &["--config", "etc/t.toml", "0:echo.test:7"], 2).await;
+    haul.write("etc/t.toml", config_file(&at, "echo.test:7"));
+    let mut tunnel = start_tunnel(&haul, &["--config", "etc/t.toml", "0:echo.test:7"], 2).await;
     for address in tunnel.addresses.clone() {
-        echoed(&mut connected(&address).await, "hello").await;
+        assert_echo(&mut connect_to(&address).await, "hello").await;
     }
     // A path in the file is relative to the file.
-    let socket = tunnel.listens().await;
+    let socket = tunnel.wait_for_listener().await;
     assert!(socket.ends_with("/etc/s.sock"), "{socket}");
     assert!(haul.path("etc/s.sock").exists());
-    tunnel.end().await.assert_code(0);
-    assert_eq!(crate::cli::harness::names(&haul.path("etc")), ["t.toml"]);
+    tunnel.stop().await.assert_code(0);
+    assert_eq!(
+        crate::cli::harness::file_names(&haul.path("etc")),
+        ["t.toml"]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hang_up_changes_where_listeners_lead_and_connections_go_on() {
+async fn a_reload_changes_targets_and_keeps_connections() {
     let (echo, other) = (EchoServer::start().await, EchoServer::start().await);
     let proxy = haul_lab::HttpProxy::builder()
         .route("echo.test:7", echo.address)
@@ -52,12 +57,12 @@ async fn a_hang_up_changes_where_listeners_lead_and_connections_go_on() {
         .await;
     let at = proxy.address().to_string();
     let haul = HaulDirectory::new();
-    haul.write("t.toml", file(&at, "echo.test:7"));
-    let mut tunnel = tunnel(&haul, &["--config", "t.toml", "--log", "l.log"], 2).await;
-    let mut old = tunnel.client().await;
-    echoed(&mut old, "before").await;
+    haul.write("t.toml", config_file(&at, "echo.test:7"));
+    let mut tunnel = start_tunnel(&haul, &["--config", "t.toml", "--log", "l.log"], 2).await;
+    let mut old = tunnel.connect().await;
+    assert_echo(&mut old, "before").await;
     let more = "[[tunnel]]\nlisten = \"127.0.0.2:0\"\ntarget = \"echo.test:7\"\n";
-    let text = file(&at, "other.test:7").replace(
+    let text = config_file(&at, "other.test:7").replace(
         "[[tunnel]]\n        listen = \"unix",
         "[[gone]]\n        listen = \"unix",
     );
@@ -65,25 +70,25 @@ async fn a_hang_up_changes_where_listeners_lead_and_connections_go_on() {
     haul.write("t.toml", text);
     std::fs::rename(haul.path("l.log"), haul.path("l.log.1")).unwrap();
     tunnel.running.signal(rustix::process::Signal::HUP);
-    let opened = tunnel.listens().await;
+    let opened = tunnel.wait_for_listener().await;
     tunnel
         .running
-        .until("haul: no longer listening on unix:")
+        .wait_for_line("haul: no longer listening on unix:")
         .await;
-    tunnel.running.until("haul: reloaded").await;
+    tunnel.running.wait_for_line("haul: reloaded").await;
     assert!(!haul.path("s.sock").exists());
-    echoed(&mut connected(&opened).await, "new").await;
+    assert_echo(&mut connect_to(&opened).await, "new").await;
     // The same port, and another target; who came before is not disturbed.
-    echoed(&mut tunnel.client().await, "after").await;
-    echoed(&mut old, "still").await;
-    assert_eq!(finished(old).await, b"");
+    assert_echo(&mut tunnel.connect().await, "after").await;
+    assert_echo(&mut old, "still").await;
+    assert_eq!(finish(old).await, b"");
     let targets: Vec<String> = proxy
         .requests()
         .iter()
         .map(|asked| asked.target.clone())
         .collect();
     assert_eq!(targets, ["echo.test:7", "echo.test:7", "other.test:7"]);
-    tunnel.end().await.assert_code(0);
+    tunnel.stop().await.assert_code(0);
     let log = std::fs::read_to_string(haul.path("l.log")).unwrap();
     assert!(log.contains(" > other.test:7 "), "{log}");
     assert!(
@@ -93,7 +98,7 @@ async fn a_hang_up_changes_where_listeners_lead_and_connections_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_that_is_wrong_changes_nothing() {
+async fn a_wrong_file_changes_nothing() {
     let echo = EchoServer::start().await;
     let proxy = proxy_to(&echo).await;
     let at = proxy.address().to_string();
@@ -103,11 +108,11 @@ async fn a_file_that_is_wrong_changes_nothing() {
         .map(|local| (local.port(), taken))
         .unwrap();
     let haul = HaulDirectory::new();
-    let good = file(&at, "echo.test:7");
+    let good = config_file(&at, "echo.test:7");
     haul.write("t.toml", &good);
-    let mut tunnel = tunnel(&haul, &["--config", "t.toml"], 2).await;
-    let mut old = tunnel.client().await;
-    echoed(&mut old, "before").await;
+    let mut tunnel = start_tunnel(&haul, &["--config", "t.toml"], 2).await;
+    let mut old = tunnel.connect().await;
+    assert_echo(&mut old, "before").await;
     let more = format!(
         "[[tunnel]]\nlisten = \"0\"\ntarget = \"t:1\"\n[[tunnel]]\nlisten = \"{}\"\ntarget = \"t:1\"\n",
         taken.0
@@ -120,22 +125,22 @@ async fn a_file_that_is_wrong_changes_nothing() {
         (format!("{good}\n{more}"), "is taken by another server"),
     ] {
         haul.write("t.toml", text);
-        tunnel.hangs_up("warning: nothing is changed").await;
-        tunnel.running.until(says).await;
-        echoed(&mut old, "still").await;
-        echoed(&mut tunnel.client().await, "new").await;
+        tunnel.reload("warning: nothing is changed").await;
+        tunnel.running.wait_for_line(says).await;
+        assert_echo(&mut old, "still").await;
+        assert_echo(&mut tunnel.connect().await, "new").await;
         assert!(haul.path("s.sock").exists());
     }
     // Nothing of the failure stands in the way of what is right.
     haul.write("t.toml", &good);
-    tunnel.hangs_up("haul: reloaded").await;
-    let ran = tunnel.end().await;
+    tunnel.reload("haul: reloaded").await;
+    let ran = tunnel.stop().await;
     ran.assert_code(0);
     assert!(!ran.stderr.contains("reloaded"), "{ran:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hang_up_reads_passwords_again() {
+async fn a_reload_reads_password_files_again() {
     let echo = EchoServer::start().await;
     let proxy = haul_lab::HttpProxy::builder()
         .route("echo.test:7", echo.address)
@@ -154,24 +159,24 @@ async fn a_hang_up_reads_passwords_again() {
         "password",
         "0:echo.test:7",
     ];
-    let mut tunnel = tunnel(&haul, &args, 1).await;
+    let mut tunnel = start_tunnel(&haul, &args, 1).await;
     // It stays until it is sent away.
-    let mut refused = tunnel.client().await;
+    let mut refused = tunnel.connect().await;
     let mut nothing = Vec::new();
     let _ = within(LIMIT, refused.read_to_end(&mut nothing)).await;
     assert!(nothing.is_empty());
-    tunnel.running.until(": failed: ").await;
+    tunnel.running.wait_for_line(": failed: ").await;
     haul.write("password", "right");
-    tunnel.hangs_up("haul: reloaded").await;
+    tunnel.reload("haul: reloaded").await;
     within(LIMIT, async {
-        echoed(&mut tunnel.client().await, "hello").await
+        assert_echo(&mut tunnel.connect().await, "hello").await
     })
     .await;
-    tunnel.end().await.assert_code(0);
+    tunnel.stop().await.assert_code(0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_system_refuses_of_a_file_is_told_with_its_line() {
+async fn an_error_of_the_system_names_the_line_of_the_file() {
     let haul = HaulDirectory::new();
     let tunnel = "[[tunnel]]\nlisten = \"0\"\ntarget = \"t.test:1\"\n";
     haul.write(
@@ -181,7 +186,7 @@ async fn what_the_system_refuses_of_a_file_is_told_with_its_line() {
     haul.run(&["tunnel", "--config", "t.toml"])
         .await
         .assert_code(4)
-        .assert_says("haul: error: t.toml:2: log: ");
+        .assert_stderr_has("haul: error: t.toml:2: log: ");
     // By a flag it is that flag's.
     let args = ["tunnel", "--config", "t.toml", "--log", "nowhere/m.log"];
     let ran = haul.run(&args).await;
@@ -190,26 +195,30 @@ async fn what_the_system_refuses_of_a_file_is_told_with_its_line() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn stdio_tells_what_of_a_file_is_for_listeners() {
+async fn stdio_warns_of_options_for_listeners() {
     let haul = HaulDirectory::new();
     haul.write("t.toml", "proxy = \"\"\nlog = \"l.log\"\nwarm = 2\n");
     let args = ["tunnel", "--config", "t.toml", "--stdio", "127.0.0.1:1"];
     let ran = haul.run(&args).await;
-    ran.assert_code(5)
-        .assert_says("warning: t.toml: --stdio has no listeners, and so no use for log, warm");
+    ran.assert_code(5).assert_stderr_has(
+        "warning: t.toml: --stdio has no listeners, and so no use for log, warm",
+    );
     assert!(!haul.path("l.log").exists());
     let ran = haul.run(&[&args[..], &["-q"]].concat()).await;
     assert!(!ran.assert_code(5).stderr.contains("warning"), "{ran:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_new_listener_at_the_admin_endpoint_is_no_other_servers_fault() {
+async fn a_new_listener_at_the_admin_endpoint_is_a_conflict_of_this_process() {
     let haul = HaulDirectory::new();
-    let good = file("127.0.0.1:1", "echo.test:7");
+    let good = config_file("127.0.0.1:1", "echo.test:7");
     haul.write("t.toml", &good);
     let args = ["--config", "t.toml", "--admin", "127.0.0.1:0"];
-    let mut tunnel = tunnel(&haul, &args, 2).await;
-    let line = tunnel.running.until("metrics at http://127.0.0.1:").await;
+    let mut tunnel = start_tunnel(&haul, &args, 2).await;
+    let line = tunnel
+        .running
+        .wait_for_line("metrics at http://127.0.0.1:")
+        .await;
     let port = line.trim_end_matches("/metrics").rsplit(':').next();
     let more = format!(
         "[[tunnel]]\nlisten = \"{}\"\ntarget = \"t:1\"\n",
@@ -217,17 +226,17 @@ async fn a_new_listener_at_the_admin_endpoint_is_no_other_servers_fault() {
     );
     haul.write("t.toml", format!("{good}\n{more}"));
     tunnel
-        .hangs_up("is taken by an earlier --admin of this command")
+        .reload("is taken by an earlier --admin of this command")
         .await;
-    tunnel.end().await.assert_code(0);
+    tunnel.stop().await.assert_code(0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_takes_a_new_start_is_named() {
+async fn options_that_need_a_restart_are_named() {
     let haul = HaulDirectory::new();
-    let of = |top: &str| format!("{top}\n{}", file("127.0.0.1:1", "echo.test:7"));
+    let of = |top: &str| format!("{top}\n{}", config_file("127.0.0.1:1", "echo.test:7"));
     haul.write("t.toml", of("threads = 2"));
-    let mut tunnel = tunnel(&haul, &["--config", "t.toml"], 2).await;
+    let mut tunnel = start_tunnel(&haul, &["--config", "t.toml"], 2).await;
     for (top, told) in [
         ("threads = 3", "warning: threads stays as it was: "),
         (
@@ -237,9 +246,9 @@ async fn what_takes_a_new_start_is_named() {
         ("threads = 2", "haul: reloaded"),
     ] {
         haul.write("t.toml", of(top));
-        tunnel.hangs_up(told).await;
+        tunnel.reload(told).await;
     }
-    let ran = tunnel.end().await;
+    let ran = tunnel.stop().await;
     ran.assert_code(0);
     assert!(!ran.stderr.contains("warning"), "{ran:#?}");
 }

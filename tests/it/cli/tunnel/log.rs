@@ -7,7 +7,7 @@ use haul_lab::within;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 
-use super::{EchoServer, HaulDirectory, LIMIT, echoed, finished, proxy_to, tunnel};
+use super::{EchoServer, HaulDirectory, LIMIT, assert_echo, finish, proxy_to, start_tunnel};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_log_may_be_a_file_standard_output_or_none() {
@@ -26,7 +26,7 @@ async fn the_log_may_be_a_file_standard_output_or_none() {
         let spec = "unix:s.sock:echo.test:7";
         let args = [&["tunnel", "-p", &at, spec], flags].concat();
         let running = haul.start(&args);
-        let mut client = eventually(&haul.path("s.sock")).await;
+        let mut client = connect_when_listening(&haul.path("s.sock")).await;
         client.write_all(b"hello").await.unwrap();
         client.shutdown().await.unwrap();
         let mut heard = Vec::new();
@@ -35,9 +35,9 @@ async fn the_log_may_be_a_file_standard_output_or_none() {
         let ran = super::TunnelProcess {
             running,
             addresses: Vec::new(),
-            said: Vec::new(),
+            stderr_lines: Vec::new(),
         }
-        .end()
+        .stop()
         .await;
         ran.assert_code(0);
         let file = std::fs::read_to_string(haul.path("l.log")).unwrap_or_default();
@@ -68,7 +68,7 @@ async fn the_log_may_be_a_file_standard_output_or_none() {
 }
 
 /// Connects once somebody listens.
-async fn eventually(path: &Path) -> UnixStream {
+async fn connect_when_listening(path: &Path) -> UnixStream {
     let connect = async {
         loop {
             match UnixStream::connect(path).await {
@@ -82,42 +82,45 @@ async fn eventually(path: &Path) -> UnixStream {
 
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_disk_costs_lines_and_no_connections_and_is_told_once() {
+async fn a_full_disk_costs_lines_but_no_connections_and_is_reported_once() {
     let echo = EchoServer::start().await;
     let proxy = proxy_to(&echo).await;
     let at = proxy.address().to_string();
     let haul = HaulDirectory::new();
     let args = ["-p", &at, "--log", "/dev/full", "0:echo.test:7"];
-    let mut tunnel = tunnel(&haul, &args, 1).await;
+    let mut tunnel = start_tunnel(&haul, &args, 1).await;
     let told = "haul: warning: cannot write the connection log /dev/full: No space left on device (os error 28): \
                 until that works again its lines are dropped and counted, and all else goes on";
     let one_more = async |tunnel: &super::TunnelProcess| {
-        let mut client = tunnel.client().await;
-        echoed(&mut client, "hello").await;
-        assert_eq!(finished(client).await, b"");
+        let mut client = tunnel.connect().await;
+        assert_echo(&mut client, "hello").await;
+        assert_eq!(finish(client).await, b"");
     };
     one_more(&tunnel).await;
-    assert_eq!(tunnel.running.until("cannot write the ").await, told);
+    assert_eq!(
+        tunnel.running.wait_for_line("cannot write the ").await,
+        told
+    );
     one_more(&tunnel).await;
-    let ran = tunnel.end().await;
+    let ran = tunnel.stop().await;
     ran.assert_code(0)
-        .assert_says("warning: the connection log is not complete: 2 lines were dropped");
+        .assert_stderr_has("warning: the connection log is not complete: 2 lines were dropped");
     // What was read above is not in it.
     assert!(!ran.stderr.contains("cannot write"), "{ran:#?}");
     assert!(!ran.stderr.contains("WARN"), "{ran:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_folder_that_has_gone_leaves_the_old_file() {
+async fn a_removed_folder_leaves_the_old_file_in_use() {
     let echo = EchoServer::start().await;
     let proxy = proxy_to(&echo).await;
     let at = proxy.address().to_string();
     let haul = HaulDirectory::new();
     std::fs::create_dir(haul.path("logs")).unwrap();
     let args = ["-p", &at, "--log", "logs/l.log", "0:echo.test:7"];
-    let mut tunnel = tunnel(&haul, &args, 1).await;
+    let mut tunnel = start_tunnel(&haul, &args, 1).await;
     std::fs::rename(haul.path("logs"), haul.path("moved")).unwrap();
-    let told = tunnel.hangs_up("cannot open the ").await;
+    let told = tunnel.reload("cannot open the ").await;
     assert!(
         told.contains(
             "haul: warning: cannot open the connection log logs/l.log again: No such file"
@@ -128,10 +131,10 @@ async fn a_folder_that_has_gone_leaves_the_old_file() {
         told.ends_with("lines go on into the old file; SIGHUP tries once more"),
         "{told}"
     );
-    let mut client = tunnel.client().await;
-    echoed(&mut client, "hello").await;
-    assert_eq!(finished(client).await, b"");
-    tunnel.end().await.assert_code(0);
+    let mut client = tunnel.connect().await;
+    assert_echo(&mut client, "hello").await;
+    assert_eq!(finish(client).await, b"");
+    tunnel.stop().await.assert_code(0);
     let log = std::fs::read_to_string(haul.path("moved/l.log")).unwrap();
     assert_eq!(log.lines().count(), 1, "{log}");
 }
@@ -139,7 +142,7 @@ async fn a_folder_that_has_gone_leaves_the_old_file() {
 /// One that is quiet says what is wrong, and not that it is right again.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn that_it_works_again_is_told_unless_it_is_quiet() {
+async fn a_log_that_works_again_is_reported_unless_quiet() {
     let echo = EchoServer::start().await;
     let proxy = proxy_to(&echo).await;
     let at = proxy.address().to_string();
@@ -150,25 +153,25 @@ async fn that_it_works_again_is_told_unless_it_is_quiet() {
         let spec = "unix:s.sock:echo.test:7";
         let mut running = haul.start(&[&args[..], &[spec], flags].concat());
         let one_more = async || {
-            let mut client = eventually(&haul.path("s.sock")).await;
+            let mut client = connect_when_listening(&haul.path("s.sock")).await;
             client.shutdown().await.unwrap();
             within(LIMIT, client.read_to_end(&mut Vec::new()))
                 .await
                 .unwrap();
         };
         one_more().await;
-        running.until("cannot write the ").await;
+        running.wait_for_line("cannot write the ").await;
         std::fs::remove_file(haul.path("l.log")).unwrap();
         running.signal(rustix::process::Signal::HUP);
-        crate::cli::served::eventually("it was not opened again", || {
+        crate::cli::soak_server::wait_until_right("it was not opened again", || {
             let there = haul.path("l.log").exists();
             (!there).then(|| "none".to_owned())
         });
         one_more().await;
         running.signal(rustix::process::Signal::TERM);
-        let ran = running.end().await;
+        let ran = running.wait().await;
         ran.assert_code(0)
-            .assert_says("warning: the connection log is not complete: 1 line was dropped");
+            .assert_stderr_has("warning: the connection log is not complete: 1 line was dropped");
         let told = "haul: the connection log l.log is written again: 1 line was dropped";
         assert_eq!(ran.stderr.contains(told), flags.is_empty(), "{ran:#?}");
         assert!(haul.path("l.log").metadata().unwrap().len() > 0);

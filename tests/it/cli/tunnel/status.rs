@@ -1,21 +1,21 @@
-//! `haul tunnel status`, the admin endpoint, and the sockets by which tunnels are found.
+//! `haul start_tunnel status`, the admin endpoint, and the sockets by which tunnels are found.
 
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 
-use super::{EchoServer, HaulDirectory, echoed, proxy_to, tunnel};
+use super::{EchoServer, HaulDirectory, assert_echo, proxy_to, start_tunnel};
 
 /// With a folder for what runs.
 fn with_runtime_folder() -> HaulDirectory {
     let haul = HaulDirectory::new();
     std::fs::create_dir(haul.path("run")).unwrap();
     let place = haul.path("run").to_str().unwrap().to_owned();
-    haul.with("XDG_RUNTIME_DIR", &place)
+    haul.with_variable("XDG_RUNTIME_DIR", &place)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_live_is_told_to_its_user() {
+async fn status_shows_tunnels_and_connections_of_the_user() {
     let echo = EchoServer::start().await;
     let proxy = proxy_to(&echo).await;
     let at = proxy.address().to_string();
@@ -24,11 +24,11 @@ async fn what_is_live_is_told_to_its_user() {
     haul.run(&status)
         .await
         .assert_code(1)
-        .assert_says("error: no haul tunnel of yours is running");
-    let one = tunnel(&haul, &["-p", &at, "0:echo.test:7"], 1).await;
-    let other = tunnel(&haul, &["-p", &at, "--socks", "0"], 1).await;
-    let mut client = one.client().await;
-    echoed(&mut client, "hello").await;
+        .assert_stderr_has("error: no haul tunnel of yours is running");
+    let one = start_tunnel(&haul, &["-p", &at, "0:echo.test:7"], 1).await;
+    let other = start_tunnel(&haul, &["-p", &at, "--socks", "0"], 1).await;
+    let mut client = one.connect().await;
+    assert_echo(&mut client, "hello").await;
     let ran = haul.run(&status).await;
     let told = &ran.assert_code(0).stdout;
     assert_eq!(ran.stderr, "");
@@ -68,22 +68,22 @@ async fn what_is_live_is_told_to_its_user() {
     assert_eq!(objects.iter().map(connections).sum::<usize>(), 1);
     let mode = |name: &str| haul.path(name).metadata().unwrap().permissions().mode() & 0o777;
     assert_eq!(mode("run/haul"), 0o700);
-    let names = crate::cli::harness::names(&haul.path("run/haul"));
+    let names = crate::cli::harness::file_names(&haul.path("run/haul"));
     assert_eq!(names.len(), 2);
     assert_eq!(mode(&format!("run/haul/{}", names[0])), 0o600);
     drop(client);
-    one.end().await.assert_code(0);
-    other.end().await.assert_code(0);
-    assert!(crate::cli::harness::names(&haul.path("run/haul")).is_empty());
+    one.stop().await.assert_code(0);
+    other.stop().await.assert_code(0);
+    assert!(crate::cli::harness::file_names(&haul.path("run/haul")).is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_dead_process_left_is_removed() {
+async fn the_socket_of_a_dead_process_is_removed() {
     let haul = with_runtime_folder();
-    let mut dead = tunnel(&haul, &["-p", "127.0.0.1:1", "0:echo.test:7"], 1).await;
+    let mut dead = start_tunnel(&haul, &["-p", "127.0.0.1:1", "0:echo.test:7"], 1).await;
     // The socket is there when the service manager would be told, shortly after the banner.
     let folder = haul.path("run/haul");
-    crate::cli::served::eventually("there is no socket", || {
+    crate::cli::soak_server::wait_until_right("there is no socket", || {
         let there = folder
             .read_dir()
             .is_ok_and(|mut names| names.next().is_some());
@@ -93,21 +93,21 @@ async fn what_a_dead_process_left_is_removed() {
     haul.write("run/haul/other.sock", "");
     // One that begins answers like this as well, until it listens.
     haul.run(&["tunnel", "status"]).await.assert_code(1);
-    let names = crate::cli::harness::names(&folder);
+    let names = crate::cli::harness::file_names(&folder);
     assert_eq!(names.len(), 2, "{names:?}");
     let line = "exec touch -h -d '1 minute ago' run/haul/tunnel-*.sock";
     haul.shell(line).await.assert_code(0);
     haul.run(&["tunnel", "status"]).await.assert_code(1);
-    assert_eq!(crate::cli::harness::names(&folder), ["other.sock"]);
+    assert_eq!(crate::cli::harness::file_names(&folder), ["other.sock"]);
 }
 
 /// Whoever reads what is live must learn that it is not all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_that_is_there_and_does_not_say_it_is_told_of() {
+async fn a_process_that_is_no_tunnel_is_warned_of() {
     let haul = with_runtime_folder();
-    let tunnel = tunnel(&haul, &["-p", "127.0.0.1:1", "0:echo.test:7"], 1).await;
+    let tunnel = start_tunnel(&haul, &["-p", "127.0.0.1:1", "0:echo.test:7"], 1).await;
     let folder = haul.path("run/haul");
-    crate::cli::served::eventually("there is no socket", || {
+    crate::cli::soak_server::wait_until_right("there is no socket", || {
         let there = folder
             .read_dir()
             .is_ok_and(|mut names| names.next().is_some());
@@ -123,13 +123,13 @@ async fn one_that_is_there_and_does_not_say_it_is_told_of() {
     let status = ["tunnel", "status"];
     let ran = haul.run(&status).await;
     ran.assert_code(1)
-        .assert_says("warning: process 4711: what answers there is no haul tunnel (");
+        .assert_stderr_has("warning: process 4711: what answers there is no haul tunnel (");
     assert!(ran.stdout.contains(" -> echo.test:7"), "{ran:#?}");
-    tunnel.end().await.assert_code(0);
+    tunnel.stop().await.assert_code(0);
     let ran = haul.run(&status).await;
     ran.assert_code(1)
-        .assert_says("error: none of your haul tunnels answers")
-        .assert_says("warning: process 4711: what answers there is no haul tunnel (");
+        .assert_stderr_has("error: none of your haul tunnels answers")
+        .assert_stderr_has("warning: process 4711: what answers there is no haul tunnel (");
     assert!(!ran.stderr.contains("is running"), "{ran:#?}");
     // Whoever that is, it is nobody to be killed.
     assert!(!ran.stderr.contains("hint: "), "{ran:#?}");
@@ -139,7 +139,7 @@ async fn one_that_is_there_and_does_not_say_it_is_told_of() {
 /// A process that is known to be the one of the name, and says nothing, may be waked or killed; a name alone is not enough.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_to_do_about_one_that_hangs_is_for_that_one() {
+async fn the_hint_about_a_hanging_process_needs_its_identity() {
     let own = std::process::id();
     let hint = format!(
         "hint: one that was stopped goes on with `kill -CONT {own}`; one that hangs is ended with `kill -9 {own}`"
@@ -151,7 +151,7 @@ async fn what_to_do_about_one_that_hangs_is_for_that_one() {
         let _silent = UnixListener::bind(place).unwrap();
         let ran = haul.run(&["tunnel", "status"]).await;
         ran.assert_code(1)
-            .assert_says(&format!("process {named}: does not answer within 5 s ("));
+            .assert_stderr_has(&format!("process {named}: does not answer within 5 s ("));
         ran.stderr
     };
     let (known, other) = tokio::join!(told(own), told(own + 1));
@@ -160,22 +160,22 @@ async fn what_to_do_about_one_that_hangs_is_for_that_one() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tls_with_the_target_is_told_at_the_start_and_by_status() {
+async fn tls_with_the_target_is_shown_at_the_start_and_by_status() {
     let haul = with_runtime_folder();
     let args = ["-p", "127.0.0.1:1", "--target-tls", "0:echo.test:7"];
-    let tunnel = tunnel(&haul, &[&args[..], &["--socks", "0"]].concat(), 2).await;
+    let tunnel = start_tunnel(&haul, &[&args[..], &["--socks", "0"]].concat(), 2).await;
     let [first, second] = &tunnel.addresses[..] else {
         panic!("{:?}", tunnel.addresses);
     };
     let via = "via 127.0.0.1:1";
     assert_eq!(
-        tunnel.said,
+        tunnel.stderr_lines,
         [
             format!("haul: listening on {first} -> echo.test:7 (TLS) {via}"),
             format!("haul: listening on {second} (SOCKS5, TLS with targets) {via}"),
         ]
     );
-    crate::cli::served::eventually("there is no socket", || {
+    crate::cli::soak_server::wait_until_right("there is no socket", || {
         let names = haul.path("run/haul").read_dir();
         let there = names.is_ok_and(|mut names| names.next().is_some());
         (!there).then(|| "none".to_owned())
@@ -188,23 +188,23 @@ async fn tls_with_the_target_is_told_at_the_start_and_by_status() {
         ran.stdout.contains(r#""to":"echo.test:7","tls":true"#),
         "{ran:#?}"
     );
-    tunnel.end().await.assert_code(0);
+    tunnel.stop().await.assert_code(0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_runtime_folder_that_cannot_be_used_is_told_of() {
+async fn an_unusable_runtime_folder_is_warned_of() {
     let haul = with_runtime_folder();
     haul.write("run/haul", "no folder");
     let args = ["-p", "127.0.0.1:1", "0:echo.test:7"];
-    let mut told = tunnel(&haul, &args, 1).await;
+    let mut told = start_tunnel(&haul, &args, 1).await;
     told.running
-        .until("warning: haul tunnel status will not find this one: ")
+        .wait_for_line("warning: haul tunnel status will not find this one: ")
         .await;
-    told.end().await.assert_code(0);
+    told.stop().await.assert_code(0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_runtime_folder_it_runs_and_is_asked_by_its_endpoint() {
+async fn without_a_runtime_folder_status_asks_the_admin_endpoint() {
     let haul = HaulDirectory::new();
     let args = [
         "-p",
@@ -213,21 +213,21 @@ async fn without_a_runtime_folder_it_runs_and_is_asked_by_its_endpoint() {
         "--admin",
         "127.0.0.1:0",
     ];
-    let mut tunnel = tunnel(&haul, &args, 1).await;
-    let line = tunnel.running.until("metrics at ").await;
+    let mut tunnel = start_tunnel(&haul, &args, 1).await;
+    let line = tunnel.running.wait_for_line("metrics at ").await;
     let admin = line.split("//").nth(1).unwrap();
     let admin = admin.strip_suffix("/metrics").unwrap();
     haul.run(&["tunnel", "status"])
         .await
         .assert_code(1)
-        .assert_says("XDG_RUNTIME_DIR")
-        .assert_says("hint: where one logs in it is mostly /run/user/");
+        .assert_stderr_has("XDG_RUNTIME_DIR")
+        .assert_stderr_has("hint: where one logs in it is mostly /run/user/");
     let ran = haul.run(&["tunnel", "status", "--admin", admin]).await;
     assert!(
         ran.assert_code(0).stdout.contains(" -> echo.test:7"),
         "{ran:#?}"
     );
-    let ask = |path: &'static str| super::super::serve::ask(admin, path, "");
+    let ask = |path: &'static str| super::super::serve::request(admin, path, "");
     let metrics = ask("GET /metrics").await;
     for name in [
         "haul_tunnel_connections 0",
@@ -237,9 +237,10 @@ async fn without_a_runtime_folder_it_runs_and_is_asked_by_its_endpoint() {
         assert!(metrics.contains(name), "{name}: {metrics}");
     }
     assert!(ask("GET /healthz").await.starts_with("HTTP/1.1 200"));
-    tunnel.end().await.assert_code(0);
+    tunnel.stop().await.assert_code(0);
     let ran = haul
         .run(&["tunnel", "status", "--admin", "127.0.0.1:1"])
         .await;
-    ran.assert_code(5).assert_says("--admin 127.0.0.1:1: ");
+    ran.assert_code(5)
+        .assert_stderr_has("--admin 127.0.0.1:1: ");
 }

@@ -10,7 +10,7 @@ use super::{EchoServer, HaulDirectory, LIMIT, proxy_to};
 use crate::cli::harness::HaulOutput;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_goes_in_comes_back_and_nothing_else() {
+async fn standard_output_has_the_targets_bytes_and_nothing_else() {
     let echo = EchoServer::start().await;
     let proxy = proxy_to(&echo).await;
     let at = proxy.address().to_string();
@@ -42,7 +42,7 @@ async fn what_goes_in_comes_back_and_nothing_else() {
     .await;
     read.unwrap();
     assert!(back == large);
-    let ran = HaulOutput::of(within(LIMIT, child.wait_with_output()).await.unwrap());
+    let ran = HaulOutput::from_output(within(LIMIT, child.wait_with_output()).await.unwrap());
     assert_eq!(ran.assert_code(0).stderr, "");
 }
 
@@ -67,11 +67,11 @@ async fn the_end_of_the_target_is_seen_while_standard_input_stays_open() {
     let mut heard = Vec::new();
     within(LIMIT, far.read_to_end(&mut heard)).await.unwrap();
     assert_eq!(heard, b"late");
-    HaulOutput::of(within(LIMIT, child.wait_with_output()).await.unwrap()).assert_code(0);
+    HaulOutput::from_output(within(LIMIT, child.wait_with_output()).await.unwrap()).assert_code(0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reset_of_the_target_ends_it_though_standard_input_waits() {
+async fn a_reset_by_the_target_ends_it_while_standard_input_is_open() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let target = listener.local_addr().unwrap().to_string();
     let haul = HaulDirectory::new();
@@ -87,12 +87,12 @@ async fn a_reset_of_the_target_ends_it_though_standard_input_waits() {
     let far = far.into_std().unwrap();
     rustix::net::sockopt::set_socket_linger(&far, Some(std::time::Duration::ZERO)).unwrap();
     drop(far);
-    let ran = HaulOutput::of(within(LIMIT, child.wait_with_output()).await.unwrap());
-    ran.assert_code(5).assert_says("reset by target");
+    let ran = HaulOutput::from_output(within(LIMIT, child.wait_with_output()).await.unwrap());
+    ran.assert_code(5).assert_stderr_has("reset by target");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_cannot_be_reached_is_told_on_standard_error() {
+async fn a_target_that_cannot_be_reached_is_reported_on_standard_error() {
     let echo = EchoServer::start().await;
     let proxy = proxy_to(&echo).await;
     let at = proxy.address().to_string();
@@ -106,15 +106,15 @@ async fn what_cannot_be_reached_is_told_on_standard_error() {
         // It must not wait for standard input either.
         let mut child = haul.command(&args).stdin(Stdio::piped()).spawn().unwrap();
         let _stdin = child.stdin.take();
-        let ran = HaulOutput::of(within(LIMIT, child.wait_with_output()).await.unwrap());
-        ran.assert_code(5).assert_says(says);
+        let ran = HaulOutput::from_output(within(LIMIT, child.wait_with_output()).await.unwrap());
+        ran.assert_code(5).assert_stderr_has(says);
         assert_eq!(ran.stdout, "");
     }
 }
 
 /// That a proxy is needed is the last thing to say when there is one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_proxy_that_takes_connections_and_is_none_is_told_from_one_that_is_down() {
+async fn a_server_that_is_no_proxy_is_told_apart_from_a_proxy_that_is_down() {
     let stalls = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let closes = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let odd = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -139,7 +139,7 @@ async fn a_proxy_that_takes_connections_and_is_none_is_told_from_one_that_is_dow
     ]) {
         let args = ["tunnel", "-p", proxy, "--connect-timeout", "1s"];
         let args = [&args[..], &["--stdio", "echo.test:7"]].concat();
-        haul.run(&args).await.assert_code(5).assert_says(says);
+        haul.run(&args).await.assert_code(5).assert_stderr_has(says);
     }
     drop(stalls);
 }
@@ -147,7 +147,7 @@ async fn a_proxy_that_takes_connections_and_is_none_is_told_from_one_that_is_dow
 /// Whoever takes the exit code for the whole of it must not be told that all came.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_disk_that_is_full_is_told_of() {
+async fn a_full_disk_is_reported() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let target = listener.local_addr().unwrap().to_string();
     let haul = HaulDirectory::new();
@@ -159,15 +159,15 @@ async fn a_disk_that_is_full_is_told_of() {
     let (mut far, _) = within(LIMIT, listener.accept()).await.unwrap();
     far.write_all(b"banner").await.unwrap();
     drop(far);
-    let ran = HaulOutput::of(within(LIMIT, child.wait_with_output()).await.unwrap());
+    let ran = HaulOutput::from_output(within(LIMIT, child.wait_with_output()).await.unwrap());
     ran.assert_code(4)
-        .assert_says("cannot write to standard output")
-        .assert_says("hint: ");
+        .assert_stderr_has("cannot write to standard output")
+        .assert_stderr_has("hint: ");
 }
 
 /// Whoever has left knows that it has; a target that goes on sending must not keep the program.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reader_that_left_ends_it_without_a_word() {
+async fn a_reader_that_left_ends_it_without_a_message() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let target = listener.local_addr().unwrap().to_string();
     let haul = HaulDirectory::new();
@@ -186,14 +186,14 @@ async fn a_reader_that_left_ends_it_without_a_word() {
         while far.write_all(&[7; 4096]).await.is_ok() {}
     })
     .await;
-    let ran = HaulOutput::of(within(LIMIT, child.wait_with_output()).await.unwrap());
+    let ran = HaulOutput::from_output(within(LIMIT, child.wait_with_output()).await.unwrap());
     assert_eq!(ran.assert_code(141).stderr, "");
 }
 
 /// At a terminal nothing that is typed would be read any more.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn at_a_terminal_the_end_of_the_target_is_the_end() {
+async fn on_a_terminal_the_end_of_the_target_ends_it() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let target = listener.local_addr().unwrap().to_string();
     let haul = HaulDirectory::new();
@@ -201,7 +201,7 @@ async fn at_a_terminal_the_end_of_the_target_is_the_end() {
         "{} tunnel -p '' --stdio {target}",
         env!("CARGO_BIN_EXE_haul")
     );
-    let mut command = haul.on_terminal(&line);
+    let mut command = haul.terminal_command(&line);
     // script(1) ends the terminal's input with its own.
     let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
     let _stdin = child.stdin.take().unwrap();
@@ -209,13 +209,13 @@ async fn at_a_terminal_the_end_of_the_target_is_the_end() {
     far.write_all(b"banner").await.unwrap();
     drop(far);
     let output = within(LIMIT, child.wait_with_output()).await.unwrap();
-    let ran = HaulOutput::of(output);
+    let ran = HaulOutput::from_output(output);
     assert!(ran.assert_code(0).stdout.contains("banner"), "{ran:#?}");
 }
 
 /// A stream that cannot be used is neither one that has ended nor one that has taken all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn streams_that_are_open_the_wrong_way_round_are_refused() {
+async fn streams_open_in_the_wrong_direction_are_refused() {
     let haul = HaulDirectory::new();
     haul.write("f", "");
     let open = |writes: bool| {
@@ -233,7 +233,7 @@ async fn streams_that_are_open_the_wrong_way_round_are_refused() {
         let mut command = haul.command(&["tunnel", "-p", "", "--stdio", "127.0.0.1:1"]);
         let command = command.stdin(open(input)).stdout(open(output));
         let child = command.spawn().unwrap();
-        let ran = HaulOutput::of(within(LIMIT, child.wait_with_output()).await.unwrap());
-        ran.assert_code(4).assert_says(says);
+        let ran = HaulOutput::from_output(within(LIMIT, child.wait_with_output()).await.unwrap());
+        ran.assert_code(4).assert_stderr_has(says);
     }
 }

@@ -5,7 +5,7 @@ use haul_lab::{CertificateAuthority, HttpProxy, IssuedCertificate};
 use super::{HaulDirectory, HaulOutput};
 
 /// `--stdio` by a proxy with this certificate.
-async fn by(
+async fn hint_for(
     issued: &IssuedCertificate,
     clients: Option<&CertificateAuthority>,
     flags: &[&str],
@@ -34,33 +34,33 @@ async fn by(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_trouble_is_told_in_words_and_with_the_flag_that_helps() {
+async fn each_tls_error_has_a_message_and_the_flag_that_helps() {
     let authority = CertificateAuthority::new();
     let haul = HaulDirectory::new();
     let ca = haul.write("ca.pem", authority.certificate_pem());
     let trusting = ["--proxy-cacert", &ca[..]];
-    by(
+    hint_for(
         &CertificateAuthority::self_signed_ca(&["127.0.0.1"], false),
         None,
         &trusting,
     )
     .await
-    .assert_says("is used as a server's")
-    .assert_says("hint: --proxy-cacert FILE");
-    by(&authority.issue_expired(&["127.0.0.1"]), None, &trusting)
+    .assert_stderr_has("is used as a server's")
+    .assert_stderr_has("hint: --proxy-cacert FILE");
+    hint_for(&authority.issue_expired(&["127.0.0.1"]), None, &trusting)
         .await
-        .assert_says("it expired ")
-        .assert_says("--proxy-insecure goes on");
-    by(&authority.issue(&["other.test"]), None, &trusting)
+        .assert_stderr_has("it expired ")
+        .assert_stderr_has("--proxy-insecure goes on");
+    hint_for(&authority.issue(&["other.test"]), None, &trusting)
         .await
-        .assert_says("it is for other.test, and 127.0.0.1 is wanted")
-        .assert_says("--proxy-insecure goes on");
-    by(
+        .assert_stderr_has("it is for other.test, and 127.0.0.1 is wanted")
+        .assert_stderr_has("--proxy-insecure goes on");
+    hint_for(
         &authority.issue(&["127.0.0.1"]),
         Some(&authority),
         &trusting,
     )
     .await
-    .assert_says("a client certificate")
-    .assert_says("hint: --proxy-cert and --proxy-key");
+    .assert_stderr_has("a client certificate")
+    .assert_stderr_has("hint: --proxy-cert and --proxy-key");
 }

@@ -3,11 +3,15 @@
 use super::{LARGE, SMALL, ServedFolder};
 
 #[test]
-fn wget_goes_on_and_asks_again_and_takes_all() {
+fn wget_resumes_revalidates_and_mirrors() {
     let serve = ServedFolder::start(&[]);
-    std::fs::write(serve.here("large"), &super::file(LARGE)[..999_999]).unwrap();
+    std::fs::write(
+        serve.test_directory("large"),
+        &super::file(LARGE)[..999_999],
+    )
+    .unwrap();
     serve.run("wget", &["-nv", "-c", &serve.url("large")]);
-    serve.assert_got("large", LARGE);
+    serve.assert_download("large", LARGE);
     let again = || serve.run("wget", &["-N", &serve.url("text.txt")]).stderr;
     assert!(again().contains("200 OK"));
     let second = again();
@@ -19,8 +23,8 @@ fn wget_goes_on_and_asks_again_and_takes_all() {
     );
     serve.run("curl", &["-sS", "-T", "large", &serve.url("tree/c")]);
     serve.run("wget", &["-nv", "-r", "-np", "-nH", &serve.url("tree/")]);
-    serve.assert_got("tree/c", LARGE);
-    assert!(serve.here("tree/a b").is_dir());
+    serve.assert_download("tree/c", LARGE);
+    assert!(serve.test_directory("tree/a b").is_dir());
 }
 
 /// One connection for everything, with bodies of both framings.
@@ -91,7 +95,7 @@ fn haul_gets_what_haul_serves() {
     );
     let told: serde_json::Value = serde_json::from_str(&told.stdout).unwrap();
     assert!(told["segments"].as_u64() > Some(1), "{told}");
-    serve.assert_got("got", LARGE);
+    serve.assert_download("got", LARGE);
     // Asked again it is told that nothing has changed, or finds that it has all.
     serve.run(
         haul,
@@ -104,7 +108,7 @@ fn haul_gets_what_haul_serves() {
             "-q",
         ],
     );
-    serve.assert_got("small", SMALL);
+    serve.assert_download("small", SMALL);
     // What is there does not match what somebody else says: it is not taken.
     let wrong = digest.replace(&sum[9..13], "AAAA");
     let put = serve.run(

@@ -16,15 +16,15 @@ impl ServedFolder {
 }
 
 #[test]
-fn up_and_down_and_away() {
+fn upload_download_and_delete() {
     let serve = ServedFolder::start(&[]);
     let put = serve.url("deep/er/large");
     // Of this length curl asks first whether it may (Expect), and is told to go on.
     assert_eq!(serve.status(&["-T", "large", &put]), "201 1.1");
-    serve.assert_put("deep/er/large", LARGE);
+    serve.assert_upload("deep/er/large", LARGE);
     assert_eq!(serve.status(&["-T", "large", &put]), "204 1.1");
     assert_eq!(serve.status(&[&put]), "200 1.1");
-    serve.assert_got("out", LARGE);
+    serve.assert_download("out", LARGE);
     let data = [
         "-X",
         "PUT",
@@ -40,7 +40,7 @@ fn up_and_down_and_away() {
         asked.contains("< HTTP/1.1 100 Continue") && asked.contains("< HTTP/1.1 204"),
         "{asked}"
     );
-    serve.assert_put("deep/er/large", SMALL);
+    serve.assert_upload("deep/er/large", SMALL);
     let head = serve.curl(&["-I", &put]).to_lowercase();
     assert!(
         head.contains("content-length: 3000\r\n") && head.contains("etag: \""),
@@ -51,18 +51,18 @@ fn up_and_down_and_away() {
 }
 
 #[test]
-fn of_unknown_length_and_from_a_pipe() {
+fn uploads_of_unknown_length_and_from_a_pipe() {
     let serve = ServedFolder::start(&[]);
     let line = format!(
         "cat large | curl -sS -w '%{{http_code}}' -T - {}",
         serve.url("piped")
     );
     assert_eq!(serve.run("sh", &["-c", &line]).stdout, "201");
-    serve.assert_put("piped", LARGE);
+    serve.assert_upload("piped", LARGE);
 }
 
 #[test]
-fn d5_what_is_refused_is_not_sent() {
+fn d5_a_refused_upload_is_not_sent() {
     let serve = ServedFolder::start(&["--max-body", "1M"]);
     let refused = |args: &[&str], status: &str| {
         let said = serve.run(
@@ -89,16 +89,16 @@ fn d5_what_is_refused_is_not_sent() {
         );
     };
     refused(&["-H", "If-None-Match: *", &serve.url("small")], "412");
-    serve.assert_put("small", SMALL);
+    serve.assert_upload("small", SMALL);
 }
 
 #[test]
-fn parts() {
+fn ranges() {
     let serve = ServedFolder::start(&[]);
     let whole = super::file(LARGE);
-    std::fs::write(serve.here("part"), &whole[..1_000_003]).unwrap();
+    std::fs::write(serve.test_directory("part"), &whole[..1_000_003]).unwrap();
     serve.curl(&["-C", "-", "-o", "part", &serve.url("large")]);
-    serve.assert_got("part", LARGE);
+    serve.assert_download("part", LARGE);
     let part = |range| serve.curl(&["-r", range, &serve.url("text.txt")]);
     assert_eq!(
         (part("0-1"), part("-3"), part("4-")),
@@ -128,7 +128,7 @@ fn conditions() {
     assert_eq!(serve.status(&["--etag-compare", "tag", &url]), "200 1.1");
     // It takes bytes that are compressed, and gets them as they are.
     serve.curl(&["--compressed", "-o", "plain", &url]);
-    serve.assert_got("plain", SMALL);
+    serve.assert_download("plain", SMALL);
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn http2_by_prior_knowledge_and_over_tls() {
         files.key.to_str().unwrap(),
     );
     let serve = ServedFolder::start(&["--cert", certificate, "--key", key]);
-    std::fs::write(serve.here("ca.pem"), authority.certificate_pem()).unwrap();
+    std::fs::write(serve.test_directory("ca.pem"), authority.certificate_pem()).unwrap();
     let secure = serve.url("large").replace("http:", "https:");
     let plain = ServedFolder::start(&[]);
     let both = |serve: &ServedFolder, flags: &[&str], url: &str, version: &str| {
@@ -148,13 +148,13 @@ fn http2_by_prior_knowledge_and_over_tls() {
             serve.status(&[flags, &[url]].concat()),
             format!("200 {version}")
         );
-        serve.assert_got("out", LARGE);
+        serve.assert_download("out", LARGE);
         let up = url.replace("large", "up");
         assert_eq!(
             serve.status(&[flags, &["-T", "large", &up]].concat()),
             format!("201 {version}")
         );
-        serve.assert_put("up", LARGE);
+        serve.assert_upload("up", LARGE);
         assert_eq!(
             serve.status(&[flags, &["-X", "DELETE", &up]].concat()),
             format!("204 {version}")
@@ -175,11 +175,11 @@ fn http2_by_prior_knowledge_and_over_tls() {
         "2",
     );
     // Who does not know the authority does not go on.
-    assert!(!serve.ran("curl", &["-sS", &secure]).0);
+    assert!(!serve.run_checked("curl", &["-sS", &secure]).0);
 }
 
 #[test]
-fn many_at_once() {
+fn many_requests_at_once() {
     let serve = ServedFolder::start(&[]);
     let urls = serve.url("large?[1-12]");
     serve.curl(&[
@@ -191,14 +191,14 @@ fn many_at_once() {
         "got#1",
         &urls,
     ]);
-    (1..=12).for_each(|n| serve.assert_got(&format!("got{n}"), LARGE));
+    (1..=12).for_each(|n| serve.assert_download(&format!("got{n}"), LARGE));
     let urls = serve.url("put[1-12]");
     serve.curl(&["-Z", "--no-progress-meter", "-T", "large", &urls]);
-    (1..=12).for_each(|n| serve.assert_put(&format!("put{n}"), LARGE));
+    (1..=12).for_each(|n| serve.assert_upload(&format!("put{n}"), LARGE));
 }
 
 #[test]
-fn the_form_of_the_page() {
+fn the_upload_form_of_the_page() {
     let serve = ServedFolder::start(&[]);
     let form = [
         "-F",
@@ -210,6 +210,6 @@ fn the_form_of_the_page() {
         serve.status(&[&form[..], &[&serve.url("folder/")]].concat()),
         "303 1.1"
     );
-    serve.assert_put("folder/large", LARGE);
-    serve.assert_put("folder/two words.bin", SMALL);
+    serve.assert_upload("folder/large", LARGE);
+    serve.assert_upload("folder/two words.bin", SMALL);
 }

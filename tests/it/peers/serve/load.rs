@@ -62,7 +62,7 @@ fn ab_with_and_without_keep_alive() {
         &["-k", "-u", "small", "-T", "application/octet-stream"],
         "put",
     );
-    serve.assert_put("put", SMALL);
+    serve.assert_upload("put", SMALL);
     serve.ab(
         "200",
         &["-u", "small", "-T", "application/octet-stream"],
@@ -81,13 +81,13 @@ fn h2load_over_each_version() {
         &["-m", "8", "-d", "small", "-H", ":method: PUT"],
         "put",
     );
-    serve.assert_put("put", SMALL);
+    serve.assert_upload("put", SMALL);
     serve.h2load(
         "40",
         &["-m", "2", "-d", "large", "-H", ":method: PUT"],
         "put",
     );
-    serve.assert_put("put", LARGE);
+    serve.assert_upload("put", LARGE);
     serve.h2load("2000", &["--h1"], "small");
     serve.served.assert_no_temporaries();
 }
@@ -99,7 +99,7 @@ fn nghttp_with_windows_of_its_own_and_trailers() {
     for bits in ["10", "16", "30"] {
         let line = format!("nghttp -w {bits} -W {bits} {} > got", serve.url("large"));
         serve.run("sh", &["-c", &line]);
-        serve.assert_got("got", LARGE);
+        serve.assert_download("got", LARGE);
     }
     let url = serve.url("put");
     let put = [
@@ -117,7 +117,7 @@ fn nghttp_with_windows_of_its_own_and_trailers() {
         said.contains(":status: 201") && !said.contains("RST_STREAM"),
         "{said}"
     );
-    serve.assert_put("put", LARGE);
+    serve.assert_upload("put", LARGE);
     let url = serve.url("small");
     let said = serve
         .run("nghttp", &["-nv", "-m", "60", "--hexdump", &url])

@@ -5,8 +5,8 @@
 
 mod clients;
 mod curl;
-mod front;
 mod load;
+mod nginx_front;
 mod slow;
 
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use haul_lab::ResourceContent;
 use tempfile::TempDir;
 
-use crate::cli::served::SoakServer;
+use crate::cli::soak_server::SoakServer;
 
 /// Bytes of the large file: more than any buffer, and no multiple of anything.
 const LARGE: u64 = (12 << 20) + 345;
@@ -62,20 +62,20 @@ impl ServedFolder {
     }
 
     /// A path in the client's folder.
-    fn here(&self, name: &str) -> PathBuf {
+    fn test_directory(&self, name: &str) -> PathBuf {
         self.here.path().join(name)
     }
 
     /// Runs a client in its folder, which must say that all went well.
     #[track_caller]
     fn run(&self, program: &str, args: &[&str]) -> ClientOutput {
-        let said = self.ran(program, args);
+        let said = self.run_checked(program, args);
         assert!(said.0, "{program} {args:?}: {:#?}", said.1);
         said.1
     }
 
     /// Runs one that may say otherwise.
-    fn ran(&self, program: &str, args: &[&str]) -> (bool, ClientOutput) {
+    fn run_checked(&self, program: &str, args: &[&str]) -> (bool, ClientOutput) {
         let output = Command::new("timeout")
             .args(["60", program])
             .args(args)
@@ -105,13 +105,13 @@ impl ServedFolder {
 
     /// That a file in the client's folder is one that is served.
     #[track_caller]
-    fn assert_got(&self, name: &str, length: u64) {
-        assert_is(&self.here(name), length);
+    fn assert_download(&self, name: &str, length: u64) {
+        assert_is(&self.test_directory(name), length);
     }
 
     /// That a file was put.
     #[track_caller]
-    fn assert_put(&self, key: &str, length: u64) {
+    fn assert_upload(&self, key: &str, length: u64) {
         assert_is(&self.folder.path().join(key), length);
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::ServedFolder;
-use crate::cli::served::eventually;
+use crate::cli::soak_server::wait_until_right;
 
 /// Who is served meanwhile waits no longer, on a machine that runs other tests.
 const AT_ONCE: Duration = Duration::from_secs(5);
@@ -65,12 +65,12 @@ fn d9(path: &str, mode: &[&str]) {
         assert_eq!(serve.curl(&[&serve.url("text.txt")]), "hello\n");
         assert!(begun.elapsed() < AT_ONCE, "it took {:?}", begun.elapsed());
     };
-    eventually("the attack does not come", || {
+    wait_until_right("the attack does not come", || {
         others();
         let most = sockets(&serve).saturating_sub(idle);
         (most < 50).then(|| format!("{most} connections"))
     });
-    eventually("the attackers stay", || {
+    wait_until_right("the attackers stay", || {
         others();
         let left = sockets(&serve).saturating_sub(idle);
         (left > 0).then(|| format!("{left} connections"))
@@ -80,17 +80,17 @@ fn d9(path: &str, mode: &[&str]) {
 }
 
 #[test]
-fn d9_heads() {
+fn d9_slow_request_heads_time_out() {
     d9("large", &["-H", "-i", "1"]);
 }
 
 #[test]
-fn d9_bodies() {
+fn d9_slow_request_bodies_time_out() {
     d9("put", &["-B", "-i", "1", "-t", "PUT", "-s", "8192"]);
 }
 
 #[test]
-fn d9_readers() {
+fn d9_slow_readers_time_out() {
     d9(
         "large",
         &["-X", "-w", "10", "-y", "20", "-n", "1", "-z", "5"],
@@ -98,7 +98,7 @@ fn d9_readers() {
 }
 
 #[test]
-fn d7_ranges() {
+fn d7_overlapping_ranges_cost_little() {
     let serve = ServedFolder::start(&[]);
     for method in ["HEAD", "GET"] {
         let mut attack = SlowAttack::on(&serve, "large", &["-R", "-t", method, "-l", "5"]);
@@ -108,8 +108,8 @@ fn d7_ranges() {
     }
     // A hundred requests for a thousand parts of it that overlap.
     assert!(
-        serve.served.peak() < MEMORY,
+        serve.served.peak_memory() < MEMORY,
         "{} bytes",
-        serve.served.peak()
+        serve.served.peak_memory()
     );
 }

@@ -4,8 +4,8 @@ use haul_lab::ResourceContent;
 
 use super::{RunningTunnel, WorkDirectory};
 use crate::peers::nginx::Nginx;
-use crate::peers::shelf::FileOrigin;
 use crate::peers::squid::{Squid, SquidAuth};
+use crate::peers::test_server::FileOrigin;
 
 impl WorkDirectory {
     /// Requests of which none may fail.
@@ -23,7 +23,7 @@ impl WorkDirectory {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn none_of_many_fails() {
+async fn none_of_many_connections_fails() {
     let (nginx, here) = (Nginx::start().await, WorkDirectory::new());
     nginx.serve("f", &ResourceContent::random(1, 3000));
     let (squid, spec) = (
@@ -39,7 +39,7 @@ async fn none_of_many_fails() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn none_of_many_fails_by_a_listener_that_is_a_proxy() {
+async fn none_of_many_connections_fails_through_a_socks_listener() {
     let (nginx, here) = (Nginx::start().await, WorkDirectory::new());
     nginx.serve("f", &ResourceContent::random(1, 3000));
     let (squid, url) = (Squid::start(SquidAuth::Basic).await, nginx.url("f"));
@@ -50,7 +50,7 @@ async fn none_of_many_fails_by_a_listener_that_is_a_proxy() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e4_a_nonce_that_was_used_up_is_replaced() {
+async fn e4_a_used_up_nonce_is_replaced() {
     let (nginx, here) = (Nginx::start().await, WorkDirectory::new());
     nginx.serve("f", &ResourceContent::random(1, 3000));
     let spec = format!("0:127.0.0.1:{}", nginx.ports()[0]);

@@ -41,7 +41,7 @@ impl WorkDirectory {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_repository_is_cloned_by_proxy_and_by_port() {
+async fn a_repository_is_cloned_through_proxy_and_port() {
     let (nginx, here) = (Nginx::start().await, WorkDirectory::new());
     let commit = here.publish(nginx.folder().join("own.git").to_str().unwrap());
     let (squid, [_, tls]) = (Squid::start(SquidAuth::Basic).await, nginx.ports());
@@ -70,7 +70,7 @@ async fn a_repository_is_cloned_by_proxy_and_by_port() {
         assert_eq!(here.git(&["-C", name, "rev-parse", "HEAD"]), commit);
         here.git(&["-C", name, "fsck", "--strict"]);
         here.assert_file(&format!("{name}/f"), &ResourceContent::random(4, 2 << 20));
-        let line = tunnel.says(&format!(" > 127.0.0.1:{tls} via "));
+        let line = tunnel.wait_for_line(&format!(" > 127.0.0.1:{tls} via "));
         assert!(line.contains(": closed, "), "{line}");
     }
 }

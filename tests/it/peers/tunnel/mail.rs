@@ -97,7 +97,7 @@ print("done")
 "#;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn letters_go_there_and_come_back() {
+async fn mail_is_sent_and_fetched() {
     let (dovecot, squid) = (Dovecot::start().await, Squid::start(SquidAuth::Basic).await);
     let (here, ca, proxy) = (WorkDirectory::new(), dovecot.ca(), squid.url("me:secret"));
     let [plain, tls] = dovecot.ports.map(|port| format!("0:127.0.0.1:{port}"));
@@ -110,17 +110,17 @@ async fn letters_go_there_and_come_back() {
     ] {
         let args = ["-c", PYTHON, how, &tunnel.port(place), &ca];
         assert_eq!(here.run("python3", &args).stdout, "done\n");
-        let line = tunnel.says(" via 127.0.0.1:");
+        let line = tunnel.wait_for_line(" via 127.0.0.1:");
         // How it ended is theirs: with TLS either may hang up without waiting for the other's last word.
         assert!(!line.contains("failed"), "{line}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_certificate_that_nobody_vouches_for_is_not_taken() {
+async fn an_untrusted_certificate_is_refused() {
     let (dovecot, squid) = (Dovecot::start().await, Squid::start(SquidAuth::None).await);
     let spec = format!("0:127.0.0.1:{}", dovecot.ports[1]);
     let tunnel = RunningTunnel::start(&["-p", &squid.url(""), "--target-tls"], &[&spec]);
-    let line = tunnel.refuses(0);
+    let line = tunnel.assert_refused_to_start(0);
     assert!(line.contains("certificate"), "{line}");
 }

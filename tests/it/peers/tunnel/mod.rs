@@ -5,16 +5,16 @@
 //! [`git`], [`mail`], [`redis`]), and `ab` comes as a crowd ([`burst`]). The tunnel itself is run by [`running`], its clients by [`here`].
 
 mod burst;
+mod directory;
 mod git;
-mod here;
 mod mail;
 mod proxies;
+mod proxy_chains;
 mod redis;
-mod running;
 mod squid;
 mod ssh;
 mod tinyproxy;
-mod ways;
+mod tunnel_process;
 
-use here::WorkDirectory;
-use running::RunningTunnel;
+use directory::WorkDirectory;
+use tunnel_process::RunningTunnel;

@@ -4,11 +4,11 @@ use haul_lab::ResourceContent;
 
 use super::{RunningTunnel, WorkDirectory};
 use crate::peers::nginx::Nginx;
-use crate::peers::shelf::FileOrigin;
 use crate::peers::squid::{FORBIDDEN, Squid, SquidAuth};
+use crate::peers::test_server::FileOrigin;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn curl_goes_anywhere_by_socks_and_http() {
+async fn curl_reaches_targets_through_socks_and_http_listeners() {
     let (nginx, content) = (Nginx::start().await, ResourceContent::random(1, 3 << 20));
     nginx.serve("f", &content);
     let (here, ca, [plain, tls]) = (WorkDirectory::new(), nginx.ca(), nginx.ports());
@@ -30,7 +30,7 @@ async fn curl_goes_anywhere_by_socks_and_http() {
                 let args = [&by[..], &["--cacert", ca.to_str().unwrap()]].concat();
                 here.curl_gets(&format!("{url}:{port}/f"), &args, &content);
                 let host = url.split("//").nth(1).unwrap();
-                let line = tunnel.says(&format!(" > {host}:{port} via "));
+                let line = tunnel.wait_for_line(&format!(" > {host}:{port} via "));
                 assert!(line.contains(": closed, "), "{line}");
             }
         }
@@ -38,7 +38,7 @@ async fn curl_goes_anywhere_by_socks_and_http() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_body_goes_with_its_request_to_a_proxy_that_wants_a_login() {
+async fn a_request_body_reaches_a_proxy_that_needs_a_login() {
     let (here, content) = (
         WorkDirectory::new(),
         ResourceContent::random(3, (6 << 20) + 7),
@@ -65,7 +65,7 @@ async fn a_body_goes_with_its_request_to_a_proxy_that_wants_a_login() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e4_a_wrong_password_is_not_shown_again_and_again() {
+async fn e4_a_wrong_password_is_not_sent_again_and_again() {
     let (nginx, here) = (Nginx::start().await, WorkDirectory::new());
     for login in [SquidAuth::Basic, SquidAuth::Digest] {
         let squid = Squid::start(login).await;
@@ -80,13 +80,13 @@ async fn e4_a_wrong_password_is_not_shown_again_and_again() {
         assert_eq!(status(&["-d", "body", &nginx.url("f")]), "502");
         let told = std::fs::read_to_string(here.path("got")).unwrap();
         assert!(told.contains("refused the credentials given"), "{told}");
-        let refusals = squid.refusals();
+        let refusals = squid.refused_requests();
         assert!((3..=4).contains(&refusals), "{login:?}: {refusals}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e5_a_client_of_a_proxy_is_told_why_not() {
+async fn e5_a_client_of_an_http_listener_learns_the_reason() {
     let (nginx, squid, here) = (
         Nginx::start().await,
         Squid::start(SquidAuth::None).await,
@@ -99,7 +99,7 @@ async fn e5_a_client_of_a_proxy_is_told_why_not() {
     );
     let url = format!("{FORBIDDEN}:{}/", nginx.ports()[1]);
     let refused = |by: [&str; 2], scheme: &str, words: &str| {
-        let said = here.ran(
+        let said = here.run_checked(
             "curl",
             &[&by[..], &["-sS", &format!("{scheme}://{url}")]].concat(),
         );

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::{RunningTunnel, WorkDirectory};
 use crate::cli::harness::LIMIT;
-use crate::cli::served::eventually;
+use crate::cli::soak_server::wait_until_right;
 use crate::peers::program::{ServerProcess, free_ports, start};
 use crate::peers::squid::{Squid, SquidAuth};
 
@@ -48,8 +48,8 @@ impl Redis {
     }
 
     /// A client with nothing between.
-    fn straight(&self) -> RedisClient<TcpStream> {
-        RedisClient::over(TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).unwrap())
+    fn direct(&self) -> RedisClient<TcpStream> {
+        RedisClient::through(TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).unwrap())
     }
 }
 
@@ -68,7 +68,7 @@ enum RedisReply {
 }
 
 impl<S: Read + Write> RedisClient<S> {
-    fn over(stream: S) -> Self {
+    fn through(stream: S) -> Self {
         Self(BufReader::new(stream))
     }
 
@@ -82,7 +82,7 @@ impl<S: Read + Write> RedisClient<S> {
         self.0.get_mut().write_all(&line).unwrap();
     }
 
-    fn hear(&mut self) -> RedisReply {
+    fn receive(&mut self) -> RedisReply {
         let mut line = String::new();
         self.0.read_line(&mut line).unwrap();
         let line = line.strip_suffix("\r\n").expect("the end of a line");
@@ -94,54 +94,54 @@ impl<S: Read + Write> RedisClient<S> {
                 bytes.truncate(length);
                 bytes
             })),
-            Some('*') => RedisReply::List((0..count()).map(|_| self.hear()).collect()),
+            Some('*') => RedisReply::List((0..count()).map(|_| self.receive()).collect()),
             _ => RedisReply::Line(line.to_owned()),
         }
     }
 
-    fn ask(&mut self, words: &[&[u8]]) -> RedisReply {
+    fn command(&mut self, words: &[&[u8]]) -> RedisReply {
         self.send(words);
-        self.hear()
+        self.receive()
     }
 
     /// Sets much and gets it back; asks for the same a thousand times before it hears.
-    fn talk(&mut self, key: &[u8]) {
+    fn run_session(&mut self, key: &[u8]) {
         let large = ResourceContent::random(9, (5 << 20) + 3).to_vec();
-        assert_eq!(self.ask(&[b"SET", key, &large]), word("+OK"));
-        assert!(self.ask(&[b"GET", key]) == RedisReply::Bytes(Some(large)));
+        assert_eq!(self.command(&[b"SET", key, &large]), line("+OK"));
+        assert!(self.command(&[b"GET", key]) == RedisReply::Bytes(Some(large)));
         for _ in 0..1000 {
             self.send(&[b"INCR", b"count"]);
             self.send(&[b"GETRANGE", key, b"7", b"1000"]);
         }
-        let RedisReply::Line(first) = self.hear() else {
+        let RedisReply::Line(first) = self.receive() else {
             panic!("no number")
         };
         let first: i64 = first.strip_prefix(':').unwrap().parse().unwrap();
         let part = ResourceContent::random(9, 1001).to_vec()[7..].to_vec();
         for more in 0..1000 {
             if more > 0 {
-                assert_eq!(self.hear(), word(&format!(":{}", first + more)));
+                assert_eq!(self.receive(), line(&format!(":{}", first + more)));
             }
-            assert!(self.hear() == RedisReply::Bytes(Some(part.clone())));
+            assert!(self.receive() == RedisReply::Bytes(Some(part.clone())));
         }
     }
 
     /// That the server's end arrives.
-    fn ends(&mut self) {
+    fn assert_closed(&mut self) {
         let mut rest = Vec::new();
         self.0.read_to_end(&mut rest).unwrap();
         assert_eq!(rest, b"");
     }
 }
 
-fn word(text: &str) -> RedisReply {
+fn line(text: &str) -> RedisReply {
     RedisReply::Line(text.to_owned())
 }
 
 fn dial(tunnel: &RunningTunnel, place: usize) -> RedisClient<TcpStream> {
     let stream = TcpStream::connect(tunnel.address(place)).unwrap();
     stream.set_read_timeout(Some(LIMIT)).unwrap();
-    RedisClient::over(stream)
+    RedisClient::through(stream)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -154,10 +154,10 @@ async fn a_session_by_port_and_by_socket_file() {
     let file = here.text("redis.sock");
     let by_file = format!("unix:{file}:127.0.0.1:{}", redis.port);
     let tunnel = RunningTunnel::start(&["-p", &squid.url("me:secret")], &[&redis.spec(), &by_file]);
-    dial(&tunnel, 0).talk(b"port");
+    dial(&tunnel, 0).run_session(b"port");
     let stream = UnixStream::connect(&file).unwrap();
     stream.set_read_timeout(Some(LIMIT)).unwrap();
-    RedisClient::over(stream).talk(b"file");
+    RedisClient::through(stream).run_session(b"file");
     for road in [["-p", &tunnel.port(0)], ["-s", &file]] {
         let said = here.run(
             "redis-cli",
@@ -168,44 +168,50 @@ async fn a_session_by_port_and_by_socket_file() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn news_come_unasked_and_a_kill_is_passed_on() {
+async fn pushed_messages_and_a_kill_are_passed_on() {
     let (redis, squid) = (Redis::start().await, Squid::start(SquidAuth::None).await);
     let tunnel = RunningTunnel::start(&["-p", &squid.url("")], &[&redis.spec()]);
-    let (mut listener, mut straight) = (dial(&tunnel, 0), redis.straight());
-    let one = word(":1");
+    let (mut listener, mut straight) = (dial(&tunnel, 0), redis.direct());
+    let one = line(":1");
     let bytes = |text: &str| RedisReply::Bytes(Some(text.into()));
     let subscribed = RedisReply::List(vec![bytes("subscribe"), bytes("news"), one.clone()]);
-    assert_eq!(listener.ask(&[b"SUBSCRIBE", b"news"]), subscribed);
+    assert_eq!(listener.command(&[b"SUBSCRIBE", b"news"]), subscribed);
     for n in 0..100 {
         let text = format!("news {n}");
-        assert_eq!(straight.ask(&[b"PUBLISH", b"news", text.as_bytes()]), one);
+        assert_eq!(
+            straight.command(&[b"PUBLISH", b"news", text.as_bytes()]),
+            one
+        );
         let pushed = RedisReply::List(vec![bytes("message"), bytes("news"), bytes(&text)]);
-        assert_eq!(listener.hear(), pushed);
+        assert_eq!(listener.receive(), pushed);
     }
-    assert_eq!(straight.ask(&[b"CLIENT", b"KILL", b"TYPE", b"pubsub"]), one);
-    listener.ends();
+    assert_eq!(
+        straight.command(&[b"CLIENT", b"KILL", b"TYPE", b"pubsub"]),
+        one
+    );
+    listener.assert_closed();
     drop(listener);
-    tunnel.says(": closed, ");
+    tunnel.wait_for_line(": closed, ");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e8_a_client_that_is_gone_is_gone_at_the_server() {
+async fn e8_a_client_that_left_is_gone_at_the_server() {
     let (redis, squid) = (Redis::start().await, Squid::start(SquidAuth::None).await);
     let tunnel = RunningTunnel::start(&["-p", &squid.url("")], &[&redis.spec()]);
-    let (mut blocked, mut straight) = (dial(&tunnel, 0), redis.straight());
+    let (mut blocked, mut straight) = (dial(&tunnel, 0), redis.direct());
     assert_eq!(
-        blocked.ask(&[b"CLIENT", b"SETNAME", b"leaves"]),
-        word("+OK")
+        blocked.command(&[b"CLIENT", b"SETNAME", b"leaves"]),
+        line("+OK")
     );
     // Nothing will ever come, so only the reset can tell.
     blocked.send(&[b"BLPOP", b"never", b"0"]);
-    let mut is_there = || match straight.ask(&[b"CLIENT", b"LIST"]) {
+    let mut is_there = || match straight.command(&[b"CLIENT", b"LIST"]) {
         RedisReply::Bytes(Some(list)) => String::from_utf8(list).unwrap().contains("name=leaves"),
         other => panic!("{other:?}"),
     };
     assert!(is_there());
     rustix::net::sockopt::set_socket_linger(blocked.0.get_ref(), Some(Duration::ZERO)).unwrap();
     drop(blocked);
-    tunnel.says(": reset by client, ");
-    eventually("the server keeps it", || is_there().then(String::new));
+    tunnel.wait_for_line(": reset by client, ");
+    wait_until_right("the server keeps it", || is_there().then(String::new));
 }

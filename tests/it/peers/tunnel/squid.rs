@@ -8,7 +8,7 @@ use crate::peers::program::free_ports;
 use crate::peers::squid::{FORBIDDEN, Squid, SquidAuth};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e4_every_login_opens_the_way() {
+async fn e4_every_login_method_works() {
     let (nginx, content) = (Nginx::start().await, ResourceContent::random(1, 5 << 20));
     nginx.serve("f", &content);
     let (here, ca) = (WorkDirectory::new(), nginx.ca());
@@ -25,16 +25,16 @@ async fn e4_every_login_opens_the_way() {
         // Twice: of what Digest has learned the second begins with.
         for _ in 0..2 {
             here.curl_gets(&format!("http://{}/f", tunnel.address(0)), &[], &content);
-            tunnel.says(&via);
+            tunnel.wait_for_line(&via);
             let url = format!("https://{}/f", tunnel.address(1));
             here.curl_gets(&url, &["--cacert", ca.to_str().unwrap()], &content);
-            tunnel.says(&via);
+            tunnel.wait_for_line(&via);
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e4_a_login_that_is_none_is_told_and_not_shown() {
+async fn e4_a_wrong_login_is_reported_and_not_shown() {
     let nginx = Nginx::start().await;
     let spec = format!("0:127.0.0.1:{}", nginx.ports()[0]);
     for login in [SquidAuth::Basic, SquidAuth::Digest] {
@@ -43,7 +43,7 @@ async fn e4_a_login_that_is_none_is_told_and_not_shown() {
             let tunnel = RunningTunnel::start(&["-p", &squid.url(user)], &[&spec]);
             // Nobody is locked out by it, and the next is told the same.
             for _ in 0..2 {
-                let line = tunnel.refuses(0);
+                let line = tunnel.assert_refused_to_start(0);
                 assert!(
                     line.contains("credentials") && line.contains("corp"),
                     "{line}"
@@ -55,7 +55,7 @@ async fn e4_a_login_that_is_none_is_told_and_not_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e5_what_squid_refuses_is_told_and_the_next_one_tries_again() {
+async fn e5_a_refusal_is_reported_and_the_next_connection_tries_again() {
     let (nginx, squid, here) = (
         Nginx::start().await,
         Squid::start(SquidAuth::None).await,
@@ -74,7 +74,7 @@ async fn e5_what_squid_refuses_is_told_and_the_next_one_tries_again() {
     );
     for _ in 0..2 {
         for (place, status) in [(0, "403"), (1, "503")] {
-            let line = tunnel.refuses(place);
+            let line = tunnel.assert_refused_to_start(place);
             assert!(line.contains(status), "{line}");
         }
         let url = format!("http://{}/f", tunnel.address(2));
@@ -83,7 +83,7 @@ async fn e5_what_squid_refuses_is_told_and_the_next_one_tries_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e13_over_tls_its_certificate_is_looked_at() {
+async fn e13_the_certificate_of_a_proxy_over_tls_is_checked() {
     let (nginx, content) = (Nginx::start().await, ResourceContent::random(1, 5 << 20));
     nginx.serve("f", &content);
     let (squid, here) = (Squid::start(SquidAuth::Digest).await, WorkDirectory::new());
@@ -94,11 +94,11 @@ async fn e13_over_tls_its_certificate_is_looked_at() {
         &[&specs[0], &specs[1]],
     );
     here.curl_gets(&format!("http://{}/f", known.address(0)), &[], &content);
-    known.says(": closed, ");
+    known.wait_for_line(": closed, ");
     let url = format!("https://{}/f", known.address(1));
     here.curl_gets(&url, &["--cacert", nginx_ca.to_str().unwrap()], &content);
-    known.says(": closed, ");
+    known.wait_for_line(": closed, ");
     let stranger = RunningTunnel::start(&["-p", &proxy], &[&specs[0]]);
-    let line = stranger.refuses(0);
+    let line = stranger.assert_refused_to_start(0);
     assert!(line.contains("certificate"), "{line}");
 }

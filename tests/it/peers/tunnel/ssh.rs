@@ -62,7 +62,7 @@ impl Sshd {
 
     /// Runs commands by a client with these options, and sends much there and back.
     #[track_caller]
-    fn talk(&self, options: &str, destination: &str) {
+    fn run_session(&self, options: &str, destination: &str) {
         let said = self.shell(
             options,
             &format!("$SSH {destination} 'echo well; exit 3' || echo $?"),
@@ -76,7 +76,7 @@ impl Sshd {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e2_by_proxy_command() {
+async fn e2_ssh_by_proxy_command() {
     let sshd = Sshd::start().await;
     for login in [SquidAuth::None, SquidAuth::Digest] {
         let squid = Squid::start(login).await;
@@ -91,12 +91,12 @@ async fn e2_by_proxy_command() {
             squid.url(user),
             sshd.port
         );
-        sshd.talk(&command, "127.0.0.1");
+        sshd.run_session(&command, "127.0.0.1");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e2_by_port() {
+async fn e2_ssh_by_port() {
     let (sshd, squid) = (Sshd::start().await, Squid::start(SquidAuth::Basic).await);
     let spec = format!("0:127.0.0.1:{}", sshd.port);
     for flags in [&[][..], &["--warm", "2"]] {
@@ -104,8 +104,8 @@ async fn e2_by_port() {
             &[&["-p", &squid.url("me:secret")], flags].concat(),
             &[&spec],
         );
-        sshd.talk(&format!("-p {}", tunnel.port(0)), "127.0.0.1");
-        let line = tunnel.says(": closed, ");
+        sshd.run_session(&format!("-p {}", tunnel.port(0)), "127.0.0.1");
+        let line = tunnel.wait_for_line(": closed, ");
         assert!(
             line.contains(&format!(" > 127.0.0.1:{} via ", sshd.port)),
             "{line}"
@@ -114,7 +114,7 @@ async fn e2_by_port() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e5_ssh_ends_with_what_the_proxy_said() {
+async fn e5_ssh_ends_with_the_message_of_the_proxy() {
     let (sshd, squid) = (Sshd::start().await, Squid::start(SquidAuth::Basic).await);
     let haul = env!("CARGO_BIN_EXE_haul");
     let command = format!(

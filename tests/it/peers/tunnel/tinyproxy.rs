@@ -78,11 +78,12 @@ async fn e1_with_a_login_and_without() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e5_what_it_refuses_is_told() {
+async fn e5_a_refusal_is_reported() {
     let (locked, [dead]) = (Tinyproxy::start(true).await, free_ports());
     let spec = format!("0:127.0.0.1:{dead}");
     let refused = |login: &str, status: &str| {
-        let line = RunningTunnel::start(&["-p", &locked.url(login)], &[&spec]).refuses(0);
+        let line =
+            RunningTunnel::start(&["-p", &locked.url(login)], &[&spec]).assert_refused_to_start(0);
         assert!(
             line.contains(status) && !line.contains("wrongword"),
             "{line}"

@@ -1,0 +1,178 @@
+//! Why a server does not begin, in the words of somebody who does it for the first time.
+
+use haul_lab::CertificateAuthority;
+
+use super::{start_server, test_folder};
+use crate::cli::harness::HaulDirectory;
+
+/// Runs it to an end that must come by itself.
+async fn error_of(haul: &HaulDirectory, args: &[&str], code: i32) -> String {
+    let ran = haul.run(&[&["serve"], args].concat()).await;
+    ran.assert_code(code);
+    assert_eq!(ran.stdout, "");
+    assert!(ran.stderr.contains("hint: "), "{ran:#?}");
+    assert!(!ran.stderr.contains("listening"), "{ran:#?}");
+    let line = args.join(" ");
+    let said = ran.stderr_text(haul, None);
+    format!("{line}\n{}", said.trim_end()).replace(haul.dir.path().to_str().unwrap(), "[DIR]")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn folders() {
+    let haul = test_folder();
+    haul.write("file", "f");
+    std::fs::create_dir(haul.path("odd")).unwrap();
+    haul.write("odd/.haul", "not a folder");
+    std::fs::create_dir_all(haul.path("linked/.haul")).unwrap();
+    std::os::unix::fs::symlink("/nowhere", haul.path("linked/.haul/lock")).unwrap();
+    let said = [
+        error_of(&haul, &["none"], 4).await,
+        error_of(&haul, &["https://example.com/"], 4).await,
+        error_of(&haul, &["file"], 4).await,
+        error_of(&haul, &["d/a.txt/b"], 4).await,
+        error_of(&haul, &["odd", "-w"], 4).await,
+        error_of(&haul, &["linked", "-w"], 4).await,
+        error_of(&haul, &["d", "--access-log", "none/log"], 4).await,
+    ];
+    insta::assert_snapshot!("refused-folders", said.join("\n\n"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn addresses() {
+    let haul = test_folder();
+    haul.write("file", "f");
+    let said = [
+        error_of(&haul, &["d", "-l", "192.0.2.1:8080"], 5).await,
+        error_of(&haul, &["d", "-l", "unix:none/s.sock"], 4).await,
+        error_of(&haul, &["d", "-l", "unix:file"], 4).await,
+        error_of(&haul, &["d", "-l", "systemd"], 2).await,
+        error_of(&haul, &["d", "-l", "localhost"], 2).await,
+        error_of(&haul, &["d", "-l", "http://localhost:80"], 2).await,
+        error_of(&haul, &["d", "-l", "127.0.0.1:99999"], 2).await,
+    ];
+    insta::assert_snapshot!("refused-addresses", said.join("\n\n"));
+    let served = start_server(&haul, &[]).await;
+    let taken = served.address.as_str();
+    for args in [["d", "-l", taken], ["d", "--admin", taken]] {
+        let args = [&args[..], &["-l", "127.0.0.1:0"]].concat();
+        let said = error_of(&haul, &args, 5).await;
+        assert!(said.contains("is taken by another server"), "{said}");
+    }
+}
+
+/// Not another server's fault.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn addresses_given_twice() {
+    let haul = test_folder();
+    // One that is free, as likely as not for long enough.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port().to_string();
+    drop(free);
+    let every = format!(":{port}");
+    std::os::unix::fs::symlink("d", haul.path("link")).unwrap();
+    let mut said = Vec::new();
+    for args in [
+        ["-l", "unix:d/s", "-l", "unix:d/s"],
+        ["-l", "unix:d/s", "-l", "unix:link/../link/s?mode=600"],
+        ["-l", "unix:d/s", "--admin", "unix:d/s"],
+        ["-l", &port, "-l", &port],
+        ["-l", &every, "-l", &port],
+        ["-l", &port, "-l", &every],
+        ["-l", &port, "--admin", &port],
+    ] {
+        let told = error_of(&haul, &[&["d"], &args[..]].concat(), 2).await;
+        said.push(told.replace(&port, "[PORT]"));
+    }
+    insta::assert_snapshot!("refused-twice", said.join("\n\n"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn certificates() {
+    let haul = test_folder();
+    let issued = CertificateAuthority::new().issue(&["localhost"]);
+    haul.write("cert.pem", &issued.certificate_pem);
+    haul.write("key.pem", &issued.key_pem);
+    haul.write(
+        "other.pem",
+        CertificateAuthority::new().issue(&["localhost"]).key_pem,
+    );
+    haul.write("junk.pem", "junk");
+    let said = [
+        error_of(&haul, &["d", "--cert", "none.pem"], 2).await,
+        error_of(&haul, &["d", "--cert", "cert.pem"], 2).await,
+        error_of(&haul, &["d", "--cert", "key.pem", "--key", "cert.pem"], 2).await,
+        error_of(&haul, &["d", "--cert", "cert.pem", "--key", "other.pem"], 2).await,
+        error_of(&haul, &["d", "--cert", "junk.pem", "--key", "key.pem"], 2).await,
+    ];
+    insta::assert_snapshot!("refused-certificates", said.join("\n\n"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn numbers_and_times() {
+    let haul = test_folder();
+    let said = [
+        error_of(&haul, &["d", "--max-connections", "0"], 2).await,
+        error_of(
+            &haul,
+            &["d", "--max-connections", "99999999999999999999"],
+            2,
+        )
+        .await,
+        error_of(&haul, &["d", "--max-connections", "many"], 2).await,
+        error_of(&haul, &["d", "--grace", "0"], 2).await,
+        error_of(&haul, &["d", "--grace", "2000d"], 2).await,
+        error_of(&haul, &["d", "--grace", "soon"], 2).await,
+        error_of(&haul, &["d", "--allow-host", "http://a.example"], 2).await,
+    ];
+    insta::assert_snapshot!("refused-numbers", said.join("\n\n"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn logins() {
+    let haul = test_folder().with_variable("HAUL_AUTH", "# of the office\na:b:ro\n\nc:s3cret");
+    let of_variable = error_of(&haul, &["d"], 2).await;
+    assert!(!of_variable.contains("s3cret"));
+    let haul = test_folder();
+    haul.write("lines", "# nobody\n\nme:hash:ro\n");
+    let said = [
+        of_variable,
+        error_of(&haul, &["d", "--auth", "a:b:rx"], 2).await,
+        error_of(&haul, &["d", "--auth", "a:b:c:rw"], 2).await,
+        error_of(&haul, &["d", "--auth", "a:b"], 2).await,
+        error_of(&haul, &["d", "--token", "t:rx"], 2).await,
+        error_of(&haul, &["d", "--auth-file", "d"], 2).await,
+        error_of(&haul, &["d", "--auth-file", "none"], 2).await,
+        error_of(&haul, &["d", "--auth-file", "lines"], 2).await,
+        error_of(&haul, &["d", "--token-file", "d"], 2).await,
+        error_of(&haul, &["d", "--sign-key", "d"], 2).await,
+    ];
+    insta::assert_snapshot!("refused-logins", said.join("\n\n"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn too_few_descriptors_are_reported_at_the_start() {
+    let haul = test_folder();
+    for (way, said) in [
+        ("round-robin", "cannot start threads: Too many open files"),
+        (
+            "reuseport",
+            "cannot listen on 127.0.0.1:0: Too many open files",
+        ),
+    ] {
+        // Fewer than there are threads: whatever is open already, their sockets alone are too many.
+        let line = format!(
+            "ulimit -n 40 && exec \"$0\" serve d -l 127.0.0.1:0 --threads 64 --accept {way}"
+        );
+        let mut command = tokio::process::Command::new("sh");
+        command
+            .args(["-c", &line, env!("CARGO_BIN_EXE_haul")])
+            .current_dir(haul.dir.path())
+            .stdin(std::process::Stdio::null())
+            .kill_on_drop(true);
+        let output = haul_lab::within(super::LIMIT, command.output()).await;
+        let ran = crate::cli::harness::HaulOutput::from_output(output.unwrap());
+        ran.assert_code(4)
+            .assert_stderr_has(said)
+            .assert_stderr_has("hint: ulimit -n N");
+    }
+}

@@ -1,0 +1,111 @@
+//! One connection too many (row E11): who says so, and that it is known from the start where there is room for few.
+
+use tokio::net::TcpStream;
+
+use super::{
+    EchoServer, HaulDirectory, TunnelProcess, assert_echo, finish, proxy_to, start_tunnel,
+    wait_for_listeners,
+};
+
+/// One more than there may be: it is closed, and the others stay.
+async fn assert_refused(tunnel: &mut TunnelProcess, says: &str) {
+    // The reset may be faster than the word that it is connected.
+    if let Ok(more) = TcpStream::connect(&tunnel.addresses[0]).await {
+        assert_eq!(finish(more).await, b"");
+    }
+    let line = tunnel.running.wait_for_line("refused: ").await;
+    assert!(line.contains(says), "{line}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e11_one_connection_too_many_is_closed_and_the_others_stay() {
+    let echo = EchoServer::start().await;
+    let proxy = proxy_to(&echo).await;
+    let at = proxy.address().to_string();
+    let haul = HaulDirectory::new();
+    let args = ["-p", &at, "--max-connections", "1", "0:echo.test:7"];
+    let mut tunnel = start_tunnel(&haul, &args, 1).await;
+    let mut first = tunnel.connect().await;
+    assert_echo(&mut first, "first").await;
+    let says = "refused: --max-connections allows no more than 1 at one time";
+    assert_refused(&mut tunnel, says).await;
+    assert_echo(&mut first, "still").await;
+    drop(first);
+    tunnel.stop().await.assert_code(0);
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e11_a_low_limit_of_open_files_is_warned_of_and_each_connection_within_it_is_served() {
+    let echo = EchoServer::start().await;
+    let proxy = proxy_to(&echo).await;
+    let haul = HaulDirectory::new();
+    let line = format!(
+        "ulimit -n 64; exec {} tunnel -p {} --warm 3 0:echo.test:7",
+        env!("CARGO_BIN_EXE_haul"),
+        proxy.address()
+    );
+    let mut tunnel = wait_for_listeners(haul.start_shell(&line), 1).await;
+    let warned = tunnel
+        .running
+        .wait_for_line("warning: there is room for ")
+        .await;
+    for words in ["64 open files", "ulimit -n N", "LimitNOFILE=N"] {
+        assert!(warned.contains(words), "{warned}");
+    }
+    let room = warned.split(' ').find_map(|word| word.parse().ok());
+    let room: usize = room.unwrap();
+    assert!((2..16).contains(&room), "{warned}");
+    let mut clients = Vec::new();
+    for _ in 0..room {
+        let mut client = tunnel.connect().await;
+        assert_echo(&mut client, "hello").await;
+        clients.push(client);
+    }
+    let says = format!("ulimit -n (64 open files) allows no more than {room} at one time");
+    assert_refused(&mut tunnel, &says).await;
+    for client in &mut clients {
+        assert_echo(client, "still").await;
+    }
+    drop(clients);
+    tunnel.stop().await.assert_code(0);
+}
+
+/// The limit is of the start: it is that one which the new settings may have no room for.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e11_reloaded_settings_that_need_more_descriptors_are_warned_of() {
+    let haul = HaulDirectory::new();
+    let file = "proxy = \"127.0.0.1:1\"\n[[tunnel]]\nlisten = \"0\"\ntarget = \"echo.test:7\"\n";
+    haul.write("t.toml", file);
+    let line = format!(
+        "ulimit -n 64; exec {} tunnel --config t.toml",
+        env!("CARGO_BIN_EXE_haul")
+    );
+    let mut tunnel = wait_for_listeners(haul.start_shell(&line), 1).await;
+    let warned = tunnel
+        .running
+        .wait_for_line("warning: there is room for ")
+        .await;
+    let room = warned.split(' ').find_map(|word| word.parse().ok());
+    let room: usize = room.unwrap();
+    haul.write("t.toml", format!("{file}warm = 20\n"));
+    let says = format!("warning: {room} connections at one time may need ");
+    tunnel.reload(&says).await;
+    tunnel.stop().await.assert_code(0);
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e11_no_descriptors_for_any_connection_is_an_error() {
+    let haul = HaulDirectory::new();
+    let line = format!(
+        "ulimit -n 20; {} tunnel -p '' 0:echo.test:7; echo ended with $? >&2",
+        env!("CARGO_BIN_EXE_haul")
+    );
+    let mut running = haul.start_shell(&line);
+    running
+        .wait_for_line("no room for a connection: the system allows 20 open files")
+        .await;
+    running.wait_for_line("ended with 4").await;
+}

@@ -1,0 +1,176 @@
+//! How a tunnel ends: at once unless it was told to wait, by a second signal in any case.
+
+use std::io::{BufRead as _, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::net::UnixDatagram;
+
+use haul_lab::within;
+use libc::O_NONBLOCK;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{
+    EchoServer, HaulDirectory, LIMIT, assert_echo, connect_to, finish, proxy_to, start_tunnel,
+};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_grace_connections_are_cut_off_and_the_exit_code_is_0() {
+    let echo = EchoServer::start().await;
+    let proxy = proxy_to(&echo).await;
+    let at = proxy.address().to_string();
+    for signal in [Signal::TERM, Signal::INT] {
+        let haul = HaulDirectory::new();
+        let tunnel = start_tunnel(&haul, &["-p", &at, "0:echo.test:7"], 1).await;
+        let mut client = tunnel.connect().await;
+        assert_echo(&mut client, "hello").await;
+        tunnel.running.signal(signal);
+        let ran = tunnel.running.wait().await;
+        ran.assert_code(0)
+            .assert_stderr_has("haul: stopped; 1 connection was cut off")
+            .assert_stderr_has(": stopped, 5 up, 5 down, ");
+        assert_eq!(finish(client).await, b"");
+    }
+}
+
+/// On a terminal they are read from above to below.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_log_lines_of_connections_come_before_the_last_message() {
+    let echo = EchoServer::start().await;
+    let proxy = proxy_to(&echo).await;
+    let at = proxy.address().to_string();
+    let haul = HaulDirectory::new();
+    let mut tunnel = start_tunnel(&haul, &["-p", &at, "0:echo.test:7"], 1).await;
+    let mut clients = Vec::new();
+    for _ in 0..6 {
+        let mut client = tunnel.connect().await;
+        assert_echo(&mut client, "hello").await;
+        clients.push(client);
+    }
+    // After a line others gather for a while before they are written.
+    finish(clients.remove(0)).await;
+    tunnel.running.wait_for_line(": closed, ").await;
+    let ran = tunnel.stop().await;
+    ran.assert_code(0);
+    let (before, told) = ran.stderr.split_once("haul: stopped; ").unwrap();
+    assert_eq!(before.matches(": stopped, 5 up, 5 down, ").count(), 5);
+    assert_eq!(told, "5 connections were cut off\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_a_grace_connections_may_end_and_the_rest_is_reported() {
+    let echo = EchoServer::start().await;
+    let proxy = proxy_to(&echo).await;
+    let at = proxy.address().to_string();
+    let haul = HaulDirectory::new();
+    let spec = "0:echo.test:7";
+    let mut patient = start_tunnel(&haul, &["-p", &at, "--grace", "1h", spec], 1).await;
+    let mut client = patient.connect().await;
+    assert_echo(&mut client, "hello").await;
+    patient.running.signal(Signal::TERM);
+    patient
+        .running
+        .wait_for_line("1 connection has 3600 s to end")
+        .await;
+    assert_echo(&mut client, "still").await;
+    assert_eq!(finish(client).await, b"");
+    patient.running.wait().await.assert_code(0);
+    let hasty = start_tunnel(&haul, &["-p", &at, "--grace", "200ms", spec], 1).await;
+    let mut client = hasty.connect().await;
+    assert_echo(&mut client, "hello").await;
+    hasty
+        .stop()
+        .await
+        .assert_code(1)
+        .assert_stderr_has("error: 1 connection was cut off that took longer than 0.2 s")
+        .assert_stderr_has("hint: --grace");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_signal_does_not_wait() {
+    let echo = EchoServer::start().await;
+    let proxy = proxy_to(&echo).await;
+    let at = proxy.address().to_string();
+    let haul = HaulDirectory::new();
+    let mut tunnel = start_tunnel(&haul, &["-p", &at, "--grace", "1h", "0:echo.test:7"], 1).await;
+    let mut client = tunnel.connect().await;
+    assert_echo(&mut client, "hello").await;
+    tunnel.running.signal(Signal::INT);
+    tunnel
+        .running
+        .wait_for_line("once more to stop at once")
+        .await;
+    tunnel.running.signal(Signal::TERM);
+    let ran = tunnel.running.wait().await;
+    ran.assert_code(130)
+        .assert_stderr_has("haul: stopping at once; 1 connection was cut off");
+}
+
+/// A pipe whose reader is busy elsewhere, or was stopped.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_standard_error_holds_nothing_up() {
+    let echo = EchoServer::start().await;
+    let proxy = proxy_to(&echo).await;
+    let haul = HaulDirectory::new();
+    let file = |listen: &str| {
+        let proxy = proxy.address();
+        let tunnels = "[[tunnel]]\nlisten = \"0\"\ntarget = \"echo.test:7\"\n";
+        let more = tunnels.replace("\"0\"", &format!("\"{listen}\""));
+        haul.write("t.toml", format!("proxy = \"{proxy}\"\n{tunnels}{more}"))
+    };
+    file("unix:a.sock");
+    let (read, write) = std::io::pipe().unwrap();
+    let mut command = haul.command(&["tunnel", "--config", "t.toml"]);
+    let mut child = command.stderr(write.try_clone().unwrap()).spawn().unwrap();
+    let mut told = std::io::BufReader::new(read);
+    let mut address = String::new();
+    told.read_line(&mut address).unwrap();
+    let address = address.split(' ').nth(3).unwrap().to_owned();
+    let mut client = connect_to(&address).await;
+    assert_echo(&mut client, "hello").await;
+    // Of a description of its own, or the flag would be that of the process as well.
+    let fill = format!("/proc/self/fd/{}", write.as_raw_fd());
+    let mut full = std::fs::OpenOptions::new();
+    let mut full = full
+        .write(true)
+        .custom_flags(O_NONBLOCK)
+        .open(fill)
+        .unwrap();
+    while full.write(&[b'.'; 4096]).is_ok() {}
+    file("unix:b.sock");
+    let signal = |signal| {
+        let id = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+        kill_process(id.unwrap(), signal).unwrap();
+    };
+    signal(Signal::HUP);
+    super::super::soak_server::wait_until_right("settings were not read again", || {
+        haul.path("a.sock").exists().then(|| "old ones".to_owned())
+    });
+    // What there is to tell of that keeps nobody.
+    assert_echo(&mut client, "still").await;
+    assert_echo(&mut connect_to(&address).await, "new").await;
+    signal(Signal::TERM);
+    // One signal that comes twice may be taken as one.
+    signal(Signal::INT);
+    let ended = within(LIMIT, child.wait()).await.unwrap();
+    assert_eq!(ended.code(), Some(130));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_service_manager_is_notified() {
+    let haul = HaulDirectory::new();
+    let manager = UnixDatagram::bind(haul.path("notify")).unwrap();
+    manager.set_read_timeout(Some(LIMIT)).unwrap();
+    let place = haul.path("notify").to_str().unwrap().to_owned();
+    let haul = haul.with_variable("NOTIFY_SOCKET", &place);
+    let mut tunnel = start_tunnel(&haul, &["-p", "127.0.0.1:1", "0:echo.test:7"], 1).await;
+    tunnel.reload("haul: reloaded").await;
+    tunnel.stop().await.assert_code(0);
+    let mut told = Vec::new();
+    let mut buffer = [0; 256];
+    for _ in 0..4 {
+        let length = manager.recv(&mut buffer).unwrap();
+        let text = String::from_utf8_lossy(&buffer[..length]);
+        told.push(text.split(['\n', ' ']).next().unwrap().to_owned());
+    }
+    assert_eq!(told, ["READY=1", "RELOADING=1", "READY=1", "STOPPING=1"]);
+}
