@@ -1,5 +1,4 @@
-//! `haul get`, of many files: the lists that name them, how many go on at once, where they go, what they must be, and how many of
-//! them may fail.
+//! Flags of `haul get` for many files: lists, how many files at once, names, checks, and how many files may fail.
 
 use std::path::PathBuf;
 
@@ -8,26 +7,26 @@ use haul_plan::{ErrorLimit, MediaRange, PathTemplate};
 
 use super::values::{SizeArg, job_count};
 
-/// What names many files, and how they are told from one.
+/// Flags that name many files and say what to do with them.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Lists")]
 pub(crate) struct BatchArgs {
-    /// Download what LIST names; `-` is standard input. Repeatable.
+    /// Download the files in LIST; `-` is standard input. Repeatable.
     ///
-    /// A URL a line; or as aria2 reads it, with mirrors behind tabs and indented options (out=, dir=, checksum=, header=); or
-    /// CSV, TSV or JSON lines with url, path, sha256 and size; or a Metalink document. gzip and zstd are undone. Downloads begin before the list has been read, and none of it
-    /// is held in memory; but a document is read first.
+    /// Formats: one URL a line; aria2 input files, with mirrors separated by tabs and indented options (out=, dir=, checksum=, header=);
+    /// CSV, TSV or JSON lines with url, path, sha256 and size; Metalink documents. gzip and zstd lists are decompressed. haul starts
+    /// downloading while it reads the list, and does not hold the list in memory; it reads a Metalink document completely first.
     #[arg(short, long, value_name = "LIST", conflicts_with = "file")]
     pub(crate) input: Vec<PathBuf>,
-    /// How lists are written [default: found by their first line].
+    /// Format of the lists [default: detected from the first line].
     #[arg(long, value_enum, value_name = "FORMAT", requires = "input")]
     pub(crate) input_format: Option<ListFormatArg>,
-    /// Take brackets and braces in URLs as they are.
+    /// Do not expand brackets and braces in URLs.
     ///
-    /// Without it `img[001-100].jpg` and `{a,b}.txt` stand for many URLs, as curl reads them.
+    /// By default `img[001-100].jpg` and `{a,b}.txt` stand for many URLs, as in curl.
     #[arg(short, long)]
     pub(crate) globoff: bool,
-    /// At most N files at once [default: found by itself, up to 128 of an origin].
+    /// At most N files at once [default: automatic, up to 128 for each origin].
     #[arg(
         short,
         long,
@@ -37,7 +36,7 @@ pub(crate) struct BatchArgs {
         conflicts_with = "file"
     )]
     pub(crate) jobs: Option<u16>,
-    /// At most N files at once that are answered, over all origins [default: 256, or as many as -j].
+    /// At most N files at once that receive data, over all origins [default: 256, or as many as -j].
     ///
     /// -x is the number for each origin.
     #[arg(
@@ -48,13 +47,14 @@ pub(crate) struct BatchArgs {
         conflicts_with = "file"
     )]
     pub(crate) max_connections_total: Option<u16>,
-    /// Fetch one file from all URLs at once, and from the mirrors that its origins name (Link fields).
+    /// Download one file from all URLs at once, and from mirrors that its origins name (Link header fields).
     ///
-    /// Segments come from each of them; one that is gone, is slow, or has another version of the file is left out. With lists, which have
-    /// mirrors of their own, it allows those that origins name. Other hosts than those you named may be asked then.
+    /// haul fetches segments from each mirror, and drops a mirror that is unavailable, is slow, or has another version of the file. Lists
+    /// name their mirrors themselves; with a list this flag allows mirrors that origins name. haul may then contact hosts that you did not
+    /// name.
     #[arg(long)]
     pub(crate) mirror: bool,
-    /// How files are named under DIR [default: name].
+    /// How to name files in DIR [default: name].
     #[arg(
         long,
         value_enum,
@@ -64,22 +64,22 @@ pub(crate) struct BatchArgs {
     pub(crate) layout: Option<LayoutKind>,
     /// Name files by TEMPLATE, as `{host}/{index:06}.{ext}`.
     ///
-    /// {index} is the number of the job, from 0, {line} that of its line; both take a width. {host}, {dir}, {name}, {stem} and {ext} are of the
-    /// URL, {hash} is its SHA-256. `{{` and `}}` are braces.
+    /// {index} is the number of the job, from 0; {line} is the number of its line; both take a width. {host}, {dir}, {name}, {stem} and
+    /// {ext} come from the URL, {hash} is the URL's SHA-256. `{{` and `}}` are braces.
     #[arg(long, value_name = "TEMPLATE", conflicts_with = "file")]
     pub(crate) output_template: Option<PathTemplate>,
-    /// Put files into a tar archive in place of DIR; `-` is standard output.
+    /// Write the files into a tar archive instead of DIR; `-` is standard output.
     ///
-    /// Entries have the paths that files would have. With --manifest an archive that was interrupted is gone on with.
+    /// Entries have the paths that the files would have. With --manifest the same command continues an interrupted archive.
     #[arg(
         long,
         value_name = "FILE",
         conflicts_with_all = ["file", "directory", "overwrite", "update"]
     )]
     pub(crate) tar: Option<PathBuf>,
-    /// Begin another archive when one would be larger than this.
+    /// Start another archive when one would exceed SIZE.
     ///
-    /// Of `--tar t.tar` that makes t-000000.tar, t-000001.tar and so on; each gets its name when it is whole.
+    /// `--tar t.tar` then makes t-000000.tar, t-000001.tar and so on; each gets its name when it is complete.
     #[arg(
         long,
         value_name = "SIZE",
@@ -87,15 +87,15 @@ pub(crate) struct BatchArgs {
         requires = "tar"
     )]
     pub(crate) shard_size: Option<SizeArg>,
-    /// Write a row for each file into FILE, and pass over those that it says are done.
+    /// Write a row for each file into FILE, and skip files that FILE lists as done.
     ///
-    /// FILE ends in .jsonl or .csv. A row is written when its file is durable: url, path, state, status, bytes, checksum, etag,
-    /// attempts, times, error. The same command then fetches what is missing only.
+    /// FILE ends in .jsonl or .csv. haul writes a row when the file is on disk: url, path, state, status, bytes, checksum, etag, attempts,
+    /// times, error. The same command then fetches only the missing files.
     #[arg(long, value_name = "FILE", conflicts_with = "file")]
     pub(crate) manifest: Option<PathBuf>,
-    /// Take only files whose media type is one of these: image/*,application/pdf.
+    /// Accept only these media types: image/*,application/pdf.
     ///
-    /// What the origin says it is, before a byte of it is taken. Anything else is a failure, with exit code 1.
+    /// haul checks the Content-Type before it reads the body. A file of another type fails, with exit code 1.
     #[arg(
         long,
         value_name = "TYPES",
@@ -103,7 +103,7 @@ pub(crate) struct BatchArgs {
         conflicts_with = "file"
     )]
     pub(crate) expect_type: Vec<MediaRange>,
-    /// Take no file smaller than this.
+    /// Accept no file smaller than this.
     #[arg(
         long,
         value_name = "SIZE",
@@ -111,7 +111,7 @@ pub(crate) struct BatchArgs {
         conflicts_with = "file"
     )]
     pub(crate) min_size: Option<SizeArg>,
-    /// Take no file larger than this.
+    /// Accept no file larger than this.
     #[arg(
         long,
         value_name = "SIZE",
@@ -127,51 +127,50 @@ pub(crate) struct BatchArgs {
         conflicts_with_all = ["on_error", "file"]
     )]
     pub(crate) max_errors: Option<ErrorLimit>,
-    /// What the first failure leads to [default: continue].
+    /// What to do when a file fails [default: continue].
     #[arg(long, value_enum, value_name = "WHAT", conflicts_with = "file")]
     pub(crate) on_error: Option<OnErrorArg>,
 }
 
-/// How files are named.
+/// How to name files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LayoutKind {
-    /// The last part of the URL, all in one directory; of equal names one gets a suffix, the same one on every run.
+    /// The last part of the URL, all in one directory; equal names get a suffix, the same one on every run.
     Name,
-    /// Host and path as in the URL.
+    /// Host and path of the URL.
     Path,
     /// `ab/cd/` and the SHA-256 of the URL.
     Hash,
 }
 
-/// What a failure leads to.
+/// What to do when a file fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnErrorArg {
-    /// The others go on.
+    /// Continue with the other files.
     Continue,
-    /// Nothing more is begun, and what runs is stopped.
+    /// Start no more files, and stop the running ones.
     Stop,
 }
 
 impl BatchArgs {
-    /// Whether an archive goes to standard output.
     pub(crate) fn is_tar_to_stdout(&self) -> bool {
-        // `./-` is a file of that name.
+        // `./-` names a file.
         self.tar.as_ref().is_some_and(|tar| tar.as_os_str() == "-")
     }
 }
 
-/// How a list is written.
+/// The format of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ListFormatArg {
-    /// A URL a line; tabs and indents mean nothing.
+    /// One URL a line; tabs and indents have no meaning.
     Plain,
-    /// As aria2 reads it.
+    /// An aria2 input file.
     Aria2,
-    /// Commas, with a header that names the columns.
+    /// Comma-separated, with a header row that names the columns.
     Csv,
-    /// The same with tabs.
+    /// Tab-separated, with a header row.
     Tsv,
-    /// A JSON object a line.
+    /// One JSON object a line.
     Jsonl,
     /// A Metalink document.
     Metalink,

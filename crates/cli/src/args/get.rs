@@ -1,7 +1,7 @@
-//! `haul get`, flag by flag: what is downloaded, where it goes, how fast, what is said.
+//! Flags of `haul get`: what to download, where to, how fast, which messages.
 //!
-//! Flags stand in groups, a struct and a heading each; those of requests and connections are in
-//! [`network`](super::network), those of lists in [`batch`](super::batch). The first paragraph of a flag is what `-h` shows, the rest comes with `--help`.
+//! Each group of flags is a struct with a heading. Requests and connections are in [`network`](super::network), lists in
+//! [`batch`](super::batch). `-h` shows the first paragraph of a flag, `--help` the rest.
 
 use std::path::PathBuf;
 
@@ -12,18 +12,18 @@ use super::batch::BatchArgs;
 use super::network::{ConnectionArgs, RequestArgs};
 use super::values::{SizeArg, UrlArg, connection_count};
 
-/// What stands below the flags.
+/// Text below the flags.
 const AFTER: &str = "\
 SIZE takes k, M, G, T, powers of 1024; TIME takes ms, s, m, h, d, and seconds without a unit.
-The same command goes on where an interrupted one stopped.
+The same command resumes an interrupted download.
 Exit codes: 0 done, 1 some of several failed, 2 usage, 3 verification, 4 local disk,
-5 network or origin, 130 interrupted, 141 reader of standard output gone.";
+5 network or origin, 130 interrupted, 141 standard output closed by its reader.";
 
 /// `haul get`.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
 pub(crate) struct GetArgs {
-    /// What to download; several go on at once. `[1-9]` and `{a,b}` stand for many.
+    /// URLs to download, all at once. `[1-9]` and `{a,b}` expand to many.
     #[arg(value_name = "URL", required_unless_present = "input")]
     pub(crate) urls: Vec<UrlArg>,
     #[command(flatten)]
@@ -40,14 +40,14 @@ pub(crate) struct GetArgs {
     pub(crate) messages: GetMessageArgs,
 }
 
-/// Where bytes go, and what they must be.
+/// Where to write, and what to verify.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct OutputArgs {
     /// Write to FILE; `-` is standard output.
     ///
-    /// For one URL only. Standard output, FIFOs and devices take the bytes in order as they come, over one connection;
-    /// files are written under a temporary name beside FILE and get their own when they are whole and verified.
+    /// For one URL only. Standard output, FIFOs and devices get the bytes in order over one connection. A regular file is written under a
+    /// temporary name beside FILE and renamed when it is complete and verified.
     #[arg(
         short = 'o',
         long = "output",
@@ -55,55 +55,54 @@ pub(crate) struct OutputArgs {
         conflicts_with = "directory"
     )]
     pub(crate) file: Option<PathBuf>,
-    /// Put files into DIR, under the name that the origin or the URL gives.
+    /// Write files into DIR, named by the origin or the URL.
     ///
-    /// DIR is created if it is not there. Without -o and -d files go into the current directory.
+    /// haul creates DIR if needed. Without -o and -d files go into the current directory.
     #[arg(short, long, value_name = "DIR")]
     pub(crate) directory: Option<PathBuf>,
-    /// Replace a file that is there.
+    /// Replace existing files.
     ///
-    /// It stays in place until the new one is whole.
+    /// An existing file stays in place until the new one is complete.
     #[arg(long, conflicts_with = "update")]
     pub(crate) overwrite: bool,
-    /// Replace a file that is there if the origin has a newer one.
+    /// Replace an existing file if the origin has a newer one.
     ///
-    /// The origin is asked by If-None-Match or If-Modified-Since, with what an earlier download noted on the file.
+    /// haul asks with If-None-Match or If-Modified-Since, using the validator that an earlier download stored with the file.
     #[arg(long)]
     pub(crate) update: bool,
-    /// Do not use what an earlier run left, and leave nothing to a later one.
+    /// Do not resume an earlier run, and leave no partial file.
     #[arg(long)]
     pub(crate) no_resume: bool,
-    /// Undo a Content-Encoding that the origin applied unasked.
+    /// Decode a Content-Encoding that haul did not request.
     ///
-    /// Without it such an answer is stored as it was sent, under a warning.
+    /// By default haul stores such a response as it was sent, with a warning.
     #[arg(long)]
     pub(crate) decode: bool,
     /// Verify a digest, or print it when HEX is left out. Repeatable.
     ///
-    /// ALGO is sha256, sha512, sha1, md5, blake3 or crc32c. What does not match is set aside as FILE.haul-bad-checksum and
-    /// the exit code is 3. Digests to print go to standard output as `HEX  FILE`, which `sha256sum -c` and its like read.
+    /// ALGO is sha256, sha512, sha1, md5, blake3 or crc32c. A file that does not match is renamed to FILE.haul-bad-checksum and the exit
+    /// code is 3. Digests go to standard output as `HEX  FILE`, the format of `sha256sum -c` and similar tools.
     #[arg(long, value_name = "ALGO[:HEX]")]
     pub(crate) checksum: Vec<Checksum>,
 }
 
 impl OutputArgs {
-    /// Whether the file goes to standard output.
     pub(crate) fn is_stdout(&self) -> bool {
-        // `./-` is a file of that name.
+        // `./-` names a file.
         self.file
             .as_ref()
             .is_some_and(|file| file.as_os_str() == "-")
     }
 }
 
-/// How fast, and in what pieces.
+/// Connections, segments and rate.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Speed")]
 pub(crate) struct SpeedArgs {
-    /// Exactly N connections to an origin [default: found by itself, up to 16].
+    /// Exactly N connections to an origin [default: automatic, up to 16].
     ///
-    /// By itself haul adds connections while the total rate rises, and takes some back when the origin refuses them. A
-    /// given number is opened at once and lowered by refusals only.
+    /// By default haul adds connections while the total rate rises, and closes some when the origin refuses them. A given number is opened
+    /// at once, and only refusals lower it.
     #[arg(
         short = 'x',
         long,
@@ -112,31 +111,31 @@ pub(crate) struct SpeedArgs {
         allow_negative_numbers = true
     )]
     pub(crate) max_connections: Option<u16>,
-    /// No segment smaller than this, but for a file's last; by itself haul goes down to 256k towards the end.
+    /// Smallest segment, except a file's last [default: automatic, down to 256k near the end].
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     pub(crate) min_segment_size: Option<SizeArg>,
-    /// All segments of this size, instead of sizes found by itself.
+    /// Use segments of this size [default: automatic].
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     pub(crate) segment_size: Option<SizeArg>,
-    /// No faster than this many bytes a second, all connections together.
+    /// Limit the total rate, in bytes a second.
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     pub(crate) limit_rate: Option<SizeArg>,
 }
 
-/// What is said meanwhile and at the end.
+/// Progress and results.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Messages")]
 pub(crate) struct GetMessageArgs {
     /// How to show progress on standard error.
     #[arg(long, value_enum, value_name = "KIND", default_value_t = ProgressKind::Auto)]
     pub(crate) progress: ProgressKind,
-    /// Print the result as one JSON object a URL on standard output.
+    /// Print one JSON object for each URL on standard output.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Errors only.
+    /// Print errors only.
     #[arg(short, long, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
-    /// A line for each segment: range, ms, size, rate. Of a batch, a line for each file.
+    /// Print a line for each segment: range, ms, size, rate. In a batch, a line for each file.
     #[arg(short, long)]
     pub(crate) verbose: bool,
 }
@@ -144,13 +143,13 @@ pub(crate) struct GetMessageArgs {
 /// How progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ProgressKind {
-    /// A bar on a terminal, nothing elsewhere.
+    /// A bar on a terminal, otherwise nothing.
     Auto,
-    /// A bar, even where no terminal is seen.
+    /// A bar, even without a terminal.
     Bar,
-    /// A line a second.
+    /// One line a second.
     Plain,
-    /// A JSON object a line, and nothing else on standard error.
+    /// One JSON object a line, and nothing else on standard error.
     Json,
     /// Nothing.
     None,

@@ -1,4 +1,4 @@
-//! The command line as it is typed. [`settings`](crate::settings) makes of it what the engine takes; nobody else reads it.
+//! The command line as it is typed. [`settings`](crate::settings) turns it into options of the library crates.
 
 mod batch;
 mod get;
@@ -37,28 +37,27 @@ pub(crate) use values::{
     arg_required_else_help = true
 )]
 pub(crate) struct CliArgs {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub(crate) command: CliCommand,
 }
 
-/// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CliCommand {
     /// Download files: over several connections, resumed, verified.
     Get(Box<GetArgs>),
-    /// Serve a folder: downloads, and uploads where they are wanted.
+    /// Serve a folder: downloads, and uploads on request.
     Serve(Box<ServeArgs>),
-    /// Lead local ports anywhere through HTTP or SOCKS proxies: mail, ssh, git, databases.
+    /// Forward local ports through HTTP or SOCKS proxies: mail, ssh, git, databases.
     Tunnel(Box<TunnelArgs>),
-    /// Sign a URL of `haul serve`, so that who has it needs no login until it expires.
+    /// Sign a URL of `haul serve`: until it expires it needs no login.
     ///
-    /// The URL is printed on standard output. Signing asks nobody: whoever has the key can do it anywhere.
+    /// The URL is printed on standard output. Signing needs the key and no connection to the server.
     Sign(SignArgs),
-    /// Show what parallel connections bring, against an origin inside this program.
+    /// Show the effect of parallel connections, with an origin inside this program.
     ///
-    /// The origin listens on loopback and limits each connection, as many do. The file is downloaded over one
-    /// connection and then with haul's defaults; nothing else of this machine or its network is used, and nothing is left.
+    /// The origin listens on loopback and limits the rate of each connection, as many servers do. haul downloads a file over one connection
+    /// and then with its defaults. It contacts no other host and leaves no file behind.
     Demo(DemoArgs),
     /// Print a completion script for a shell.
     Completions(CompletionsArgs),
@@ -67,10 +66,10 @@ pub(crate) enum CliCommand {
 /// `haul demo`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DemoArgs {
-    /// Bytes in the file that is downloaded.
+    /// Size of the file to download.
     #[arg(long, value_name = "SIZE", default_value = "96M")]
     pub(crate) size: SizeArg,
-    /// What the origin gives each connection, in bytes a second.
+    /// The origin's limit for each connection, in bytes a second.
     #[arg(long, value_name = "SIZE", default_value = "8M")]
     pub(crate) rate: SizeArg,
 }
@@ -78,7 +77,7 @@ pub(crate) struct DemoArgs {
 /// `haul completions`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CompletionsArgs {
-    /// For which shell.
+    /// The shell.
     #[arg(value_enum)]
     pub(crate) shell: clap_complete::Shell,
 }

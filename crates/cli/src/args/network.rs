@@ -1,4 +1,4 @@
-//! `haul get`: what a request carries and how connections are made.
+//! Flags of `haul get` for requests and connections.
 
 use std::path::PathBuf;
 
@@ -7,31 +7,31 @@ use clap::Args;
 use super::peer::{AddressArgs, PeerTlsArgs, ProxyTlsArgs};
 use super::values::{BearerArg, DurationArg, HeaderArg, ProxyUrl, UserArg, non_negative_number};
 
-/// What requests carry, and where redirects may lead.
+/// Requests and redirects.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Request")]
 pub(crate) struct RequestArgs {
-    /// Add a header field; `Name:` removes one of haul's own. Repeatable.
+    /// Add a header field; `Name:` removes one that haul sends. Repeatable.
     ///
-    /// Authorization and Cookie go to the origin of the URL only, never along with a redirect to another one.
+    /// Authorization and Cookie go only to the origin of the URL, never to another origin after a redirect.
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
     pub(crate) headers: Vec<HeaderArg>,
-    /// Log in by Basic or Digest; a missing password is asked for.
+    /// Log in with Basic or Digest; haul asks for a missing password.
     ///
-    /// For the origin of the URL only, to which Basic goes with the first request and Digest if it asks for that. The question goes to the terminal and shows nothing of what is typed. A login in
-    /// the URL itself is used before this one.
+    /// The login goes only to the origin of the URL: Basic with the first request, Digest when the origin asks for it. haul asks on the
+    /// terminal and does not show what you type. A login in the URL is used before this one.
     #[arg(short, long, value_name = "USER[:PASSWORD]", conflicts_with = "bearer")]
     pub(crate) user: Option<UserArg>,
-    /// Send a token (Authorization: Bearer); `@FILE` reads it from there.
+    /// Send a token (Authorization: Bearer); `@FILE` reads it from FILE.
     #[arg(long, value_name = "TOKEN|@FILE")]
     pub(crate) bearer: Option<BearerArg>,
-    /// Take logins from ~/.netrc, or the file that $NETRC names.
+    /// Read logins from ~/.netrc, or the file in $NETRC.
     #[arg(long)]
     pub(crate) netrc: bool,
-    /// Take logins from FILE, written as a .netrc.
+    /// Read logins from FILE, in the format of .netrc.
     #[arg(long, value_name = "FILE", conflicts_with = "netrc")]
     pub(crate) netrc_file: Option<PathBuf>,
-    /// Follow no more redirects in a row.
+    /// Follow at most N redirects in a row.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = non_negative_number, allow_negative_numbers = true)]
     pub(crate) max_redirs: u32,
     /// Follow redirects from https to http.
@@ -39,36 +39,36 @@ pub(crate) struct RequestArgs {
     pub(crate) allow_downgrade: bool,
 }
 
-/// How connections are made, and when they are given up.
+/// Connections, proxies, TLS and timeouts.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct ConnectionArgs {
-    /// Through this proxy (http, https, socks5, socks5h); '' for none.
+    /// Use this proxy (http, https, socks5, socks5h); '' for none.
     ///
-    /// Written as host:port, which is http, or scheme://host:port, with user:password@ before the host if it wants them. Without it the
-    /// environment decides: http_proxy, https_proxy, all_proxy. TLS with it is as that with origins, but for --cert, unless one of the
-    /// --proxy-... flags is given.
+    /// host:port, which is http, or scheme://host:port, with user:password@ before the host for a login. Without this flag the variables
+    /// http_proxy, https_proxy and all_proxy apply. TLS with the proxy uses the same flags as TLS with origins, except --cert, unless one
+    /// of the --proxy-... flags is given.
     #[arg(long, value_name = "URL")]
     pub(crate) proxy: Option<ProxyUrl>,
-    /// Add a header field to the CONNECT to the proxy. Repeatable.
+    /// Add a header field to the CONNECT request to the proxy. Repeatable.
     #[arg(long = "proxy-header", value_name = "NAME: VALUE")]
     pub(crate) proxy_headers: Vec<HeaderArg>,
     #[command(flatten)]
     pub(crate) by_proxy: ProxyTlsArgs,
-    /// HTTP/1.1 only.
+    /// Use HTTP/1.1 only.
     #[arg(long = "http1.1", conflicts_with = "http2")]
     pub(crate) http1: bool,
-    /// HTTP/2 for small files of a batch over https.
+    /// Use HTTP/2 for small files of a batch over https.
     ///
-    /// By itself haul offers HTTP/2 to origins that are far, where many files at once on one connection are faster. What comes in segments
-    /// comes by HTTP/1.1, whose connections each have a limit of their own; so does all over http.
+    /// By default haul offers HTTP/2 to distant origins, where many files at once on one connection are faster. Segments use HTTP/1.1,
+    /// since servers limit the rate of each connection; plain http uses HTTP/1.1, too.
     #[arg(long, conflicts_with = "file")]
     pub(crate) http2: bool,
     #[command(flatten)]
     pub(crate) tls: PeerTlsArgs,
     #[command(flatten)]
     pub(crate) addresses: AddressArgs,
-    /// Give up on a connection that is not made by then.
+    /// Time limit for opening a connection.
     #[arg(
         long,
         value_name = "TIME",
@@ -76,7 +76,7 @@ pub(crate) struct ConnectionArgs {
         default_value = "15s"
     )]
     pub(crate) connect_timeout: DurationArg,
-    /// Give up on a connection that brings nothing for so long.
+    /// Time limit for a connection that receives nothing.
     #[arg(
         long,
         value_name = "TIME",
@@ -84,11 +84,11 @@ pub(crate) struct ConnectionArgs {
         default_value = "30s"
     )]
     pub(crate) stall_timeout: DurationArg,
-    /// Try again at most N times without progress in between [default: 10].
+    /// Retry at most N times without progress in between [default: 10].
     ///
-    /// Connection errors, timeouts, short bodies, 408, 429 and 5xx are tried again, after a wait that grows from 0.2 to 30
-    /// seconds, or the one that the origin asks for. Four mebibytes of progress give all N back. Without this flag a host that
-    /// never answered is given up after 3.
+    /// haul retries after connection errors, timeouts, short bodies, 408, 429 and 5xx. It waits 0.2 to 30 seconds, growing, or as long as
+    /// the origin asks. After four mebibytes of progress all N retries are available again. Without this flag haul gives up after 3 retries
+    /// on a host that never responded.
     #[arg(long, value_name = "N", value_parser = non_negative_number, allow_negative_numbers = true)]
     pub(crate) retries: Option<u32>,
 }

@@ -1,7 +1,7 @@
-//! Flags that `haul get` and `haul tunnel` have alike: TLS with whoever is at the far end, TLS with a proxy, and addresses.
+//! Flags that `haul get` and `haul tunnel` share: TLS with the peer, TLS with a proxy, and addresses.
 //!
-//! They stand under the heading of the group that they are flattened into. What the two call differently is not here: the proxy itself,
-//! of which a tunnel takes several, header fields, which are for requests or for a CONNECT, and timeouts, which have other defaults.
+//! They appear under the heading of the group that they are flattened into. Flags that differ between the two are elsewhere: the proxy
+//! itself, of which a tunnel takes several, header fields, and timeouts with other defaults.
 
 use std::path::PathBuf;
 
@@ -10,55 +10,55 @@ use haul_net::NoProxy;
 
 use super::values::{ResolveArg, no_proxy};
 
-/// TLS with the far end.
+/// TLS with the peer.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct PeerTlsArgs {
-    /// Trust the authorities in this PEM file and no others.
+    /// Trust only the authorities in this PEM file.
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     pub(crate) cacert: Option<PathBuf>,
-    /// Trust any certificate: whoever is in between can read and change what comes.
+    /// Do not verify certificates: somebody between you and the server can read and change the data.
     #[arg(short = 'k', long)]
     pub(crate) insecure: bool,
-    /// Show this certificate (PEM, with its chain).
+    /// Client certificate (PEM, with its chain).
     #[arg(long, value_name = "FILE")]
     pub(crate) cert: Option<PathBuf>,
-    /// The private key of --cert (PEM, without a passphrase), unless that file holds it.
+    /// Private key of --cert (PEM, not encrypted), unless that file contains it.
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
 }
 
-/// TLS with a proxy, and who is reached without one.
+/// TLS with a proxy, and hosts without a proxy.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ProxyTlsArgs {
-    /// Trust the authorities in this PEM file and no others, with a proxy over TLS.
+    /// Trust only the authorities in this PEM file for a proxy over TLS.
     #[arg(long, value_name = "FILE", conflicts_with = "proxy_insecure")]
     pub(crate) proxy_cacert: Option<PathBuf>,
-    /// Show the proxy this certificate (PEM, with its chain).
+    /// Client certificate for the proxy (PEM, with its chain).
     #[arg(long, value_name = "FILE")]
     pub(crate) proxy_cert: Option<PathBuf>,
-    /// The private key of --proxy-cert, unless that file holds it.
+    /// Private key of --proxy-cert, unless that file contains it.
     #[arg(long, value_name = "FILE")]
     pub(crate) proxy_key: Option<PathBuf>,
-    /// Trust any certificate of the proxy: whoever is in between can read its login.
+    /// Do not verify the proxy's certificate: somebody in between can read its login.
     #[arg(long)]
     pub(crate) proxy_insecure: bool,
     /// Hosts to reach without a proxy, separated by commas; '*' is all.
     ///
-    /// Names with all below them, addresses, networks as 10.0.0.0/8. In place of the variable no_proxy.
+    /// A name includes its subdomains; addresses and networks such as 10.0.0.0/8 are possible, too. Replaces the variable no_proxy.
     #[arg(long, value_name = "HOSTS", value_parser = no_proxy)]
     pub(crate) no_proxy: Option<NoProxy>,
 }
 
-/// Which addresses are used.
+/// Name resolution.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct AddressArgs {
-    /// Use ADDRESS for HOST:PORT without asking a name server. Repeatable.
+    /// Use ADDRESS for HOST:PORT instead of asking DNS. Repeatable.
     #[arg(long, value_name = "HOST:PORT:ADDRESS")]
     pub(crate) resolve: Vec<ResolveArg>,
-    /// IPv4 only.
+    /// Use IPv4 only.
     #[arg(short = '4', long, conflicts_with = "ipv6")]
     pub(crate) ipv4: bool,
-    /// IPv6 only.
+    /// Use IPv6 only.
     #[arg(short = '6', long)]
     pub(crate) ipv6: bool,
 }

@@ -1,7 +1,7 @@
-//! `haul serve`, flag by flag: what is served, where, to whom, and how long anybody is waited for.
+//! Flags of `haul serve`: what to serve, where, to whom, with which limits.
 //!
-//! Flags stand in groups, a struct and a heading each: who may do what and how that is secured in [`access`], limits and what
-//! a running server does in [`running`]. What contradicts what is told by [`settings`](crate::settings), with a hint.
+//! Each group of flags is a struct with a heading: access and TLS in [`access`], limits and operation in [`running`].
+//! [`settings`](crate::settings) reports flags that contradict each other, with a hint.
 
 mod access;
 mod running;
@@ -17,24 +17,24 @@ use super::values::{SizeArg, cache_control, choice, listen_address, positive_num
 pub(crate) use access::{AccessArgs, CorsArgs, TlsArgs};
 pub(crate) use running::{LimitArgs, RunningArgs};
 
-/// What stands below the flags.
+/// Text below the flags.
 const AFTER: &str = "\
 SIZE takes k, M, G, T, powers of 1024; TIME takes ms, s, m, h, d, and seconds without a unit.
-SIGHUP reads certificates again and begins a new access log; Ctrl-C and SIGTERM let requests end.
-Exit codes: 0 ended with all requests answered, 1 some were cut off, 2 usage, 4 local disk,
-5 cannot listen, 130 ended by a second signal.";
+SIGHUP reloads certificates and reopens the access log; Ctrl-C and SIGTERM finish requests.
+Exit codes: 0 all requests finished, 1 some were cut off, 2 usage, 4 local disk,
+5 cannot listen, 130 stopped by a second signal.";
 
 /// `haul serve`.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
 pub(crate) struct ServeArgs {
-    /// The folder whose files are served.
+    /// The folder to serve.
     #[arg(value_name = "DIR", default_value = ".")]
     pub(crate) folder: PathBuf,
-    /// Where to listen: HOST:PORT, PORT, unix:PATH, systemd. Repeatable.
+    /// Address to listen on: HOST:PORT, PORT, unix:PATH, systemd. Repeatable.
     ///
-    /// A PORT alone is this machine's, `:PORT` is every interface; port 0 is any free one. `unix:PATH?mode=660` says who may
-    /// connect to a socket file; `systemd` takes the sockets that a .socket unit opened, `systemd:NAME` those of one name.
+    /// PORT alone is on 127.0.0.1, `:PORT` is on every interface; port 0 is any free port. `unix:PATH?mode=660` sets the permissions of a
+    /// socket file; `systemd` uses the sockets of a .socket unit, `systemd:NAME` those of one name.
     #[arg(
         short,
         long,
@@ -57,13 +57,13 @@ pub(crate) struct ServeArgs {
     pub(crate) running: RunningArgs,
 }
 
-/// What may be done with the files, and what becomes of them.
+/// Uploads, and how files are served.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Files")]
 pub(crate) struct FileArgs {
-    /// Let files be put and deleted.
+    /// Allow uploads and deletions.
     ///
-    /// Everybody may, unless there are logins. Uploads are in DIR/.haul until they are whole; nobody sees part of one.
+    /// Without logins everybody may do both. An upload stays in DIR/.haul until it is complete; nobody sees an incomplete file.
     #[arg(short, long)]
     pub(crate) writable: bool,
     /// What an acknowledged upload survives [default: file].
@@ -73,18 +73,18 @@ pub(crate) struct FileArgs {
         ("full", "A power cut leaves the new one"),
     ]))]
     pub(crate) durability: Option<UploadDurability>,
-    /// Take no larger uploads [default: what the disk has].
+    /// Largest upload [default: what the disk has].
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     pub(crate) max_body: Option<SizeArg>,
-    /// Hold no more bytes than this in all files together.
+    /// Limit the total size of all files.
     ///
-    /// What is there is counted at the start, by a look at every file. Where an upload would go beyond it is answered 507.
+    /// haul counts existing files at the start, by looking at each of them. An upload that would exceed the limit gets status 507.
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     pub(crate) quota: Option<SizeArg>,
-    /// Send files with this Cache-Control, as `max-age=3600`.
+    /// Send this Cache-Control with files, as `max-age=3600`.
     #[arg(long, value_name = "VALUE", value_parser = cache_control)]
     pub(crate) cache_control: Option<HeaderValue>,
-    /// Keep at most N files open between requests [default: 4096, or what ulimit -n has room for].
+    /// Keep at most N files open between requests [default: 4096, or less if ulimit -n is low].
     #[arg(long, value_name = "N", value_parser = positive_number, allow_negative_numbers = true)]
     pub(crate) open_files: Option<usize>,
 }

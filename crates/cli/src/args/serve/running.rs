@@ -1,4 +1,4 @@
-//! `haul serve`: limits, and what a running server tells and does.
+//! Flags of `haul serve` for limits and operation.
 
 use clap::Args;
 use haul_serve::accept::AcceptStrategy;
@@ -10,56 +10,56 @@ use crate::args::values::{
     DurationArg, SizeArg, choice, listen_address, positive_number, thread_count,
 };
 
-/// How much anybody may have, and for how long.
+/// Rates, connections and timeouts.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Limits")]
 pub(crate) struct LimitArgs {
-    /// Bytes a second that one connection may have, each way.
+    /// Limit the rate of each connection, in bytes a second, each way.
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     pub(crate) limit_rate: Option<SizeArg>,
-    /// Bytes a second that all connections together may have, each way.
+    /// Limit the total rate, in bytes a second, each way.
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     pub(crate) limit_rate_total: Option<SizeArg>,
-    /// Connections at one time; more of them wait [default: 65536, or what ulimit -n has room for].
+    /// Most connections at one time; more wait [default: 65536, or less if ulimit -n is low].
     #[arg(long, value_name = "N", value_parser = positive_number, allow_negative_numbers = true)]
     pub(crate) max_connections: Option<usize>,
-    /// For the TLS handshake [default: 10s].
+    /// Time limit for the TLS handshake [default: 10s].
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     pub(crate) handshake_timeout: Option<DurationArg>,
-    /// From the first byte of a request's header to its last [default: 15s].
+    /// Time limit for a request's header, from its first byte [default: 15s].
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     pub(crate) header_timeout: Option<DurationArg>,
-    /// Without a request [default: 75s].
+    /// Time limit between requests [default: 75s].
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     pub(crate) idle_timeout: Option<DurationArg>,
-    /// For how long a body may be slower than --min-rate [default: 30s].
+    /// How long a body may be slower than --min-rate [default: 30s].
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     pub(crate) body_timeout: Option<DurationArg>,
-    /// The least rate of bodies, each way, in bytes a second [default: 512].
+    /// Lowest rate of bodies, each way, in bytes a second [default: 512].
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     pub(crate) min_rate: Option<SizeArg>,
 }
 
-/// What it tells, how it ends, how it works.
+/// Log, admin endpoint, shutdown, threads.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Running")]
 pub(crate) struct RunningArgs {
     /// Log each request to FILE; `-` is standard output.
     #[arg(long, value_name = "FILE")]
     pub(crate) access_log: Option<LogTarget>,
-    /// What its lines look like [default: combined].
+    /// Format of the access log [default: combined].
     #[arg(long, value_name = "FORMAT", value_parser = choice::<AccessLogFormat, 3>([
-        ("common", "As of Apache and most others"),
-        ("combined", "The same with referer and user agent"),
-        ("json", "An object a line, with all there is"),
+        ("common", "The common log format of Apache"),
+        ("combined", "common with referer and user agent"),
+        ("json", "One object a line, with all fields"),
     ]))]
     pub(crate) log_format: Option<AccessLogFormat>,
-    /// Answer /healthz and /metrics (Prometheus) on an address of their own.
+    /// Serve /healthz and /metrics (Prometheus) on this address.
     ///
-    /// There are no logins on it: HOST:PORT or PORT that strangers do not reach.
+    /// It has no logins: choose a HOST:PORT or PORT that others cannot reach.
     #[arg(long, value_name = "ADDRESS", value_parser = listen_address)]
     pub(crate) admin: Option<ListenAddress>,
-    /// At the end, give requests that are under way this long.
+    /// At shutdown, let running requests take this long.
     #[arg(
         long,
         value_name = "TIME",
@@ -67,21 +67,21 @@ pub(crate) struct RunningArgs {
         allow_negative_numbers = true
     )]
     pub(crate) grace: DurationArg,
-    /// How threads share the work.
-    #[arg(long, value_name = "WAY", default_value_t, value_parser = choice::<AcceptStrategy, 4>([
+    /// How threads share connections.
+    #[arg(long, value_name = "STRATEGY", default_value_t, value_parser = choice::<AcceptStrategy, 4>([
         ("work-stealing", "One queue; idle threads take from busy ones"),
-        ("reuseport", "A socket for each thread; the kernel deals connections out"),
-        ("round-robin", "One thread accepts and deals connections out in turn"),
+        ("reuseport", "A socket for each thread; the kernel distributes connections"),
+        ("round-robin", "One thread accepts and distributes connections in turn"),
         ("single", "One thread does everything"),
     ]))]
     pub(crate) accept: AcceptStrategy,
     /// Threads that serve [default: one for each core].
     #[arg(long, value_name = "N", value_parser = thread_count, allow_negative_numbers = true)]
     pub(crate) threads: Option<usize>,
-    /// Throw uploads away instead of writing them: to measure all but the disk.
+    /// Discard uploads instead of writing them, to measure everything but the disk.
     #[arg(long, value_name = "null", value_parser = ["null"], hide_short_help = true)]
     pub(crate) sink: Option<String>,
-    /// Errors only.
+    /// Print errors only.
     #[arg(short, long)]
     pub(crate) quiet: bool,
 }
