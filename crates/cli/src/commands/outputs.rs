@@ -178,7 +178,9 @@ fn manifest_hint(error: &ManifestError) -> Option<&'static str> {
             "the ending says how it is written: --manifest done.jsonl"
         }
         ManifestError::NotAManifest { .. } => "choose another name: nobody's file is overwritten",
-        ManifestError::DescribesFiles { .. } | ManifestError::DescribesArchive { .. } => OTHER_MANIFEST_HINT,
+        ManifestError::DescribesFiles { .. } | ManifestError::DescribesArchive { .. } => {
+            OTHER_MANIFEST_HINT
+        }
         ManifestError::NotARegularFile { .. } => {
             "the next run reads it again, which takes a regular file"
         }
