@@ -11,7 +11,8 @@ fn large_origin() -> ResourceContent {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_comes_from_all_mirrors_and_a_missing_one_does_no_harm() {
     let slow = || {
-        OriginResource::new(large_origin()).rule(RequestMatcher::always(), faults::body_rate(2 << 20))
+        OriginResource::new(large_origin())
+            .rule(RequestMatcher::always(), faults::body_rate(2 << 20))
     };
     let (one, other) = (start_origin(slow()).await, start_origin(slow()).await);
     let gone = start_origin(OriginResource::new(large_origin())).await;

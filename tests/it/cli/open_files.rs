@@ -10,8 +10,7 @@ const HAUL: &str = env!("CARGO_BIN_EXE_haul");
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_soft_limit_of_open_files_is_raised_to_the_hard_one() {
     let slow = OriginResource::new(ResourceContent::random(4, 1 << 20));
-    let origin =
-        start_origin(slow.rule(RequestMatcher::always(), faults::stall_after(1000))).await;
+    let origin = start_origin(slow.rule(RequestMatcher::always(), faults::stall_after(1000))).await;
     let haul = HaulDirectory::new();
     let url = origin.url("/f.bin");
     let line = format!("ulimit -S -n 40; ulimit -H -n 300; exec {HAUL} get --progress json {url}");
