@@ -20,7 +20,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use haul_service::listen::InheritedSockets;
-use haul_service::observe::{AdminEndpoint, MetricSource};
+use haul_service::observe::{AdminEndpoint, LineLog, MetricSource};
 use haul_tunnel::{TunnelEngine, TunnelEngineOptions};
 use tokio::runtime::{Builder, Runtime};
 
@@ -32,7 +32,7 @@ use crate::args::{TunnelArgs, TunnelCommand};
 use crate::exit::ExitReason;
 use crate::message::{print_line, sanitize, warning_text};
 use crate::open_file_limit;
-use crate::settings::{PromptedPasswords, Sourced, TunnelSettings};
+use crate::settings::{ProcessSettings, PromptedPasswords, Sourced, TunnelSettings};
 use crate::signals::ServerSignals;
 use banner::TunnelBanner;
 use listeners::TunnelListenerSet;
@@ -60,11 +60,7 @@ fn serve(args: &TunnelArgs) -> Result<ExitReason, CommandError> {
     if let Some(shortage) = running.max_connections.shortage() {
         return Err(CommandError::local(shortage).with_hint("ulimit -n 1024 allows some hundreds"));
     }
-    let open_log = |said: &Sourced<_>| {
-        log::open(LOG_NAME, &said.value, running.quiet)
-            .map_err(|trouble| trouble.at_source(&said.by))
-    };
-    let log = running.log.as_ref().map(open_log).transpose()?;
+    let log = open_log(&running)?;
     let runtime = runtime(running.threads)?;
     let entered = runtime.enter();
     let mut signals = ServerSignals::listen()
@@ -115,6 +111,15 @@ fn serve(args: &TunnelArgs) -> Result<ExitReason, CommandError> {
     // A name that is looked up, or a file that is read again, is not waited for.
     runtime.shutdown_background();
     Ok(exit)
+}
+
+/// Opens the connection log, if there is one.
+fn open_log(settings: &ProcessSettings) -> Result<Option<Arc<LineLog>>, CommandError> {
+    let Some(Sourced { value, by }) = &settings.log else {
+        return Ok(None);
+    };
+    let opened = log::open(LOG_NAME, value, settings.quiet);
+    opened.map(Some).map_err(|error| error.at_source(by))
 }
 
 fn runtime(threads: usize) -> Result<Runtime, CommandError> {
