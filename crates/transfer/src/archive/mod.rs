@@ -18,16 +18,16 @@
 //! `head` makes the blocks before an entry's contents, `names` knows the shards' names, `part` is one shard that grows, `files` the
 //! row of them, `stream` the one that cannot be taken back. Nothing here knows the network or the manifest.
 
+mod entry_header;
 mod error;
-mod files;
-mod head;
-mod names;
-mod part;
-mod shards;
+mod shard_names;
+mod shard_set;
 mod stream;
+mod unfinished_shard;
+mod writer;
 
 pub use error::ArchiveError;
-pub use shards::{
+pub use writer::{
     ArchiveDestination, ArchiveOptions, ShardEntryContent, ShardEntryLocation, ShardWriter,
 };
 

@@ -5,8 +5,8 @@ use std::io::{self, BufWriter, Write};
 
 use bytes::Bytes;
 
+use super::entry_header::END;
 use super::error::ArchiveError;
-use super::head::END;
 
 /// Bytes gathered before they are handed on.
 const GATHERED: usize = 256 * 1024;
@@ -54,12 +54,12 @@ impl ArchiveStream {
     }
 
     /// What was written up to here is a whole entry.
-    pub(super) fn keep(&mut self, end: u64) {
+    pub(super) fn complete_entry(&mut self, end: u64) {
         self.end = end;
     }
 
     /// An entry failed half way.
-    pub(super) fn spoil(&mut self) {
+    pub(super) fn mark_broken(&mut self) {
         self.broken = true;
     }
 

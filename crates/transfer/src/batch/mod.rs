@@ -9,24 +9,24 @@
 //! A job that is larger than one answer, or that an earlier run left bytes of, goes by the roads of single downloads, in the
 //! worker that had its first answer.
 
-mod aside;
-mod books;
-mod clerk;
-mod errand;
-mod feeder;
-mod floor;
-mod nameless;
+mod coordinator;
+mod counters;
+mod directory_cache;
+mod existing_file;
+mod file_owner;
+mod group_commit;
+mod job;
+mod job_reader;
 mod options;
-mod present;
-mod reasons;
-mod record;
-mod shared;
+mod running_jobs;
 mod sink;
-mod table;
-mod there;
-mod underway;
-mod whose;
+mod spill;
+mod spill_record;
+mod state;
+mod unnamed_files;
+mod unreachable;
 mod worker;
+mod write_buffer;
 
 use std::path::PathBuf;
 
@@ -37,8 +37,8 @@ use crate::archive::ShardWriter;
 use crate::event::TransferEventSender;
 use crate::manifest::{Manifest, PreviousRuns};
 use crate::options::GetOptions;
-pub use feeder::ListEntries;
-use floor::BatchCoordinator;
+use coordinator::BatchCoordinator;
+pub use job_reader::ListEntries;
 pub use options::{
     BatchHalt, BatchHaltKind, BatchOptions, BatchSnapshot, BatchSummary, CommitGroupOptions,
     FailureGroup, SlowJob,

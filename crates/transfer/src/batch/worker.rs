@@ -15,24 +15,24 @@ use haul_plan::{FailureContext, RecoveryAction, RequestFailure};
 use http::StatusCode;
 use tokio::time::Instant;
 
-use super::clerk::CommitMessage;
-use super::errand::{BatchJob, BatchJobStrategy};
-use super::shared::BatchState;
-use super::sink::{FileBytes, VerifiedFile, drop_aside};
-use super::table::{FetchedFile, deliver};
-use super::there::verify;
+use super::existing_file::verify_existing;
+use super::group_commit::CommitMessage;
+use super::job::{BatchJob, BatchJobStrategy};
+use super::sink::{FileContent, VerifiedFile, drop_aside};
+use super::state::BatchState;
+use super::write_buffer::{FetchedFile, flush};
 use crate::disk::{ascribe, blocking};
 use crate::error::GetError;
 use crate::get::failure::{AttemptFailure, RedirectedTo};
-use crate::get::quick::{LargeResponse, SingleResponseFetch, SingleResponseOutcome};
+use crate::get::quick::{LargeResponse, ResponseInfo, SingleResponseFetch, SingleResponseOutcome};
 use crate::manifest::{ManifestRow, RowState};
 use crate::options::DownloadOutcome;
 
 /// Works until no job may run.
 pub(super) async fn work(shared: Arc<BatchState>, first: (JobTicket, Box<BatchJob>)) {
     let mut next = Some(first);
-    while let Some((ticket, errand)) = next {
-        run(&shared, ticket, errand).await;
+    while let Some((ticket, job)) = next {
+        run(&shared, ticket, job).await;
         // The place that has come free is this worker's; what else may run by now is for others.
         next = shared.next();
         if next.is_some() {
@@ -43,17 +43,17 @@ pub(super) async fn work(shared: Arc<BatchState>, first: (JobTicket, Box<BatchJo
 }
 
 /// One try of a job.
-async fn run(shared: &Arc<BatchState>, ticket: JobTicket, mut errand: Box<BatchJob>) {
-    errand.begun.get_or_insert_with(Instant::now);
-    errand.attempts += 1;
+async fn run(shared: &Arc<BatchState>, ticket: JobTicket, mut job: Box<BatchJob>) {
+    job.first_attempt_at.get_or_insert_with(Instant::now);
+    job.attempts += 1;
     let _running = shared
         .underway
-        .begin(errand.job.id, &errand.job.url, ticket);
-    let ranges = match shared.nameless.road_of(&mut errand) {
-        BatchJobStrategy::Quick { ranges } => ranges,
-        BatchJobStrategy::Engine => return large(shared, ticket, errand, None).await,
-        BatchJobStrategy::There => {
-            let delivery = blocking(|| verify(&errand, &shared.stop));
+        .begin(job.download.id, &job.download.url, ticket);
+    let ranges = match shared.nameless.strategy_of(&mut job) {
+        BatchJobStrategy::SingleResponse { ranges } => ranges,
+        BatchJobStrategy::PartialFile => return large(shared, ticket, job, None).await,
+        BatchJobStrategy::VerifyExisting => {
+            let delivery = blocking(|| verify_existing(&job, &shared.stop));
             ended(shared, ticket, 0, JobRunResult::Done);
             if let Some(delivery) = delivery {
                 let _ = shared.clerk.send(vec![delivery]).await;
@@ -61,12 +61,12 @@ async fn run(shared: &Arc<BatchState>, ticket: JobTicket, mut errand: Box<BatchJ
             return;
         }
     };
-    let target = errand.target();
+    let target = job.paths();
     let quick = SingleResponseFetch {
         engine: &shared.engine,
-        job: &errand.job,
-        have: errand.have.as_ref(),
-        expect: errand.expect(&shared.engine.options().expect),
+        job: &job.download,
+        have: job.stored_validators.as_ref(),
+        expect: job.content_expectation(&shared.engine.options().expect),
         ranges,
         directory: target.directory(),
         patience: shared.patience,
@@ -80,44 +80,52 @@ async fn run(shared: &Arc<BatchState>, ticket: JobTicket, mut errand: Box<BatchJ
         came = quick.ask(|answer| heard(shared, ticket, answer)) => came,
     };
     if came.is_ok() {
-        granted(shared, &mut errand);
+        granted(shared, &mut job);
     }
     match came {
         Ok(SingleResponseOutcome::Whole(whole)) => {
             ended(shared, ticket, whole.bytes, JobRunResult::Done);
             let whole = *whole;
-            lay(shared, FetchedFile { errand, whole }).await;
+            lay(shared, FetchedFile { job, file: whole }).await;
         }
         Ok(SingleResponseOutcome::NotModified(head)) => {
             ended(shared, ticket, 0, JobRunResult::Done);
-            // A 304 need not repeat the tag; the next run asks with it all the same.
-            let row = ManifestRow {
-                etag: errand.have.as_ref().and_then(|have| have.etag.clone()),
-                ..errand.answered(RowState::Skipped, &head)
-            };
+            let row = not_modified_row(&job, &head);
             let _ = shared.clerk.send(vec![CommitMessage::ended(row)]).await;
         }
         Ok(SingleResponseOutcome::Large(begun)) => {
-            errand.status = Some(begun.status());
-            large(shared, ticket, errand, Some(*begun)).await;
+            job.status = Some(begun.status());
+            large(shared, ticket, job, Some(*begun)).await;
         }
-        Err(failure) => failed(shared, ticket, errand, failure).await,
+        Err(failure) => failed(shared, ticket, job, failure).await,
+    }
+}
+
+/// The row of a file that has not changed. A 304 need not repeat the tag; the next run asks with it all the same.
+fn not_modified_row(job: &BatchJob, head: &ResponseInfo) -> ManifestRow {
+    let etag = job
+        .stored_validators
+        .as_ref()
+        .and_then(|have| have.etag.clone());
+    ManifestRow {
+        etag,
+        ..job.row_of_response(RowState::Skipped, head)
     }
 }
 
 /// What had been denied was given after all.
-fn granted(shared: &BatchState, errand: &mut BatchJob) {
-    if let Some(host) = errand.denied.take() {
+fn granted(shared: &BatchState, job: &mut BatchJob) {
+    if let Some(host) = job.forbidding_host.take() {
         shared.denials().granted(&host);
     }
 }
 
 /// Lays a file on the table, and writes what makes an armful. That takes a while: the place goes to another worker.
-async fn lay(shared: &Arc<BatchState>, parcel: FetchedFile) {
-    let armful = shared.table.put(parcel);
+async fn lay(shared: &Arc<BatchState>, fetched: FetchedFile) {
+    let armful = shared.table.push(fetched);
     if !armful.is_empty() {
         shared.recruit();
-        deliver(armful, shared).await;
+        flush(armful, shared).await;
     }
 }
 
@@ -141,7 +149,7 @@ fn ended(shared: &Arc<BatchState>, ticket: JobTicket, bytes: u64, how: JobRunRes
 async fn large(
     shared: &Arc<BatchState>,
     ticket: JobTicket,
-    errand: Box<BatchJob>,
+    job: Box<BatchJob>,
     begun: Option<LargeResponse>,
 ) {
     // Without an answer nobody knows yet whether its host gives one.
@@ -149,11 +157,11 @@ async fn large(
         shared.dispatch().on_large_file(ticket, shared.now());
         shared.recruit();
     }
-    let target = errand.target();
+    let target = job.paths();
     let result = match blocking(|| std::fs::create_dir_all(target.directory())) {
         Ok(()) => {
             let stop = shared.stop.clone();
-            shared.engine.run(&errand.job, begun, stop).await
+            shared.engine.run(&job.download, begun, stop).await
         }
         Err(source) => {
             let path = target.directory().to_owned();
@@ -164,51 +172,51 @@ async fn large(
         Ok(outcome) => {
             ended(shared, ticket, outcome.fetched, JobRunResult::Done);
             shared.fetched.fetch_add(outcome.fetched, Ordering::Relaxed);
-            arrived(errand, outcome)
+            arrived(job, outcome)
         }
         Err(GetError::Interrupted { .. }) => return,
         Err(mut error) => {
             drop_aside(
-                &errand,
+                &job,
                 match &mut error {
                     GetError::NoSource { last, .. } => last,
                     error => error,
                 },
             );
             if let GetError::Transport { source, .. } = &error {
-                note(shared, &errand, source);
+                note(shared, &job, source);
             }
             ended(shared, ticket, 0, how_ended(&error));
-            CommitMessage::failed(&errand, error)
+            CommitMessage::failed(&job, error)
         }
     };
     let _ = shared.clerk.send(vec![delivery]).await;
 }
 
 /// What there is to tell of a job that a road of partial files has brought to its end.
-fn arrived(errand: Box<BatchJob>, outcome: DownloadOutcome) -> CommitMessage {
+fn arrived(job: Box<BatchJob>, outcome: DownloadOutcome) -> CommitMessage {
     let state = match outcome.not_modified {
         true => RowState::Skipped,
         false => RowState::Done,
     };
-    if errand.is_elsewhere() {
-        blocking(|| ascribe(errand.target().path(), errand.resource()));
+    if job.uses_mirror() {
+        blocking(|| ascribe(job.paths().path(), job.resource_id()));
     }
     let row = ManifestRow {
         bytes: outcome.bytes,
         checksums: outcome.checksums,
         etag: outcome.etag,
-        attempts: errand.attempts + outcome.retries,
-        ..errand.row(state)
+        attempts: job.attempts + outcome.retries,
+        ..job.row(state)
     };
-    match errand.staged.clone() {
+    match job.staging_path.clone() {
         None => CommitMessage::ended(row),
-        Some(staged) => CommitMessage::Written(Box::new(VerifiedFile {
-            errand,
+        Some(staged) => CommitMessage::File(Box::new(VerifiedFile {
+            job,
             row,
-            bytes: FileBytes::Staged(staged),
+            content: FileContent::Staged(staged),
             modified: 0,
-            _open: None,
+            _open_permit: None,
         })),
     }
 }
@@ -217,71 +225,69 @@ fn arrived(errand: Box<BatchJob>, outcome: DownloadOutcome) -> CommitMessage {
 async fn failed(
     shared: &Arc<BatchState>,
     ticket: JobTicket,
-    mut errand: Box<BatchJob>,
+    mut job: Box<BatchJob>,
     failure: AttemptFailure,
 ) {
     if let AttemptFailure::Transport { error, .. } = &failure {
-        note(shared, &errand, error);
+        note(shared, &job, error);
     }
-    let action = action(shared, &mut errand, &failure);
+    let action = action(shared, &mut job, &failure);
     tracing::debug!(?action, "{failure}");
     let wait = match action {
         RecoveryAction::GiveUp => {
-            ended(shared, ticket, 0, how(shared, &mut errand, &failure));
+            ended(shared, ticket, 0, how(shared, &mut job, &failure));
             // What this machine could not do it can do for no other source.
             let elsewhere = !matches!(failure, AttemptFailure::Local(_));
-            if elsewhere && errand.turn_to_mirror(&shared.engine.options().retry) {
+            if elsewhere && job.switch_to_mirror(&shared.engine.options().retry) {
                 shared.retries.fetch_add(1, Ordering::Relaxed);
-                return shared.put_back(errand);
+                return shared.put_back(job);
             }
-            let error = failure.into_error(&errand.job.url, None, &errand.path);
-            let failed = vec![CommitMessage::failed(&errand, error)];
+            let error = failure.into_error(&job.download.url, None, &job.path);
+            let failed = vec![CommitMessage::failed(&job, error)];
             let _ = shared.clerk.send(failed).await;
             return;
         }
-        RecoveryAction::Retry(_) if turns(shared, &mut errand, &failure) => {
-            ended(shared, ticket, 0, how(shared, &mut errand, &failure));
+        RecoveryAction::Retry(_) if turns(shared, &mut job, &failure) => {
+            ended(shared, ticket, 0, how(shared, &mut job, &failure));
             shared.retries.fetch_add(1, Ordering::Relaxed);
-            return shared.put_back(errand);
+            return shared.put_back(job);
         }
         RecoveryAction::Retry(wait)
         | RecoveryAction::Fewer(wait)
         | RecoveryAction::ResolveAgain(wait) => wait,
         RecoveryAction::OneStream => {
-            errand.road = BatchJobStrategy::Quick { ranges: false };
+            job.strategy = BatchJobStrategy::SingleResponse { ranges: false };
             Duration::ZERO
         }
         RecoveryAction::WithoutIfRange | RecoveryAction::StartOver => Duration::ZERO,
     };
     shared.retries.fetch_add(1, Ordering::Relaxed);
-    let how = how(shared, &mut errand, &failure);
+    let how = how(shared, &mut job, &failure);
     let now = shared.now();
-    shared
-        .dispatch()
-        .retry_later(ticket, errand, wait, how, now);
+    shared.dispatch().retry_later(ticket, job, wait, how, now);
 }
 
 /// Whether a source that broke is left for another.
-fn turns(shared: &BatchState, errand: &mut BatchJob, failure: &AttemptFailure) -> bool {
+fn turns(shared: &BatchState, job: &mut BatchJob, failure: &AttemptFailure) -> bool {
     let retry = &shared.engine.options().retry;
     let trouble = failure.trouble();
-    trouble.is_some_and(|trouble| errand.turn_from_breaks(trouble, retry))
+    trouble.is_some_and(|trouble| job.switch_after_breaks(trouble, retry))
 }
 
 /// Keeps why a host cannot be reached.
-fn note(shared: &BatchState, errand: &BatchJob, error: &haul_net::Error) {
+fn note(shared: &BatchState, job: &BatchJob, error: &haul_net::Error) {
     if is_unreachable(error.kind()) {
-        shared.reasons.keep(errand.host(), error);
+        shared.reasons.record(job.host(), error);
     }
 }
 
 /// What the course says about it.
-fn action(shared: &BatchState, errand: &mut BatchJob, failure: &AttemptFailure) -> RecoveryAction {
+fn action(shared: &BatchState, job: &mut BatchJob, failure: &AttemptFailure) -> RecoveryAction {
     let led = match failure {
         AttemptFailure::Status { led, .. } => led.as_ref(),
         AttemptFailure::Local(error) if error.kind() == ErrorKind::Unsupported => {
-            let turned = errand.turn_to_engine();
-            shared.nameless.learn_of(errand);
+            let turned = job.use_partial_file();
+            shared.nameless.note_unsupported(job);
             return match turned {
                 true => RecoveryAction::Retry(Duration::ZERO),
                 false => RecoveryAction::GiveUp,
@@ -298,29 +304,29 @@ fn action(shared: &BatchState, errand: &mut BatchJob, failure: &AttemptFailure) 
     };
     if is_403 && !standing.redirected {
         // It may be about how many ask, or about a redirect's signature: each try begins with the first URL.
-        let host = denier(led, errand);
-        let before = errand.denied.as_deref() == Some(&*host);
+        let host = denier(led, job);
+        let before = job.forbidding_host.as_deref() == Some(&*host);
         let again = shared.denials().denied(&host, before);
         if again {
-            errand.denied = Some(host);
-            return errand.course.on_trouble(BUSY, standing);
+            job.forbidding_host = Some(host);
+            return job.failure_policy.on_trouble(BUSY, standing);
         }
     }
     let action = trouble.map_or(RecoveryAction::GiveUp, |trouble| {
-        errand.course.on_trouble(trouble, standing)
+        job.failure_policy.on_trouble(trouble, standing)
     });
     if matches!(
         (failure, action),
         (AttemptFailure::Slow(_), RecoveryAction::Retry(_))
     ) {
-        errand.turn_to_engine();
+        job.use_partial_file();
     }
     action
 }
 
 /// Who answered 403.
-fn denier(led: Option<&RedirectedTo>, errand: &BatchJob) -> String {
-    led.map_or_else(|| errand.host(), |led| led.host.clone())
+fn denier(led: Option<&RedirectedTo>, job: &BatchJob) -> String {
+    led.map_or_else(|| job.host(), |led| led.host.clone())
 }
 
 /// Trouble that is tried again.
@@ -349,7 +355,7 @@ fn is_unreachable(kind: &Kind) -> bool {
 }
 
 /// What a failure says about its host. That it refuses something says so once: what is refused again and again is at fault itself.
-fn how(shared: &BatchState, errand: &mut BatchJob, failure: &AttemptFailure) -> JobRunResult {
+fn how(shared: &BatchState, job: &mut BatchJob, failure: &AttemptFailure) -> JobRunResult {
     let refused = |busy, wait| JobRunResult::Refused {
         overloaded: busy,
         retry_after: wait,
@@ -371,7 +377,7 @@ fn how(shared: &BatchState, errand: &mut BatchJob, failure: &AttemptFailure) -> 
             led,
             ..
         } if led.as_ref().is_none_or(|led| !led.stale)
-            && shared.denials().may_be_crowd(&denier(led.as_ref(), errand)) =>
+            && shared.denials().may_be_crowd(&denier(led.as_ref(), job)) =>
         {
             refused(false, None)
         }
@@ -387,7 +393,7 @@ fn how(shared: &BatchState, errand: &mut BatchJob, failure: &AttemptFailure) -> 
     match how {
         JobRunResult::Refused {
             retry_after: None, ..
-        } if std::mem::replace(&mut errand.refused, true) => JobRunResult::Failed,
+        } if std::mem::replace(&mut job.host_refused, true) => JobRunResult::Failed,
         how => how,
     }
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use haul_plan::metalink;
 
-use super::front::{first_line, without_bom};
+use super::peek::{first_line, without_bom};
 
 /// How a list is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

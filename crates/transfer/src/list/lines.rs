@@ -2,16 +2,16 @@
 
 use std::io::{self, BufRead, BufReader, Read};
 
-use super::front::without_bom;
+use super::peek::without_bom;
 
 /// The longest line, and the longest entry of several lines, in bytes.
-pub(super) const LONGEST: usize = 1 << 20;
+pub(super) const MAX_LINE: usize = 1 << 20;
 
 /// Bytes that are read at a time.
 const BUFFER: usize = 64 << 10;
 
 /// A source and its current line.
-pub(super) struct SourceLines {
+pub(super) struct LineReader {
     source: BufReader<Box<dyn Read + Send>>,
     /// The line, and a line feed behind it.
     text: Vec<u8>,
@@ -27,7 +27,7 @@ pub(super) struct SourceLines {
 
 /// What came.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum SourceLine {
+pub(super) enum ReadLine {
     /// A line.
     Line,
     /// A line that was too long; the source is at its end.
@@ -38,7 +38,7 @@ pub(super) enum SourceLine {
 
 /// What comes next.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum NextSourceLine {
+pub(super) enum PeekedByte {
     /// A line that begins with this byte.
     Byte(u8),
     /// The end.
@@ -47,7 +47,7 @@ pub(super) enum NextSourceLine {
     Failed,
 }
 
-impl SourceLines {
+impl LineReader {
     pub(super) fn new(source: Box<dyn Read + Send>) -> Self {
         Self {
             source: BufReader::with_capacity(BUFFER, source),
@@ -60,9 +60,9 @@ impl SourceLines {
     }
 
     /// Goes to the next line. A last line without an end is one; a line that the source fails in is none.
-    pub(super) fn advance(&mut self) -> io::Result<SourceLine> {
+    pub(super) fn read_line(&mut self) -> io::Result<ReadLine> {
         if std::mem::take(&mut self.again) {
-            return Ok(SourceLine::Line);
+            return Ok(ReadLine::Line);
         }
         self.text.clear();
         self.len = 0;
@@ -71,12 +71,12 @@ impl SourceLines {
             return Err(error);
         }
         // The end of the longest line, in either form, still fits.
-        let most = (LONGEST + 2) as u64;
+        let most = (MAX_LINE + 2) as u64;
         (&mut self.source)
             .take(most)
             .read_until(b'\n', &mut self.text)?;
         if self.text.is_empty() {
-            return Ok(SourceLine::End);
+            return Ok(ReadLine::End);
         }
         let is_whole = self.text.ends_with(b"\n");
         let end = if is_whole {
@@ -86,20 +86,20 @@ impl SourceLines {
         };
         let line = &self.text[..end];
         self.len = line.strip_suffix(b"\r").unwrap_or(line).len();
-        if self.len > LONGEST {
+        if self.len > MAX_LINE {
             if !is_whole {
                 self.source.skip_until(b'\n')?;
             }
             self.len = 0;
-            return Ok(SourceLine::TooLong);
+            return Ok(ReadLine::TooLong);
         }
         self.text.truncate(self.len);
         self.text.push(b'\n');
-        Ok(SourceLine::Line)
+        Ok(ReadLine::Line)
     }
 
     /// The current line without its end, and without a byte order mark.
-    pub(super) fn text(&self) -> &[u8] {
+    pub(super) fn line(&self) -> &[u8] {
         let line = &self.text[..self.len];
         if self.number == 1 {
             without_bom(line)
@@ -109,7 +109,7 @@ impl SourceLines {
     }
 
     /// The same with a line feed behind it.
-    pub(super) fn terminated(&self) -> &[u8] {
+    pub(super) fn line_with_newline(&self) -> &[u8] {
         let line = &self.text[..=self.len];
         if self.number == 1 {
             without_bom(line)
@@ -119,34 +119,34 @@ impl SourceLines {
     }
 
     /// The current line's number, from one.
-    pub(super) fn number(&self) -> u64 {
+    pub(super) fn line_number(&self) -> u64 {
         self.number
     }
 
     /// Lets the current line come again.
-    pub(super) fn again(&mut self) {
+    pub(super) fn unread(&mut self) {
         self.again = true;
     }
 
     /// Takes an error back: the next line is told it again.
-    pub(super) fn fail(&mut self, error: io::Error) {
+    pub(super) fn unread_error(&mut self, error: io::Error) {
         self.number -= 1;
         self.failed = Some(error);
     }
 
     /// Looks at the next line's first byte; waits for it, if it must.
-    pub(super) fn next_byte(&mut self) -> NextSourceLine {
+    pub(super) fn peek_byte(&mut self) -> PeekedByte {
         loop {
             match self.source.fill_buf() {
                 Ok(bytes) => {
                     return bytes
                         .first()
-                        .map_or(NextSourceLine::End, |&byte| NextSourceLine::Byte(byte));
+                        .map_or(PeekedByte::End, |&byte| PeekedByte::Byte(byte));
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => {
                     self.failed = Some(e);
-                    return NextSourceLine::Failed;
+                    return PeekedByte::Failed;
                 }
             }
         }
@@ -157,18 +157,18 @@ impl SourceLines {
 mod tests {
     use super::*;
 
-    fn lines(text: &[u8]) -> SourceLines {
-        SourceLines::new(Box::new(io::Cursor::new(text.to_vec())))
+    fn lines(text: &[u8]) -> LineReader {
+        LineReader::new(Box::new(io::Cursor::new(text.to_vec())))
     }
 
     fn all(text: &[u8]) -> Vec<(u64, Option<Vec<u8>>)> {
         let mut lines = lines(text);
         let mut found = Vec::new();
         loop {
-            match lines.advance().unwrap() {
-                SourceLine::Line => found.push((lines.number(), Some(lines.text().to_vec()))),
-                SourceLine::TooLong => found.push((lines.number(), None)),
-                SourceLine::End => return found,
+            match lines.read_line().unwrap() {
+                ReadLine::Line => found.push((lines.line_number(), Some(lines.line().to_vec()))),
+                ReadLine::TooLong => found.push((lines.line_number(), None)),
+                ReadLine::End => return found,
             }
         }
     }
@@ -191,17 +191,17 @@ mod tests {
     #[test]
     fn c2_a_line_that_is_too_long_is_skipped_and_not_held() {
         for end in ["\n", "\r\n", ""] {
-            let text = format!("{}{end}", "x".repeat(LONGEST));
-            assert_eq!(all(text.as_bytes())[0].1.as_ref().unwrap().len(), LONGEST);
-            let text = format!("a\n{}{end}", "x".repeat(LONGEST + 1));
+            let text = format!("{}{end}", "x".repeat(MAX_LINE));
+            assert_eq!(all(text.as_bytes())[0].1.as_ref().unwrap().len(), MAX_LINE);
+            let text = format!("a\n{}{end}", "x".repeat(MAX_LINE + 1));
             assert_eq!(all(text.as_bytes())[1..], [(2, None)]);
         }
-        let long = format!("{}\nb", "x".repeat(5 * LONGEST));
+        let long = format!("{}\nb", "x".repeat(5 * MAX_LINE));
         let mut lines = lines(long.as_bytes());
-        assert_eq!(lines.advance().unwrap(), SourceLine::TooLong);
-        assert!(lines.text.capacity() <= 4 * LONGEST && lines.text().is_empty());
-        assert_eq!(lines.advance().unwrap(), SourceLine::Line);
-        assert_eq!((lines.number(), lines.text()), (2, &b"b"[..]));
+        assert_eq!(lines.read_line().unwrap(), ReadLine::TooLong);
+        assert!(lines.text.capacity() <= 4 * MAX_LINE && lines.line().is_empty());
+        assert_eq!(lines.read_line().unwrap(), ReadLine::Line);
+        assert_eq!((lines.line_number(), lines.line()), (2, &b"b"[..]));
     }
 
     #[test]
@@ -220,11 +220,11 @@ mod tests {
                 }
             }
         }
-        let mut lines = SourceLines::new(Box::new(BrokenSource(0)));
-        assert_eq!(lines.next_byte(), NextSourceLine::Byte(b'a'));
-        assert_eq!(lines.advance().unwrap(), SourceLine::Line);
-        assert_eq!(lines.text(), b"a");
-        assert_eq!(lines.next_byte(), NextSourceLine::Failed);
-        assert_eq!(lines.advance().unwrap_err().to_string(), "broken");
+        let mut lines = LineReader::new(Box::new(BrokenSource(0)));
+        assert_eq!(lines.peek_byte(), PeekedByte::Byte(b'a'));
+        assert_eq!(lines.read_line().unwrap(), ReadLine::Line);
+        assert_eq!(lines.line(), b"a");
+        assert_eq!(lines.peek_byte(), PeekedByte::Failed);
+        assert_eq!(lines.read_line().unwrap_err().to_string(), "broken");
     }
 }

@@ -9,33 +9,33 @@
 //! Where a file goes when its line does not say, and whether two lines want the same, is not decided here but by
 //! [`haul_plan::PathLayout`] and [`haul_plan::AssignedPaths`].
 
-mod bad;
-mod document;
+mod aria2_option;
+mod bad_line;
+mod csv;
+mod decompress;
 mod entry;
+mod entry_urls;
+mod fields;
 mod format;
-mod front;
-mod json;
+mod json_lines;
 mod lines;
-mod links;
-mod option;
+mod metalink;
+mod peek;
 mod record;
-mod source;
-mod table;
-mod unpack;
-mod value;
+mod url_list;
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io::Read;
 use std::sync::Arc;
 
-pub use bad::{BadLine, BadLineProblem};
+pub use bad_line::{BadLine, BadLineProblem};
 pub use entry::ListEntry;
 pub use format::{ListFormat, ListFormatError};
 
-use bad::UnplacedBadLine;
-use front::PeekedSource;
-use lines::SourceLines;
+use bad_line::UnplacedBadLine;
+use lines::LineReader;
+use peek::PeekedReader;
 
 /// The entries of a list, read as they are asked for: blocking, so for a thread of its own.
 ///
@@ -56,10 +56,10 @@ pub struct DownloadList {
 
 /// One reader for each way to write a list.
 enum ListReader {
-    Links(links::UrlList),
-    Table(Box<table::TableList>),
-    Json(json::JsonList),
-    Document(document::ListDocument),
+    Links(url_list::UrlList),
+    Table(Box<csv::CsvList>),
+    Json(json_lines::JsonLinesList),
+    Document(metalink::MetalinkList),
     /// A list that nothing can be read of, until that was told.
     Unreadable(Option<UnplacedBadLine>),
 }
@@ -69,9 +69,9 @@ impl DownloadList {
     /// itself. What fails here is told by the first item.
     #[must_use]
     pub fn open(source: Box<dyn Read + Send>, format: Option<ListFormat>, name: &str) -> Self {
-        let (unpacked, packing) = unpack::unpacked(source);
-        let front = PeekedSource::of_list(unpacked, format.is_none());
-        let format = format.unwrap_or_else(|| format::detect(front.seen()));
+        let (unpacked, packing) = decompress::decompressed(source);
+        let front = PeekedReader::peek_list(unpacked, format.is_none());
+        let format = format.unwrap_or_else(|| format::detect(front.peeked()));
         let reader = if front.is_utf16() {
             ListReader::Unreadable(Some(UnplacedBadLine::new(1, "", BadLineProblem::Utf16)))
         } else {
@@ -126,15 +126,15 @@ impl DownloadList {
 }
 
 impl ListReader {
-    fn new(format: ListFormat, front: PeekedSource) -> Self {
-        let lines = |front| SourceLines::new(Box::new(front));
+    fn new(format: ListFormat, front: PeekedReader) -> Self {
+        let lines = |front| LineReader::new(Box::new(front));
         match format {
-            ListFormat::Plain => Self::Links(links::UrlList::plain(lines(front))),
-            ListFormat::Aria2 => Self::Links(links::UrlList::aria2(lines(front))),
-            ListFormat::Csv => Self::Table(Box::new(table::TableList::new(lines(front), b','))),
-            ListFormat::Tsv => Self::Table(Box::new(table::TableList::new(lines(front), b'\t'))),
-            ListFormat::JsonLines => Self::Json(json::JsonList::new(lines(front))),
-            ListFormat::Metalink => Self::Document(document::ListDocument::new(Box::new(front))),
+            ListFormat::Plain => Self::Links(url_list::UrlList::plain(lines(front))),
+            ListFormat::Aria2 => Self::Links(url_list::UrlList::aria2(lines(front))),
+            ListFormat::Csv => Self::Table(Box::new(csv::CsvList::new(lines(front), b','))),
+            ListFormat::Tsv => Self::Table(Box::new(csv::CsvList::new(lines(front), b'\t'))),
+            ListFormat::JsonLines => Self::Json(json_lines::JsonLinesList::new(lines(front))),
+            ListFormat::Metalink => Self::Document(metalink::MetalinkList::new(Box::new(front))),
         }
     }
 }

@@ -2,20 +2,20 @@
 
 use haul_plan::DigestAlgorithm;
 
-use super::bad::{BadLineProblem, UnplacedBadLine};
+use super::bad_line::{BadLineProblem, UnplacedBadLine};
 use super::entry::ListEntry;
-use super::{source, value};
+use super::{entry_urls, fields};
 
 /// What a value of a record says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ListField {
     /// `url`.
     Url,
-    /// `path`.
+    /// `parse_path`.
     Path,
-    /// `size`.
+    /// `parse_size`.
     Size,
-    /// `checksum`, with its algorithm in front.
+    /// `parse_checksum`, with its algorithm in front.
     Checksum,
     /// The name of an algorithm: a digest alone.
     Digest(DigestAlgorithm),
@@ -39,12 +39,12 @@ impl ListField {
 }
 
 /// An entry of the record that begins in a line, from its URLs and its other values. An empty value says nothing.
-pub(super) fn entry<'a>(
+pub(super) fn entry_of_record<'a>(
     line: u64,
     urls: impl Iterator<Item = &'a str>,
     values: impl Iterator<Item = (ListField, &'a str)>,
 ) -> Result<ListEntry, UnplacedBadLine> {
-    let mut entry = source::entry(line, urls)?;
+    let mut entry = entry_urls::entry_of_urls(line, urls)?;
     for (name, text) in values {
         // Only of a path do blanks around it mean something.
         let text = if name == ListField::Path {
@@ -63,10 +63,12 @@ pub(super) fn entry<'a>(
 fn apply(name: ListField, text: &str, entry: &mut ListEntry) -> Result<(), BadLineProblem> {
     match name {
         ListField::Url => {}
-        ListField::Path => entry.path = Some(value::path(text)?),
-        ListField::Size => entry.size = Some(value::size(text)?),
-        ListField::Checksum => entry.checksums.push(value::checksum(text)?),
-        ListField::Digest(algorithm) => entry.checksums.push(value::digest(algorithm, text)?),
+        ListField::Path => entry.path = Some(fields::parse_path(text)?),
+        ListField::Size => entry.size = Some(fields::parse_size(text)?),
+        ListField::Checksum => entry.checksums.push(fields::parse_checksum(text)?),
+        ListField::Digest(algorithm) => {
+            entry.checksums.push(fields::parse_digest(algorithm, text)?)
+        }
     }
     Ok(())
 }

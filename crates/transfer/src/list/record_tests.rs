@@ -79,12 +79,12 @@ fn c2_a_quote_that_does_not_end_costs_a_megabyte_at_most() {
     let (good, bad) = read(&format!("url\n\"http://h/2\n{filler}http://h/last\n"), None);
     assert!(bad.len() == 1 && bad[0].line == 2);
     assert!(matches!(bad[0].problem, BadLineProblem::LineTooLong));
-    let lost = lines::LONGEST / 11;
+    let lost = lines::MAX_LINE / 11;
     assert!((150_001 - lost - 2..=150_001 - lost + 2).contains(&good.len()));
     assert_eq!(good.last().unwrap().line, 150_003);
     assert_eq!(good.last().unwrap().url.path(), "/last");
     // The same where it is a line within the quotes that is too long.
-    let line = "x".repeat(lines::LONGEST + 1);
+    let line = "x".repeat(lines::MAX_LINE + 1);
     let (good, bad) = read(
         &format!("url,x\nhttp://h/2,\"open\n{line}\nhttp://h/4,\n"),
         None,
@@ -95,7 +95,7 @@ fn c2_a_quote_that_does_not_end_costs_a_megabyte_at_most() {
     assert_eq!(read(&wide, None).0.len(), 1);
     let long = format!(
         "url,x\nhttp://h/1,\"{}\"\n",
-        "x".repeat(lines::LONGEST - 20)
+        "x".repeat(lines::MAX_LINE - 20)
     );
     assert_eq!(read(&long, None).0.len(), 1);
 }

@@ -109,7 +109,7 @@ fn c2_in_a_plain_list_tabs_and_indents_are_not_special() {
 
 #[test]
 fn c2_long_lines_and_other_encodings_cost_themselves_alone() {
-    let long = format!("http://h/{}", "x".repeat(lines::LONGEST));
+    let long = format!("http://h/{}", "x".repeat(lines::MAX_LINE));
     let mut text = format!("http://h/1\n{long}\n  out=lost\nhttp://h/4\n").into_bytes();
     text.extend(b"http://h/\xff\nhttp://h/6\n  out=\xff\nhttp://h/8\n");
     let items: Vec<_> = open(text, None).collect();

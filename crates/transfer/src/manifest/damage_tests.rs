@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::doubles::{MemoryStorage, any_row, append, row, rows};
+use super::fixtures::{MemoryStorage, any_row, append, row, rows};
 use super::format::ManifestFormat;
 use super::*;
 use crate::disk::PartialStorage;
@@ -58,8 +58,8 @@ fn done(path: &Path, bytes: &[u8], among: &[ManifestRow]) -> Option<HashSet<JobN
 /// The same without a disk, for when it is asked often.
 fn done_in_memory(format: &str, bytes: &[u8], among: &[JobName]) -> Option<HashSet<JobName>> {
     let storage: Arc<dyn PartialStorage> = Arc::new(MemoryStorage(bytes.to_vec()));
-    let format = ManifestFormat::of(Path::new(format)).unwrap();
-    let past = PreviousRuns::read(&storage, format).unwrap()?.past;
+    let format = ManifestFormat::from_path(Path::new(format)).unwrap();
+    let past = PreviousRuns::read(&storage, format).unwrap()?.previous_runs;
     let is_done = |(url, path): &&JobName| past.is_done(url, path.as_deref());
     Some(among.iter().filter(is_done).cloned().collect())
 }

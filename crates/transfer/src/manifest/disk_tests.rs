@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::atomic::Ordering;
 
-use super::doubles::{append, row, rows};
+use super::fixtures::{append, row, rows};
 use super::tests::BOTH;
 use super::*;
 use crate::disk::doubles::FaultyDisk;
@@ -84,5 +84,5 @@ fn a_failing_disk_does_not_make_the_buffer_grow() {
         .filter(|_| manifest.append(&some).is_err())
         .count();
     assert!(refused > 900);
-    assert!(manifest.buffered() < 1 << 20);
+    assert!(manifest.buffered_bytes() < 1 << 20);
 }

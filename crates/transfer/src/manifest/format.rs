@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use super::csv::ManifestColumns;
+use super::csv_record::{CsvFields, CsvRecordParser};
 use super::row::ManifestRow;
-use super::split::{RecordFields, RecordSplitter};
-use super::table::ManifestColumns;
-use super::wire::SerializedRow;
+use super::serialized_row::SerializedRow;
 
 /// How the first row of a manifest of objects begins: enough to tell a torn or damaged one from what is none.
 const BEGINNINGS: [&str; 3] = [
@@ -18,9 +18,9 @@ const BEGINNINGS: [&str; 3] = [
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ManifestFormat {
     /// `.jsonl`, `.ndjson`: an object a line.
-    Objects,
+    JsonLines,
     /// `.csv`: a table with a header, as RFC 4180 has it.
-    Table(ManifestColumns),
+    Csv(ManifestColumns),
 }
 
 /// What some bytes, a line or several, turned out to be.
@@ -31,18 +31,18 @@ pub(super) enum ParsedRow {
     /// A row once, but not what was written.
     Damaged,
     /// Nothing that a manifest has.
-    Strange,
+    NotARow,
     /// A quotation is still open: the next line belongs to it.
-    Open,
+    Incomplete,
 }
 
 impl ManifestFormat {
     /// The format of a new manifest under this name; `None` when it has another ending.
-    pub(super) fn of(path: &Path) -> Option<Self> {
+    pub(super) fn from_path(path: &Path) -> Option<Self> {
         let ending = path.extension()?.to_str()?.to_ascii_lowercase();
         match &*ending {
-            "jsonl" | "ndjson" => Some(Self::Objects),
-            "csv" => Some(Self::Table(ManifestColumns::default())),
+            "jsonl" | "ndjson" => Some(Self::JsonLines),
+            "csv" => Some(Self::Csv(ManifestColumns::default())),
             _ => None,
         }
     }
@@ -50,31 +50,31 @@ impl ManifestFormat {
     /// What a new manifest begins with.
     pub(super) fn header(&self) -> Vec<u8> {
         match self {
-            Self::Objects => Vec::new(),
-            Self::Table(table) => table.header(),
+            Self::JsonLines => Vec::new(),
+            Self::Csv(table) => table.header(),
         }
     }
 
     /// Appends rows to a buffer.
     pub(super) fn encode(&self, rows: &[ManifestRow], buffer: &mut Vec<u8>) {
         match self {
-            Self::Objects => rows.iter().for_each(|row| {
+            Self::JsonLines => rows.iter().for_each(|row| {
                 // Neither a row nor memory gives an error.
                 let _ = serde_json::to_writer(&mut *buffer, &SerializedRow::new(row));
                 buffer.push(b'\n');
             }),
-            Self::Table(table) => table.encode(rows, buffer),
+            Self::Csv(table) => table.encode(rows, buffer),
         }
     }
 
     /// What some bytes say that end with a line's end.
-    pub(super) fn decode(&self, bytes: &[u8], splitter: &mut RecordSplitter) -> ParsedRow {
+    pub(super) fn decode(&self, bytes: &[u8], splitter: &mut CsvRecordParser) -> ParsedRow {
         match self {
-            Self::Objects => object(bytes),
-            Self::Table(table) => match splitter.split(bytes) {
-                RecordFields::Open => ParsedRow::Open,
-                RecordFields::Bad => ParsedRow::Damaged,
-                RecordFields::Whole(fields) => table
+            Self::JsonLines => parse_json_row(bytes),
+            Self::Csv(table) => match splitter.parse(bytes) {
+                CsvFields::Incomplete => ParsedRow::Incomplete,
+                CsvFields::Invalid => ParsedRow::Damaged,
+                CsvFields::Complete(fields) => table
                     .decode(&fields)
                     .map_or(ParsedRow::Damaged, |row| ParsedRow::Row(Box::new(row))),
             },
@@ -83,17 +83,17 @@ impl ManifestFormat {
 
     /// Whether a file that ends in these bytes, and holds nothing before them, may be a manifest of this format whose first
     /// write was torn.
-    pub(super) fn is_torn_beginning(&self, bytes: &[u8]) -> bool {
+    pub(super) fn may_be_torn_start(&self, bytes: &[u8]) -> bool {
         let agrees = |whole: &[u8]| whole.starts_with(bytes) || bytes.starts_with(whole);
         match self {
             _ if bytes.iter().all(|byte| *byte == 0) => true,
-            Self::Objects => BEGINNINGS.iter().any(|text| agrees(text.as_bytes())),
-            Self::Table(table) => table.header().starts_with(bytes),
+            Self::JsonLines => BEGINNINGS.iter().any(|text| agrees(text.as_bytes())),
+            Self::Csv(table) => table.header().starts_with(bytes),
         }
     }
 }
 
-fn object(bytes: &[u8]) -> ParsedRow {
+fn parse_json_row(bytes: &[u8]) -> ParsedRow {
     let damaged = || {
         let ours = BEGINNINGS
             .iter()
@@ -101,13 +101,13 @@ fn object(bytes: &[u8]) -> ParsedRow {
         if ours {
             ParsedRow::Damaged
         } else {
-            ParsedRow::Strange
+            ParsedRow::NotARow
         }
     };
     match serde_json::from_slice::<SerializedRow<'_>>(bytes) {
         Ok(wire) => {
             let checked = wire.check.is_some();
-            match wire.row() {
+            match wire.into_row() {
                 Some(row) => ParsedRow::Row(Box::new(row)),
                 None if checked => ParsedRow::Damaged,
                 None => damaged(),

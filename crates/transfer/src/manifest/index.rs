@@ -11,10 +11,10 @@ use std::collections::TryReserveError;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct ManifestIndexEntry {
     /// The fronts of two hashes: of the path, 48 bits, then of the URL.
-    job: [u32; 3],
+    key: [u32; 3],
     /// The row's offset, doubled, and one more when the job was done by it; the upper half first. In words, so that no byte is
     /// lost to alignment, and in this order, so that the last row of a job is sorted last.
-    place: [u32; 2],
+    packed_row: [u32; 2],
 }
 
 /// The last row of each job.
@@ -27,14 +27,14 @@ pub(super) struct ManifestIndex {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LastRow {
     /// Its offset in the file.
-    pub(super) at: u64,
+    pub(super) offset: u64,
     /// Whether it says that the job is done.
     pub(super) done: bool,
 }
 
 impl ManifestIndex {
     /// One with room for so many rows.
-    pub(super) fn for_rows(rows: u64) -> Result<Self, TryReserveError> {
+    pub(super) fn with_capacity(rows: u64) -> Result<Self, TryReserveError> {
         let mut entries = Vec::new();
         entries.try_reserve_exact(usize::try_from(rows).unwrap_or(usize::MAX))?;
         Ok(Self { entries })
@@ -43,18 +43,18 @@ impl ManifestIndex {
     /// Takes a row's place. The rows come in the order of the file.
     pub(super) fn push(&mut self, url: &str, path: Option<&str>, last: LastRow) {
         self.entries.push(ManifestIndexEntry {
-            job: job(url, path),
-            place: pack(last),
+            key: job(url, path),
+            packed_row: pack(last),
         });
     }
 
     /// Keeps the last row of each job; before that nothing is found.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn sort(&mut self) {
         self.entries.sort_unstable();
         self.entries.dedup_by(|later, kept| {
-            let same = later.job == kept.job;
+            let same = later.key == kept.key;
             if same {
-                kept.place = later.place;
+                kept.packed_row = later.packed_row;
             }
             same
         });
@@ -66,22 +66,22 @@ impl ManifestIndex {
         let job = job(url, path);
         let at = self
             .entries
-            .binary_search_by_key(&job, |entry| entry.job)
+            .binary_search_by_key(&job, |entry| entry.key)
             .ok()?;
-        Some(unpack(self.entries[at].place))
+        Some(unpack(self.entries[at].packed_row))
     }
 
     /// The last row that says of any job with this path that it is done: whose file lies there, if one does.
-    pub(super) fn done_last_under(&self, path: &str) -> Option<LastRow> {
+    pub(super) fn last_done_at(&self, path: &str) -> Option<LastRow> {
         let path = under(job("", Some(path)));
         let first = self
             .entries
-            .partition_point(|entry| under(entry.job) < path);
+            .partition_point(|entry| under(entry.key) < path);
         let jobs = self.entries[first..].iter();
-        jobs.take_while(|entry| under(entry.job) == path)
-            .map(|entry| unpack(entry.place))
+        jobs.take_while(|entry| under(entry.key) == path)
+            .map(|entry| unpack(entry.packed_row))
             .filter(|last| last.done)
-            .max_by_key(|last| last.at)
+            .max_by_key(|last| last.offset)
     }
 
     /// How many jobs are done, and how many are not.
@@ -89,14 +89,14 @@ impl ManifestIndex {
         let done = self
             .entries
             .iter()
-            .filter(|entry| unpack(entry.place).done)
+            .filter(|entry| unpack(entry.packed_row).done)
             .count();
         (done as u64, (self.entries.len() - done) as u64)
     }
 
     /// Bytes held.
     #[cfg(test)]
-    pub(super) fn bytes(&self) -> usize {
+    pub(super) fn memory_bytes(&self) -> usize {
         self.entries.capacity() * size_of::<ManifestIndexEntry>()
     }
 }
@@ -127,14 +127,14 @@ fn under(job: [u32; 3]) -> (u32, u32) {
     reason = "the two halves of a word, each taken by itself"
 )]
 fn pack(last: LastRow) -> [u32; 2] {
-    let word = last.at << 1 | u64::from(last.done);
+    let word = last.offset << 1 | u64::from(last.done);
     [(word >> 32) as u32, word as u32]
 }
 
 fn unpack([upper, lower]: [u32; 2]) -> LastRow {
     let word = u64::from(upper) << 32 | u64::from(lower);
     LastRow {
-        at: word >> 1,
+        offset: word >> 1,
         done: word & 1 == 1,
     }
 }
@@ -148,8 +148,8 @@ mod tests {
     /// So much may a row take that a million of them and everything else fit in 64 MiB.
     #[test]
     fn c1_a_million_rows_take_twenty_megabytes_and_never_more() {
-        let mut index = ManifestIndex::for_rows(1_000_000).unwrap();
-        let before = index.bytes();
+        let mut index = ManifestIndex::with_capacity(1_000_000).unwrap();
+        let before = index.memory_bytes();
         for n in 0..1_000_000u64 {
             // Every third job has two rows.
             let url = format!("http://h.test/{}", n - n % 4 / 3);
@@ -157,20 +157,20 @@ mod tests {
                 &url,
                 None,
                 LastRow {
-                    at: n * 300,
+                    offset: n * 300,
                     done: n % 2 == 0,
                 },
             );
         }
-        assert_eq!(index.bytes(), before, "it grew");
+        assert_eq!(index.memory_bytes(), before, "it grew");
         assert_eq!(before, 20_000_000);
-        index.settle();
+        index.sort();
         assert_eq!(index.counts(), (250_000, 500_000));
-        assert_eq!(index.bytes(), 750_000 * 20);
+        assert_eq!(index.memory_bytes(), 750_000 * 20);
         assert_eq!(
             index.find("http://h.test/2", None),
             Some(LastRow {
-                at: 900,
+                offset: 900,
                 done: false
             })
         );
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_size_that_no_memory_has_is_an_error() {
-        assert!(ManifestIndex::for_rows(u64::MAX).is_err());
+        assert!(ManifestIndex::with_capacity(u64::MAX).is_err());
     }
 
     proptest! {
@@ -186,27 +186,27 @@ mod tests {
         fn the_last_row_of_each_job_is_what_is_found(
             rows in prop::collection::vec((0u8..8, prop::option::of(1u8..3), any::<bool>(), 0u64..1 << 40), 0..40),
         ) {
-            let mut index = ManifestIndex::for_rows(rows.len() as u64).unwrap();
+            let mut index = ManifestIndex::with_capacity(rows.len() as u64).unwrap();
             let mut model = HashMap::new();
             let mut at = 0;
             for (url, path, done, length) in rows {
                 at += length;
                 let (url, path) = (format!("u{url}"), path.map(|path| format!("p{path}")));
-                index.push(&url, path.as_deref(), LastRow { at, done });
-                model.insert((url, path), LastRow { at, done });
+                index.push(&url, path.as_deref(), LastRow { offset: at, done });
+                model.insert((url, path), LastRow { offset: at, done });
                 at += 1;
             }
-            index.settle();
+            index.sort();
             let done = model.values().filter(|last| last.done).count() as u64;
             prop_assert_eq!(index.counts(), (done, model.len() as u64 - done));
             for path in ["p1", "p2"] {
                 let of = |((_, at), last): (&(String, Option<String>), &LastRow)| {
                     (at.as_deref() == Some(path) && last.done).then_some(*last)
                 };
-                let last = model.iter().filter_map(of).max_by_key(|last| last.at);
-                prop_assert_eq!(index.done_last_under(path), last);
+                let last = model.iter().filter_map(of).max_by_key(|last| last.offset);
+                prop_assert_eq!(index.last_done_at(path), last);
             }
-            prop_assert_eq!(index.done_last_under("p3"), None);
+            prop_assert_eq!(index.last_done_at("p3"), None);
             for ((url, path), last) in model {
                 prop_assert_eq!(index.find(&url, path.as_deref()), Some(last));
                 prop_assert_eq!(index.find(&format!("{url}x"), path.as_deref()), None);

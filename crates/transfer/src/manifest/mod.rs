@@ -16,26 +16,26 @@
 //! into lines; `scan` finds rows in a file that may be damaged; `index` remembers which jobs are done in 20 bytes each;
 //! [`PreviousRuns`] answers for it; [`Manifest`] is the open file.
 
-mod file;
+mod csv;
+mod csv_record;
 mod format;
 mod index;
-mod past;
+mod previous_runs;
 mod row;
 mod scan;
-mod split;
-mod table;
-mod wire;
+mod serialized_row;
+mod writer;
 
-pub use file::{Manifest, ManifestError};
-pub use past::{ManifestWarning, PreviousRuns};
+pub use previous_runs::{ManifestWarning, PreviousRuns};
 pub use row::{ManifestRow, RowError, RowState, RowTimings};
+pub use writer::{Manifest, ManifestError};
 
 #[cfg(test)]
 mod damage_tests;
 #[cfg(test)]
 mod disk_tests;
 #[cfg(test)]
-mod doubles;
+mod fixtures;
 #[cfg(test)]
 mod past_tests;
 #[cfg(test)]

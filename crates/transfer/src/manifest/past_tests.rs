@@ -1,6 +1,6 @@
 //! What a later run takes from a manifest: which jobs are done, and where in which archive.
 
-use super::doubles::{append, row, rows};
+use super::fixtures::{append, row, rows};
 use super::tests::BOTH;
 use super::*;
 use crate::archive::ShardEntryLocation;

@@ -2,9 +2,9 @@
 
 use std::io::{self, BufRead, BufReader, Read};
 
+use super::csv_record::CsvRecordParser;
 use super::format::{ManifestFormat, ParsedRow};
 use super::row::ManifestRow;
-use super::split::RecordSplitter;
 use crate::disk::PartialStorage;
 
 /// The longest row that is read, in bytes. One that is longer counts as damaged: its job is fetched again.
@@ -35,9 +35,9 @@ impl Read for StorageReader<'_> {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ScannedLine {
     /// A line with its end.
-    Whole,
+    Complete,
     /// One longer than [`LONGEST`], of which only the front was taken.
-    Long,
+    TooLong,
     /// Bytes without a line's end, and then nothing.
     Torn,
     /// Nothing.
@@ -48,16 +48,26 @@ pub(super) enum ScannedLine {
 pub(super) struct StorageLines<'a> {
     reader: BufReader<StorageReader<'a>>,
     /// Where the next line begins.
-    pub(super) at: u64,
+    pub(super) offset: u64,
     /// How many lines came before it.
-    pub(super) number: u64,
+    pub(super) lines_read: u64,
 }
 
 impl<'a> StorageLines<'a> {
     /// Lines from an offset on, before which so many lie; reads so many bytes at a time.
-    fn from(storage: &'a dyn PartialStorage, at: u64, number: u64, chunk: usize) -> Self {
-        let reader = BufReader::with_capacity(chunk, StorageReader { storage, at });
-        Self { reader, at, number }
+    fn from(storage: &'a dyn PartialStorage, offset: u64, lines_read: u64, chunk: usize) -> Self {
+        let reader = BufReader::with_capacity(
+            chunk,
+            StorageReader {
+                storage,
+                at: offset,
+            },
+        );
+        Self {
+            reader,
+            offset,
+            lines_read,
+        }
     }
 
     /// All lines.
@@ -76,7 +86,7 @@ impl<'a> StorageLines<'a> {
 
     /// Whether there is no line with an end at all; then what there is goes to the buffer, up to the length of a line. Takes nothing
     /// otherwise, and is asked first.
-    pub(super) fn torn_only(&mut self, buffer: &mut Vec<u8>) -> io::Result<bool> {
+    pub(super) fn peek_without_newline(&mut self, buffer: &mut Vec<u8>) -> io::Result<bool> {
         buffer.extend_from_slice(self.reader.fill_buf()?);
         Ok(!buffer.contains(&b'\n'))
     }
@@ -89,10 +99,10 @@ impl<'a> StorageLines<'a> {
             .by_ref()
             .take(LONGEST as u64)
             .read_until(b'\n', buffer)? as u64;
-        let first = self.at == 0;
+        let first = self.offset == 0;
         let ended = buffer.ends_with(b"\n") && taken > 0;
         let mut line = if ended {
-            ScannedLine::Whole
+            ScannedLine::Complete
         } else {
             ScannedLine::Torn
         };
@@ -101,7 +111,7 @@ impl<'a> StorageLines<'a> {
             taken += rest;
             // Without its end the rest is as torn as a short line; where it cannot be told, nothing follows either way.
             line = if rest > 0 && !self.reader.fill_buf()?.is_empty() {
-                ScannedLine::Long
+                ScannedLine::TooLong
             } else {
                 ScannedLine::Torn
             };
@@ -112,8 +122,8 @@ impl<'a> StorageLines<'a> {
         if line == ScannedLine::Torn {
             return Ok(line);
         }
-        self.at += taken;
-        self.number += 1;
+        self.offset += taken;
+        self.lines_read += 1;
         // What some editors put in front of a text.
         if first && buffer[before..].starts_with("\u{feff}".as_bytes()) {
             buffer.drain(before..before + 3);
@@ -149,12 +159,12 @@ pub(super) struct ManifestScan<'a> {
     lines: StorageLines<'a>,
     /// The row that is being read: kept for its memory.
     buffer: Vec<u8>,
-    splitter: RecordSplitter,
+    splitter: CsvRecordParser,
 }
 
 impl<'a> ManifestScan<'a> {
     /// Everything behind the lines that were read already.
-    pub(super) fn behind(
+    pub(super) fn after(
         lines: StorageLines<'a>,
         storage: &'a dyn PartialStorage,
         format: &'a ManifestFormat,
@@ -164,19 +174,23 @@ impl<'a> ManifestScan<'a> {
             format,
             lines,
             buffer: Vec::new(),
-            splitter: RecordSplitter::new(),
+            splitter: CsvRecordParser::new(),
         }
     }
 
     /// From the row on that begins at this offset. Reads little at a time: only that row is wanted.
-    pub(super) fn at(storage: &'a dyn PartialStorage, format: &'a ManifestFormat, at: u64) -> Self {
-        Self::behind(StorageLines::from(storage, at, 0, 2048), storage, format)
+    pub(super) fn from_offset(
+        storage: &'a dyn PartialStorage,
+        format: &'a ManifestFormat,
+        at: u64,
+    ) -> Self {
+        Self::after(StorageLines::from(storage, at, 0, 2048), storage, format)
     }
 
     /// The next row, or what is in its place.
     pub(super) fn next(&mut self) -> io::Result<ScannedRow> {
         loop {
-            let (at, line) = (self.lines.at, self.lines.number + 1);
+            let (at, line) = (self.lines.offset, self.lines.lines_read + 1);
             self.buffer.clear();
             let damaged = |ours| ScannedRow::Damaged {
                 at,
@@ -186,14 +200,14 @@ impl<'a> ManifestScan<'a> {
             };
             match self.lines.next(&mut self.buffer)? {
                 ScannedLine::End | ScannedLine::Torn => return Ok(ScannedRow::End { whole: at }),
-                ScannedLine::Long => return Ok(damaged(false)),
-                ScannedLine::Whole if self.buffer.trim_ascii().is_empty() => {}
-                ScannedLine::Whole => {
+                ScannedLine::TooLong => return Ok(damaged(false)),
+                ScannedLine::Complete if self.buffer.trim_ascii().is_empty() => {}
+                ScannedLine::Complete => {
                     return match self.format.decode(&self.buffer, &mut self.splitter) {
                         ParsedRow::Row(row) => Ok(ScannedRow::Row { at, row }),
                         ParsedRow::Damaged => Ok(damaged(true)),
-                        ParsedRow::Strange => Ok(damaged(false)),
-                        ParsedRow::Open => self.follow(at, line),
+                        ParsedRow::NotARow => Ok(damaged(false)),
+                        ParsedRow::Incomplete => self.read_continuation(at, line),
                     };
                 }
             }
@@ -201,17 +215,17 @@ impl<'a> ManifestScan<'a> {
     }
 
     /// A row that goes on in the next line. Where nothing comes of it, its first line is damaged, and the next may be a row.
-    fn follow(&mut self, at: u64, line: u64) -> io::Result<ScannedRow> {
-        let second = self.lines.at;
+    fn read_continuation(&mut self, at: u64, line: u64) -> io::Result<ScannedRow> {
+        let second = self.lines.offset;
         let mut open = true;
         while self.buffer.len() < FOLLOWED {
-            if self.lines.next(&mut self.buffer)? != ScannedLine::Whole {
+            if self.lines.next(&mut self.buffer)? != ScannedLine::Complete {
                 break;
             }
             match self.format.decode(&self.buffer, &mut self.splitter) {
-                ParsedRow::Open => {}
+                ParsedRow::Incomplete => {}
                 ParsedRow::Row(row) => return Ok(ScannedRow::Row { at, row }),
-                ParsedRow::Damaged | ParsedRow::Strange => {
+                ParsedRow::Damaged | ParsedRow::NotARow => {
                     open = false;
                     break;
                 }

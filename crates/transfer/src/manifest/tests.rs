@@ -4,9 +4,9 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
-use super::doubles::{any_row, append, row, rows};
+use super::fixtures::{any_row, append, row, rows};
 use super::past_tests::jobs_done;
-use super::wire::one_line;
+use super::serialized_row::one_line;
 use super::*;
 
 pub(super) const BOTH: [&str; 2] = ["m.jsonl", "m.csv"];

@@ -1,20 +1,20 @@
 //! Where files that came go: [names](folder) in directories, or [entries](tape) of an archive.
 //!
 //! Either takes files one by one and makes a group of them durable at once; only then does it give their rows, and what it does after
-//! those are durable, too, is [`BatchSink::settle`].
+//! those are durable, too, is [`BatchSink::rows_written`].
 
-mod folder;
-mod tape;
+mod directory;
+mod tar;
 
 use std::path::PathBuf;
 
 use tokio::sync::OwnedSemaphorePermit;
 
-pub(super) use folder::DirectorySink;
-pub(super) use tape::{TarWriter, drop_aside, unstage};
+pub(super) use directory::DirectorySink;
+pub(super) use tar::{TarWriter, drop_aside, unstage};
 
-use super::clerk::EndedJob;
-use super::errand::BatchJob;
+use super::group_commit::EndedJob;
+use super::job::BatchJob;
 use crate::error::GetError;
 use crate::get::quick::UnnamedBody;
 use crate::manifest::ManifestRow;
@@ -23,22 +23,22 @@ use crate::manifest::ManifestRow;
 #[derive(Debug)]
 pub(super) struct VerifiedFile {
     /// Whose it is.
-    pub(super) errand: Box<BatchJob>,
+    pub(super) job: Box<BatchJob>,
     /// Its row, as soon as it is durable.
     pub(super) row: ManifestRow,
     /// Its bytes.
-    pub(super) bytes: FileBytes,
+    pub(super) content: FileContent,
     /// When it was last modified, in seconds since 1970.
     pub(super) modified: u64,
     /// Leave for it to be open, given back when it is in its place.
-    pub(super) _open: Option<OwnedSemaphorePermit>,
+    pub(super) _open_permit: Option<OwnedSemaphorePermit>,
 }
 
 /// Where the bytes of a file lie.
 #[derive(Debug)]
-pub(super) enum FileBytes {
+pub(super) enum FileContent {
     /// In memory, or in a file without a name.
-    Body(UnnamedBody),
+    Unnamed(UnnamedBody),
     /// In a file that is in the way of nobody, and goes when its bytes are in the archive.
     Staged(PathBuf),
     /// Nowhere any more: they were taken.
@@ -48,10 +48,10 @@ pub(super) enum FileBytes {
 /// Where files go.
 pub(super) trait BatchSink: Send {
     /// Takes a file into the present group, or says why it cannot.
-    fn take(&mut self, written: Box<VerifiedFile>) -> Result<(), Box<EndedJob>>;
+    fn add(&mut self, written: Box<VerifiedFile>) -> Result<(), Box<EndedJob>>;
 
     /// Files in the present group, and bytes.
-    fn group(&self) -> (usize, u64);
+    fn pending(&self) -> (usize, u64);
 
     /// Makes the group durable, and says what came of its files.
     fn commit(&mut self) -> Vec<EndedJob>;
@@ -60,7 +60,7 @@ pub(super) trait BatchSink: Send {
     ///
     /// # Errors
     /// When nothing more can be taken.
-    fn settle(&mut self) -> Result<(), GetError>;
+    fn rows_written(&mut self) -> Result<(), GetError>;
 
     /// Nothing more comes; `fruitless` is whether nothing came, though something was to.
     ///

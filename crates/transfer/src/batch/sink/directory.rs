@@ -1,0 +1,219 @@
+//! Files get names in directories.
+//!
+//! They come without names. Their bytes are synced, all at once where they are many; then they get their names, and their
+//! directories are synced. So a final name never stands for bytes that a power cut could take.
+//!
+//! A sync of many files is `syncfs`, one call for a whole file system: some milliseconds, where one for each of thousands of
+//! files would take minutes. It also waits for what others have written there; that delays rows and no download.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io;
+
+use super::{BatchSink, FileContent, VerifiedFile};
+use crate::batch::group_commit::EndedJob;
+use crate::disk::{
+    DownloadPaths, FileOwner, FilePermissions, UnnamedFile, or_here, sync_directory, whose,
+};
+use crate::error::GetError;
+use crate::get::quick::UnnamedBody;
+use crate::manifest::{ManifestRow, RowState};
+use crate::options::ExistingFilePolicy;
+
+/// Up to so many files, or directories, are synced one by one: cheaper than waiting for all that others have written.
+const FEW: usize = 8;
+
+/// Gives files their names.
+#[derive(Debug)]
+pub(in crate::batch) struct DirectorySink {
+    /// What becomes of files that are there.
+    existing: ExistingFilePolicy,
+    /// Files that wait for their names.
+    group: Vec<(UnnamedFile, Box<VerifiedFile>)>,
+    /// Bytes in them.
+    bytes: u64,
+}
+
+impl DirectorySink {
+    pub(in crate::batch) fn new(existing: ExistingFilePolicy) -> Self {
+        Self {
+            existing,
+            group: Vec::new(),
+            bytes: 0,
+        }
+    }
+
+    /// Gives a file its name.
+    fn name(&self, file: &UnnamedFile, target: &DownloadPaths) -> Result<(), GetError> {
+        let path = target.path();
+        let linked = if self.existing == ExistingFilePolicy::Keep {
+            file.link(path)
+        } else {
+            if let Some(rights) = FilePermissions::of(path) {
+                rights.give(file.file());
+            }
+            file.replace(path, &target.fresh())
+        };
+        linked.map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => GetError::Exists {
+                path: path.to_owned(),
+            },
+            _ => GetError::local("give its name to", path.to_owned(), error),
+        })
+    }
+}
+
+impl BatchSink for DirectorySink {
+    fn add(&mut self, mut written: Box<VerifiedFile>) -> Result<(), Box<EndedJob>> {
+        match std::mem::replace(&mut written.content, FileContent::Taken) {
+            FileContent::Unnamed(UnnamedBody::File(file)) => {
+                self.bytes += written.row.bytes;
+                self.group.push((file, written));
+                Ok(())
+            }
+            FileContent::Unnamed(UnnamedBody::Pieces(..))
+            | FileContent::Staged(_)
+            | FileContent::Taken => {
+                unreachable!("files are made on the table, and the larger ones are in their places")
+            }
+        }
+    }
+
+    fn pending(&self) -> (usize, u64) {
+        (self.group.len(), self.bytes)
+    }
+
+    fn commit(&mut self) -> Vec<EndedJob> {
+        let group = std::mem::take(&mut self.group);
+        self.bytes = 0;
+        let (mut ends, mut named) = (Vec::with_capacity(group.len()), Vec::new());
+        let synced = sync(&group);
+        for (file, written) in group {
+            let path = &written.job.path;
+            let result = match &synced {
+                Ok(()) => self.name(&file, &written.job.paths()),
+                Err(error) => Err(GetError::local("sync", path.clone(), again(error))),
+            };
+            match result {
+                Ok(()) => named.push((file, written)),
+                Err(GetError::Exists { .. }) => ends.push(taken(written)),
+                Err(error) => ends.push(EndedJob::failed(&written.job, error)),
+            }
+        }
+        let durable = sync_names(&named);
+        ends.extend(named.into_iter().map(|(_, written)| match &durable {
+            Ok(()) => EndedJob::succeeded(written.row),
+            Err(error) => {
+                let path = written.job.path.clone();
+                let error = GetError::local("sync the directory of", path, again(error));
+                EndedJob::failed(&written.job, error)
+            }
+        }));
+        ends
+    }
+
+    fn rows_written(&mut self) -> Result<(), GetError> {
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>, _fruitless: bool) -> Result<(), GetError> {
+        Ok(())
+    }
+}
+
+/// A file whose name was given to another since the directory was looked at, most likely by another haul. That one stays. It is as
+/// if it had been there if its mark says that it is of the same URL; else nobody has got the file of this one, and to say that it is
+/// there would be wrong. The next run finds the name taken, and looks whose it is.
+fn taken(written: Box<VerifiedFile>) -> EndedJob {
+    let VerifiedFile { job, row, .. } = *written;
+    let path = job.path.clone();
+    if whose(&path) != FileOwner::From(job.resource_id()) {
+        return EndedJob::failed(&job, GetError::Taken { path });
+    }
+    EndedJob::succeeded(ManifestRow {
+        state: RowState::Skipped,
+        ..row
+    })
+}
+
+/// Makes the bytes of files durable.
+fn sync(group: &[(UnnamedFile, Box<VerifiedFile>)]) -> io::Result<()> {
+    if group.len() <= FEW {
+        let mut files = group.iter().map(|(file, _)| file.file());
+        return files.try_for_each(File::sync_data);
+    }
+    // A file lies in the file system of its directory; asking each directory is less work than asking each file.
+    let mut seen = BTreeSet::new();
+    let mut devices = BTreeSet::new();
+    for (file, written) in group {
+        let file = file.file();
+        let directory = written.job.path.parent();
+        if seen.insert(directory) && devices.insert(device(file)?) {
+            sync_all_of(file)?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes names durable, and those of the directories above, which may be new. A few directories are synced one by one, unless one
+/// cannot be opened; else the file systems are.
+fn sync_names(named: &[(UnnamedFile, Box<VerifiedFile>)]) -> io::Result<()> {
+    let mut directories = BTreeSet::new();
+    for (_, written) in named {
+        let target = written.job.paths();
+        let above = target.directory().ancestors();
+        directories.extend(above.map(|path| or_here(path).to_owned()));
+        if directories.len() > FEW {
+            break;
+        }
+    }
+    if directories.len() <= FEW
+        && directories
+            .iter()
+            .all(|path| sync_directory(path, None).is_ok())
+    {
+        return Ok(());
+    }
+    let mut devices = BTreeSet::new();
+    for (file, _) in named {
+        if devices.insert(device(file.file())?) {
+            sync_all_of(file.file())?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes everything on a file's file system durable.
+#[cfg(target_os = "linux")]
+fn sync_all_of(file: &File) -> io::Result<()> {
+    Ok(rustix::fs::syncfs(file)?)
+}
+
+/// Elsewhere each file is synced by itself.
+#[cfg(not(target_os = "linux"))]
+fn sync_all_of(file: &File) -> io::Result<()> {
+    file.sync_all()
+}
+
+/// The file system that a file lies in.
+#[cfg(target_os = "linux")]
+fn device(file: &File) -> io::Result<u64> {
+    use std::os::unix::fs::MetadataExt;
+    Ok(file.metadata()?.dev())
+}
+
+/// Elsewhere no file shares its sync with another.
+#[cfg(not(target_os = "linux"))]
+fn device(_file: &File) -> io::Result<usize> {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    Ok(NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// The same error once more: one sync fails for many files.
+pub(super) fn again(error: &io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(code) => io::Error::from_raw_os_error(code),
+        None => io::Error::new(error.kind(), error.to_string()),
+    }
+}

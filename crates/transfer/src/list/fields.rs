@@ -1,0 +1,187 @@
+//! The values that stand beside a URL, as every format writes them.
+
+use std::path::PathBuf;
+
+use haul_plan::{Checksum, DigestAlgorithm, RelativePathError, relative_path};
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::bad_line::BadLineProblem;
+
+/// More header fields of one entry than this are a mistake.
+const MAX_HEADERS: usize = 100;
+
+/// Where a file goes.
+pub(super) fn parse_path(text: &str) -> Result<PathBuf, BadLineProblem> {
+    relative_path(text).map_err(BadLineProblem::InvalidPath)
+}
+
+/// The directory that it goes to, under that of the batch: whoever wrote the list need not be who runs it.
+pub(super) fn parse_directory(text: &str) -> Result<PathBuf, BadLineProblem> {
+    let bare = text.trim_end_matches('/');
+    match relative_path(if bare.is_empty() { text } else { bare }) {
+        // It is this one.
+        Err(RelativePathError::Empty) if text == "." || text == "./" => Ok(PathBuf::new()),
+        other => other.map_err(BadLineProblem::InvalidPath),
+    }
+}
+
+/// `ALGO:HEX` or `ALGO=HEX`.
+pub(super) fn parse_checksum(text: &str) -> Result<Checksum, BadLineProblem> {
+    let checksum: Checksum = text.parse().map_err(BadLineProblem::InvalidChecksum)?;
+    match checksum.digest {
+        Some(_) => Ok(checksum),
+        None => Err(BadLineProblem::ChecksumWithoutDigest),
+    }
+}
+
+/// Hexadecimal of a known algorithm.
+pub(super) fn parse_digest(
+    algorithm: DigestAlgorithm,
+    hex: &str,
+) -> Result<Checksum, BadLineProblem> {
+    parse_checksum(&format!("{algorithm}:{hex}"))
+}
+
+/// A number of bytes. No unit: a list is written by a program.
+pub(super) fn parse_size(text: &str) -> Result<u64, BadLineProblem> {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    let size = text.parse().ok().filter(|_| is_number);
+    size.ok_or(BadLineProblem::InvalidSize)
+}
+
+/// Adds `Name: value`.
+pub(super) fn add_header_line(headers: &mut HeaderMap, text: &str) -> Result<(), BadLineProblem> {
+    let pair = text.split_once(':');
+    let (name, value) = pair.ok_or(BadLineProblem::InvalidHeader(
+        "a header field is written as Name: value",
+    ))?;
+    add_header(headers, name, value)
+}
+
+/// Adds a header field. Its value is marked as a secret and is never part of a message.
+pub(super) fn add_header(
+    headers: &mut HeaderMap,
+    name: &str,
+    value: &str,
+) -> Result<(), BadLineProblem> {
+    if headers.len() >= MAX_HEADERS {
+        let (what, limit) = ("header fields", MAX_HEADERS);
+        return Err(BadLineProblem::TooMany { what, limit });
+    }
+    let name: HeaderName = name
+        .trim()
+        .parse()
+        .map_err(|_| BadLineProblem::InvalidHeader("this is no name of a header field"))?;
+    if haul_net::is_framing_header(&name) {
+        return Err(BadLineProblem::InvalidHeader(
+            "this header field is set by haul itself",
+        ));
+    }
+    let mut value = HeaderValue::from_str(value.trim()).map_err(|_| {
+        BadLineProblem::InvalidHeader("a header field has a line break or a control character")
+    })?;
+    value.set_sensitive(true);
+    headers.append(name, value);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c2_checksums_and_sizes() {
+        let md5 = "0123456789abcdef0123456789ABCDEF";
+        for good in [
+            format!("md5:{md5}"),
+            format!("MD5={md5}"),
+            format!("md-5 = {md5}"),
+        ] {
+            assert_eq!(
+                parse_checksum(&good).unwrap(),
+                parse_digest(DigestAlgorithm::Md5, md5).unwrap()
+            );
+        }
+        assert!(matches!(
+            parse_checksum("md5"),
+            Err(BadLineProblem::ChecksumWithoutDigest)
+        ));
+        for bad in ["", "md5:", "md5:0123", "crc7:00", &md5[1..]] {
+            assert!(
+                matches!(parse_checksum(bad), Err(BadLineProblem::InvalidChecksum(_))),
+                "{bad}"
+            );
+        }
+        assert!(matches!(
+            parse_digest(DigestAlgorithm::Sha1, md5),
+            Err(BadLineProblem::InvalidChecksum(_))
+        ));
+        assert_eq!(parse_size("0").unwrap(), 0);
+        assert_eq!(parse_size("18446744073709551615").unwrap(), u64::MAX);
+        for bad in ["", "-1", "+1", "1.0", "1k", "18446744073709551616", "0x10"] {
+            assert!(
+                matches!(parse_size(bad), Err(BadLineProblem::InvalidSize)),
+                "{bad}"
+            );
+        }
+    }
+
+    #[test]
+    fn c2_header_fields() {
+        let mut headers = HeaderMap::new();
+        for good in [
+            "X-A:  b: c ",
+            "x-a:d",
+            "Authorization: Bearer s3cret",
+            "Empty:",
+        ] {
+            add_header_line(&mut headers, good).unwrap();
+        }
+        let values: Vec<_> = headers
+            .get_all("x-a")
+            .iter()
+            .map(|v| v.to_str().unwrap())
+            .collect();
+        assert_eq!(values, ["b: c", "d"]);
+        assert!(!format!("{headers:?}").contains("s3cret"));
+        for bad in [
+            "no colon",
+            "a b: c",
+            ": c",
+            "a: b\r\nc: d",
+            "a: b\0",
+            "Range: bytes=0-1",
+            "content-length: 5",
+        ] {
+            assert!(
+                matches!(
+                    add_header_line(&mut headers, bad),
+                    Err(BadLineProblem::InvalidHeader(_))
+                ),
+                "{bad:?}"
+            );
+        }
+        let mut many = HeaderMap::new();
+        for _ in 0..MAX_HEADERS {
+            add_header_line(&mut many, "a:b").unwrap();
+        }
+        assert!(matches!(
+            add_header_line(&mut many, "a:b"),
+            Err(BadLineProblem::TooMany { .. })
+        ));
+    }
+
+    #[test]
+    fn directories_lie_under_that_of_the_batch() {
+        for (text, path) in [("a/b/", "a/b"), ("./a", "a"), (".", "")] {
+            assert_eq!(
+                parse_directory(text).unwrap(),
+                PathBuf::from(path),
+                "{text}"
+            );
+        }
+        for text in ["", "/", "/data", "../x", "a/../b", "a\0", "a\nb"] {
+            assert!(parse_directory(text).is_err(), "{text:?}");
+        }
+    }
+}

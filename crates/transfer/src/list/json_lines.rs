@@ -1,0 +1,131 @@
+//! JSON lines: an object a line, with the names of tables' columns, `mirrors` and `headers`.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use haul_plan::DigestAlgorithm;
+use serde::Deserialize;
+use serde_json::error::Category;
+
+use super::bad_line::{BadLineProblem, UnplacedBadLine};
+use super::entry::ListEntry;
+use super::fields;
+use super::lines::{LineReader, ReadLine};
+use super::peek::is_content;
+use super::record::{self, ListField};
+
+/// A list of JSON lines.
+pub(super) struct JsonLinesList {
+    lines: LineReader,
+}
+
+/// One line. Names that are not here are passed over.
+#[derive(Deserialize)]
+struct JsonListEntry<'a> {
+    #[serde(borrow, default)]
+    url: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    path: Option<Cow<'a, str>>,
+    #[serde(default)]
+    size: Option<JsonSize>,
+    #[serde(borrow, default)]
+    checksum: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    sha256: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    sha512: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    sha1: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    md5: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    blake3: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    crc32c: Option<Cow<'a, str>>,
+    #[serde(default)]
+    mirrors: Option<Vec<String>>,
+    #[serde(default)]
+    headers: Option<BTreeMap<String, String>>,
+}
+
+/// A size as a number, or in quotes as tables turned into JSON have it.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum JsonSize {
+    Number(serde_json::Number),
+    Text(String),
+}
+
+impl JsonLinesList {
+    pub(super) fn new(lines: LineReader) -> Self {
+        Self { lines }
+    }
+
+    pub(super) fn next(&mut self) -> Option<Result<ListEntry, UnplacedBadLine>> {
+        loop {
+            let got = self.lines.read_line();
+            let line = self.lines.line_number();
+            return Some(match got {
+                Err(error) => Err(UnplacedBadLine::read(line, error)),
+                Ok(ReadLine::End) => return None,
+                Ok(ReadLine::TooLong) => {
+                    Err(UnplacedBadLine::new(line, "", BadLineProblem::LineTooLong))
+                }
+                Ok(ReadLine::Line) if !is_content(self.lines.line()) => continue,
+                Ok(ReadLine::Line) => entry(line, self.lines.line()),
+            });
+        }
+    }
+}
+
+fn entry(line: u64, text: &[u8]) -> Result<ListEntry, UnplacedBadLine> {
+    // An array of values in the right order would be taken for an object.
+    if !text.trim_ascii_start().starts_with(b"{") {
+        return Err(UnplacedBadLine::new(
+            line,
+            "",
+            BadLineProblem::InvalidJson { column: 1 },
+        ));
+    }
+    // Neither the line nor what the parser says of it is shown: there may be secrets among the header fields.
+    let object: JsonListEntry<'_> = serde_json::from_slice(text)
+        .map_err(|error| UnplacedBadLine::new(line, "", problem(&error)))?;
+    // An object of which only mirrors are known has no first URL, which is what names the file.
+    let url = object.url.as_deref().filter(|url| !url.trim().is_empty());
+    let url = url.ok_or_else(|| UnplacedBadLine::new(line, "", BadLineProblem::NoUrl))?;
+    let mirrors = object.mirrors.iter().flatten().map(String::as_str);
+    let size = object.size.as_ref().map(|size| match size {
+        JsonSize::Number(number) => number.to_string(),
+        JsonSize::Text(text) => text.clone(),
+    });
+    let digests = [
+        (DigestAlgorithm::Sha256, &object.sha256),
+        (DigestAlgorithm::Sha512, &object.sha512),
+        (DigestAlgorithm::Sha1, &object.sha1),
+        (DigestAlgorithm::Md5, &object.md5),
+        (DigestAlgorithm::Blake3, &object.blake3),
+        (DigestAlgorithm::Crc32c, &object.crc32c),
+    ];
+    let digests = digests.map(|(algorithm, hex)| (ListField::Digest(algorithm), hex.as_deref()));
+    let others = [
+        (ListField::Path, object.path.as_deref()),
+        (ListField::Size, size.as_deref()),
+        (ListField::Checksum, object.checksum.as_deref()),
+    ];
+    let values = others.into_iter().chain(digests);
+    let values = values.filter_map(|(name, text)| Some((name, text?)));
+    let mut entry = record::entry_of_record(line, std::iter::once(url).chain(mirrors), values)?;
+    for (name, text) in object.headers.iter().flatten() {
+        let added = fields::add_header(&mut entry.headers, name, text);
+        added.map_err(|problem| UnplacedBadLine::new(line, name, problem))?;
+    }
+    Ok(entry)
+}
+
+fn problem(error: &serde_json::Error) -> BadLineProblem {
+    let column = error.column();
+    match error.classify() {
+        Category::Data => BadLineProblem::InvalidJsonType { column },
+        Category::Io | Category::Syntax | Category::Eof => BadLineProblem::InvalidJson { column },
+    }
+}

@@ -1,0 +1,167 @@
+//! A look at the first bytes of a source that takes nothing away from it.
+
+use std::io::{self, Cursor, Read};
+
+use haul_plan::metalink;
+
+/// The most bytes that are looked at to tell a format.
+const MOST: usize = 64 << 10;
+
+/// A source whose first bytes were read already, and are given again.
+pub(super) struct PeekedReader {
+    /// Those bytes.
+    bytes: Cursor<Vec<u8>>,
+    /// What came instead of more of them: told when they have been given.
+    failed: Option<io::Error>,
+    /// The rest.
+    rest: Box<dyn Read + Send>,
+}
+
+impl PeekedReader {
+    /// Reads until it is enough, `most` bytes have come, or the source ended or failed. No more is asked for than one call brings,
+    /// so that nobody waits for what is not needed.
+    pub(super) fn peek(
+        mut rest: Box<dyn Read + Send>,
+        most: usize,
+        mut is_enough: impl FnMut(&[u8]) -> bool,
+    ) -> Self {
+        let (mut bytes, mut filled, mut failed) = (vec![0; most], 0, None);
+        while filled < most && !is_enough(&bytes[..filled]) {
+            match rest.read(&mut bytes[filled..]) {
+                Ok(0) => break,
+                Ok(n) => filled += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => {
+                    failed = Some(e);
+                    break;
+                }
+            }
+        }
+        bytes.truncate(filled);
+        Self {
+            bytes: Cursor::new(bytes),
+            failed,
+            rest,
+        }
+    }
+
+    /// Looks at a list: at its byte order mark, and at its first line if that is to tell the format. Where that is XML it is the
+    /// first element that tells, for which more lines are waited for: no list of URLs begins so.
+    pub(super) fn peek_list(source: Box<dyn Read + Send>, for_format: bool) -> Self {
+        let mut examined = 0;
+        Self::peek(source, MOST, |bytes| {
+            if !for_format {
+                return bytes.len() >= BOM.len() || bytes.contains(&b'\n');
+            }
+            while let Some(end) = bytes[examined..].iter().position(|&byte| byte == b'\n') {
+                let line = without_bom(&bytes[examined..examined + end]);
+                if is_content(line) {
+                    return !line.trim_ascii_start().starts_with(b"<")
+                        || bytes.len() >= metalink::DETECTION_BYTES
+                        || metalink::is_metalink(bytes);
+                }
+                examined += end + 1;
+            }
+            false
+        })
+    }
+
+    /// What was looked at.
+    pub(super) fn peeked(&self) -> &[u8] {
+        self.bytes.get_ref()
+    }
+
+    /// Whether the source begins with the byte order mark of UTF-16 (or UTF-32).
+    pub(super) fn is_utf16(&self) -> bool {
+        let bytes = self.peeked();
+        bytes.starts_with(&[0xfe, 0xff]) || bytes.starts_with(&[0xff, 0xfe])
+    }
+}
+
+impl Read for PeekedReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.bytes.read(buffer)? {
+            0 => self
+                .failed
+                .take()
+                .map_or_else(|| self.rest.read(buffer), Err),
+            n => Ok(n),
+        }
+    }
+}
+
+/// The byte order mark as UTF-8 writes it.
+const BOM: &[u8] = b"\xef\xbb\xbf";
+
+/// A text without a byte order mark in front.
+pub(super) fn without_bom(text: &[u8]) -> &[u8] {
+    text.strip_prefix(BOM).unwrap_or(text)
+}
+
+/// Whether a line is neither blank nor a comment.
+pub(super) fn is_content(line: &[u8]) -> bool {
+    line.trim_ascii_start()
+        .first()
+        .is_some_and(|&byte| byte != b'#')
+}
+
+/// The first line that is neither blank nor a comment, or nothing.
+pub(super) fn first_line(text: &[u8]) -> &[u8] {
+    let mut lines = text.split(|&byte| byte == b'\n');
+    lines.find(|line| is_content(line)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_looked_at_comes_again_and_then_the_rest() {
+        let source = Cursor::new(b"abcdef").chain(Cursor::new(b"ghi"));
+        let mut front = PeekedReader::peek(Box::new(source), 4, |bytes| bytes.len() >= 2);
+        assert_eq!(front.peeked(), b"abcd");
+        let mut all = String::new();
+        front.read_to_string(&mut all).unwrap();
+        assert_eq!(all, "abcdefghi");
+    }
+
+    #[test]
+    fn no_more_is_read_than_the_first_line_that_says_something() {
+        /// Brings a line a call, and fails when it is asked for one too many.
+        struct TypedLines(Vec<&'static str>);
+        impl Read for TypedLines {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                let line = self
+                    .0
+                    .pop()
+                    .ok_or_else(|| io::Error::other("asked for more"))?;
+                buffer[..line.len()].copy_from_slice(line.as_bytes());
+                Ok(line.len())
+            }
+        }
+        let lines = || {
+            Box::new(TypedLines(vec![
+                "http://h/\n",
+                "# one\n",
+                "\n",
+                "\u{feff}\n",
+            ]))
+        };
+        let front = PeekedReader::peek_list(lines(), true);
+        assert!(front.failed.is_none() && front.peeked().ends_with(b"http://h/\n"));
+        let mut front = PeekedReader::peek_list(lines(), false);
+        assert!(front.failed.is_none());
+        assert!(io::copy(&mut front, &mut io::sink()).is_err());
+        let xml = || {
+            let lines = vec!["<size>", "<metalink>\n", "<!-- x\n-->", "\n", "<?xml?>\n"];
+            Box::new(TypedLines(lines))
+        };
+        let front = PeekedReader::peek_list(xml(), true);
+        assert!(front.failed.is_none() && front.peeked().ends_with(b"<metalink>\n"));
+        let other = io::repeat(b'<').chain(Cursor::new(b"x"));
+        let front = PeekedReader::peek_list(Box::new(Cursor::new(b"<html>\n").chain(other)), true);
+        assert_eq!(front.peeked().len(), MOST);
+        let front = PeekedReader::peek_list(Box::new(io::repeat(b'\n')), true);
+        assert_eq!(front.peeked().len(), MOST);
+    }
+}

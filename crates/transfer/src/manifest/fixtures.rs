@@ -1,0 +1,158 @@
+//! Rows to write, files to read them in, and what tests do with both.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+
+use super::format::ManifestFormat;
+use super::previous_runs::PreviousRuns;
+use super::row::{ManifestRow, RowError, RowState, RowTimings};
+use super::scan::{ManifestScan, ScannedRow};
+use super::writer::Manifest;
+use crate::archive::ShardEntryLocation;
+use crate::disk::{PartialFile, PartialStorage};
+use crate::error::ErrorClass;
+
+/// A file that is only read.
+#[derive(Debug)]
+pub(super) struct MemoryStorage(pub(super) Vec<u8>);
+
+impl PartialStorage for MemoryStorage {
+    fn write_at(&self, _offset: u64, _pieces: &[Bytes]) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let from = usize::try_from(offset).unwrap().min(self.0.len());
+        let read = buffer.len().min(self.0.len() - from);
+        buffer[..read].copy_from_slice(&self.0[from..from + read]);
+        Ok(read)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn set_len(&self, _length: u64) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.0.len() as u64)
+    }
+}
+
+/// A row of a job that was done, or failed.
+pub(super) fn row(n: u64, done: bool) -> ManifestRow {
+    ManifestRow {
+        line: Some(n + 1),
+        url: format!("http://h.test/{n}"),
+        path: Some(format!("d/{n}")),
+        state: if done {
+            RowState::Done
+        } else {
+            RowState::Failed
+        },
+        status: Some(if done { 200 } else { 404 }),
+        bytes: n,
+        checksums: Vec::new(),
+        etag: done.then(|| format!("\"v{n}\"")),
+        attempts: 1,
+        timings: RowTimings::default(),
+        error: (!done).then(|| RowError {
+            class: ErrorClass::Network,
+            text: "it answered 404 Not Found".into(),
+        }),
+        shard: None,
+    }
+}
+
+/// Writes rows as a run does.
+pub(super) fn append(path: &Path, rows: &[ManifestRow]) -> PreviousRuns {
+    let (mut manifest, past) = Manifest::open(path).unwrap();
+    manifest.append(rows).unwrap();
+    manifest.sync().unwrap();
+    past
+}
+
+/// All rows that are in a file, in their order.
+pub(super) fn rows(path: &Path) -> Vec<ManifestRow> {
+    let storage: Arc<dyn PartialStorage> = Arc::new(PartialFile::open(path).unwrap());
+    let reading = PreviousRuns::read(&storage, ManifestFormat::from_path(path).unwrap())
+        .unwrap()
+        .unwrap();
+    let mut scan = ManifestScan::from_offset(&*storage, &reading.format, 0);
+    let mut rows = Vec::new();
+    loop {
+        match scan.next().unwrap() {
+            ScannedRow::Row { row, .. } => rows.push(*row),
+            ScannedRow::Damaged { .. } => {}
+            ScannedRow::End { .. } => return rows,
+        }
+    }
+}
+
+/// Text as peers and lists bring it.
+fn any_text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        4 => "[a-z0-9/.:\"',= -]{1,20}",
+        1 => "[\\r\\n\",\\\\a\u{0}\u{7f}\u{feff}ä]{1,6}",
+        1 => any::<String>(),
+    ]
+}
+
+pub(super) fn any_row() -> impl Strategy<Value = ManifestRow> {
+    let text =
+        || prop::option::of(any_text().prop_filter("empty is none", |text| !text.is_empty()));
+    let class = prop::sample::select(
+        &[
+            ErrorClass::Verification,
+            ErrorClass::LocalIo,
+            ErrorClass::Network,
+            ErrorClass::Interrupted,
+        ][..],
+    );
+    let error =
+        prop::option::of((class, any_text()).prop_map(|(class, text)| RowError { class, text }));
+    let state = prop::sample::select(&[RowState::Done, RowState::Failed, RowState::Skipped][..]);
+    let algorithm = prop::sample::select(&haul_plan::DigestAlgorithm::ALL[..]);
+    let checksums = prop::collection::vec((algorithm, "[0-9a-f]{8}"), 0..3);
+    let shard = prop::option::of((any_text(), any::<u64>(), any::<u64>()).prop_filter_map(
+        "empty is none",
+        |placed| {
+            let (shard, offset, end) = placed;
+            (!shard.is_empty()).then_some(ShardEntryLocation { shard, offset, end })
+        },
+    ));
+    let ms = any::<[u64; 5]>().prop_map(|[dns, connect, tls, first_byte, total]| RowTimings {
+        dns,
+        connect,
+        tls,
+        first_byte,
+        total,
+    });
+    let job = (prop::option::of(any::<u64>()), any_text(), text(), state);
+    let answer = (
+        prop::option::of(any::<u16>()),
+        any::<u64>(),
+        checksums,
+        text(),
+    );
+    (job, answer, (any::<u32>(), ms, error, shard)).prop_map(|(job, answer, rest)| ManifestRow {
+        line: job.0,
+        url: format!("u{}", job.1),
+        path: job.2,
+        state: job.3,
+        status: answer.0,
+        bytes: answer.1,
+        checksums: answer.2,
+        etag: answer.3,
+        attempts: rest.0,
+        timings: rest.1,
+        error: rest.2,
+        shard: rest.3,
+    })
+}
