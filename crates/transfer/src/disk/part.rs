@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -108,11 +109,7 @@ impl PartialStorage for PartialFile {
 fn open_options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt;
-        options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
-    }
+    options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
     options
 }
 
@@ -125,9 +122,7 @@ fn lock(file: &File) -> io::Result<()> {
 }
 
 /// Whether the open file is still the one that the path names.
-#[cfg(unix)]
 fn same_file(file: &File, path: &Path) -> io::Result<bool> {
-    use std::os::unix::fs::MetadataExt;
     let ours = file.metadata()?;
     match std::fs::symlink_metadata(path) {
         Ok(named) => Ok(named.dev() == ours.dev() && named.ino() == ours.ino()),
@@ -136,14 +131,7 @@ fn same_file(file: &File, path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Elsewhere an open, locked file cannot lose its name.
-#[cfg(not(unix))]
-fn same_file(_file: &File, _path: &Path) -> io::Result<bool> {
-    Ok(true)
-}
-
 /// Gathers the pieces into as few system calls as the system allows.
-#[cfg(unix)]
 pub(super) fn write_all_at(file: &File, mut offset: u64, pieces: &[Bytes]) -> io::Result<()> {
     /// The kernel takes 1024 slices a call (`IOV_MAX`); fewer keep the array on the stack small.
     const SLICES: usize = 64;
@@ -176,31 +164,6 @@ pub(super) fn write_all_at(file: &File, mut offset: u64, pieces: &[Bytes]) -> io
     Ok(())
 }
 
-#[cfg(unix)]
 pub(super) fn read_some_at(file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-    std::os::unix::fs::FileExt::read_at(file, buffer, offset)
-}
-
-/// Elsewhere one positioned write a piece.
-#[cfg(windows)]
-pub(super) fn write_all_at(file: &File, mut offset: u64, pieces: &[Bytes]) -> io::Result<()> {
-    use std::os::windows::fs::FileExt;
-    for piece in pieces {
-        let mut rest = &piece[..];
-        while !rest.is_empty() {
-            match file.seek_write(rest, offset)? {
-                0 => return Err(io::ErrorKind::WriteZero.into()),
-                n => {
-                    offset += n as u64;
-                    rest = &rest[n..];
-                }
-            }
-        }
-    }
-    Ok(())
-}
-
-#[cfg(windows)]
-pub(super) fn read_some_at(file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-    std::os::windows::fs::FileExt::seek_read(file, buffer, offset)
+    file.read_at(buffer, offset)
 }

@@ -3,12 +3,12 @@
 //! A rename puts another file in the place of the old one, with other rights. Tools that write in place (curl, aria2) keep
 //! those; so they are copied here: permission bits, and the owner where the system lets us.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::Path;
 
 /// The rights of a file that is to be replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg(unix)]
 pub(crate) struct FilePermissions {
     /// Permission bits. Those that let a file run as its owner are not for bytes that come from elsewhere.
     mode: u32,
@@ -16,11 +16,9 @@ pub(crate) struct FilePermissions {
     owner: (u32, u32),
 }
 
-#[cfg(unix)]
 impl FilePermissions {
     /// Those of the regular file that lies there, if one does.
     pub(crate) fn of(path: &Path) -> Option<Self> {
-        use std::os::unix::fs::MetadataExt;
         let found = path
             .symlink_metadata()
             .ok()
@@ -39,7 +37,6 @@ impl FilePermissions {
     /// Gives these rights to a whole file. Where the system does not let us, its bits are at most as wide as the old file's; a
     /// file system that knows no rights has none to lose, so nothing here is an error.
     pub(crate) fn give(self, file: &File) {
-        use std::os::unix::fs::{MetadataExt, fchown};
         let (uid, gid) = self.owner;
         let Ok(now) = file.metadata() else { return };
         let mut mode = self.mode;
@@ -55,24 +52,6 @@ impl FilePermissions {
     }
 }
 
-#[cfg(unix)]
 fn set_mode(file: &File, mode: u32) {
-    use std::os::unix::fs::PermissionsExt;
-    let _ = file.set_permissions(std::fs::Permissions::from_mode(mode));
-}
-
-/// Elsewhere a new file inherits from its directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg(not(unix))]
-pub(crate) struct Rights;
-
-#[cfg(not(unix))]
-impl FilePermissions {
-    pub(crate) fn of(_path: &Path) -> Option<Self> {
-        None
-    }
-
-    pub(crate) fn hide(_file: &File) {}
-
-    pub(crate) fn give(self, _file: &File) {}
+    let _ = file.set_permissions(Permissions::from_mode(mode));
 }

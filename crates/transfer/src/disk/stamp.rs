@@ -11,7 +11,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use haul_plan::{ResourceId, ResourceVersion};
 
 /// The attribute's name.
-#[cfg(unix)]
 const ATTRIBUTE: &str = "user.haul.from";
 
 /// What `--update` can ask about a file.
@@ -34,21 +33,17 @@ pub(crate) fn stamp(file: &File, version: &ResourceVersion, length: u64, from: R
         let times = FileTimes::new().set_modified(*modified);
         file.set_times(times).is_ok()
     });
-    #[cfg(unix)]
+    let mut value = from.to_string();
+    if let Some(etag) = &version.etag
+        && let Some(state) = set.map_or_else(|| state(file), |set| Some(state_of(length, set)))
     {
-        let mut value = from.to_string();
-        if let Some(etag) = &version.etag
-            && let Some(state) = set.map_or_else(|| state(file), |set| Some(state_of(length, set)))
-        {
-            value = format!("{value} {state} {etag}");
-        }
-        write(file, &value);
+        value = format!("{value} {state} {etag}");
     }
+    write(file, &value);
 }
 
 /// Says of a stamped file whose it is, where that was not known when it was stamped.
 pub(crate) fn ascribe(path: &Path, from: ResourceId) {
-    #[cfg(unix)]
     if let Ok(file) = File::open(path) {
         let value = read(&file).unwrap_or_default();
         let rest = value.find(' ').map_or("", |at| &value[at..]);
@@ -87,7 +82,6 @@ pub(crate) enum FileOwner {
 }
 
 /// Looks whose file lies at a path: one call where there is none, or a marked one.
-#[cfg(unix)]
 pub(crate) fn whose(path: &Path) -> FileOwner {
     use rustix::fs::{getxattr, lgetxattr};
     let mut value = [0; 4096];
@@ -106,32 +100,16 @@ pub(crate) fn whose(path: &Path) -> FileOwner {
         .map_or(FileOwner::Unknown, FileOwner::From)
 }
 
-/// Elsewhere there are no marks.
-#[cfg(not(unix))]
-pub(crate) fn whose(path: &Path) -> FileOwner {
-    match path.symlink_metadata() {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => FileOwner::None,
-        _ => FileOwner::Unknown,
-    }
-}
-
-#[cfg(unix)]
 fn write(file: &File, value: &str) {
     let flags = rustix::fs::XattrFlags::empty();
     let _ = rustix::fs::fsetxattr(file, ATTRIBUTE, value.as_bytes(), flags);
 }
 
-#[cfg(unix)]
 fn read(file: &File) -> Option<String> {
     let mut value = vec![0; 4096];
     let length = rustix::fs::fgetxattr(file, ATTRIBUTE, value.as_mut_slice()).ok()?;
     value.truncate(length);
     String::from_utf8(value).ok()
-}
-
-#[cfg(not(unix))]
-fn read(_file: &File) -> Option<String> {
-    None
 }
 
 /// Size and time, as one word.

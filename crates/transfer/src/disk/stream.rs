@@ -61,12 +61,12 @@ impl StreamSink {
 pub(crate) fn is_stdout(path: &Path) -> bool {
     ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"]
         .iter()
-        .any(|name| cfg!(unix) && path == Path::new(name))
+        .any(|name| path == Path::new(name))
 }
 
 /// Whether a path is a name of an open descriptor: nothing can be laid beside it or renamed to it, whatever it leads to.
 fn is_descriptor(path: &Path) -> bool {
-    let within = |dir| cfg!(unix) && path.starts_with(dir);
+    let within = |dir| path.starts_with(dir);
     within("/dev/fd") || within("/proc/self/fd") || path == Path::new("/dev/stderr")
 }
 

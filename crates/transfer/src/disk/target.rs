@@ -132,9 +132,6 @@ pub(crate) fn or_here(directory: &Path) -> &Path {
 
 /// Makes the names in a directory durable, by a file of its file system where it cannot be opened.
 pub(crate) fn sync_directory(directory: &Path, file: Option<&File>) -> io::Result<()> {
-    if !cfg!(unix) {
-        return Ok(());
-    }
     match (File::open(directory), file) {
         (Ok(directory), _) => match directory.sync_all() {
             Err(e) if e.kind() == io::ErrorKind::InvalidInput => Ok(()),
@@ -148,13 +145,11 @@ pub(crate) fn sync_directory(directory: &Path, file: Option<&File>) -> io::Resul
 /// For a directory that may be written to but not read, or when there is no descriptor left for it: its whole file system by the
 /// one that is open. The bytes are all there, and must not be lost for want of a descriptor.
 fn sync_all_of(file: &File) -> io::Result<()> {
-    #[cfg(target_os = "linux")]
     rustix::fs::syncfs(file)?;
     file.sync_all()
 }
 
 /// Renames unless the new name is taken, in one step of the kernel's.
-#[cfg(target_os = "linux")]
 fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     use rustix::io::Errno;
@@ -163,11 +158,6 @@ fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
         Err(Errno::INVAL | Errno::NOSYS) => link_new(from, to),
         other => Ok(other?),
     }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
-    link_new(from, to)
 }
 
 /// A hard link fails when the name is taken; where links are unknown, a check and a rename must do.
@@ -211,7 +201,6 @@ mod tests {
         );
     }
 
-    #[cfg(unix)]
     #[test]
     fn what_links_lead_to_is_replaced_and_a_ring_leads_nowhere() {
         use std::os::unix::fs::symlink;

@@ -1,17 +1,25 @@
 //! Files that have no name until they are whole.
 //!
-//! A file opened with `O_TMPFILE` lies in its file system and in no directory: a process that is killed leaves nothing of it, and
-//! so no journal has to say whose it is. When its bytes are right and durable, a link gives it its name, in one step of the
-//! kernel's that fails when the name is taken. Where the system or the file system cannot do this, [`UnnamedFile::create`] says so
-//! ([`io::ErrorKind::Unsupported`]), and the caller takes the way by a temporary name.
+//! A file opened with `O_TMPFILE` belongs to a file system but to no directory. A killed process leaves nothing of it, so no
+//! journal has to say which download it belongs to. When its bytes are right and durable, `linkat` gives it its name in one
+//! step, which fails when the name is taken. Where the kernel or the file system has no such files, [`UnnamedFile::create`]
+//! returns [`io::ErrorKind::Unsupported`], and the caller uses a temporary name instead.
 
 use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat};
+use rustix::io::Errno;
 
 use super::part::{read_some_at, write_all_at};
+
+/// Whether files are linked by their path in `/proc/self/fd`, which every kernel can do. Linking by the descriptor alone is half
+/// the work, but all kernels except the newest want a privilege for it.
+static LINK_BY_PROC_PATH: AtomicBool = AtomicBool::new(false);
 
 /// An open file without a name.
 #[derive(Debug)]
@@ -20,15 +28,10 @@ pub(crate) struct UnnamedFile {
 }
 
 impl UnnamedFile {
-    /// The open file, for what is set on it before it gets its name.
-    pub(crate) fn file(&self) -> &File {
-        &self.file
-    }
-
-    /// A file in the file system of a directory, which is made if it is not there, as those above it are.
+    /// Creates a file in the file system of a directory. The directory and its parents are created if they are missing.
     ///
     /// # Errors
-    /// [`io::ErrorKind::Unsupported`] where there is no such thing; else what the system says.
+    /// [`io::ErrorKind::Unsupported`] where there are no such files; else the system's error.
     pub(crate) fn create_in(directory: &Path) -> io::Result<Self> {
         match Self::create(directory) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
@@ -39,7 +42,28 @@ impl UnnamedFile {
         }
     }
 
-    /// Reads from an offset; 0 at the end.
+    /// Creates a file in the file system of an existing directory.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::Unsupported`] where there are no such files; else the system's error.
+    pub(crate) fn create(directory: &Path) -> io::Result<Self> {
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        match openat(CWD, directory, flags, Mode::from_raw_mode(0o666)) {
+            Ok(file) => Ok(Self { file: file.into() }),
+            // Kernels and file systems that do not know the flag answer with these.
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
+                Err(io::ErrorKind::Unsupported.into())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The open file, to set attributes on it before it gets its name.
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Reads from an offset; 0 at the end of the file.
     pub(crate) fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             match read_some_at(&self.file, offset, buffer) {
@@ -49,114 +73,53 @@ impl UnnamedFile {
         }
     }
 
-    /// The open file, to be read from its beginning.
+    /// The open file, to read it from its beginning.
     pub(crate) fn into_file(self) -> File {
         self.file
     }
 
-    /// Writes pieces one after another at an offset.
-    pub(crate) fn write_at(&self, offset: u64, pieces: &[Bytes]) -> io::Result<()> {
-        write_all_at(&self.file, offset, pieces)
+    /// Writes chunks one after another at an offset.
+    pub(crate) fn write_at(&self, offset: u64, chunks: &[Bytes]) -> io::Result<()> {
+        write_all_at(&self.file, offset, chunks)
     }
-}
 
-#[cfg(target_os = "linux")]
-mod linux {
-    use std::os::fd::AsRawFd;
-    use std::sync::atomic::{AtomicBool, Ordering};
-
-    use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat};
-    use rustix::io::Errno;
-
-    use super::{Path, UnnamedFile, io};
-
-    /// Whether files are linked by their place among our open ones, as every kernel can. By the descriptor alone is half the work, but
-    /// wants a privilege of all but the newest.
-    static BY_PLACE: AtomicBool = AtomicBool::new(false);
-
-    impl UnnamedFile {
-        /// A file in the file system of a directory.
-        ///
-        /// # Errors
-        /// [`io::ErrorKind::Unsupported`] where there is no such thing; else what the system says.
-        pub(crate) fn create(directory: &Path) -> io::Result<Self> {
-            let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-            match openat(CWD, directory, flags, Mode::from_raw_mode(0o666)) {
-                Ok(file) => Ok(Self { file: file.into() }),
-                // What kernels and file systems say that take the flag for something else.
-                Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
-                    Err(io::ErrorKind::Unsupported.into())
-                }
-                Err(error) => Err(error.into()),
-            }
-        }
-
-        /// Gives the file its name.
-        ///
-        /// # Errors
-        /// [`io::ErrorKind::AlreadyExists`] when the name is taken; else what the system says.
-        pub(crate) fn link(&self, path: &Path) -> io::Result<()> {
-            if !BY_PLACE.load(Ordering::Relaxed) {
-                match linkat(&self.file, "", CWD, path, AtFlags::EMPTY_PATH) {
-                    // What a kernel says that wants a privilege for it, or knows nothing of it.
-                    Err(Errno::NOENT | Errno::PERM | Errno::INVAL) => {}
-                    other => return Ok(other?),
-                }
-            }
-            let open = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-            linkat(CWD, open, CWD, path, AtFlags::SYMLINK_FOLLOW)?;
-            BY_PLACE.store(true, Ordering::Relaxed);
-            Ok(())
-        }
-
-        /// Gives the file a name that may be taken: whoever opens it gets the old file or this one, whole.
-        ///
-        /// A kill between the two steps leaves `by`, which the next call with it removes.
-        ///
-        /// # Errors
-        /// What the system says.
-        pub(crate) fn replace(&self, path: &Path, by: &Path) -> io::Result<()> {
-            match self.link(by) {
-                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
-                    std::fs::remove_file(by)?;
-                    self.link(by)?;
-                }
-                other => other?,
-            }
-            std::fs::rename(by, path)
-        }
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-impl UnnamedFile {
-    /// There is no such thing here.
+    /// Gives the file its name.
     ///
     /// # Errors
-    /// [`io::ErrorKind::Unsupported`], always.
-    pub(crate) fn create(_directory: &Path) -> io::Result<Self> {
-        Err(io::ErrorKind::Unsupported.into())
+    /// [`io::ErrorKind::AlreadyExists`] when the name is taken; else the system's error.
+    pub(crate) fn link(&self, path: &Path) -> io::Result<()> {
+        if !LINK_BY_PROC_PATH.load(Ordering::Relaxed) {
+            match linkat(&self.file, "", CWD, path, AtFlags::EMPTY_PATH) {
+                // Kernels that want a privilege for this, or do not know it, answer with these.
+                Err(Errno::NOENT | Errno::PERM | Errno::INVAL) => {}
+                other => return Ok(other?),
+            }
+        }
+        let open = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        linkat(CWD, open, CWD, path, AtFlags::SYMLINK_FOLLOW)?;
+        LINK_BY_PROC_PATH.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
-    /// Never called, since no such file can be had.
+    /// Gives the file a name that may be taken. A process that opens the name gets the old file or this one, whole.
+    ///
+    /// A kill between the two steps leaves `temporary`, which the next call with it removes.
     ///
     /// # Errors
-    /// [`io::ErrorKind::Unsupported`], always.
-    pub(crate) fn link(&self, _path: &Path) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    /// Never called, since no such file can be had.
-    ///
-    /// # Errors
-    /// [`io::ErrorKind::Unsupported`], always.
-    pub(crate) fn replace(&self, _path: &Path, _by: &Path) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
+    /// The system's error.
+    pub(crate) fn replace(&self, path: &Path, temporary: &Path) -> io::Result<()> {
+        match self.link(temporary) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                std::fs::remove_file(temporary)?;
+                self.link(temporary)?;
+            }
+            other => other?,
+        }
+        std::fs::rename(temporary, path)
     }
 }
 
 #[cfg(test)]
-#[cfg(target_os = "linux")]
 mod tests {
     use super::*;
 

@@ -347,13 +347,7 @@ fn control_options(connections: ConnectionCount) -> ConnectionControlOptions {
 }
 
 /// Bytes that this user may still write beneath a directory, if the system tells.
-#[cfg(unix)]
 fn free_space(directory: &std::path::Path) -> Option<u64> {
     let stat = rustix::fs::statvfs(directory).ok()?;
     stat.f_bavail.checked_mul(stat.f_frsize)
-}
-
-#[cfg(not(unix))]
-fn free_space(_directory: &std::path::Path) -> Option<u64> {
-    None
 }

@@ -5,7 +5,6 @@
     reason = "a test that cannot go on should stop where it is"
 )]
 
-#[cfg(target_os = "linux")]
 mod batch;
 mod disks;
 mod harness;
@@ -31,6 +30,5 @@ mod rows_b_between;
 mod rows_b_companions;
 mod rows_b_disk;
 mod rows_b_kept;
-#[cfg(unix)]
 mod rows_b_replaced;
 mod slow_disk;

@@ -1,17 +1,12 @@
 //! Row A28: a name with several addresses of which some are dead, by refusing and by silence.
 
-#[cfg(target_os = "linux")]
 use std::net::SocketAddr;
-#[cfg(target_os = "linux")]
 use std::time::Duration;
 
 use haul_lab::{Origin, OriginResource};
-#[cfg(target_os = "linux")]
 use haul_net::ConnectorConfig;
 use haul_net::connector::PinnedAddress;
-#[cfg(target_os = "linux")]
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-#[cfg(target_os = "linux")]
 use tokio::time::timeout;
 
 use crate::harness::{JobCase, JobRun, content, serve};
@@ -43,7 +38,6 @@ async fn a28_an_address_that_refuses_costs_no_pause() {
 }
 
 /// An address on which connecting brings neither an answer nor an error: nobody takes connections from a full queue.
-#[cfg(target_os = "linux")]
 async fn silent(address: SocketAddr) -> (TcpListener, Vec<TcpStream>) {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind(address).unwrap();
@@ -56,7 +50,6 @@ async fn silent(address: SocketAddr) -> (TcpListener, Vec<TcpStream>) {
     (listener, waiting)
 }
 
-#[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a28_an_address_that_is_silent_is_not_waited_for() {
     let origin = serve(OriginResource::new(content())).await;

@@ -113,7 +113,6 @@ async fn b3_bytes_never_lie_in_the_part_before_the_journal_says_whose_they_are()
     }
 }
 
-#[cfg(unix)]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b4_directories_links_and_fifos_under_the_temporary_names_are_left_alone() {
     type Lay = fn(&Path, &Path);
