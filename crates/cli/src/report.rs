@@ -245,16 +245,16 @@ mod tests {
         insta::assert_snapshot!(
             serde_json::to_string_pretty(&download_object(0, &outcome())).unwrap()
         );
-        let exists = GetError::Exists { path: "d/f".into() };
+        let exists = GetError::AlreadyExists { path: "d/f".into() };
         let job = DownloadJob {
             id: 0,
             url: outcome().url,
             output: JobOutput::Stdout,
             checksums: Vec::new(),
             mirrors: Vec::new(),
-            pieces: None,
-            named: None,
-            size: None,
+            piece_digests: None,
+            credential_urls: None,
+            expected_size: None,
             headers: Default::default(),
         };
         insta::assert_snapshot!(

@@ -85,7 +85,7 @@ impl GetSettings {
         let mut named = job_sources(args)?;
         let mut client = client_config(args)?;
         let options = GetOptions {
-            expect: batch::content_expectation(&args.batch)?,
+            expected_content: batch::content_expectation(&args.batch)?,
             mirror_links: args.batch.mirror,
             ..get_options(args)
         };
@@ -157,15 +157,15 @@ fn get_options(args: &GetArgs) -> GetOptions {
             .speed
             .max_connections
             .map_or(defaults.connections, |n| ConnectionCount::Fixed(n.into())),
-        min_segment: args.speed.min_segment_size.map(|size| size.0),
-        segment: args.speed.segment_size.map(|size| size.0),
+        min_segment_size: args.speed.min_segment_size.map(|size| size.0),
+        segment_size: args.speed.segment_size.map(|size| size.0),
         resume: !args.output.no_resume,
-        existing: match (args.output.overwrite, args.output.update) {
+        existing_file: match (args.output.overwrite, args.output.update) {
             (true, _) => ExistingFilePolicy::Overwrite,
             (_, true) => ExistingFilePolicy::Update,
             _ => ExistingFilePolicy::Keep,
         },
-        decode: args.output.decode,
+        decode_content: args.output.decode,
         retry: retry_options(args.connection.retries),
         ..defaults
     }
@@ -176,7 +176,7 @@ fn retry_options(retries: Option<u32>) -> RetryOptions {
     let defaults = RetryOptions::default();
     RetryOptions {
         retries: retries.unwrap_or(defaults.retries),
-        opening: retries.unwrap_or(defaults.opening),
+        retries_before_response: retries.unwrap_or(defaults.retries_before_response),
         ..defaults
     }
 }

@@ -5,7 +5,7 @@
 //! simulated time. The crates that do things carry these decisions out and make none of their own.
 //!
 //! One job's decisions meet in this order: [`SegmentPlan::first_range`] says what the first request asks for,
-//! [`judge`] what each answer means, [`SegmentPlan`] who fetches which bytes next, [`ConnectionControl`] over how many
+//! [`classify_response`] what each answer means, [`SegmentPlan`] who fetches which bytes next, [`ConnectionControl`] over how many
 //! connections, [`CheckpointSchedule`] when what came is written down, and [`FailurePolicy`] what follows a failure. Where a file can be had in several
 //! places, [`SourceSet`] says which of them is asked.
 //!
@@ -14,14 +14,14 @@
 //!
 //! The other side of the wire is [`serving`]: what a request asks of a file server. [`tunnel`] is what stands between.
 
-mod answer;
+mod response;
 mod checkpoint;
 mod checksum;
 mod connection_control;
 mod content_expectation;
 mod content_range;
-mod course;
-mod denials;
+mod failure_policy;
+mod forbidden_policy;
 pub mod dispatch;
 mod error_limit;
 pub mod filename;
@@ -31,7 +31,7 @@ mod layout;
 mod link_header;
 mod low_water;
 pub mod metalink;
-mod mirrors;
+mod sources;
 mod piece_digests;
 mod range_set;
 mod redirect;
@@ -44,7 +44,7 @@ mod token_bucket;
 pub mod tunnel;
 mod validator;
 
-pub use answer::{ContentCoding, RequestedContent, ResponseRejection, ResponseVerdict, judge};
+pub use response::{ContentCoding, RequestedContent, UnusableResponse, ResponseVerdict, classify_response};
 pub use checkpoint::{CheckpointOptions, CheckpointSchedule};
 pub use checksum::{Checksum, ChecksumError, DigestAlgorithm};
 pub use connection_control::{
@@ -52,8 +52,8 @@ pub use connection_control::{
 };
 pub use content_expectation::{ContentExpectation, MediaRange, MediaRangeError, UnexpectedContent};
 pub use content_range::{ContentRange, ContentRangeError};
-pub use course::{FailureContext, FailurePolicy, RecoveryAction, RequestFailure};
-pub use denials::ForbiddenPolicy;
+pub use failure_policy::{FailureContext, FailurePolicy, RecoveryAction, RequestFailure};
+pub use forbidden_policy::ForbiddenPolicy;
 pub use error_limit::{ErrorLimit, ErrorLimitError};
 pub use glob::{Glob, GlobError, GlobProblem, GlobUrl};
 pub use http_version::{AlpnOffer, HttpVersionChoice};
@@ -63,7 +63,7 @@ pub use layout::{
 };
 pub use link_header::{DuplicateLink, LinkHeader, parse_link_headers};
 pub use low_water::low_water_mark;
-pub use mirrors::{
+pub use sources::{
     IntegrityEvidence, PieceRetry, SourceContent, SourceFailure, SourceMismatch, SourceRecovery,
     SourceSet, SourceSetOptions, breaks_enough,
 };
@@ -71,7 +71,7 @@ pub use piece_digests::{PieceChecks, PieceDigests, PieceDigestsError};
 pub use range_set::RangeSet;
 pub use redirect::{RedirectError, RedirectOptions, follow_redirect};
 pub use response_digests::{ExpectedDigest, expected_digests};
-pub use retry::{RetryDecision, RetryOptions, RetryPolicy, parse_retry_after};
+pub use retry::{RetryDecision, RetryOptions, RetryBudget, parse_retry_after};
 pub use segment::{Claim, ClaimId, ClaimRequest, ClaimTakeover, SegmentOptions, SegmentPlan};
 pub use stream::{StreamContinuation, StreamEnd, StreamPlan, StreamStart};
 pub use token_bucket::TokenBucket;

@@ -8,21 +8,21 @@ use std::time::{Duration, SystemTime};
 use http::HeaderValue;
 
 /// How much progress gives the whole budget back, in bytes: the link works, what failed was an accident.
-const REFILL: u64 = 4 << 20;
+const REFILL_BYTES: u64 = 4 << 20;
 
-/// Limits of a [`RetryPolicy`].
+/// Limits of a [`RetryBudget`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryOptions {
     /// Retries without progress between them.
     pub retries: u32,
     /// The same where no connection has come about yet, or none that answered.
-    pub opening: u32,
+    pub retries_before_response: u32,
     /// The first wait, before jitter.
-    pub base: Duration,
+    pub base_delay: Duration,
     /// The longest wait of our own.
-    pub cap: Duration,
+    pub max_delay: Duration,
     /// The longest wait that an origin may ask for.
-    pub retry_after_cap: Duration,
+    pub max_retry_after: Duration,
 }
 
 impl Default for RetryOptions {
@@ -32,11 +32,11 @@ impl Default for RetryOptions {
             retries: 10,
             // A wrong port or a host that is down should be told while the user still looks, and a restart in that moment is
             // rare.
-            opening: 3,
-            base: Duration::from_millis(200),
-            cap: Duration::from_secs(30),
+            retries_before_response: 3,
+            base_delay: Duration::from_millis(200),
+            max_delay: Duration::from_secs(30),
             // Longer than most limits' windows; a user at a terminal will not believe in more.
-            retry_after_cap: Duration::from_secs(120),
+            max_retry_after: Duration::from_secs(120),
         }
     }
 }
@@ -52,7 +52,7 @@ pub enum RetryDecision {
 
 /// One job's budget.
 #[derive(Debug)]
-pub struct RetryPolicy {
+pub struct RetryBudget {
     /// Limits.
     options: RetryOptions,
     /// Failures since progress last refilled the budget.
@@ -63,7 +63,7 @@ pub struct RetryPolicy {
     attempts: u32,
 }
 
-impl RetryPolicy {
+impl RetryBudget {
     /// A full budget.
     #[must_use]
     pub fn new(options: RetryOptions) -> Self {
@@ -85,7 +85,7 @@ impl RetryPolicy {
         self.progress = 0;
         let doubled = self
             .options
-            .base
+            .base_delay
             .saturating_mul(1 << (self.failures - 1).min(20));
         // Half fixed, half random: spreads clients that failed together, and still waits.
         let jitter = if jitter.is_finite() {
@@ -93,29 +93,31 @@ impl RetryPolicy {
         } else {
             0.5
         };
-        let own = doubled.min(self.options.cap).mul_f64(0.5 + jitter / 2.0);
-        let asked = self.capped(retry_after.unwrap_or_default());
+        let own = doubled
+            .min(self.options.max_delay)
+            .mul_f64(0.5 + jitter / 2.0);
+        let asked = self.cap_retry_after(retry_after.unwrap_or_default());
         RetryDecision::Wait(own.max(asked))
     }
 
     /// Bytes came.
     pub fn on_progress(&mut self, bytes: u64) {
         self.progress = self.progress.saturating_add(bytes);
-        if self.progress >= REFILL {
+        if self.progress >= REFILL_BYTES {
             self.failures = 0;
         }
     }
 
     /// Retries made in all.
     #[must_use]
-    pub fn attempts(&self) -> u32 {
+    pub fn retries(&self) -> u32 {
         self.attempts
     }
 
     /// What an origin asks for, up to what it may ask for.
     #[must_use]
-    pub fn capped(&self, asked: Duration) -> Duration {
-        asked.min(self.options.retry_after_cap)
+    pub fn cap_retry_after(&self, asked: Duration) -> Duration {
+        asked.min(self.options.max_retry_after)
     }
 }
 
@@ -136,7 +138,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn waits(policy: &mut RetryPolicy) -> Vec<Duration> {
+    fn waits(policy: &mut RetryBudget) -> Vec<Duration> {
         std::iter::from_fn(|| match policy.on_failure(None, 1.0) {
             RetryDecision::Wait(wait) => Some(wait),
             RetryDecision::GiveUp => None,
@@ -146,7 +148,7 @@ mod tests {
 
     #[test]
     fn waits_double_up_to_the_cap_and_end_with_the_budget() {
-        let waits = waits(&mut RetryPolicy::new(RetryOptions::default()));
+        let waits = waits(&mut RetryBudget::new(RetryOptions::default()));
         assert_eq!(waits.len(), 10);
         assert_eq!(waits[0], Duration::from_millis(200));
         assert!(waits.windows(2).all(|pair| pair[0] <= pair[1]));
@@ -155,19 +157,19 @@ mod tests {
 
     #[test]
     fn progress_refills_the_budget_and_a_trickle_does_not() {
-        let mut policy = RetryPolicy::new(RetryOptions {
+        let mut policy = RetryBudget::new(RetryOptions {
             retries: 2,
             ..RetryOptions::default()
         });
         waits(&mut policy);
-        policy.on_progress(REFILL - 1);
+        policy.on_progress(REFILL_BYTES - 1);
         assert_eq!(policy.on_failure(None, 0.0), RetryDecision::GiveUp);
         policy.on_progress(1);
         assert!(matches!(
             policy.on_failure(None, 0.0),
             RetryDecision::Wait(_)
         ));
-        assert_eq!(policy.attempts(), 3);
+        assert_eq!(policy.retries(), 3);
     }
 
     #[test]
@@ -187,7 +189,7 @@ mod tests {
         for junk in ["", "-1", "soon", "1.5", "0x10"] {
             assert_eq!(parse(junk), None, "{junk:?}");
         }
-        let mut policy = RetryPolicy::new(RetryOptions::default());
+        let mut policy = RetryBudget::new(RetryOptions::default());
         assert_eq!(
             policy.on_failure(parse("99999999999999999999999"), 0.5),
             RetryDecision::Wait(Duration::from_secs(120))
@@ -198,8 +200,8 @@ mod tests {
         #[test]
         fn no_wait_is_longer_than_the_caps(after: Option<Duration>, jitter: f64, failures in 0usize..40) {
             let options = RetryOptions::default();
-            let longest = options.cap.max(options.retry_after_cap);
-            let mut policy = RetryPolicy::new(options);
+            let longest = options.max_delay.max(options.max_retry_after);
+            let mut policy = RetryBudget::new(options);
             for _ in 0..failures {
                 if let RetryDecision::Wait(wait) = policy.on_failure(after, jitter) {
                     prop_assert!(wait <= longest && !wait.is_zero());

@@ -4,13 +4,13 @@
 //! answer must only ever follow bytes of another that is the same in version, length and coding. Whether a version is the
 //! same [`judge`](crate::judge) says of each answer; a [`StreamPlan`] knows what the first one was like, and says what follows.
 //!
-//! Order of calls: [`StreamPlan::request`] for what to ask, [`StreamPlan::admits`] for each answer but the first, then
+//! Order of calls: [`StreamPlan::next_range`] for what to ask, [`StreamPlan::accepts`] for each answer but the first, then
 //! [`StreamPlan::after_end`] or [`StreamPlan::after_break`] with the bytes that the output has taken by then.
 
 use std::ops::Range;
 
-use crate::answer::{ContentCoding, ResponseVerdict};
 use crate::response_digests::ExpectedDigest;
+use crate::response::{ContentCoding, ResponseVerdict};
 
 /// What the first answer of a stream said.
 #[derive(Debug, Clone, Default)]
@@ -18,90 +18,97 @@ pub struct StreamStart {
     /// Bytes in the body as it is sent, if that was said; of a part, in the whole.
     pub length: Option<u64>,
     /// The coding of the body, applied unasked.
-    pub encoding: Option<ContentCoding>,
+    pub coding: Option<ContentCoding>,
     /// Where a part ends.
-    pub until: Option<u64>,
+    pub range_end: Option<u64>,
     /// The digests that it announced.
-    pub announced: Vec<ExpectedDigest>,
+    pub announced_digests: Vec<ExpectedDigest>,
     /// Whether ranges may follow as far as the caller knows: versions can be told apart, and bytes go out as they come in.
-    pub joins: bool,
+    pub may_join: bool,
 }
 
 /// A resource that is read from front to back.
 #[derive(Debug, Clone)]
 pub struct StreamPlan {
     /// What the first answer said; every other must fit it.
-    opening: StreamStart,
+    first_response: StreamStart,
     /// Where the answer under way ends by its own word: bytes beyond are nobody's.
-    until: u64,
+    response_end: u64,
 }
 
 /// What follows a body that ended before it was whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamContinuation {
     /// What came is kept; the rest is asked for.
-    On,
+    Continue,
     /// What came is of no use: the output goes back to its beginning, if it can.
-    Again,
+    Restart,
 }
 
 /// What a body's proper end means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamEnd {
     /// The resource is whole.
-    Whole,
+    Complete,
     /// The origin gave a part of what was asked for, as it may (RFC 9110 15.3.7): the rest is asked for.
-    AskOn,
+    RequestRest,
     /// Bytes are missing. It counts as a break.
-    Short,
+    Truncated,
 }
 
 impl StreamPlan {
     /// A stream that begins with this answer.
     #[must_use]
-    pub fn new(mut opening: StreamStart) -> Self {
+    pub fn new(mut first_response: StreamStart) -> Self {
         // A range is of the file as it is, never of its encoded form; and what has no length has no end to ask for.
-        opening.joins &= opening.encoding.is_none() && opening.length.is_some();
-        let until = opening.until.or(opening.length).unwrap_or(u64::MAX);
-        Self { opening, until }
+        first_response.may_join &=
+            first_response.coding.is_none() && first_response.length.is_some();
+        let response_end = first_response
+            .range_end
+            .or(first_response.length)
+            .unwrap_or(u64::MAX);
+        Self {
+            first_response,
+            response_end,
+        }
     }
 
     /// Bytes in the body as it is sent, if that was said.
     #[must_use]
     pub fn length(&self) -> Option<u64> {
-        self.opening.length
+        self.first_response.length
     }
 
     /// What the next request asks for when so many bytes were taken; `None` is everything, without a Range.
     #[must_use]
-    pub fn request(&self, taken: u64) -> Option<Range<u64>> {
+    pub fn next_range(&self, taken: u64) -> Option<Range<u64>> {
         (taken > 0).then_some(taken..u64::MAX)
     }
 
-    /// Whether an answer to [`StreamPlan::request`] may be taken, by what [`judge`](crate::judge) found and which digests it announces.
+    /// Whether an answer to [`StreamPlan::next_range`] may be taken, by what [`judge`](crate::judge) found and which digests it announces.
     /// False for one that is whole in itself and still not like the first: then everything must begin again, the output's
     /// preparation included. `None` for a verdict that brings no bytes to such a request: a failure like any other.
-    pub fn admits(
+    pub fn accepts(
         &mut self,
         verdict: &ResponseVerdict,
         announced: &[ExpectedDigest],
         taken: u64,
     ) -> Option<bool> {
-        let first = &self.opening;
+        let first = &self.first_response;
         match verdict {
             ResponseVerdict::Part { range, total, .. } if taken > 0 => {
-                self.until = range.end;
-                Some(first.joins && range.start == taken && first.length == Some(*total))
+                self.response_end = range.end;
+                Some(first.may_join && range.start == taken && first.length == Some(*total))
             }
             // A length that comes or goes is no other file, but what was prepared for one does not fit the other.
             ResponseVerdict::Whole {
                 length, encoding, ..
             } if taken == 0 => {
-                self.until = length.unwrap_or(u64::MAX);
+                self.response_end = length.unwrap_or(u64::MAX);
                 Some(
-                    *encoding == first.encoding
+                    *encoding == first.coding
                         && *length == first.length
-                        && announced == first.announced,
+                        && announced == first.announced_digests,
                 )
             }
             _ => None,
@@ -111,8 +118,8 @@ impl StreamPlan {
     /// How many of `at_hand` bytes may be taken: none beyond the announced length, and none beyond the range that the answer said
     /// it brings (row A11).
     #[must_use]
-    pub fn room(&self, taken: u64, at_hand: u64) -> u64 {
-        let end = self.length().unwrap_or(u64::MAX).min(self.until);
+    pub fn acceptable_bytes(&self, taken: u64, at_hand: u64) -> u64 {
+        let end = self.length().unwrap_or(u64::MAX).min(self.response_end);
         at_hand.min(end.saturating_sub(taken))
     }
 
@@ -120,27 +127,27 @@ impl StreamPlan {
     #[must_use]
     pub fn after_end(&self, begun: u64, taken: u64) -> StreamEnd {
         match self.length() {
-            None => StreamEnd::Whole,
-            Some(length) if length == taken => StreamEnd::Whole,
+            None => StreamEnd::Complete,
+            Some(length) if length == taken => StreamEnd::Complete,
             // An answer without a byte is no progress, and asking on for ever would cost nothing.
-            Some(_) if self.opening.joins && taken > begun => StreamEnd::AskOn,
-            Some(_) => StreamEnd::Short,
+            Some(_) if self.first_response.may_join && taken > begun => StreamEnd::RequestRest,
+            Some(_) => StreamEnd::Truncated,
         }
     }
 
     /// An answer broke, or none came.
     #[must_use]
     pub fn after_break(&self, taken: u64) -> StreamContinuation {
-        if taken == 0 || self.opening.joins {
-            StreamContinuation::On
+        if taken == 0 || self.first_response.may_join {
+            StreamContinuation::Continue
         } else {
-            StreamContinuation::Again
+            StreamContinuation::Restart
         }
     }
 
     /// Ranges are not to be had after all.
     pub fn give_up_ranges(&mut self) {
-        self.opening.joins = false;
+        self.first_response.may_join = false;
     }
 }
 
@@ -208,8 +215,8 @@ mod tests {
     fn opened(length: Option<u64>, encoding: Option<ContentCoding>, joins: bool) -> StreamPlan {
         StreamPlan::new(StreamStart {
             length,
-            encoding,
-            joins,
+            coding: encoding,
+            may_join: joins,
             ..StreamStart::default()
         })
     }
@@ -221,7 +228,7 @@ mod tests {
         says: u64,
     ) -> ResponseVerdict {
         let version = ResourceVersion::default();
-        match stream.request(taken) {
+        match stream.next_range(taken) {
             Some(asked) => ResponseVerdict::Part {
                 range: asked.start
                     ..form
@@ -251,21 +258,21 @@ mod tests {
                 // A range is always answered with the plain form: anything else the judge refuses.
                 let form = if begun > 0 { ScriptedRepresentation { encoding: None, ..answer.form.clone() } } else { answer.form.clone() };
                 let verdict = verdict(&stream, begun, &form, answer.says);
-                if n > 0 && stream.admits(&verdict, &[], begun) != Some(true) {
+                if n > 0 && stream.accepts(&verdict, &[], begun) != Some(true) {
                     continue;
                 }
                 let left = form.length.saturating_sub(begun);
                 let real = if begun > 0 { left.min(answer.says) } else { left };
                 // Of a whole answer HTTP itself cuts what is too much; a part may be chunked.
                 let sent = if begun > 0 { answer.brings } else { left.min(answer.brings) };
-                let come = stream.room(begun, sent);
+                let come = stream.acceptable_bytes(begun, sent);
                 // What an answer brings beyond what it said is nothing of the file.
                 out.extend((begun..begun + come).map(|at| (form.clone(), if at < begun + real { at } else { u64::MAX })));
                 let taken = out.len() as u64;
                 // Where a length was told HTTP itself sees that bytes are missing; else any end is a proper one.
                 let ended = !answer.breaks && (come >= left || !form.told || begun > 0);
                 let follow = match ended.then(|| stream.after_end(begun, taken)) {
-                    Some(StreamEnd::Whole) => {
+                    Some(StreamEnd::Complete) => {
                         let (form, _) = out.first().cloned().unwrap_or((form, 0));
                         // What was prepared for the first answer, a decoder say, fits the last.
                         prop_assert_eq!(&form.encoding, &first.form.encoding);
@@ -275,10 +282,10 @@ mod tests {
                         prop_assert!(stream.length().is_none_or(|length| length == taken));
                         return Ok(());
                     }
-                    Some(StreamEnd::AskOn) => { prop_assert!(taken > begun); StreamContinuation::On }
-                    Some(StreamEnd::Short) | None => stream.after_break(taken),
+                    Some(StreamEnd::RequestRest) => { prop_assert!(taken > begun); StreamContinuation::Continue }
+                    Some(StreamEnd::Truncated) | None => stream.after_break(taken),
                 };
-                if follow == StreamContinuation::Again {
+                if follow == StreamContinuation::Restart {
                     out.clear();
                 }
             }
@@ -288,29 +295,29 @@ mod tests {
     #[test]
     fn a13_an_encoded_body_is_begun_again_and_never_continued() {
         let stream = opened(Some(100), Some(ContentCoding::Gzip), true);
-        assert_eq!(stream.after_break(50), StreamContinuation::Again);
-        assert_eq!(stream.after_end(0, 50), StreamEnd::Short);
+        assert_eq!(stream.after_break(50), StreamContinuation::Restart);
+        assert_eq!(stream.after_end(0, 50), StreamEnd::Truncated);
     }
 
     #[test]
     fn a10_a_body_of_unknown_length_is_begun_again() {
         assert_eq!(
             opened(None, None, true).after_break(50),
-            StreamContinuation::Again
+            StreamContinuation::Restart
         );
         assert_eq!(
             opened(Some(100), None, true).after_break(50),
-            StreamContinuation::On
+            StreamContinuation::Continue
         );
     }
 
     #[test]
     fn a_part_that_ends_sooner_than_asked_is_asked_on_unless_it_brought_nothing() {
         let mut stream = opened(Some(100), None, true);
-        assert_eq!(stream.after_end(0, 50), StreamEnd::AskOn);
-        assert_eq!(stream.after_end(50, 50), StreamEnd::Short);
+        assert_eq!(stream.after_end(0, 50), StreamEnd::RequestRest);
+        assert_eq!(stream.after_end(50, 50), StreamEnd::Truncated);
         stream.give_up_ranges();
-        assert_eq!(stream.after_end(0, 50), StreamEnd::Short);
+        assert_eq!(stream.after_end(0, 50), StreamEnd::Truncated);
     }
 
     #[test]
@@ -326,11 +333,11 @@ mod tests {
             encoding: None,
         };
         let mut stream = StreamPlan::new(StreamStart {
-            announced: vec![digest(1)],
+            announced_digests: vec![digest(1)],
             ..StreamStart::default()
         });
-        assert_eq!(stream.admits(&whole, &[digest(1)], 0), Some(true));
-        assert_eq!(stream.admits(&whole, &[digest(2)], 0), Some(false));
-        assert_eq!(stream.admits(&whole, &[], 0), Some(false));
+        assert_eq!(stream.accepts(&whole, &[digest(1)], 0), Some(true));
+        assert_eq!(stream.accepts(&whole, &[digest(2)], 0), Some(false));
+        assert_eq!(stream.accepts(&whole, &[], 0), Some(false));
     }
 }

@@ -10,34 +10,34 @@ impl GetError {
     pub fn cause(&self) -> String {
         let words = match self {
             Self::Transport { source, .. } if source.is_descriptor_limit() => "too many open files",
-            Self::Transport { source, .. } => return transport(source.kind()),
+            Self::Transport { source, .. } => return transport_cause(source.kind()),
             Self::Status { status, .. } | Self::Unauthorized { status, .. } => {
                 return status.to_string();
             }
-            Self::HostDown { proxy: true, .. } => "its proxy was given up",
-            Self::HostDown { .. } => "its host was given up",
+            Self::HostUnreachable { proxy: true, .. } => "its proxy was given up",
+            Self::HostUnreachable { .. } => "its host was given up",
             Self::Archive { .. } => "cannot be put into the archive",
-            Self::NotMeant { .. } => "another file than the one meant",
-            Self::Piece { .. } => "a piece with a wrong digest",
-            Self::NoSource { last, .. } if matches!(**last, Self::Checksum { .. }) => {
+            Self::WrongFile { .. } => "another file than the one meant",
+            Self::PieceDigest { .. } => "a piece with a wrong digest",
+            Self::AllSourcesFailed { last, .. } if matches!(**last, Self::Checksum { .. }) => {
                 return last.cause();
             }
-            Self::NoSource { .. } => "no source left",
-            Self::Unexpected { .. } => "not the file expected",
-            Self::Refused { .. } => "answers that cannot be used",
-            Self::Changed { .. } => "changed while it was downloaded",
+            Self::AllSourcesFailed { .. } => "no source left",
+            Self::UnexpectedContent { .. } => "not the file expected",
+            Self::UnusableResponse { .. } => "answers that cannot be used",
+            Self::ResourceChanged { .. } => "changed while it was downloaded",
             Self::BrokenStream { .. } => "broken off",
             Self::Checksum { .. } => "wrong checksum",
-            Self::Exists { .. } => "the file exists already",
-            Self::Taken { .. } => "the name was taken meanwhile",
-            Self::InTheWay { .. } => "something is in the way",
-            Self::CompanionName { .. } => "a name of haul's own",
+            Self::AlreadyExists { .. } => "the file exists already",
+            Self::NameTaken { .. } => "the name was taken meanwhile",
+            Self::PathOccupied { .. } => "something is in the way",
+            Self::ReservedName { .. } => "a name of haul's own",
             Self::IsDirectory { .. } => "the name is a directory",
             Self::NameTooLong { .. } => "the name is too long",
             Self::Locked { .. } => "another haul downloads it",
-            Self::Twice { .. } => "the name is another URL's",
+            Self::DuplicateName { .. } => "the name is another URL's",
             Self::NoSpace { .. } => "no space left",
-            Self::Local { source, .. } | Self::Stream { source, .. } => {
+            Self::LocalIo { source, .. } | Self::OutputStream { source, .. } => {
                 return source.kind().to_string();
             }
             Self::Decode { .. } => "cannot be decoded",
@@ -47,7 +47,7 @@ impl GetError {
     }
 }
 
-fn transport(kind: &Kind) -> String {
+fn transport_cause(kind: &Kind) -> String {
     let words = match kind {
         Kind::NoSuchHost(_) => "no such host",
         Kind::NoAddress(..) => "no address of the family wanted",

@@ -53,19 +53,19 @@ pub enum GetError {
         /// The answer.
         status: http::StatusCode,
         /// Whether credentials had been sent.
-        authorized: bool,
+        credentials_sent: bool,
     },
     /// Its host was given up after others could not reach it.
-    #[error("cannot fetch {}: its {} was given up after {failures} tries to reach it{}", redacted_url(.url), if *.proxy { "proxy" } else { "host" }, DisplayReason(.why.as_deref()))]
-    HostDown {
+    #[error("cannot fetch {}: its {} was given up after {attempts} tries to reach it{}", redacted_url(.url), if *.proxy { "proxy" } else { "host" }, DisplayReason(.reason.as_deref()))]
+    HostUnreachable {
         /// What was to be fetched.
         url: Box<Url>,
         /// How often in a row that had failed, at different moments.
-        failures: u32,
+        attempts: u32,
         /// Whether it is the proxy that could not be reached.
         proxy: bool,
         /// What the last of these tries ended with, where that was kept.
-        why: Option<Arc<str>>,
+        reason: Option<Arc<str>>,
     },
     /// It came, and cannot be put into the archive.
     #[error("cannot put {} into the archive", .path.display())]
@@ -77,35 +77,35 @@ pub enum GetError {
     },
     /// What came is not what was expected: of another type or size.
     #[error("{} is not the file expected", redacted_url(.url))]
-    Unexpected {
+    UnexpectedContent {
         /// What was asked for.
         url: Box<Url>,
         /// What is different.
         source: UnexpectedContent,
     },
     /// Credentials are missing or wrong.
-    #[error("{} {} {status}{}", redacted_url(.url), if *.authorized { "refused the credentials given:" } else { "answered" }, DisplayRealm(.realm.as_deref()))]
+    #[error("{} {} {status}{}", redacted_url(.url), if *.credentials_sent { "refused the credentials given:" } else { "answered" }, DisplayRealm(.realm.as_deref()))]
     Unauthorized {
         /// What was being fetched.
         url: Box<Url>,
         /// 401; 407 where no proxy is known of.
         status: http::StatusCode,
         /// Whether credentials had been sent.
-        authorized: bool,
+        credentials_sent: bool,
         /// Whom the peer says the credentials are for.
         realm: Option<String>,
     },
     /// Answers that cannot be trusted, on every road that was tried.
-    #[error("{} gives answers that cannot be used: {why}", redacted_url(.url))]
-    Refused {
+    #[error("{} gives answers that cannot be used: {reason}", redacted_url(.url))]
+    UnusableResponse {
         /// What was being fetched.
         url: Box<Url>,
         /// What was wrong with the last one.
-        why: String,
+        reason: String,
     },
     /// The resource changed at the origin while it was fetched, more than once.
     #[error("{} keeps changing while it is downloaded", redacted_url(.url))]
-    Changed {
+    ResourceChanged {
         /// What was being fetched.
         url: Box<Url>,
     },
@@ -118,7 +118,7 @@ pub enum GetError {
         at: u64,
     },
     /// A digest is not the one expected.
-    #[error("{algorithm} of {} is {found}, where {origin} says {expected}", redacted_url(.url))]
+    #[error("{algorithm} of {} is {found}, where {expected_by} says {expected}", redacted_url(.url))]
     Checksum {
         /// What was fetched.
         url: Box<Url>,
@@ -129,21 +129,21 @@ pub enum GetError {
         /// In hexadecimal.
         found: String,
         /// What expected it: the given checksum, or the header field.
-        origin: &'static str,
+        expected_by: &'static str,
         /// Where the bytes were set aside.
-        aside: Option<PathBuf>,
+        moved_to: Option<PathBuf>,
     },
     /// The origin has something else than what was meant: of another size than was given.
-    #[error("{} is not the file meant: {why}", redacted_url(.url))]
-    NotMeant {
+    #[error("{} is not the file meant: {reason}", redacted_url(.url))]
+    WrongFile {
         /// What was being fetched.
         url: Box<Url>,
         /// What tells.
-        why: String,
+        reason: String,
     },
     /// A piece is not what its digest says, however often it was fetched.
     #[error("bytes {}-{} of {} are not what their {algorithm} digest says", .range.start, .range.end.saturating_sub(1), redacted_url(.url))]
-    Piece {
+    PieceDigest {
         /// What was fetched.
         url: Box<Url>,
         /// The piece.
@@ -153,7 +153,7 @@ pub enum GetError {
     },
     /// Each of several sources was dropped.
     #[error("none of {} sources gave the file{}", .dropped.len(), DisplayDroppedSources(.dropped))]
-    NoSource {
+    AllSourcesFailed {
         /// The sources, in the order of preference, and why each was dropped.
         dropped: Vec<(Url, String)>,
         /// What the last one ended with.
@@ -161,27 +161,27 @@ pub enum GetError {
     },
     /// The final name is taken.
     #[error("{} exists already", .path.display())]
-    Exists {
+    AlreadyExists {
         /// The name.
         path: PathBuf,
     },
     /// The final name was free, and was given to another file while this one came.
     #[error("{} was taken meanwhile by what is not known to be this URL's file: run it again", .path.display())]
-    Taken {
+    NameTaken {
         /// The name.
         path: PathBuf,
     },
     /// A name that a download needs beside the final one is taken by something that no haul left there.
-    #[error("{} is in the way: {what}", .path.display())]
-    InTheWay {
+    #[error("{} is in the way: {reason}", .path.display())]
+    PathOccupied {
         /// The name.
         path: PathBuf,
         /// Why it is taken for somebody else's.
-        what: &'static str,
+        reason: &'static str,
     },
     /// The name asked for is one that haul gives to the companions of a download.
     #[error("{} would look like a temporary file of haul's own", .path.display())]
-    CompanionName {
+    ReservedName {
         /// The name.
         path: PathBuf,
     },
@@ -205,7 +205,7 @@ pub enum GetError {
     },
     /// Another job of the same engine has the name.
     #[error("{} comes to the name {}, which another URL of this command has", redacted_url(.url), .path.display())]
-    Twice {
+    DuplicateName {
         /// What was being fetched.
         url: Box<Url>,
         /// The name that both come to.
@@ -223,7 +223,7 @@ pub enum GetError {
     },
     /// This machine's disk said no.
     #[error("cannot {action} {}", .path.display())]
-    Local {
+    LocalIo {
         /// What was being done: "write to", "create", "rename to" ...
         action: &'static str,
         /// To which file.
@@ -235,7 +235,7 @@ pub enum GetError {
     },
     /// Standard output, a FIFO or a device took no more.
     #[error("cannot write to {}", .path.display())]
-    Stream {
+    OutputStream {
         /// Its name.
         path: PathBuf,
         /// What the system said.
@@ -259,11 +259,11 @@ pub enum GetError {
 
 impl GetError {
     /// Stopped by the caller. Whether that can be resumed is said at the end of the job, as for every other error.
-    pub(crate) const STOPPED: Self = Self::Interrupted { resumable: false };
+    pub(crate) const INTERRUPTED: Self = Self::Interrupted { resumable: false };
 
     /// The disk said no.
     pub(crate) fn local(action: &'static str, path: PathBuf, source: io::Error) -> Self {
-        Self::Local {
+        Self::LocalIo {
             action,
             path,
             source,
@@ -272,13 +272,13 @@ impl GetError {
     }
 
     /// Says whether something was kept that the same command goes on with. Nothing else may promise it.
-    pub(crate) fn kept(mut self, kept: bool) -> Self {
-        if let Self::NoSource { last, .. } = &mut self {
-            let error = std::mem::replace(&mut **last, Self::STOPPED);
-            **last = error.kept(kept);
+    pub(crate) fn with_resumable(mut self, kept: bool) -> Self {
+        if let Self::AllSourcesFailed { last, .. } = &mut self {
+            let error = std::mem::replace(&mut **last, Self::INTERRUPTED);
+            **last = error.with_resumable(kept);
         }
         if let Self::Transport { resumable, .. }
-        | Self::Local { resumable, .. }
+        | Self::LocalIo { resumable, .. }
         | Self::Interrupted { resumable } = &mut self
         {
             *resumable = kept;
@@ -287,16 +287,16 @@ impl GetError {
     }
 
     /// Whether it is one source's, so that another may do better.
-    pub(crate) fn is_of_source(&self) -> bool {
+    pub(crate) fn is_source_failure(&self) -> bool {
         matches!(
             self,
             Self::Transport { .. }
                 | Self::Status { .. }
                 | Self::Unauthorized { .. }
-                | Self::Refused { .. }
-                | Self::Changed { .. }
-                | Self::NotMeant { .. }
-                | Self::Piece { .. }
+                | Self::UnusableResponse { .. }
+                | Self::ResourceChanged { .. }
+                | Self::WrongFile { .. }
+                | Self::PieceDigest { .. }
         )
     }
 
@@ -307,16 +307,18 @@ impl GetError {
             Self::Status { status, .. } | Self::Unauthorized { status, .. } => {
                 format!("answered {status}")
             }
-            Self::Refused { why, .. } | Self::NotMeant { why, .. } => why.clone(),
-            Self::Changed { .. } => "it keeps changing".into(),
+            Self::UnusableResponse { reason: why, .. } | Self::WrongFile { reason: why, .. } => {
+                why.clone()
+            }
+            Self::ResourceChanged { .. } => "it keeps changing".into(),
             Self::Checksum {
                 algorithm,
                 expected,
                 found,
-                origin,
+                expected_by: origin,
                 ..
             } => format!("its {algorithm} is {found}, where {origin} says {expected}"),
-            Self::Piece { range, .. } => {
+            Self::PieceDigest { range, .. } => {
                 let last = range.end.saturating_sub(1);
                 format!(
                     "bytes {}-{last} are not what their digest says",
@@ -335,25 +337,25 @@ impl GetError {
             Self::Decode { source, .. } if source.kind() == io::ErrorKind::Unsupported => {
                 ErrorClass::Network
             }
-            Self::Changed { .. }
+            Self::ResourceChanged { .. }
             | Self::Checksum { .. }
             | Self::Decode { .. }
-            | Self::Unexpected { .. }
-            | Self::NotMeant { .. }
-            | Self::Piece { .. } => ErrorClass::Verification,
-            Self::NoSource { last, .. } => last.class(),
-            Self::Exists { .. }
-            | Self::Taken { .. }
-            | Self::InTheWay { .. }
-            | Self::CompanionName { .. }
+            | Self::UnexpectedContent { .. }
+            | Self::WrongFile { .. }
+            | Self::PieceDigest { .. } => ErrorClass::Verification,
+            Self::AllSourcesFailed { last, .. } => last.class(),
+            Self::AlreadyExists { .. }
+            | Self::NameTaken { .. }
+            | Self::PathOccupied { .. }
+            | Self::ReservedName { .. }
             | Self::IsDirectory { .. }
             | Self::NameTooLong { .. }
             | Self::Locked { .. }
-            | Self::Twice { .. }
-            | Self::Stream { .. }
+            | Self::DuplicateName { .. }
+            | Self::OutputStream { .. }
             | Self::NoSpace { .. }
             | Self::Archive { .. }
-            | Self::Local { .. } => ErrorClass::LocalIo,
+            | Self::LocalIo { .. } => ErrorClass::LocalIo,
             Self::Transport { source, .. } if source.is_descriptor_limit() => ErrorClass::LocalIo,
             Self::Transport { source, .. }
                 if matches!(source.kind(), haul_net::Kind::UnusableProxyVariable(_)) =>

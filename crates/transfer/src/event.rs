@@ -30,7 +30,7 @@ pub enum TransferEvent {
     },
     /// Where the bytes go and how many there are: known from the first answer, and before that from what an earlier run left,
     /// of which an answer may bring other news.
-    Named {
+    DestinationKnown {
         /// Which job.
         job: u64,
         /// The final path; `None` for standard output.
@@ -52,7 +52,7 @@ pub enum TransferEvent {
         connections: usize,
     },
     /// A segment's request ended (in full, cut short or taken over).
-    Segment {
+    SegmentEnded {
         /// Which job.
         job: u64,
         /// Where the request's bytes stand in the resource, as far as they came.
@@ -60,7 +60,7 @@ pub enum TransferEvent {
         /// From the request to its last byte.
         elapsed: Duration,
         /// Which of the job's workers fetched it.
-        connection: usize,
+        worker: usize,
     },
     /// Something failed that may heal; the job goes on after `wait`.
     Retry {
@@ -71,7 +71,7 @@ pub enum TransferEvent {
         /// How long nothing new is asked.
         wait: Duration,
         /// What failed, in words.
-        why: String,
+        reason: String,
     },
     /// Worth knowing, though the job goes on.
     Warning {
@@ -97,9 +97,9 @@ pub enum TransferEvent {
         elapsed: Duration,
     },
     /// A job of a batch ended; told of those that failed, and of all where somebody wants that.
-    Row(Box<ManifestRow>),
+    BatchRow(Box<ManifestRow>),
     /// A look at a running batch, ten times a second.
-    Board(Box<BatchSnapshot>),
+    BatchProgress(Box<BatchSnapshot>),
     /// The job ended without its file.
     Failed {
         /// Which job.
@@ -114,11 +114,11 @@ impl TransferEvent {
     #[must_use]
     pub fn job(&self) -> Option<u64> {
         Some(match self {
-            Self::Row(_) | Self::Board(_) => return None,
+            Self::BatchRow(_) | Self::BatchProgress(_) => return None,
             Self::Started { job, .. }
-            | Self::Named { job, .. }
+            | Self::DestinationKnown { job, .. }
             | Self::Progress { job, .. }
-            | Self::Segment { job, .. }
+            | Self::SegmentEnded { job, .. }
             | Self::Retry { job, .. }
             | Self::Warning { job, .. }
             | Self::Verifying { job, .. }

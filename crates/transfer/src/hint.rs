@@ -14,53 +14,60 @@ impl GetError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Unauthorized {
-                status, authorized, ..
+                status,
+                credentials_sent: authorized,
+                ..
             }
             | Self::Status {
-                status, authorized, ..
+                status,
+                credentials_sent: authorized,
+                ..
             } => status_hint(*status, *authorized).map(Into::into),
             Self::Transport {
                 resumable: true, ..
             }
-            | Self::Interrupted { resumable: true } => Some(GOES_ON.into()),
-            Self::Unexpected { .. } => {
+            | Self::Interrupted { resumable: true } => Some(CAN_BE_RESUMED.into()),
+            Self::UnexpectedContent { .. } => {
                 Some("an error page, perhaps: look at what the URL gives".into())
             }
-            Self::HostDown { .. } => Some("try again when it is up".into()),
+            Self::HostUnreachable { .. } => Some("try again when it is up".into()),
             // What a batch alone says, in a line that has its hint in it.
-            Self::Taken { .. }
+            Self::NameTaken { .. }
             | Self::Transport { .. }
             | Self::Interrupted { .. }
             | Self::Archive { .. } => None,
-            Self::Refused { .. } => Some(AT_FAULT.into()),
-            Self::NotMeant { .. } | Self::Piece { .. } => Some(
-                "what was given of it may be of another version, or the origin's file is damaged"
-                    .into(),
-            ),
-            Self::NoSource { last, .. } => last.hint(),
-            Self::Changed { .. } => Some("try again when the origin is at rest".into()),
+            Self::UnusableResponse { .. } => Some(SERVER_AT_FAULT.into()),
+            Self::WrongFile { .. } | Self::PieceDigest { .. } => Some(OTHER_VERSION.into()),
+            Self::AllSourcesFailed { last, .. } => last.hint(),
+            Self::ResourceChanged { .. } => Some("try again when the origin is at rest".into()),
             Self::BrokenStream { .. } => {
                 Some("write to a file with -o FILE: it is begun again when this happens".into())
             }
-            Self::Checksum { aside, .. } => Some(match aside {
+            Self::Checksum {
+                moved_to: aside, ..
+            } => Some(match aside {
                 Some(path) => format!("what came was set aside as {}", path.display()),
                 None => "the bytes must not be used".into(),
             }),
-            Self::Exists { .. } => Some(
+            Self::AlreadyExists { .. } => Some(
                 "--overwrite replaces it, --update does so only if the origin has a newer one"
                     .into(),
             ),
-            Self::InTheWay { .. } => Some("move it away, or choose another name with -o".into()),
-            Self::CompanionName { .. } => Some("choose another name with -o".into()),
+            Self::PathOccupied { .. } => {
+                Some("move it away, or choose another name with -o".into())
+            }
+            Self::ReservedName { .. } => Some("choose another name with -o".into()),
             Self::IsDirectory { path } => {
                 Some(format!("-d {} puts the file into it", path.display()))
             }
             Self::NameTooLong { .. } => Some("choose a shorter one with -o".into()),
             Self::Locked { .. } => Some("wait for it, or choose another name with -o".into()),
-            Self::Twice { .. } => Some("download it by a command of its own, with -o FILE".into()),
-            Self::Stream { source, .. } => Some(stream_hint(source).into()),
+            Self::DuplicateName { .. } => {
+                Some("download it by a command of its own, with -o FILE".into())
+            }
+            Self::OutputStream { source, .. } => Some(stream_hint(source).into()),
             Self::NoSpace { .. } => Some("make room and run the same command again".into()),
-            Self::Local {
+            Self::LocalIo {
                 source, resumable, ..
             } => local_hint(source, *resumable),
             Self::Decode { .. } => Some("without --decode it is stored as sent".into()),
@@ -86,10 +93,15 @@ fn status_hint(status: StatusCode, authorized: bool) -> Option<&'static str> {
 }
 
 /// Of answers that cannot be used.
-const AT_FAULT: &str = "the origin, or a proxy before it, is at fault; it may be well again later";
+const SERVER_AT_FAULT: &str =
+    "the origin, or a proxy before it, is at fault; it may be well again later";
+
+/// For a file of the wrong size or with a wrong digest.
+const OTHER_VERSION: &str =
+    "what was given of it may be of another version, or the origin's file is damaged";
 
 /// What is said only where something was kept.
-const GOES_ON: &str = "the same command goes on where this one stopped";
+const CAN_BE_RESUMED: &str = "the same command goes on where this one stopped";
 
 /// What may be done about an output that takes no more.
 fn stream_hint(source: &io::Error) -> &'static str {

@@ -26,7 +26,7 @@ pub enum ConnectionCount {
 impl ConnectionCount {
     /// The most that may be open at once.
     #[must_use]
-    pub fn most(self) -> usize {
+    pub fn max(self) -> usize {
         match self {
             Self::Auto { max } => max.max(1),
             Self::Fixed(n) => n.max(1),
@@ -52,23 +52,23 @@ pub struct GetOptions {
     /// Connections a job.
     pub connections: ConnectionCount,
     /// Bytes; no segment is smaller, but for the last of a file. `None`: what the plan finds worth a request.
-    pub min_segment: Option<u64>,
+    pub min_segment_size: Option<u64>,
     /// Bytes; every segment of this size instead of sizes found by the plan.
-    pub segment: Option<u64>,
+    pub segment_size: Option<u64>,
     /// Whether to use, and to leave, state for a later run.
     pub resume: bool,
     /// What to do when the final name is taken.
-    pub existing: ExistingFilePolicy,
+    pub existing_file: ExistingFilePolicy,
     /// Whether to undo a Content-Encoding that the origin applied unasked.
-    pub decode: bool,
+    pub decode_content: bool,
     /// What an answer must be to be the file that is meant.
-    pub expect: ContentExpectation,
+    pub expected_content: ContentExpectation,
     /// The retry budget of each job.
     pub retry: RetryOptions,
     /// When checkpoints are due: what a kill may cost to fetch again.
     pub checkpoint: CheckpointOptions,
     /// What lies between the engine and its partial files.
-    pub layer: StorageLayer,
+    pub storage_layer: StorageLayer,
     /// Whether to use the mirrors and the Metalink document that an origin's Link fields name (RFC 6249).
     pub mirror_links: bool,
 }
@@ -78,15 +78,15 @@ impl Default for GetOptions {
         Self {
             // Sixteen is what aria2 allows and what browsers' and CDNs' per-client limits tolerate.
             connections: ConnectionCount::Auto { max: 16 },
-            min_segment: None,
-            segment: None,
+            min_segment_size: None,
+            segment_size: None,
             resume: true,
-            existing: ExistingFilePolicy::default(),
-            decode: false,
-            expect: ContentExpectation::default(),
+            existing_file: ExistingFilePolicy::default(),
+            decode_content: false,
+            expected_content: ContentExpectation::default(),
             retry: RetryOptions::default(),
             checkpoint: CheckpointOptions::default(),
-            layer: StorageLayer::default(),
+            storage_layer: StorageLayer::default(),
             // Off: other hosts than the one that was named would be asked.
             mirror_links: false,
         }
@@ -117,16 +117,16 @@ pub struct DownloadJob {
     pub checksums: Vec<Checksum>,
     /// Further places to fetch the same file from, best first. Segments come from all of them at once; one that is gone, fails, has
     /// another file, or of which nothing tells that it has the same is dropped. What tells is a digest or a strong entity tag in
-    /// common, the same size and date, or a checksum or `pieces` that what comes is compared with.
+    /// common, the same size and date, or a checksum or `piece_digests` that what comes is compared with.
     pub mirrors: Vec<Url>,
     /// Where the URLs above are those of a document that somebody else wrote: URLs of the origins that the user named. What the
     /// user gave for origins (header fields, tokens, logins, a client certificate) then goes to these alone. `None`: all of the
     /// URLs above are the user's word.
-    pub named: Option<Vec<Url>>,
+    pub credential_urls: Option<Vec<Url>>,
     /// Digests of pieces: a bad one is fetched again, from another place if there is one.
-    pub pieces: Option<PieceDigests>,
+    pub piece_digests: Option<PieceDigests>,
     /// Bytes that the file must have.
-    pub size: Option<u64>,
+    pub expected_size: Option<u64>,
     /// The user's header fields for it, beside those of the client and in their place. To origins that the user did not name
     /// go only those that say what is wanted.
     pub headers: HeaderMap,

@@ -242,7 +242,7 @@ impl TaskSet for BatchTask {
     }
 
     fn on_event(&mut self, (screen, _): RenderContext<'_>, event: &TransferEvent) {
-        if let TransferEvent::Row(row) = event
+        if let TransferEvent::BatchRow(row) = event
             && self.undelivered.is_none()
             && let Err(error) = self.results.write_row(row)
         {

@@ -113,9 +113,9 @@ async fn download(
             digest: None,
         }],
         mirrors: Vec::new(),
-        pieces: None,
-        named: None,
-        size: None,
+        piece_digests: None,
+        credential_urls: None,
+        expected_size: None,
         headers: Default::default(),
     };
     let options = GetOptions {

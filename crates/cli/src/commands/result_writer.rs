@@ -132,5 +132,5 @@ impl<'a> ResultWriter<'a> {
 }
 
 fn is_broken_pipe(error: &GetError) -> bool {
-    matches!(error, GetError::Stream { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
+    matches!(error, GetError::OutputStream { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
 }

@@ -84,7 +84,7 @@ pub(crate) fn error_hint(error: &GetError) -> Option<String> {
 fn is_descriptor_shortage(error: &GetError) -> bool {
     match error {
         GetError::Transport { source, .. } => source.is_descriptor_limit(),
-        GetError::Local { source, .. } | GetError::Stream { source, .. } => {
+        GetError::LocalIo { source, .. } | GetError::OutputStream { source, .. } => {
             haul_net::is_descriptor_limit(source)
         }
         _ => false,

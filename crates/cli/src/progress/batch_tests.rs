@@ -26,7 +26,7 @@ fn look(done: u64, failed: u64, complete: bool) -> TransferEvent {
         bytes: done << 13,
         ..BatchSummary::default()
     };
-    TransferEvent::Board(Box::new(BatchSnapshot {
+    TransferEvent::BatchProgress(Box::new(BatchSnapshot {
         summary,
         running: 64,
         slowest: None,
@@ -34,7 +34,7 @@ fn look(done: u64, failed: u64, complete: bool) -> TransferEvent {
 }
 
 fn slow(elapsed: Duration, bytes: Option<u64>) -> TransferEvent {
-    let TransferEvent::Board(mut board) = look(1200, 3, true) else {
+    let TransferEvent::BatchProgress(mut board) = look(1200, 3, true) else {
         unreachable!()
     };
     let url = url::Url::parse("http://h.test/a/rather/long/path/of/a/file.bin?sig=s3cret").unwrap();
@@ -43,7 +43,7 @@ fn slow(elapsed: Duration, bytes: Option<u64>) -> TransferEvent {
         elapsed,
         bytes,
     });
-    TransferEvent::Board(board)
+    TransferEvent::BatchProgress(board)
 }
 
 fn tally(events: &[(u64, TransferEvent)]) -> BatchView {
@@ -64,7 +64,7 @@ fn row(state: RowState, url: &str) -> TransferEvent {
         class: ErrorClass::Network,
         text: "closed".into(),
     });
-    TransferEvent::Row(Box::new(ManifestRow {
+    TransferEvent::BatchRow(Box::new(ManifestRow {
         line: Some(1),
         url: url.into(),
         path: Some("d/f".into()),
@@ -210,7 +210,7 @@ fn objects_come_once_a_second_with_the_rates_of_that_second() {
     let mut json = JsonRenderer::default();
     let mut objects = Vec::new();
     let mut look_at = |at: u64, event: TransferEvent| {
-        let TransferEvent::Board(board) = event else {
+        let TransferEvent::BatchProgress(board) = event else {
             unreachable!()
         };
         objects.extend(json.batch_object(ms(at), &board));

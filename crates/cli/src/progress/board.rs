@@ -58,7 +58,7 @@ impl DownloadsProgress {
     /// Something happened.
     pub(super) fn on_event(&mut self, now: Duration, event: &TransferEvent) {
         match event {
-            TransferEvent::Named {
+            TransferEvent::DestinationKnown {
                 job,
                 path,
                 length,

@@ -43,7 +43,7 @@ impl JsonRenderer {
 impl Renderer for JsonRenderer {
     fn on_event(&mut self, now: Duration, event: &TransferEvent) {
         let object = match event {
-            TransferEvent::Board(board) => self.batch_object(now, board),
+            TransferEvent::BatchProgress(board) => self.batch_object(now, board),
             event => event_object(now, event),
         };
         if let Some(object) = object {
@@ -129,7 +129,7 @@ impl JsonRenderer {
 pub(super) fn event_object(now: Duration, event: &TransferEvent) -> Option<Value> {
     let told = match event {
         TransferEvent::Started { url, .. } => json!({"event": "started", "url": redacted_url(url)}),
-        TransferEvent::Named {
+        TransferEvent::DestinationKnown {
             path,
             length,
             resumed,
@@ -145,16 +145,19 @@ pub(super) fn event_object(now: Duration, event: &TransferEvent) -> Option<Value
         } => {
             json!({"event": "progress", "done": done, "length": length, "connections": connections})
         }
-        TransferEvent::Segment {
+        TransferEvent::SegmentEnded {
             range,
             elapsed,
-            connection,
+            worker: connection,
             ..
         } => json!({
             "event": "segment", "start": range.start, "end": range.end, "ms": millis(*elapsed), "connection": connection,
         }),
         TransferEvent::Retry {
-            attempt, wait, why, ..
+            attempt,
+            wait,
+            reason: why,
+            ..
         } => {
             json!({"event": "retry", "attempt": attempt, "wait_ms": millis(*wait), "why": why})
         }
@@ -163,7 +166,7 @@ pub(super) fn event_object(now: Duration, event: &TransferEvent) -> Option<Value
         TransferEvent::Finished { bytes, elapsed, .. } => {
             json!({"event": "finished", "bytes": bytes, "ms": millis(*elapsed)})
         }
-        TransferEvent::Row(row) if row.state == RowState::Failed => {
+        TransferEvent::BatchRow(row) if row.state == RowState::Failed => {
             let mut told = report::row_object(row);
             told["event"] = "row".into();
             told

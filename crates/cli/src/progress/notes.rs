@@ -42,7 +42,10 @@ impl EventMessages {
             }
             // What is tried again at once is of no interest to anyone.
             TransferEvent::Retry {
-                attempt, wait, why, ..
+                attempt,
+                wait,
+                reason: why,
+                ..
             } if !wait.is_zero() || self.verbose => {
                 let (why, seconds) = (sanitize(why), wait.as_secs_f64());
                 let then = match attempt {
@@ -53,10 +56,10 @@ impl EventMessages {
                 };
                 Some(format!("haul: {of}{why}; {then}"))
             }
-            TransferEvent::Segment {
+            TransferEvent::SegmentEnded {
                 range,
                 elapsed,
-                connection,
+                worker: connection,
                 ..
             } if self.verbose => {
                 let bytes = range.end.saturating_sub(range.start);
@@ -78,10 +81,8 @@ impl EventMessages {
     fn update_names(&mut self, event: &TransferEvent) {
         let Some(names) = &mut self.names else { return };
         match event {
-            TransferEvent::Started { job, url } => {
-                drop(names.insert(*job, haul_net::redacted_url(url)))
-            }
-            TransferEvent::Named {
+            TransferEvent::Started { job, url } => drop(names.insert(*job, haul_net::redacted_url(url))),
+            TransferEvent::DestinationKnown {
                 job,
                 path: Some(path),
                 ..

@@ -139,12 +139,12 @@ fn slow_facts(slow: &SlowJob) -> (String, Vec<String>) {
 impl ProgressView for BatchView {
     fn on_event(&mut self, now: Duration, event: &TransferEvent) -> Option<String> {
         match event {
-            TransferEvent::Board(board) => {
+            TransferEvent::BatchProgress(board) => {
                 self.since.get_or_insert(now);
                 self.snapshot = BatchSnapshot::clone(board);
                 None
             }
-            TransferEvent::Row(row) => self.row_line(now, row),
+            TransferEvent::BatchRow(row) => self.row_line(now, row),
             TransferEvent::Warning { text, .. } => self.warning_line(now, text),
             _ => None,
         }

@@ -15,7 +15,7 @@ use super::{json, message};
 const MIB: u64 = 1 << 20;
 
 fn named(job: u64, name: &str, length: Option<u64>, resumed: u64) -> TransferEvent {
-    TransferEvent::Named {
+    TransferEvent::DestinationKnown {
         job,
         path: Some(name.into()),
         length,
@@ -127,7 +127,7 @@ fn files_of_all_kinds() {
         one("bad name", named(0, "a\u{1b}[2Jb", Some(MIB), 0)),
         one(
             "no path",
-            TransferEvent::Named {
+            TransferEvent::DestinationKnown {
                 job: 0,
                 path: None,
                 length: Some(MIB),
@@ -228,17 +228,17 @@ fn plain_has_a_line_a_second_and_the_notes() {
         lines.extend(plain.event_line(now, &event));
         lines.extend(plain.tick_lines(now));
     }
-    let segment = TransferEvent::Segment {
+    let segment = TransferEvent::SegmentEnded {
         job: 0,
         range: 0..MIB,
         elapsed: ms(250),
-        connection: 2,
+        worker: 2,
     };
     let retry = TransferEvent::Retry {
         job: 0,
         attempt: 2,
         wait: ms(400),
-        why: "closed\u{1b}[2J".into(),
+        reason: "closed\u{1b}[2J".into(),
     };
     let warning = TransferEvent::Warning {
         job: 0,
@@ -294,7 +294,7 @@ fn quiet_has_no_notes() {
         job: 0,
         attempt: 1,
         wait: Duration::ZERO,
-        why: "x".into(),
+        reason: "x".into(),
     };
     assert_eq!(usual.line_for(&at_once), None);
     let mut all = EventMessages::new(false, true, 1);
@@ -306,18 +306,18 @@ fn quiet_has_no_notes() {
         job: 0,
         attempt: 0,
         wait: ms(400),
-        why: "x".into(),
+        reason: "x".into(),
     };
     assert_eq!(
         usual.line_for(&fewer).unwrap(),
         "haul: x; no new connection for 0.4 s"
     );
     assert_eq!(
-        usual.line_for(&TransferEvent::Segment {
+        usual.line_for(&TransferEvent::SegmentEnded {
             job: 0,
             range: 0..1,
             elapsed: ms(1),
-            connection: 0
+            worker: 0
         }),
         None
     );
@@ -336,11 +336,11 @@ fn notes_of_several_jobs_say_which_one() {
     lines.push(notes.line_for(&warning));
     notes.line_for(&named(4, "d/f", None, 0));
     lines.push(notes.line_for(&warning));
-    lines.push(notes.line_for(&TransferEvent::Segment {
+    lines.push(notes.line_for(&TransferEvent::SegmentEnded {
         job: 4,
         range: 0..9,
         elapsed: ms(1),
-        connection: 0,
+        worker: 0,
     }));
     let plain: Vec<String> = lines
         .iter()
@@ -368,17 +368,17 @@ fn every_event_is_one_object() {
             length: Some(MIB),
             connections: 4,
         },
-        TransferEvent::Segment {
+        TransferEvent::SegmentEnded {
             job: 3,
             range: 0..20,
             elapsed: ms(7),
-            connection: 1,
+            worker: 1,
         },
         TransferEvent::Retry {
             job: 3,
             attempt: 1,
             wait: ms(250),
-            why: "closed".into(),
+            reason: "closed".into(),
         },
         TransferEvent::Warning {
             job: 3,

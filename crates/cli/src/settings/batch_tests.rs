@@ -271,7 +271,7 @@ fn a_metalink_document_is_a_few_downloads_with_all_that_it_says() {
     );
     assert_eq!(jobs[0].output, JobOutput::File("d/sub/a.iso".into()));
     assert_eq!(
-        (jobs[0].url.as_str(), jobs[0].size),
+        (jobs[0].url.as_str(), jobs[0].expected_size),
         ("http://a.test/a", Some(5))
     );
     assert_eq!((jobs[0].mirrors.len(), jobs[0].checksums.len()), (1, 1));
@@ -399,7 +399,7 @@ fn names_and_what_files_must_be() {
         "--max-size",
         "1M",
     ];
-    let expect = resolve(&flags).unwrap().options.expect;
+    let expect = resolve(&flags).unwrap().options.expected_content;
     assert_eq!(expect.media_types.len(), 2);
     assert_eq!(
         (expect.min_length, expect.max_length, expect.exact_length),

@@ -119,9 +119,9 @@ fn plain_job(args: &GetArgs, url: Url) -> DownloadJob {
         },
         checksums: output.checksum.clone(),
         mirrors: Vec::new(),
-        pieces: None,
-        named: None,
-        size: None,
+        piece_digests: None,
+        credential_urls: None,
+        expected_size: None,
         headers: Default::default(),
     }
 }
@@ -148,9 +148,9 @@ fn document_job(args: &GetArgs, file: ListEntry, typed: &[Url]) -> DownloadJob {
             None => job.output,
         },
         checksums: file.checksums.into_iter().chain(job.checksums).collect(),
-        pieces: file.pieces,
-        named: Some(typed.to_vec()),
-        size: file.size,
+        piece_digests: file.pieces,
+        credential_urls: Some(typed.to_vec()),
+        expected_size: file.size,
         headers: file.headers,
         ..job
     }
@@ -181,8 +181,8 @@ mod tests {
         else {
             panic!("two files")
         };
-        assert_eq!(plain.named, None);
-        assert_eq!(documented.named, Some(vec![url]));
+        assert_eq!(plain.credential_urls, None);
+        assert_eq!(documented.credential_urls, Some(vec![url]));
         assert_eq!(documented.url.as_str(), "http://m.test/g");
     }
 }

@@ -121,19 +121,29 @@ fn options_of_the_engine() {
     .options;
     assert_eq!(options.connections, ConnectionCount::Fixed(3));
     assert_eq!(
-        (options.min_segment, options.segment, options.retry.retries),
+        (
+            options.min_segment_size,
+            options.segment_size,
+            options.retry.retries
+        ),
         (Some(2 << 20), Some(25 << 20), 4)
     );
-    assert_eq!(options.retry.opening, 4, "a number given holds for all");
     assert_eq!(
-        settings(&["--overwrite"]).options.existing,
+        options.retry.retries_before_response, 4,
+        "a number given holds for all"
+    );
+    assert_eq!(
+        settings(&["--overwrite"]).options.existing_file,
         ExistingFilePolicy::Overwrite
     );
     assert_eq!(
-        settings(&["--update"]).options.existing,
+        settings(&["--update"]).options.existing_file,
         ExistingFilePolicy::Update
     );
-    assert!(!settings(&["--no-resume"]).options.resume && settings(&["--decode"]).options.decode);
+    assert!(
+        !settings(&["--no-resume"]).options.resume
+            && settings(&["--decode"]).options.decode_content
+    );
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use haul_plan::{
-    ContentRange, EntityTag, ResourceVersion, RetryOptions, RetryPolicy, expected_digests,
+    ContentRange, EntityTag, ResourceVersion, RetryBudget, RetryOptions, expected_digests,
     parse_retry_after,
 };
 use http::{HeaderMap, HeaderValue};
@@ -189,8 +189,8 @@ proptest! {
         };
         prop_assert_eq!(found, expected);
         let options = RetryOptions::default();
-        let cap = options.retry_after_cap;
-        prop_assert!(RetryPolicy::new(options).capped(found.unwrap_or_default()) <= cap);
+        let cap = options.max_retry_after;
+        prop_assert!(RetryBudget::new(options).cap_retry_after(found.unwrap_or_default()) <= cap);
     }
 }
 

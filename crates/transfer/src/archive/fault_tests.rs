@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use super::tests::{TestEntry, append, entry, open, options, read, shards_in};
 use super::*;
-use crate::disk::doubles::FaultyDisk;
+use crate::disk::faulty_disk::FaultyDisk;
 
 /// The shard that all these entries are in, as an interrupted run left it, and where each ends.
 fn interrupted(path: &Path, entries: &[TestEntry]) -> (Vec<u8>, Vec<u64>) {
@@ -165,7 +165,7 @@ fn b4_an_entry_that_finds_the_disk_full_can_be_appended_again() {
         for room in (0..6000).step_by(250) {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("t.tar");
-            let disk = FaultyDisk::with_room(room);
+            let disk = FaultyDisk::with_capacity(room);
             let mut shards = ShardWriter::open(
                 ArchiveOptions {
                     layer: disk.layer(),
@@ -174,7 +174,7 @@ fn b4_an_entry_that_finds_the_disk_full_can_be_appended_again() {
                 [],
             )
             .unwrap();
-            disk.cuts.store(cuts, Ordering::SeqCst);
+            disk.can_shrink.store(cuts, Ordering::SeqCst);
             let entries: Vec<TestEntry> = [1500, 3, 0, 700]
                 .into_iter()
                 .enumerate()
@@ -187,12 +187,12 @@ fn b4_an_entry_that_finds_the_disk_full_can_be_appended_again() {
                     };
                     assert_eq!(source.kind(), io::ErrorKind::StorageFull);
                     // A smaller one may have room yet; then the disk has.
-                    disk.room.store(u64::MAX, Ordering::SeqCst);
+                    disk.capacity.store(u64::MAX, Ordering::SeqCst);
                     append(&mut shards, entry).unwrap();
                 }
             }
-            disk.room.store(u64::MAX, Ordering::SeqCst);
-            disk.cuts.store(true, Ordering::SeqCst);
+            disk.capacity.store(u64::MAX, Ordering::SeqCst);
+            disk.can_shrink.store(true, Ordering::SeqCst);
             shards.finish().unwrap();
             assert_eq!(read(&std::fs::read(&path).unwrap()), entries);
         }
@@ -202,7 +202,7 @@ fn b4_an_entry_that_finds_the_disk_full_can_be_appended_again() {
 #[test]
 fn b2_a_sync_covers_all_that_was_appended_and_one_that_failed_is_not_forgotten() {
     let dir = tempfile::tempdir().unwrap();
-    let disk = FaultyDisk::with_room(u64::MAX);
+    let disk = FaultyDisk::with_capacity(u64::MAX);
     let layer = disk.layer();
     let mut shards = ShardWriter::open(
         ArchiveOptions {
@@ -224,9 +224,9 @@ fn b2_a_sync_covers_all_that_was_appended_and_one_that_failed_is_not_forgotten()
     shards.sync().unwrap();
     assert_eq!(disk.calls(), "", "nothing was appended");
     append(&mut shards, &entry(3, 0)).unwrap();
-    disk.forgets.store(true, Ordering::SeqCst);
+    disk.sync_fails.store(true, Ordering::SeqCst);
     assert!(shards.sync().is_err());
-    disk.forgets.store(false, Ordering::SeqCst);
+    disk.sync_fails.store(false, Ordering::SeqCst);
     assert!(shards.sync().is_err());
     assert!(shards.finish().is_err());
     assert!(!dir.path().join("t-000002.tar").exists());
@@ -370,7 +370,7 @@ proptest! {
 #[test]
 fn the_disk_that_tests_use_is_the_layer_of_every_shard() {
     let dir = tempfile::tempdir().unwrap();
-    let disk = FaultyDisk::with_room(u64::MAX);
+    let disk = FaultyDisk::with_capacity(u64::MAX);
     let layer = Arc::clone(&disk).layer();
     let mut shards = ShardWriter::open(
         ArchiveOptions {

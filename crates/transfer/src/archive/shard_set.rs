@@ -176,14 +176,14 @@ fn resume_unfinished(
     if exists(target.path()) {
         return Ok(None);
     }
-    if exists(&target.part()) {
+    if exists(&target.partial()) {
         return UnfinishedShard::resume(target, end, layer).map(Some);
     }
     if names.is_numbered() {
         // Finished and taken elsewhere, as pipelines do with shards.
         return Ok(None);
     }
-    let path = target.part();
+    let path = target.partial();
     Err(ArchiveError::MissingEntries {
         path,
         claimed: end,

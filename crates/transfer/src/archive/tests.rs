@@ -136,7 +136,7 @@ fn names_of_every_length_are_read_back() {
 fn contents_longer_than_a_chunk_are_read_back_and_small_ones_cost_one_write() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.tar");
-    let disk = crate::disk::doubles::FaultyDisk::with_room(u64::MAX);
+    let disk = crate::disk::faulty_disk::FaultyDisk::with_capacity(u64::MAX);
     let mut shards = ShardWriter::open(
         ArchiveOptions {
             layer: disk.layer(),

@@ -65,14 +65,14 @@ impl UnfinishedShard {
         }
         if exists(&target.journal()) {
             return Err(ArchiveError::InTheWay {
-                path: target.part(),
+                path: target.partial(),
                 what: "it belongs to a download that was interrupted",
             });
         }
         let part = Self::open(target, layer)?;
         if !part.is_archive().map_err(|e| part.local("read", e))? {
             return Err(ArchiveError::InTheWay {
-                path: part.paths.part(),
+                path: part.paths.partial(),
                 what: "it is no archive",
             });
         }
@@ -106,7 +106,7 @@ impl UnfinishedShard {
         end: u64,
         layer: &StorageLayer,
     ) -> Result<Self, ArchiveError> {
-        let path = target.part();
+        let path = target.partial();
         if exists(&path) {
             let what = "it lies beside an archive that is finished";
             return Err(ArchiveError::InTheWay { path, what });
@@ -128,7 +128,7 @@ impl UnfinishedShard {
     fn truncate(&mut self, end: u64) -> Result<(), ArchiveError> {
         let found = self.storage.length().map_err(|e| self.local("read", e))?;
         if found < end {
-            let path = self.paths.part();
+            let path = self.paths.partial();
             return Err(ArchiveError::MissingEntries {
                 path,
                 claimed: end,
@@ -143,20 +143,20 @@ impl UnfinishedShard {
     }
 
     fn open(target: DownloadPaths, layer: &StorageLayer) -> Result<Self, ArchiveError> {
-        let file = PartialFile::open(&target.part()).map_err(|source| match source.kind() {
+        let file = PartialFile::open(&target.partial()).map_err(|source| match source.kind() {
             io::ErrorKind::WouldBlock => ArchiveError::Locked {
                 path: target.path().to_owned(),
             },
             _ => ArchiveError::Local {
                 action: "create",
-                path: target.part(),
+                path: target.partial(),
                 source,
             },
         })?;
         let file = Arc::new(file);
         Ok(Self {
             paths: target,
-            storage: layer.over(Arc::clone(&file) as Arc<dyn PartialStorage>),
+            storage: layer.wrap_file(Arc::clone(&file) as Arc<dyn PartialStorage>),
             file,
             end: 0,
             dirty: true,
@@ -243,7 +243,7 @@ impl UnfinishedShard {
 
     /// Removes it, where nothing was put into it.
     pub(super) fn remove(&self) -> Result<(), ArchiveError> {
-        std::fs::remove_file(self.paths.part()).map_err(|e| self.local("remove", e))
+        std::fs::remove_file(self.paths.partial()).map_err(|e| self.local("remove", e))
     }
 
     /// Whether what lies there was written as an archive, as far as a crash left anything.
@@ -256,7 +256,7 @@ impl UnfinishedShard {
     }
 
     fn local(&self, action: &'static str, source: io::Error) -> ArchiveError {
-        let path = self.paths.part();
+        let path = self.paths.partial();
         ArchiveError::Local {
             action,
             path,

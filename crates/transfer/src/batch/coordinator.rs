@@ -71,11 +71,11 @@ impl BatchCoordinator {
             (batch.events.clone(), stop.clone()),
             manifest,
         );
-        let sink = sink(batch.archive, batch.get_options.existing);
+        let sink = sink(batch.archive, batch.get_options.existing_file);
         let clerk = CommitThread::new(books, batch.options.commit_group, sink);
         let small = batch.options.dispatch.per_host.max();
         let shared = Arc::new(BatchState::new(BatchStart {
-            engine: EngineState::of_batch(batch.client, (batch.get_options, small), larger),
+            engine: EngineState::for_batch(batch.client, (batch.get_options, small), larger),
             dispatch: JobDispatcher::new(batch.options.dispatch),
             low: batch.options.dispatch.window / 2,
             open: (2 * batch.options.commit_group.max_files).max(FLUSH_FILES),
@@ -87,8 +87,8 @@ impl BatchCoordinator {
         let apart = SpillFile::new(staging.as_ref().unwrap_or(&batch.options.directory));
         let feeder = JobReader {
             shared: Arc::downgrade(&shared),
-            existing: shared.engine.options().existing,
-            layer: shared.engine.options().layer.clone(),
+            existing: shared.engine.options().existing_file,
+            layer: shared.engine.options().storage_layer.clone(),
             retry: shared.engine.options().retry.clone(),
             options: batch.options,
             unnamed_files: true,
@@ -148,7 +148,9 @@ impl BatchCoordinator {
             slowest: self.shared.underway.slowest(),
         };
         // A renderer that is behind will see the next one.
-        let _ = self.events.try_send(TransferEvent::Board(Box::new(board)));
+        let _ = self
+            .events
+            .try_send(TransferEvent::BatchProgress(Box::new(board)));
     }
 
     /// A larger job tells something: how far it is, which is summed up, or a warning, which is passed on with its name.

@@ -199,7 +199,9 @@ impl OutcomeRecorder {
         }
         if self.report_every_row || row.state == RowState::Failed {
             // Nobody listening is no reason to stop.
-            let _ = self.events.blocking_send(TransferEvent::Row(Box::new(row)));
+            let _ = self
+                .events
+                .blocking_send(TransferEvent::BatchRow(Box::new(row)));
         }
     }
 
@@ -235,7 +237,7 @@ fn is_hopeless(error: &GetError) -> bool {
             **source,
             ArchiveError::InvalidName { .. } | ArchiveError::Content(_)
         ),
-        GetError::Local { source, .. } => matches!(
+        GetError::LocalIo { source, .. } => matches!(
             source.kind(),
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::ReadOnlyFilesystem
         ),

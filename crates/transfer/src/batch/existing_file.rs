@@ -9,7 +9,7 @@ use super::group_commit::CommitMessage;
 use super::job::BatchJob;
 use crate::checksum::{ComputedDigest, DigestSet};
 use crate::error::GetError;
-use crate::get::finish::ExpectedDigests;
+use crate::get::publish::ExpectedDigests;
 use crate::manifest::{ManifestRow, RowState};
 
 /// Bytes that are read at once.
@@ -18,9 +18,9 @@ const READ: usize = 256 << 10;
 /// Reads it back, which may take long, and tells whether it is the file meant; `None` when it was to stop.
 pub(super) fn verify_existing(job: &BatchJob, stop: &CancellationToken) -> Option<CommitMessage> {
     let wanted = ExpectedDigests {
-        given: job.download.checksums.clone(),
+        user: job.download.checksums.clone(),
         announced: Vec::new(),
-        pieces: false,
+        piece_digests: false,
     };
     let path = || job.path.clone();
     let (bytes, digests) = match read(job, &wanted, stop) {
@@ -30,10 +30,13 @@ pub(super) fn verify_existing(job: &BatchJob, stop: &CancellationToken) -> Optio
             return Some(CommitMessage::failed(job, error));
         }
     };
-    if wanted.check(&job.download.url, &digests).is_err() {
+    if wanted.verify(&job.download.url, &digests).is_err() {
         // It is somebody's, and stays.
         let what = "its digest is not the one that the list says";
-        let error = GetError::InTheWay { path: path(), what };
+        let error = GetError::PathOccupied {
+            path: path(),
+            reason: what,
+        };
         return Some(CommitMessage::failed(job, error));
     }
     Some(CommitMessage::ended(ManifestRow {

@@ -15,7 +15,7 @@ use url::Url;
 
 use super::directory_cache::DirectoryCache;
 use super::job::{manifest_path, manifest_url};
-use crate::disk::{DownloadPaths, FileOwner, whose};
+use crate::disk::{DownloadPaths, FileOwner, file_owner};
 use crate::manifest::PreviousRuns;
 
 /// What is looked at to tell.
@@ -24,7 +24,7 @@ pub(super) struct OwnerCheck<'a> {
     pub(super) directory_cache: &'a mut DirectoryCache,
     /// What earlier runs have done.
     pub(super) previous_runs: Option<&'a PreviousRuns>,
-    /// The batch's directory; `None` for entries of an archive, which lie nowhere.
+    /// The batch's directory; `NoFile` for entries of an archive, which lie nowhere.
     pub(super) directory: Option<&'a Path>,
     /// Whether the user's word is to replace what lies there, whosever it is.
     pub(super) overwrites: bool,
@@ -45,16 +45,16 @@ impl OwnerCheck<'_> {
         if !self.may_lie(&path) {
             return false;
         }
-        match whose(&path) {
-            FileOwner::None => return false,
-            FileOwner::From(resource) if resource == ResourceId::from_url(self.url) => {
+        match file_owner(&path) {
+            FileOwner::NoFile => return false,
+            FileOwner::Resource(resource) if resource == ResourceId::from_url(self.url) => {
                 return false;
             }
-            FileOwner::From(_) if !self.overwrites => return true,
+            FileOwner::Resource(_) if !self.overwrites => return true,
             FileOwner::Unknown if !self.overwrites && self.is_written_down_as_anothers(&path) => {
                 return true;
             }
-            FileOwner::From(_) | FileOwner::Unknown => {}
+            FileOwner::Resource(_) | FileOwner::Unknown => {}
         }
         let Some(otherwise) = candidate.alternative().map(|path| directory.join(path)) else {
             return false;

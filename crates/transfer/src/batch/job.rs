@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use url::Url;
 
 use crate::disk::{DownloadPaths, StoredValidators};
-use crate::get::quick::ResponseInfo;
+use crate::get::single_response::ResponseInfo;
 use crate::list::ListEntry;
 use crate::manifest::{ManifestRow, RowState, RowTimings};
 use crate::options::{DownloadJob, JobOutput};
@@ -83,9 +83,9 @@ impl BatchJob {
                 output: JobOutput::File(staged.as_ref().unwrap_or(&path).clone()),
                 checksums: entry.checksums,
                 mirrors: entry.mirrors,
-                pieces: entry.pieces,
-                named: entry.untrusted_hosts.then(Vec::new),
-                size: entry.size,
+                piece_digests: entry.pieces,
+                credential_urls: entry.untrusted_hosts.then(Vec::new),
+                expected_size: entry.size,
                 headers: entry.headers,
             },
             line: entry.line,
@@ -106,7 +106,7 @@ impl BatchJob {
 
     /// Digests of pieces are looked at on the roads of partial files alone.
     fn with_pieces(mut self) -> Self {
-        if self.download.pieces.is_some() {
+        if self.download.piece_digests.is_some() {
             self.strategy = BatchJobStrategy::PartialFile;
         }
         self
@@ -137,7 +137,7 @@ impl BatchJob {
         (self.forbidding_host, self.host_refused) = (None, false);
         self.untried_mirrors = self.untried_mirrors.saturating_sub(1);
         self.failure_policy = FailurePolicy::new(retry.clone());
-        if self.download.pieces.is_none() {
+        if self.download.piece_digests.is_none() {
             self.strategy = BatchJobStrategy::SingleResponse { ranges: true };
         }
         true
@@ -161,14 +161,14 @@ impl BatchJob {
     /// What its answer must be, by what is expected of all of them and what its list says.
     pub(super) fn content_expectation(&self, all: &ContentExpectation) -> ContentExpectation {
         ContentExpectation {
-            exact_length: self.download.size.or(all.exact_length),
+            exact_length: self.download.expected_size.or(all.exact_length),
             ..all.clone()
         }
     }
 
     /// Whether a file of this length is known to be another than the one meant.
     pub(super) fn has_other_size(&self, length: u64) -> bool {
-        self.download.size.is_some_and(|size| size != length)
+        self.download.expected_size.is_some_and(|size| size != length)
     }
 
     /// Whether its list says what digest it must have.

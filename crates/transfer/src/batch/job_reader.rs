@@ -19,7 +19,9 @@ use super::sink::unstage;
 use super::spill::SpillFile;
 use super::spill_record;
 use super::state::{BatchState, WindowFull};
-use crate::disk::{DownloadPaths, StorageLayer, StoredValidators, or_here, remembered};
+use crate::disk::{
+    DownloadPaths, StorageLayer, StoredValidators, load_validators, or_current_directory,
+};
 use crate::error::{ErrorClass, GetError};
 use crate::list::{BadLine, ListEntry};
 use crate::manifest::{ManifestRow, PreviousRuns, RowError, RowState, RowTimings};
@@ -150,8 +152,8 @@ impl JobReader {
             .staging_directory
             .as_ref()
             .unwrap_or(&self.options.directory);
-        let directory = or_here(directory);
-        match self.layer.unnamed_in(directory) {
+        let directory = or_current_directory(directory);
+        match self.layer.create_unnamed(directory) {
             Err(error) if error.kind() == io::ErrorKind::Unsupported => {
                 self.unnamed_files = false;
                 Ok(())
@@ -196,7 +198,7 @@ impl JobReader {
         }
         if job.staging_path.is_none() && self.existing != ExistingFilePolicy::Keep {
             // What is to be replaced may be behind a link; what replaces it is made in its file system.
-            let real = DownloadPaths::through(job.path.clone()).path().to_owned();
+            let real = DownloadPaths::following_links(job.path.clone()).path().to_owned();
             job.link_target = Some(real).filter(|real| *real != job.path);
         }
         let target = job.paths();
@@ -267,7 +269,7 @@ impl JobReader {
             PathAssignment::Conflict => {
                 let url = Box::new(haul_net::without_credentials(&entry.url));
                 let path = self.options.directory.join(wanted);
-                let error = GetError::Twice {
+                let error = GetError::DuplicateName {
                     url,
                     path: path.clone(),
                 };
@@ -326,7 +328,9 @@ fn check_existing_file(
         Ok(found) => found,
         // A link that leads nowhere is a name that is taken.
         Err(_) if path.is_symlink() && existing == ExistingFilePolicy::Keep => {
-            return Some(CommitMessage::failed(job, GetError::Exists { path }));
+            return Some(CommitMessage::failed(job,
+                GetError::AlreadyExists { path },
+            ));
         }
         Err(_) => return None,
     };
@@ -337,7 +341,7 @@ fn check_existing_file(
         let what = "it is not a regular file";
         return Some(CommitMessage::failed(
             job,
-            GetError::InTheWay { path, what },
+            GetError::PathOccupied { path, reason: what },
         ));
     }
     match existing {
@@ -346,7 +350,7 @@ fn check_existing_file(
                 "its size is not the one that the list says, and only --overwrite replaces it";
             Some(CommitMessage::failed(
                 job,
-                GetError::InTheWay { path, what },
+                GetError::PathOccupied { path, reason: what },
             ))
         }
         ExistingFilePolicy::Keep if job.has_digest() => {
@@ -364,8 +368,7 @@ fn check_existing_file(
             let tag = row
                 .filter(|row| row.bytes == found.len())
                 .and_then(|row| row.etag);
-            job.stored_validators =
-                remembered(&path, job.resource_id()).map(|have| StoredValidators {
+            job.stored_validators = load_validators(&path, job.resource_id()).map(|have| StoredValidators {
                     etag: have.etag.or(tag),
                     ..have
                 });

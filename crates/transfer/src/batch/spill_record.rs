@@ -32,7 +32,7 @@ pub(super) fn encode(job: &BatchJob) -> Option<Vec<u8>> {
         BatchJobStrategy::PartialFile => true,
         _ => return None,
     };
-    if job.stored_validators.is_some() || job.attempts > 0 || job.download.pieces.is_some() {
+    if job.stored_validators.is_some() || job.attempts > 0 || job.download.piece_digests.is_some() {
         return None;
     }
     let checksums = job.download.checksums.iter().map(|sum| {
@@ -53,12 +53,12 @@ pub(super) fn encode(job: &BatchJob) -> Option<Vec<u8>> {
         path: job.path.clone(),
         staged: job.staging_path.clone(),
         checksums: checksums.collect(),
-        size: job.download.size,
+        size: job.download.expected_size,
         headers: headers
             .map(|(name, value)| (name.to_string(), value.as_bytes().to_vec()))
             .collect(),
         engine,
-        stranger: job.download.named.is_some(),
+        stranger: job.download.credential_urls.is_some(),
     };
     serde_json::to_vec(&record).ok()
 }

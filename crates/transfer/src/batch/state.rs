@@ -113,7 +113,7 @@ impl BatchState {
             patience: start.patience,
             hands: Semaphore::new(HANDS),
             in_hand: AtomicUsize::new(0),
-            budget: crate::get::quick::budget(),
+            budget: crate::get::single_response::memory_budget(),
             stop: start.stop,
             fetched: AtomicU64::new(0),
             retries: AtomicU64::new(0),
@@ -177,11 +177,11 @@ impl BatchState {
         }
         self.made_room(&self.dispatch());
         let reason = self.reasons.get(&job.host());
-        let error = GetError::HostDown {
+        let error = GetError::HostUnreachable {
             url: Box::new(haul_net::without_credentials(&job.download.url)),
-            failures: given_up.failures,
+            attempts: given_up.failures,
             proxy: reason.as_ref().is_some_and(|reason| reason.is_proxy),
-            why: reason.map(|reason| reason.text),
+            reason: reason.map(|reason| reason.text),
         };
         Some(CommitMessage::failed(&job, error))
     }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::job::{BatchJob, BatchJobStrategy};
-use crate::disk::{blocking, or_here};
+use crate::disk::{blocking, or_current_directory};
 
 /// The file systems where they cannot.
 #[derive(Debug, Default)]
@@ -56,7 +56,7 @@ fn device(directory: &Path) -> io::Result<u64> {
     use std::os::unix::fs::MetadataExt;
     let mut found = Err(io::ErrorKind::NotFound.into());
     for directory in directory.ancestors() {
-        found = or_here(directory).metadata();
+        found = or_current_directory(directory).metadata();
         match &found {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             _ => break,
@@ -68,5 +68,5 @@ fn device(directory: &Path) -> io::Result<u64> {
 /// Elsewhere no file can be without a name, and no job goes to where it could.
 #[cfg(not(unix))]
 fn device(directory: &Path) -> io::Result<u64> {
-    or_here(directory).metadata().map(|_| 0)
+    or_current_directory(directory).metadata().map(|_| 0)
 }

@@ -21,10 +21,10 @@ use super::job::{BatchJob, BatchJobStrategy};
 use super::sink::{FileContent, VerifiedFile, drop_aside};
 use super::state::BatchState;
 use super::write_buffer::{FetchedFile, flush};
-use crate::disk::{ascribe, blocking};
+use crate::disk::{blocking, set_owner};
 use crate::error::GetError;
-use crate::get::failure::{AttemptFailure, RedirectedTo};
-use crate::get::quick::{LargeResponse, ResponseInfo, SingleResponseFetch, SingleResponseOutcome};
+use crate::get::attempt_failure::{AttemptFailure, RedirectedTo};
+use crate::get::single_response::{LargeResponse, ResponseInfo, SingleResponseFetch, SingleResponseOutcome};
 use crate::manifest::{ManifestRow, RowState};
 use crate::options::DownloadOutcome;
 
@@ -65,19 +65,19 @@ async fn run(shared: &Arc<BatchState>, ticket: JobTicket, mut job: Box<BatchJob>
     let quick = SingleResponseFetch {
         engine: &shared.engine,
         job: &job.download,
-        have: job.stored_validators.as_ref(),
-        expect: job.content_expectation(&shared.engine.options().expect),
-        ranges,
+        stored_validators: job.stored_validators.as_ref(),
+        expected_content: job.content_expectation(&shared.engine.options().expected_content),
+        send_range: ranges,
         directory: target.directory(),
-        patience: shared.patience,
-        budget: &shared.budget,
-        fetched: &shared.fetched,
+        min_time_limit: shared.patience,
+        memory_budget: &shared.budget,
+        fetched_bytes: &shared.fetched,
     };
     let came = tokio::select! {
         biased;
         // What came of it so far is in no row and on no disk: it will be begun again.
         () = shared.stop.cancelled() => return,
-        came = quick.ask(|answer| heard(shared, ticket, answer)) => came,
+        came = quick.fetch(|answer| heard(shared, ticket, answer)) => came,
     };
     if came.is_ok() {
         granted(shared, &mut job);
@@ -179,7 +179,7 @@ async fn large(
             drop_aside(
                 &job,
                 match &mut error {
-                    GetError::NoSource { last, .. } => last,
+                    GetError::AllSourcesFailed { last, .. } => last,
                     error => error,
                 },
             );
@@ -200,7 +200,7 @@ fn arrived(job: Box<BatchJob>, outcome: DownloadOutcome) -> CommitMessage {
         false => RowState::Done,
     };
     if job.uses_mirror() {
-        blocking(|| ascribe(job.paths().path(), job.resource_id()));
+        blocking(|| set_owner(job.paths().path(), job.resource_id()));
     }
     let row = ManifestRow {
         bytes: outcome.bytes,

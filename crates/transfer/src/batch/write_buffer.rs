@@ -19,9 +19,9 @@ use super::job::BatchJob;
 use super::sink::{FileContent, VerifiedFile};
 use super::state::BatchState;
 use crate::checksum::{ComputedDigest, DigestSet};
-use crate::disk::{StorageLayer, UnnamedFile, blocking, stamp};
+use crate::disk::{StorageLayer, UnnamedFile, blocking, store_validators};
 use crate::error::GetError;
-use crate::get::quick::{UnnamedBody, WholeFile};
+use crate::get::single_response::{UnnamedBody, WholeFile};
 use crate::manifest::{ManifestRow, RowState};
 use crate::options::GetOptions;
 
@@ -128,10 +128,10 @@ fn write(
         file: whole,
     } = fetched;
     let WholeFile {
-        head,
+        response: head,
         body,
         bytes,
-        wanted,
+        expected_digests: wanted,
     } = whole;
     let local = |action, source| GetError::local(action, job.path.clone(), source);
     let digests = match digests(&body, wanted.algorithms()) {
@@ -143,15 +143,15 @@ fn write(
             ));
         }
     };
-    let checked = wanted.check(&head.url, &digests);
+    let checked = wanted.verify(&head.url, &digests);
     if checked.is_err() && job.switch_to_mirror(&options.retry) {
         return BufferedFileOutcome::Elsewhere(job);
     }
     let body = match body {
         body if job.staging_path.is_some() => body,
-        body => match unnamed(body, &job, &options.layer) {
+        body => match unnamed(body, &job, &options.storage_layer) {
             Ok(file) => {
-                stamp(file.file(), &head.version, bytes, job.resource_id());
+                store_validators(file.file(), &head.version, bytes, job.resource_id());
                 UnnamedBody::File(file)
             }
             // Another file system than that of the batch's directory.
@@ -186,8 +186,8 @@ fn write(
 fn unnamed(body: UnnamedBody, job: &BatchJob, layer: &StorageLayer) -> io::Result<UnnamedFile> {
     match body {
         UnnamedBody::File(file) => Ok(file),
-        UnnamedBody::Pieces(pieces, _room) => {
-            let file = layer.unnamed_in(job.paths().directory())?;
+        UnnamedBody::Memory(pieces, _room) => {
+            let file = layer.create_unnamed(job.paths().directory())?;
             file.write_at(0, &pieces)?;
             Ok(file)
         }
@@ -203,7 +203,7 @@ fn digests(
         return Ok(Vec::new());
     }
     match body {
-        UnnamedBody::Pieces(pieces, _) => pieces.iter().for_each(|piece| hashers.update(piece)),
+        UnnamedBody::Memory(pieces, _) => pieces.iter().for_each(|piece| hashers.update(piece)),
         UnnamedBody::File(file) => {
             let (mut buffer, mut at) = (vec![0; READ], 0);
             loop {
@@ -222,12 +222,12 @@ fn digests(
 /// Puts bytes that are not the file meant under a name that says so (row B9), and says where in the error.
 fn aside(job: &BatchJob, body: &UnnamedBody, mut error: GetError) -> GetError {
     let target = job.paths();
-    let name = target.aside();
-    if let GetError::Checksum { aside, .. } = &mut error
+    let name = target.bad_checksum();
+    if let GetError::Checksum { moved_to: aside, .. } = &mut error
         // Those of an entry have no name, and go.
         && job.staging_path.is_none()
         && let UnnamedBody::File(file) = body
-        && file.replace(&name, &target.fresh()).is_ok()
+        && file.replace(&name, &target.replacement()).is_ok()
     {
         *aside = Some(name);
     }

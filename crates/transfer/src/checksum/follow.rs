@@ -18,7 +18,7 @@ use super::{ComputedDigest, DigestSet};
 use crate::disk::PartialStorage;
 
 /// How much is read at once, in bytes: large enough that the system call is nothing, small enough for the L2 cache.
-const READ: usize = 256 * 1024;
+const READ_SIZE: usize = 256 * 1024;
 
 /// How far a file is whole from its first byte on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -112,7 +112,7 @@ fn run(
     mut changes: watch::Receiver<ContiguousPrefix>,
     handle: &Handle,
 ) -> io::Result<Vec<ComputedDigest>> {
-    let mut buffer = vec![0; READ];
+    let mut buffer = vec![0; READ_SIZE];
     let mut at = 0;
     loop {
         let front = *changes.borrow_and_update();
@@ -120,7 +120,8 @@ fn run(
             if changes.has_changed().is_err() {
                 return Err(io::ErrorKind::Interrupted.into());
             }
-            let want = usize::try_from(front.whole - at).map_or(READ, |left| left.min(READ));
+            let want =
+                usize::try_from(front.whole - at).map_or(READ_SIZE, |left| left.min(READ_SIZE));
             let read = storage.read_at(at, &mut buffer[..want])?;
             if read == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());

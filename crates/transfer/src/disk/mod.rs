@@ -5,22 +5,24 @@
 //! temporary one beside it, the journal's. Nothing here knows about HTTP or about segments.
 
 #[cfg(test)]
-pub(crate) mod doubles;
+pub(crate) mod faulty_disk;
 mod offload;
-mod part;
-mod rights;
-mod stamp;
+mod partial_file;
+mod paths;
+mod permissions;
 mod storage;
-mod stream;
-mod target;
-mod unnamed;
+mod stored_validators;
+mod stream_sink;
+mod unnamed_file;
 
 pub use offload::blocking;
-pub use part::PartialFile;
-pub(crate) use rights::FilePermissions;
-pub(crate) use stamp::{FileOwner, StoredValidators, ascribe, remembered, stamp, whose};
+pub use partial_file::PartialFile;
+pub use paths::DownloadPaths;
+pub(crate) use paths::{or_current_directory, sync_directory};
+pub(crate) use permissions::FilePermissions;
 pub use storage::{PartialStorage, StorageLayer};
-pub(crate) use stream::{StreamSink, is_stdout, is_stream};
-pub use target::DownloadPaths;
-pub(crate) use target::{or_here, sync_directory};
-pub(crate) use unnamed::UnnamedFile;
+pub(crate) use stored_validators::{
+    FileOwner, StoredValidators, file_owner, load_validators, set_owner, store_validators,
+};
+pub(crate) use stream_sink::{StreamSink, is_stdout, is_stream};
+pub(crate) use unnamed_file::UnnamedFile;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::UnnamedFile;
-use super::target::sync_directory;
+use super::paths::sync_directory;
 
 /// A file that is written at offsets by several workers and read back by a checksum.
 ///
@@ -61,12 +61,12 @@ pub struct StorageLayer {
     /// What wraps each file.
     wrap: Option<Arc<StorageWrapper>>,
     /// Where files have names from the start.
-    named: Option<Arc<NamedStorageWrapper>>,
+    lacks_unnamed_files: Option<Arc<DirectoryPredicate>>,
 }
 
 type StorageWrapper = dyn Fn(Arc<dyn PartialStorage>) -> Arc<dyn PartialStorage> + Send + Sync;
 
-type NamedStorageWrapper = dyn Fn(&Path) -> bool + Send + Sync;
+type DirectoryPredicate = dyn Fn(&Path) -> bool + Send + Sync;
 
 impl StorageLayer {
     /// Wraps each file as `wrap` does.
@@ -75,27 +75,30 @@ impl StorageLayer {
     ) -> Self {
         Self {
             wrap: Some(Arc::new(wrap)),
-            named: None,
+            lacks_unnamed_files: None,
         }
     }
 
-    /// The same, in which files cannot be without a name in the directories for which `named` is true, as on file systems that
+    /// The same, in which files cannot be without a name in the directories for which `lacks_unnamed_files` is true, as on file systems that
     /// do not have such files.
     #[must_use]
-    pub fn with_names_in(mut self, named: impl Fn(&Path) -> bool + Send + Sync + 'static) -> Self {
-        self.named = Some(Arc::new(named));
+    pub fn without_unnamed_files_in(
+        mut self,
+        named: impl Fn(&Path) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.lacks_unnamed_files = Some(Arc::new(named));
         self
     }
 
     /// A file without a name in the file system of a directory; see [`UnnamedFile::create_in`].
-    pub(crate) fn unnamed_in(&self, directory: &Path) -> io::Result<UnnamedFile> {
-        match &self.named {
+    pub(crate) fn create_unnamed(&self, directory: &Path) -> io::Result<UnnamedFile> {
+        match &self.lacks_unnamed_files {
             Some(named) if named(directory) => Err(io::ErrorKind::Unsupported.into()),
             _ => UnnamedFile::create_in(directory),
         }
     }
 
-    pub(crate) fn over(&self, file: Arc<dyn PartialStorage>) -> Arc<dyn PartialStorage> {
+    pub(crate) fn wrap_file(&self, file: Arc<dyn PartialStorage>) -> Arc<dyn PartialStorage> {
         match &self.wrap {
             Some(wrap) => wrap(file),
             None => file,
@@ -107,7 +110,7 @@ impl fmt::Debug for StorageLayer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Layer")
             .field("wrap", &self.wrap.is_some())
-            .field("named", &self.named.is_some())
+            .field("named", &self.lacks_unnamed_files.is_some())
             .finish()
     }
 }

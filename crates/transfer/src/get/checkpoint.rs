@@ -13,7 +13,7 @@ use haul_plan::{CheckpointOptions, CheckpointSchedule};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::ledger::joined;
+use super::unsynced_ranges::merge_adjacent;
 use crate::disk::PartialStorage;
 use crate::journal::{DiscardedRange, Journal, SavedRange};
 
@@ -27,13 +27,13 @@ pub(super) struct Checkpointer {
     /// The checkpoint that runs.
     running: JoinSet<io::Result<Option<Journal>>>,
     /// Where records are cut.
-    cut: Option<u64>,
+    piece_length: Option<u64>,
     /// Ranges that the next checkpoint takes back.
-    bad: Vec<DiscardedRange>,
+    to_discard: Vec<DiscardedRange>,
     /// Ranges that the one which runs takes back.
-    going: Vec<DiscardedRange>,
+    being_discarded: Vec<DiscardedRange>,
     /// Ranges that nothing claims any more.
-    gone: Vec<DiscardedRange>,
+    discarded: Vec<DiscardedRange>,
     /// Says when one is due.
     clock: CheckpointSchedule,
     /// The moment that the clock's times count from.
@@ -51,36 +51,39 @@ impl Checkpointer {
             storage,
             journal,
             running: JoinSet::new(),
-            cut: None,
-            bad: Vec::new(),
-            going: Vec::new(),
-            gone: Vec::new(),
+            piece_length: None,
+            to_discard: Vec::new(),
+            being_discarded: Vec::new(),
+            discarded: Vec::new(),
             clock: CheckpointSchedule::new(options),
             epoch: Instant::now(),
         }
     }
 
     /// The same with records that end where pieces of so many bytes do.
-    pub(super) fn cut(self, cut: Option<u64>) -> Self {
-        Self { cut, ..self }
+    pub(super) fn with_piece_length(self, cut: Option<u64>) -> Self {
+        Self {
+            piece_length: cut,
+            ..self
+        }
     }
 
     /// Whether a checkpoint should begin now that so many bytes are written and not claimed.
     pub(super) fn is_due(&self, unclaimed: u64) -> bool {
-        let bad = !self.bad.is_empty() && self.running.is_empty();
+        let bad = !self.to_discard.is_empty() && self.running.is_empty();
         bad || self.clock.is_due(self.now(), unclaimed)
     }
 
     /// Bytes in the file turned out to be bad: the next checkpoint takes back what is claimed of them. Whoever calls this hands
     /// that checkpoint all pieces written there so far.
-    pub(super) fn void(&mut self, range: Range<u64>) {
+    pub(super) fn discard(&mut self, range: Range<u64>) {
         let Range { start, end } = range;
-        self.bad.push(DiscardedRange { start, end });
+        self.to_discard.push(DiscardedRange { start, end });
     }
 
     /// Ranges that were taken back, each once: from now on they may be written anew.
-    pub(super) fn take_gone(&mut self) -> Vec<Range<u64>> {
-        let gone = std::mem::take(&mut self.gone);
+    pub(super) fn take_discarded(&mut self) -> Vec<Range<u64>> {
+        let gone = std::mem::take(&mut self.discarded);
         gone.into_iter().map(|gone| gone.start..gone.end).collect()
     }
 
@@ -88,10 +91,11 @@ impl Checkpointer {
     pub(super) fn begin(&mut self, pieces: Vec<SavedRange>) {
         self.clock.on_started(self.now());
         let (storage, journal) = (Arc::clone(&self.storage), self.journal.take());
-        self.going = std::mem::take(&mut self.bad);
-        let (gone, cut) = (self.going.clone(), self.cut);
-        self.running
-            .spawn_blocking(move || checkpoint(&*storage, journal, joined(pieces, cut), &gone));
+        self.being_discarded = std::mem::take(&mut self.to_discard);
+        let (gone, cut) = (self.being_discarded.clone(), self.piece_length);
+        self.running.spawn_blocking(move || {
+            checkpoint(&*storage, journal, merge_adjacent(pieces, cut), &gone)
+        });
     }
 
     fn now(&self) -> Duration {
@@ -103,12 +107,12 @@ impl Checkpointer {
     /// # Errors
     /// What the disk said: the job cannot keep its state. The journal is closed for good then, with what was claimed before:
     /// a kernel that could not write pages may forget them, so that nothing later in this run can be known to be on disk.
-    pub(super) async fn ended(&mut self) -> io::Result<()> {
+    pub(super) async fn wait(&mut self) -> io::Result<()> {
         match self.running.join_next().await {
             Some(Ok(journal)) => {
                 self.clock.on_finished(self.now());
                 self.journal = journal?;
-                self.gone.append(&mut self.going);
+                self.discarded.append(&mut self.being_discarded);
                 Ok(())
             }
             Some(Err(e)) => Err(io::Error::other(e)),
@@ -122,11 +126,11 @@ impl Checkpointer {
     /// What the disk said.
     pub(super) async fn close(&mut self, pieces: Vec<SavedRange>) -> io::Result<()> {
         while !self.running.is_empty() {
-            self.ended().await?;
+            self.wait().await?;
         }
-        if !pieces.is_empty() || !self.bad.is_empty() {
+        if !pieces.is_empty() || !self.to_discard.is_empty() {
             self.begin(pieces);
-            self.ended().await?;
+            self.wait().await?;
         }
         Ok(())
     }
@@ -143,7 +147,7 @@ fn checkpoint(
     let Some(mut journal) = journal else {
         return Ok(None);
     };
-    journal.amend(&spans, gone)?;
+    journal.append_and_discard(&spans, gone)?;
     Ok(Some(journal))
 }
 

@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use url::Url;
 
 use super::*;
-use crate::get::ledger::spans;
-use crate::journal::{JournalHeader, SavedRangesCheck, load};
+use crate::get::unsynced_ranges::written_ranges;
+use crate::journal::{JournalHeader, SavedRangesCheck, load_journal};
 
 /// Bytes in a piece with a digest.
 const CUT: u64 = 16;
@@ -111,11 +111,11 @@ proptest! {
                 CheckpointStep::Write(bytes) => {
                     let bytes = [Bytes::from(bytes)];
                     disk.write_at(at, &bytes).unwrap();
-                    pieces.extend(spans(at, &bytes, Some(CUT)));
+                    pieces.extend(written_ranges(at, &bytes, Some(CUT)));
                     at += bytes[0].len() as u64;
                 }
                 CheckpointStep::Checkpoint => {
-                    let spans = joined(std::mem::take(&mut pieces), Some(CUT));
+                    let spans = merge_adjacent(std::mem::take(&mut pieces), Some(CUT));
                     journal = checkpoint(&disk, journal, spans, &[]).unwrap();
                     claimed = at;
                 }
@@ -126,7 +126,7 @@ proptest! {
                         continue;
                     }
                     let start = which.index(count) as u64 * CUT;
-                    let spans = joined(std::mem::take(&mut pieces), Some(CUT));
+                    let spans = merge_adjacent(std::mem::take(&mut pieces), Some(CUT));
                     let gone = DiscardedRange { start, end: start + CUT };
                     journal = checkpoint(&disk, journal, spans, &[gone]).unwrap();
                     claimed = at;
@@ -136,7 +136,7 @@ proptest! {
             }
         }
         disk.power_cut();
-        let kept = load(&path, &url).unwrap().unwrap();
+        let kept = load_journal(&path, &url).unwrap().unwrap();
         prop_assert!(!SavedRangesCheck::new(&disk, &kept).step().unwrap());
         let expected: RangeSet = voided.gaps(0..claimed).collect();
         prop_assert_eq!(kept.ranges(), expected);
@@ -179,7 +179,7 @@ fn b2_a_sync_that_fails_claims_nothing() {
         crc: 0,
     }];
     assert!(checkpoint(&BrokenDisk, Some(journal), spans, &[]).is_err());
-    assert_eq!(load(&path, &url).unwrap().unwrap().spans, []);
+    assert_eq!(load_journal(&path, &url).unwrap().unwrap().saved_ranges, []);
 }
 
 /// Three checkpoints of which the last one fails, and what a job does then: it closes with what is left. The journal still
@@ -227,10 +227,10 @@ async fn b4_a_checkpoint_that_fails_leaves_the_claims_of_those_before() {
     };
     for n in 0..3 {
         keeper.begin(piece(n));
-        assert_eq!(keeper.ended().await.is_ok(), n < 2);
+        assert_eq!(keeper.wait().await.is_ok(), n < 2);
     }
     let _ = keeper.close(piece(3)).await;
-    let claimed = load(&path, &url).unwrap().unwrap().ranges();
+    let claimed = load_journal(&path, &url).unwrap().unwrap().ranges();
     assert!(claimed.covers(&(0..200)));
     assert_eq!(claimed.total_bytes(), 200);
 }

@@ -4,8 +4,8 @@
 
 use haul_plan::{RequestFailure, ResourceVersion, StreamContinuation, StreamEnd, StreamPlan};
 
-use super::failure::AttemptFailure;
-use super::pipe::DecodePipe;
+use super::attempt_failure::AttemptFailure;
+use super::decode_pipe::DecodePipe;
 use crate::checksum::DigestFollower;
 use crate::error::GetError;
 
@@ -25,17 +25,19 @@ pub(super) struct SequentialDownload {
 impl SequentialDownload {
     /// Takes the next bytes of a body, as far as they were promised; whether all were.
     pub(super) fn take(&mut self, piece: &bytes::Bytes) -> std::io::Result<bool> {
-        let room = self.stream.room(self.pipe.taken(), piece.len() as u64);
+        let room = self
+            .stream
+            .acceptable_bytes(self.pipe.received(), piece.len() as u64);
         let keep = usize::try_from(room).map_or(piece.len(), |room| room.min(piece.len()));
-        self.pipe.take(piece.slice(..keep))?;
+        self.pipe.push(piece.slice(..keep))?;
         Ok(keep == piece.len())
     }
 
     /// Makes ready for the next answer after a break. False when the output would have to go back and cannot.
     pub(super) fn ready(&mut self) -> bool {
-        match self.stream.after_break(self.pipe.taken()) {
-            StreamContinuation::On => true,
-            StreamContinuation::Again => self.rewind(),
+        match self.stream.after_break(self.pipe.received()) {
+            StreamContinuation::Continue => true,
+            StreamContinuation::Restart => self.rewind(),
         }
     }
 
@@ -49,18 +51,20 @@ impl SequentialDownload {
 
     /// What the proper end of an answer means that began when `begun` bytes were taken.
     pub(super) fn ended(&self, begun: u64) -> Result<StreamEnd, ReadStop> {
-        let taken = self.pipe.taken();
+        let taken = self.pipe.received();
         match (self.stream.after_end(begun, taken), self.stream.length()) {
-            (StreamEnd::Short, Some(length)) => Err(ReadStop::Failure(AttemptFailure::Unusable {
-                trouble: RequestFailure::Refused,
-                why: format!("the body has {taken} bytes of {length} announced"),
-            })),
+            (StreamEnd::Truncated, Some(length)) => {
+                Err(ReadStop::Failure(AttemptFailure::Unusable {
+                    trouble: RequestFailure::Refused,
+                    why: format!("the body has {taken} bytes of {length} announced"),
+                }))
+            }
             (end, _) => Ok(end),
         }
     }
 
     pub(super) fn close(&mut self) -> std::io::Result<u64> {
-        self.pipe.close()?;
+        self.pipe.flush_all()?;
         Ok(self.pipe.written())
     }
 }

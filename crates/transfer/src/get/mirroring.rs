@@ -5,12 +5,12 @@ use std::ops::Range;
 
 use haul_plan::{PieceRetry, RangeSet, SourceFailure, SourceRecovery};
 
-use super::failure::AttemptFailure;
-use super::hosts::HostPermit;
+use super::attempt_failure::AttemptFailure;
+use super::claim_table::BadPieceBlame;
+use super::host_limits::HostPermit;
+use super::piece_verifier::CheckedPiece;
+use super::segment_worker::FailedRequest;
 use super::segmented::{SegmentCoordinator, SegmentedOutcome};
-use super::table::BadPieceBlame;
-use super::verifier::CheckedPiece;
-use super::worker::FailedRequest;
 use crate::error::GetError;
 use crate::event::TransferEvent;
 
@@ -19,12 +19,12 @@ impl SegmentCoordinator<'_> {
     /// room: those that run go on.
     pub(super) fn next_source(&self) -> Option<(usize, HostPermit)> {
         let (now, since) = (self.shared.now(), self.shared.since_begun());
-        let order = self.shared.table().mirrors.order(since);
+        let order = self.shared.table().sources.order(since);
         order.into_iter().find_map(|source| {
             if !self.shared.table().has_work(source, now) {
                 return None;
             }
-            let permit = self.shared.sources.host(source).try_permit()?;
+            let permit = self.shared.sources.host(source).try_acquire_extra()?;
             Some((source, permit))
         })
     }
@@ -34,8 +34,8 @@ impl SegmentCoordinator<'_> {
     pub(super) fn unbar(&self) {
         let (now, since) = (self.shared.now(), self.shared.since_begun());
         let mut table = self.shared.table();
-        if self.is_idle() && self.floor.bad.is_empty() && !table.plan.is_complete() {
-            table.unbar(now, since);
+        if self.is_idle() && self.tasks.bad_ranges.is_empty() && !table.plan.is_complete() {
+            table.lift_exclusive(now, since);
         }
     }
 
@@ -47,9 +47,9 @@ impl SegmentCoordinator<'_> {
         };
         if let AttemptFailure::Unfit(why) = &failed.failure {
             self.forsake(source, why).await;
-            if self.shared.table().mirrors.living() == 0 {
+            if self.shared.table().sources.living() == 0 {
                 let (url, why) = (Box::new(failed.url.clone()), why.clone());
-                return Err(GetError::NotMeant { url, why });
+                return Err(GetError::WrongFile { url, reason: why });
             }
             return Ok(true);
         }
@@ -67,11 +67,11 @@ impl SegmentCoordinator<'_> {
                 why: &why,
                 jitter: rand::random(),
             };
-            if !table.mirrors.is_living(source) {
+            if !table.sources.is_living(source) {
                 // What was in flight when it was dropped.
                 return Ok(true);
             }
-            table.mirrors.on_trouble(trouble, &place)
+            table.sources.on_trouble(trouble, &place)
         };
         tracing::debug!(source, ?fate, "{why}");
         match fate {
@@ -86,7 +86,7 @@ impl SegmentCoordinator<'_> {
                     job,
                     attempt,
                     wait,
-                    why: format!("{}: {why}", haul_net::redacted_url(&home)),
+                    reason: format!("{}: {why}", haul_net::redacted_url(&home)),
                 };
                 let _ = self.events.send(retry).await;
             }
@@ -98,8 +98,8 @@ impl SegmentCoordinator<'_> {
     async fn forsake(&mut self, source: usize, why: &str) {
         let (in_play, living) = {
             let mut table = self.shared.table();
-            table.forsake(source, why);
-            (table.mirrors.in_play(), table.mirrors.living())
+            table.drop_source(source, why);
+            (table.sources.in_play(), table.sources.living())
         };
         self.control.set_min(in_play);
         if living > 0 {
@@ -114,10 +114,10 @@ impl SegmentCoordinator<'_> {
             return;
         };
         let mut done: RangeSet = self.shared.table().plan.done().clone();
-        for range in self.floor.bad.iter() {
+        for range in self.tasks.bad_ranges.iter() {
             done.remove(range);
         }
-        verifier.begin(&done);
+        verifier.start_round(&done);
     }
 
     /// Whether every piece is right that has to be.
@@ -139,8 +139,8 @@ impl SegmentCoordinator<'_> {
 
     /// Whether a bad piece says that its digest is what is wrong: all of it came from one who knows better.
     fn disproves(&self, range: &Range<u64>) -> bool {
-        self.doubtful.is_some_and(|named| {
-            let (by, whole) = self.shared.table().authors(range);
+        self.trusted_sources.is_some_and(|named| {
+            let (by, whole) = self.shared.table().sources_of(range);
             whole && matches!(by[..], [only] if only < named)
         })
     }
@@ -150,20 +150,28 @@ impl SegmentCoordinator<'_> {
         &mut self,
         looked: Vec<CheckedPiece>,
     ) -> Result<Option<SegmentedOutcome>, GetError> {
-        for CheckedPiece { range, bad } in looked {
+        for CheckedPiece {
+            range,
+            bad_count: bad,
+        } in looked
+        {
             if bad == 0 {
-                self.shared.table().settle(&range);
+                self.shared.table().on_good_piece(&range);
                 continue;
             }
             if self.disproves(&range) {
-                return Ok(Some(SegmentedOutcome::Disowned));
+                return Ok(Some(SegmentedOutcome::DocumentMismatch));
             }
             let since = self.shared.since_begun();
             let blame = self.shared.table().blame(&range, bad, since);
             tracing::debug!(?range, ?blame, "a bad piece");
-            self.floor.bad.insert(range.clone());
-            self.checkpoints.void(range.clone());
-            let BadPieceBlame { by, dropped, again } = blame;
+            self.tasks.bad_ranges.insert(range.clone());
+            self.checkpoints.discard(range.clone());
+            let BadPieceBlame {
+                sources: by,
+                dropped,
+                retry: again,
+            } = blame;
             let from = by.iter().map(|source| self.shared.sources.of(*source).home);
             let from: Vec<String> = from.map(|url| haul_net::redacted_url(&url)).collect();
             let from = if from.is_empty() {
@@ -171,12 +179,12 @@ impl SegmentCoordinator<'_> {
             } else {
                 from.join(" and ")
             };
-            if again == PieceRetry::GiveUp && self.doubtful.is_some() {
-                return Ok(Some(SegmentedOutcome::Disowned));
+            if again == PieceRetry::GiveUp && self.trusted_sources.is_some() {
+                return Ok(Some(SegmentedOutcome::DocumentMismatch));
             }
             if again == PieceRetry::GiveUp {
                 let source = by.first().copied().unwrap_or_default();
-                return Err(GetError::Piece {
+                return Err(GetError::PieceDigest {
                     url: Box::new(self.shared.sources.of(source).home),
                     range,
                     algorithm: self.algorithm(),
@@ -198,9 +206,9 @@ impl SegmentCoordinator<'_> {
 
     /// The journal claims nothing of these bytes any more: they may be written anew.
     pub(super) fn on_gone(&mut self) {
-        for range in self.checkpoints.take_gone() {
-            self.floor.bad.remove(range.clone());
-            self.shared.table().void(range);
+        for range in self.checkpoints.take_discarded() {
+            self.tasks.bad_ranges.remove(range.clone());
+            self.shared.table().discard(range);
         }
     }
 

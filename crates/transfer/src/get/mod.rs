@@ -5,37 +5,37 @@
 //! connections, [`sequential`] that of one ([`outward`] when it leads to a pipe), [`finish`] gives the file its name.
 //! Where a file can be had in several places, [`elsewhere`] and [`mirroring`] do what that asks for. None of them decides: `plan` does.
 
-mod ask;
+pub(crate) mod attempt_failure;
 mod checkpoint;
-mod crew;
-mod discover;
-mod elsewhere;
-pub(crate) mod failure;
-pub(crate) mod finish;
-mod first;
+mod claim_table;
+mod decode_pipe;
+mod destination;
+mod first_request;
 mod flow;
-mod gather;
-mod hosts;
-mod job;
-mod landing;
-mod ledger;
+mod gathered_chunks;
+mod host_limits;
+mod job_sources;
+mod mirror_discovery;
 mod mirroring;
-mod names;
-mod outward;
-mod partial;
-mod pipe;
-mod place;
-pub(crate) mod quick;
-mod roads;
+mod not_modified;
+mod partial_claim;
+mod partial_download;
+mod piece_verifier;
+pub(crate) mod publish;
+mod request;
+mod reserved_names;
+mod run;
+mod segment_worker;
 mod segmented;
+mod segmented_state;
 mod sequential;
-mod shared;
-mod sources;
+pub(crate) mod single_response;
+mod source_failover;
 mod steps;
-mod table;
-mod unchanged;
-mod verifier;
-mod worker;
+mod strategy;
+mod stream_output;
+mod unsynced_ranges;
+mod worker_counts;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,13 +46,13 @@ use tokio_util::sync::CancellationToken;
 use crate::error::GetError;
 use crate::event::{TransferEvent, TransferEventSender};
 use crate::options::{DownloadJob, DownloadOutcome, GetOptions};
-use hosts::HostLimits;
-use job::DownloadRun;
-use names::ReservedNames;
-use quick::LargeResponse;
+use host_limits::HostLimits;
+use reserved_names::ReservedNames;
+use run::DownloadRun;
+use single_response::LargeResponse;
 
 /// How often a running job is looked at when nothing asks for it sooner: smooth for an eye, nothing for a processor.
-const LOOK: Duration = Duration::from_millis(100);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Does jobs. Cloning is cheap; clones share connections and limits.
 #[derive(Debug, Clone)]
@@ -70,30 +70,30 @@ pub(crate) struct EngineState {
     /// Where events go.
     events: TransferEventSender,
     /// The per-host limits.
-    hosts: HostLimits,
+    host_limits: HostLimits,
     /// Final names, and whose they are; `None` where whoever makes the jobs gives each a name of its own.
-    names: Option<ReservedNames>,
+    reserved_names: Option<ReservedNames>,
     /// Whether a job is only done when its file's name, and all those above it, would survive a power cut: a row will say so. Else
     /// that they may not is worth a warning.
-    strict: bool,
+    requires_durable_name: bool,
 }
 
 impl EngineState {
     /// What the jobs of a batch share, whose names are given to them.
     ///
     /// `small`: as many connections as small files may have to one host.
-    pub(crate) fn of_batch(
+    pub(crate) fn for_batch(
         client: Client,
         (options, small): (GetOptions, usize),
         events: TransferEventSender,
     ) -> Self {
         Self {
-            hosts: HostLimits::of_batch(small, options.connections.most()),
+            host_limits: HostLimits::for_batch(small, options.connections.max()),
             client,
             options,
             events,
-            names: None,
-            strict: true,
+            reserved_names: None,
+            requires_durable_name: true,
         }
     }
 
@@ -123,15 +123,15 @@ impl TransferEngine {
     /// An engine whose jobs tell `events` what happens; its reader must read on until the channel closes.
     #[must_use]
     pub fn new(client: Client, options: GetOptions, events: TransferEventSender) -> Self {
-        let hosts = HostLimits::new(options.connections.most());
+        let hosts = HostLimits::new(options.connections.max());
         Self {
             inner: Arc::new(EngineState {
                 client,
                 options,
                 events,
-                hosts,
-                names: Some(ReservedNames::default()),
-                strict: false,
+                host_limits: hosts,
+                reserved_names: Some(ReservedNames::default()),
+                requires_durable_name: false,
             }),
         }
     }

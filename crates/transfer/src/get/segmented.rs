@@ -1,7 +1,7 @@
 //! The segmented road: several workers, one plan, one file.
 //!
 //! The coordinator owns the workers and everything that changes their number. `select!` only makes a [`CoordinatorEvent`];
-//! [`SegmentCoordinator::on_wake`] carries out what `plan` decides about it: how many connections ([`ConnectionControl`]),
+//! [`SegmentCoordinator::on_event`] carries out what `plan` decides about it: how many connections ([`ConnectionControl`]),
 //! what a failure means ([`FailurePolicy`]).
 
 use std::ops::Range;
@@ -19,13 +19,13 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::LOOK;
+use super::PROGRESS_INTERVAL;
+use super::attempt_failure::AttemptFailure;
 use super::checkpoint::Checkpointer;
-use super::failure::AttemptFailure;
-use super::hosts::HostPermit;
-use super::shared::SegmentedState;
-use super::verifier::{CheckedPiece, PieceVerifier};
-use super::worker::{FailedRequest, SegmentWorker, WorkerExit, WorkerExitReason};
+use super::host_limits::HostPermit;
+use super::piece_verifier::{CheckedPiece, PieceVerifier};
+use super::segment_worker::{FailedRequest, SegmentWorker, WorkerExit, WorkerExitReason};
+use super::segmented_state::SegmentedState;
 use crate::checksum::DigestFollower;
 use crate::error::GetError;
 use crate::event::{TransferEvent, TransferEventSender};
@@ -34,20 +34,20 @@ use crate::event::{TransferEvent, TransferEventSender};
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SegmentedOutcome {
     /// Every byte is in the file.
-    Whole,
+    Complete,
     /// The resource changed: what came is of no use.
     StartOver,
     /// Ranges cannot be trusted here.
     OneStream,
     /// A document that nobody asked for is not about what the origin has: neither is what came from the places it names.
-    Disowned,
+    DocumentMismatch,
 }
 
 /// What the job's first request left: leave to hold its connection, and the answer if bytes are still to be read.
 #[derive(Debug)]
 pub(super) struct FirstConnection {
     /// The answer, judged, with the range of its bytes.
-    pub(super) answer: Option<(FetchResponse, Range<u64>)>,
+    pub(super) response: Option<(FetchResponse, Range<u64>)>,
     /// Which source it came from.
     pub(super) source: usize,
     /// Leave to hold a connection.
@@ -72,7 +72,7 @@ pub(super) struct SegmentCoordinator<'a> {
     /// Compares pieces with their digests.
     pub(super) verifier: Option<PieceVerifier>,
     /// How many sources, the first ones, know better than the digests of pieces, which come from a document that nobody asked for.
-    pub(super) doubtful: Option<usize>,
+    pub(super) trusted_sources: Option<usize>,
     /// Where events go.
     pub(super) events: TransferEventSender,
     /// Stops the job, keeping what can be resumed.
@@ -80,7 +80,7 @@ pub(super) struct SegmentCoordinator<'a> {
     /// For messages.
     pub(super) path: std::path::PathBuf,
     /// What runs and when something is next due.
-    pub(super) floor: WorkerTasks,
+    pub(super) tasks: WorkerTasks,
 }
 
 /// The workers at work.
@@ -91,23 +91,23 @@ pub(super) struct WorkerTasks {
     /// Their numbers.
     numbers: Vec<usize>,
     /// No new worker before this moment.
-    hold: Option<Instant>,
+    hold_until: Option<Instant>,
     /// Bytes told to the course so far.
-    told: u64,
+    accounted_bytes: u64,
     /// Bytes that are known to be bad and are still claimed by the journal.
-    pub(super) bad: RangeSet,
+    pub(super) bad_ranges: RangeSet,
 }
 
 /// What woke the coordinator.
 enum CoordinatorEvent {
     /// A worker ended.
-    Exit(Result<WorkerExit, JoinError>),
+    WorkerExited(Result<WorkerExit, JoinError>),
     /// A checkpoint ended.
-    Checkpointed(std::io::Result<()>),
+    CheckpointDone(std::io::Result<()>),
     /// Pieces were looked at.
-    Looked(std::io::Result<Vec<CheckedPiece>>),
+    PiecesChecked(std::io::Result<Vec<CheckedPiece>>),
     /// Something is due.
-    Look,
+    Tick,
     /// The caller wants an end.
     Stop,
 }
@@ -118,27 +118,27 @@ impl SegmentCoordinator<'_> {
         &mut self,
         first: FirstConnection,
     ) -> Result<SegmentedOutcome, GetError> {
-        let ended = self.work(Some(first)).await;
+        let ended = self.run_workers(Some(first)).await;
         // Workers stop at their next await; a write that runs is waited for, so that its bytes are claimed below.
-        self.floor.workers.shutdown().await;
+        self.tasks.workers.shutdown().await;
         if let Some(verifier) = &mut self.verifier {
             verifier.close().await;
         }
         if !matches!(
             ended,
-            Ok(SegmentedOutcome::Whole
+            Ok(SegmentedOutcome::Complete
                 | SegmentedOutcome::StartOver
                 | SegmentedOutcome::OneStream
-                | SegmentedOutcome::Disowned)
+                | SegmentedOutcome::DocumentMismatch)
         ) {
-            let pieces = self.shared.table().ledger.take();
+            let pieces = self.shared.table().unsynced.take();
             // The first error is the one to tell; one that follows from it here says no more.
             let _ = self.checkpoints.close(pieces).await;
         }
         ended
     }
 
-    async fn work(
+    async fn run_workers(
         &mut self,
         mut first: Option<FirstConnection>,
     ) -> Result<SegmentedOutcome, GetError> {
@@ -149,32 +149,36 @@ impl SegmentCoordinator<'_> {
                     .close(Vec::new())
                     .await
                     .map_err(|e| self.local("sync", e))?;
-                return Ok(SegmentedOutcome::Whole);
+                return Ok(SegmentedOutcome::Complete);
             }
-            self.staff(&mut first);
-            let wake = self.wake().await;
-            if let Some(ended) = self.on_wake(wake).await? {
+            self.start_workers(&mut first);
+            let wake = self.next_event().await;
+            if let Some(ended) = self.on_event(wake).await? {
                 return Ok(ended);
             }
         }
     }
 
     /// Brings the number of workers up to the target, as far as there is work for them.
-    fn staff(&mut self, first: &mut Option<FirstConnection>) {
-        let (target, running) = (self.control.target(), self.floor.numbers.len());
-        self.shared.crew.want(target);
-        if self.floor.hold.is_some_and(|until| Instant::now() < until) {
+    fn start_workers(&mut self, first: &mut Option<FirstConnection>) {
+        let (target, running) = (self.control.target(), self.tasks.numbers.len());
+        self.shared.crew.set_wanted(target);
+        if self
+            .tasks
+            .hold_until
+            .is_some_and(|until| Instant::now() < until)
+        {
             return;
         }
-        self.floor.hold = None;
-        let free = (0..).filter(|number| !self.floor.numbers.contains(number));
+        self.tasks.hold_until = None;
+        let free = (0..).filter(|number| !self.tasks.numbers.contains(number));
         let free: Vec<usize> = free.take(target.saturating_sub(running)).collect();
         for number in free {
             let next = match first.take() {
                 Some(first) => first,
                 None => match self.next_source() {
                     Some((source, permit)) => FirstConnection {
-                        answer: None,
+                        response: None,
                         source,
                         permit,
                     },
@@ -182,13 +186,13 @@ impl SegmentCoordinator<'_> {
                     None => return self.unbar(),
                 },
             };
-            self.hire(number, next);
+            self.start_worker(number, next);
         }
     }
 
-    fn hire(&mut self, number: usize, first: FirstConnection) {
+    fn start_worker(&mut self, number: usize, first: FirstConnection) {
         let FirstConnection {
-            answer,
+            response: answer,
             source,
             permit,
         } = first;
@@ -202,76 +206,80 @@ impl SegmentCoordinator<'_> {
         };
         let adopt = |(answer, range)| Some((answer, self.shared.adopt(source, range)?));
         let first = answer.and_then(adopt);
-        self.shared.table().mirrors.opens(source);
-        self.floor.numbers.push(number);
-        self.shared.crew.joins();
-        self.floor.workers.spawn(worker.run(first));
+        self.shared.table().sources.opens(source);
+        self.tasks.numbers.push(number);
+        self.shared.crew.worker_started();
+        self.tasks.workers.spawn(worker.run(first));
     }
 
     /// Waits for whatever comes first.
-    async fn wake(&mut self) -> CoordinatorEvent {
-        let look = self.next_look();
+    async fn next_event(&mut self) -> CoordinatorEvent {
+        let look = self.next_tick();
         tokio::select! {
             biased;
             () = self.stop.cancelled() => CoordinatorEvent::Stop,
-            Some(exit) = self.floor.workers.join_next() => CoordinatorEvent::Exit(exit),
-            done = self.checkpoints.ended() => CoordinatorEvent::Checkpointed(done),
-            looked = looked(&mut self.verifier) => CoordinatorEvent::Looked(looked),
-            () = tokio::time::sleep_until(look) => CoordinatorEvent::Look,
+            Some(exit) = self.tasks.workers.join_next() => CoordinatorEvent::WorkerExited(exit),
+            done = self.checkpoints.wait() => CoordinatorEvent::CheckpointDone(done),
+            looked = next_checked_pieces(&mut self.verifier) => CoordinatorEvent::PiecesChecked(looked),
+            () = tokio::time::sleep_until(look) => CoordinatorEvent::Tick,
         }
     }
 
     /// Whether nobody works.
     pub(super) fn is_idle(&self) -> bool {
-        self.floor.numbers.is_empty()
+        self.tasks.numbers.is_empty()
     }
 
-    fn next_look(&self) -> Instant {
+    fn next_tick(&self) -> Instant {
         let sample = self.shared.epoch + self.control.next_sample_at();
-        let soonest = (Instant::now() + LOOK).min(sample);
-        self.floor.hold.map_or(soonest, |until| until.min(soonest))
+        let soonest = (Instant::now() + PROGRESS_INTERVAL).min(sample);
+        self.tasks
+            .hold_until
+            .map_or(soonest, |until| until.min(soonest))
     }
 
-    async fn on_wake(
+    async fn on_event(
         &mut self,
         wake: CoordinatorEvent,
     ) -> Result<Option<SegmentedOutcome>, GetError> {
         match wake {
             CoordinatorEvent::Stop => {
-                return Err(GetError::STOPPED);
+                return Err(GetError::INTERRUPTED);
             }
-            CoordinatorEvent::Checkpointed(result) => {
+            CoordinatorEvent::CheckpointDone(result) => {
                 result.map_err(|e| self.local("sync", e))?;
                 self.on_gone();
             }
-            CoordinatorEvent::Looked(looked) => {
+            CoordinatorEvent::PiecesChecked(looked) => {
                 let looked = looked.map_err(|e| self.local("read", e))?;
                 if let Some(ended) = self.on_looked(looked).await? {
                     return Ok(Some(ended));
                 }
                 self.checkpoint();
             }
-            CoordinatorEvent::Look => self.look(),
-            CoordinatorEvent::Exit(Ok(exit)) => {
-                self.shared.table().mirrors.closes(exit.source);
-                self.floor.numbers.retain(|number| *number != exit.number);
-                if let WorkerExitReason::Failed(failed) = exit.end {
+            CoordinatorEvent::Tick => self.on_tick(),
+            CoordinatorEvent::WorkerExited(Ok(exit)) => {
+                self.shared.table().sources.closes(exit.source);
+                self.tasks.numbers.retain(|number| *number != exit.number);
+                if let WorkerExitReason::Failed(failed) = exit.reason {
                     return self.on_failure(failed).await;
                 }
             }
             // A worker is aborted only after this loop has ended, so it panicked: the bug is passed on.
-            CoordinatorEvent::Exit(Err(error)) => std::panic::resume_unwind(error.into_panic()),
+            CoordinatorEvent::WorkerExited(Err(error)) => {
+                std::panic::resume_unwind(error.into_panic())
+            }
         }
         Ok(None)
     }
 
     /// Takes a sample, tells the progress, begins a checkpoint if one is due.
-    fn look(&mut self) {
-        self.account();
+    fn on_tick(&mut self) {
+        self.account_progress();
         let (now, since) = (self.shared.now(), self.shared.since_begun());
         let (done, remaining, flowing, latency) = {
             let mut table = self.shared.table();
-            table.mirrors.on_sample(since);
+            table.sources.on_sample(since);
             (
                 table.plan.done().total_bytes(),
                 table.plan.remaining(),
@@ -306,20 +314,21 @@ impl SegmentCoordinator<'_> {
 
     /// Begins a checkpoint if one is due.
     fn checkpoint(&mut self) {
-        let unclaimed = self.shared.table().ledger.bytes();
+        let unclaimed = self.shared.table().unsynced.bytes();
         if self.checkpoints.is_due(unclaimed) {
-            let pieces = self.shared.table().ledger.take();
+            let pieces = self.shared.table().unsynced.take();
             self.checkpoints.begin(pieces);
         }
     }
 
     /// Tells the course what has come since it was last told.
-    fn account(&mut self) {
+    fn account_progress(&mut self) {
         let fetched = self.shared.fetched.load(Ordering::Relaxed);
-        if fetched > self.floor.told {
+        if fetched > self.tasks.accounted_bytes {
             self.course.on_usable_answer();
-            self.course.on_progress(fetched - self.floor.told);
-            self.floor.told = fetched;
+            self.course
+                .on_progress(fetched - self.tasks.accounted_bytes);
+            self.tasks.accounted_bytes = fetched;
         }
     }
 
@@ -327,7 +336,7 @@ impl SegmentCoordinator<'_> {
         &mut self,
         failed: FailedRequest,
     ) -> Result<Option<SegmentedOutcome>, GetError> {
-        self.account();
+        self.account_progress();
         let site = self.shared.sources.of(failed.source);
         if self.is_late(&failed, &site.url) || self.divert(&failed).await? {
             return Ok(None);
@@ -335,7 +344,7 @@ impl SegmentCoordinator<'_> {
         let FailedRequest {
             failure,
             range,
-            asked,
+            requested_at: asked,
             source,
             url,
         } = failed;
@@ -343,7 +352,7 @@ impl SegmentCoordinator<'_> {
             return Err(failure.into_error(&url, Some(range), &self.path));
         };
         let standing = FailureContext {
-            flowing: self.vouching(),
+            flowing: self.unaffected_workers(),
             redirected: url != site.home,
             jitter: rand::random(),
         };
@@ -357,12 +366,12 @@ impl SegmentCoordinator<'_> {
             RecoveryAction::OneStream => return Ok(Some(SegmentedOutcome::OneStream)),
             RecoveryAction::WithoutIfRange => self.shared.sources.set_if_range(source, false),
             RecoveryAction::Fewer(wait) => {
-                self.lower(&failure, asked);
+                self.reduce_connections(&failure, asked);
                 self.pause(wait, &failure).await;
             }
             RecoveryAction::Retry(wait) => {
                 if matches!(failure, AttemptFailure::Status { .. }) {
-                    self.lower(&failure, asked);
+                    self.reduce_connections(&failure, asked);
                 }
                 self.pause(wait, &failure).await;
             }
@@ -385,19 +394,19 @@ impl SegmentCoordinator<'_> {
 
     /// Workers that vouch for the job while another fails: those that deliver, or all that go on when none does just now. The
     /// last one to fail has nobody, so a job that fails everywhere still ends.
-    fn vouching(&self) -> usize {
+    fn unaffected_workers(&self) -> usize {
         match self.shared.table().flowing() {
-            0 => self.floor.numbers.len(),
+            0 => self.tasks.numbers.len(),
             flowing => flowing,
         }
     }
 
     /// The origin wants fewer connections than there were when it was asked.
-    fn lower(&mut self, failure: &AttemptFailure, asked: Duration) {
+    fn reduce_connections(&mut self, failure: &AttemptFailure, asked: Duration) {
         self.control.on_refused(ConnectionRefusal {
             now: self.shared.now(),
             requested_at: asked,
-            open_connections: self.floor.numbers.len(),
+            open_connections: self.tasks.numbers.len(),
             overloaded: matches!(failure.trouble(), Some(RequestFailure::Busy { .. })),
         });
     }
@@ -405,12 +414,16 @@ impl SegmentCoordinator<'_> {
     /// No new worker for this long.
     async fn pause(&mut self, wait: Duration, failure: &AttemptFailure) {
         let until = Instant::now() + wait;
-        self.floor.hold = Some(self.floor.hold.map_or(until, |known| known.max(until)));
+        self.tasks.hold_until = Some(
+            self.tasks
+                .hold_until
+                .map_or(until, |known| known.max(until)),
+        );
         let event = TransferEvent::Retry {
             job: self.job,
             attempt: 0,
             wait,
-            why: failure.to_string(),
+            reason: failure.to_string(),
         };
         let _ = self.events.send(event).await;
     }
@@ -421,9 +434,11 @@ impl SegmentCoordinator<'_> {
 }
 
 /// Waits for the verifier, if there is one.
-async fn looked(verifier: &mut Option<PieceVerifier>) -> std::io::Result<Vec<CheckedPiece>> {
+async fn next_checked_pieces(
+    verifier: &mut Option<PieceVerifier>,
+) -> std::io::Result<Vec<CheckedPiece>> {
     match verifier {
-        Some(verifier) => verifier.ended().await,
+        Some(verifier) => verifier.next_results().await,
         None => std::future::pending().await,
     }
 }

@@ -10,17 +10,17 @@ use haul_plan::{
 };
 use http::HeaderMap;
 
-use super::ask::RangeRequest;
-use super::failure::AttemptFailure;
-use super::first::FirstRequestRetry;
+use super::attempt_failure::AttemptFailure;
+use super::decode_pipe::{DecodePipe, PipeOutput};
+use super::first_request::FirstRequestRetry;
 use super::flow::{ReadStop, SequentialDownload};
-use super::hosts::HostPermit;
-use super::job::DownloadRun;
-use super::landing::PartialClaim;
-use super::partial::PartialDownload;
-use super::pipe::{DecodePipe, OutputEnd};
-use super::roads::follower;
+use super::host_limits::HostPermit;
+use super::partial_claim::PartialClaim;
+use super::partial_download::PartialDownload;
+use super::request::RangeRequest;
+use super::run::DownloadRun;
 use super::segmented::FirstConnection;
+use super::strategy::follower;
 use crate::checksum::DigestSet;
 use crate::error::GetError;
 use crate::event::TransferEvent;
@@ -57,15 +57,18 @@ impl DownloadRun<'_> {
     ) -> Result<Option<DownloadOutcome>, GetError> {
         self.tell_of_stream(body.length, body.encoding.as_ref())
             .await;
-        let decode = body.encoding.clone().filter(|_| self.engine.options.decode);
+        let decode = body
+            .encoding
+            .clone()
+            .filter(|_| self.engine.options.decode_content);
         let pipe = DecodePipe::new(
-            OutputEnd::File(landing.partial.storage()),
+            PipeOutput::File(landing.partial.storage()),
             decode.as_ref(),
             DigestSet::new([]),
         );
         let pipe = pipe.map_err(|source| self.cannot_decode(source))?;
         // Nothing of this road is ever resumed: where it can be continued at all, it is so within this run.
-        landing.partial.journal(None)?;
+        landing.partial.open_journal(None)?;
         let follower = follower(&landing);
         let joins = self.may_join(&landing.version, &landing.wanted);
         let flow = SequentialDownload {
@@ -73,10 +76,10 @@ impl DownloadRun<'_> {
             version: landing.version.clone(),
             stream: StreamPlan::new(StreamStart {
                 length: body.length,
-                encoding: body.encoding,
-                until: None,
-                announced: expected_digests(&body.answer.headers, true),
-                joins,
+                coding: body.encoding,
+                range_end: None,
+                announced_digests: expected_digests(&body.answer.headers, true),
+                may_join: joins,
             }),
             follower,
         };
@@ -100,7 +103,11 @@ impl DownloadRun<'_> {
         &mut self,
         landing: PartialClaim,
         total: u64,
-        FirstConnection { answer, permit, .. }: FirstConnection,
+        FirstConnection {
+            response: answer,
+            permit,
+            ..
+        }: FirstConnection,
         held: &mut Option<PartialDownload>,
     ) -> Result<Option<DownloadOutcome>, GetError> {
         match answer {
@@ -131,12 +138,12 @@ impl DownloadRun<'_> {
         mut flow: SequentialDownload,
         first: FetchResponse,
     ) -> (Result<SequentialOutcome, GetError>, SequentialDownload) {
-        self.tally.connections = 1;
+        self.totals.connections = 1;
         let mut answer = Some(first);
         loop {
-            let begun = flow.pipe.taken();
+            let begun = flow.pipe.received();
             let failure = match self.pour(&mut flow, answer.take()).await {
-                Ok(StreamEnd::Whole) => {
+                Ok(StreamEnd::Complete) => {
                     let closed = flow
                         .close()
                         .map(SequentialOutcome::Whole)
@@ -144,7 +151,7 @@ impl DownloadRun<'_> {
                     return (closed, flow);
                 }
                 Ok(_) => {
-                    self.course.on_progress(flow.pipe.taken() - begun);
+                    self.course.on_progress(flow.pipe.received() - begun);
                     continue;
                 }
                 Err(ReadStop::Error(error)) => return (Err(error), flow),
@@ -162,7 +169,7 @@ impl DownloadRun<'_> {
             }
             // Only what is kept is progress: a body begun again and again must use up the budget.
             self.course
-                .on_progress(flow.pipe.taken().saturating_sub(begun));
+                .on_progress(flow.pipe.received().saturating_sub(begun));
             match self.heal(failure, None).await {
                 Ok(FirstRequestRetry::Again) => {}
                 Ok(FirstRequestRetry::StartOver) => {
@@ -187,22 +194,22 @@ impl DownloadRun<'_> {
         };
         let mut answer = tokio::select! {
             biased;
-            () = self.stop.cancelled() => return Err(ReadStop::Error(GetError::STOPPED)),
+            () = self.stop.cancelled() => return Err(ReadStop::Error(GetError::INTERRUPTED)),
             answer = asked => answer.map_err(ReadStop::Failure)?,
         };
         let started = self.started.elapsed();
-        let at = flow.pipe.taken();
+        let at = flow.pipe.received();
         let drained = self.drain(flow, &mut answer).await;
-        let came = flow.pipe.taken() - at;
+        let came = flow.pipe.received() - at;
         if came > 0 {
-            self.tally.segments += 1;
+            self.totals.segments += 1;
             let elapsed = self.started.elapsed().saturating_sub(started);
             let range = at..at + came;
-            self.tell(TransferEvent::Segment {
+            self.tell(TransferEvent::SegmentEnded {
                 job: self.job.id,
                 range,
                 elapsed,
-                connection: 0,
+                worker: 0,
             })
             .await;
         }
@@ -217,15 +224,15 @@ impl DownloadRun<'_> {
         flow: &mut SequentialDownload,
         answer: &mut FetchResponse,
     ) -> Result<(), ReadStop> {
-        let mut look = tokio::time::interval(super::LOOK);
+        let mut look = tokio::time::interval(super::PROGRESS_INTERVAL);
         loop {
             tokio::select! {
                 biased;
-                () = self.stop.cancelled() => return Err(ReadStop::Error(GetError::STOPPED)),
+                () = self.stop.cancelled() => return Err(ReadStop::Error(GetError::INTERRUPTED)),
                 _ = look.tick() => self.show(flow),
                 piece = answer.chunk() => match piece {
                     Ok(Some(piece)) => {
-                        self.tally.fetched += piece.len() as u64;
+                        self.totals.fetched += piece.len() as u64;
                         let fits = flow.take(&piece).map_err(|e| ReadStop::Error(self.local(e)))?;
                         if !fits {
                             // What is more than was announced may be without end: it is not read, and its connection goes.
@@ -245,7 +252,7 @@ impl DownloadRun<'_> {
         if let Some(follower) = &flow.follower {
             follower.advance(flow.pipe.written());
         }
-        let (job, done) = (self.job.id, flow.pipe.taken());
+        let (job, done) = (self.job.id, flow.pipe.received());
         // A renderer that is behind will see the next one.
         let _ = self.engine.events.try_send(TransferEvent::Progress {
             job,
@@ -257,13 +264,13 @@ impl DownloadRun<'_> {
 
     /// Asks for what is missing, or for everything when the pipe was rewound.
     async fn ask_on(&self, flow: &mut SequentialDownload) -> Result<FetchResponse, AttemptFailure> {
-        let taken = flow.pipe.taken();
+        let taken = flow.pipe.received();
         let ask = RangeRequest {
             own: &self.job.headers,
             client: &self.engine.client,
             url: &self.url,
             given: self.given(self.source),
-            range: flow.stream.request(taken),
+            range: flow.stream.next_range(taken),
             pinned: Some(&flow.version),
             if_range: self.if_range,
             shared: false,
@@ -271,7 +278,7 @@ impl DownloadRun<'_> {
         };
         let (answer, verdict) = ask.send().await?;
         let announced = expected_digests(&answer.headers, true);
-        let failure = match flow.stream.admits(&verdict, &announced, taken) {
+        let failure = match flow.stream.accepts(&verdict, &announced, taken) {
             Some(true) => return Ok(answer),
             Some(false) => AttemptFailure::Changed,
             None => AttemptFailure::from_verdict(verdict, &answer),
@@ -285,7 +292,7 @@ impl DownloadRun<'_> {
         length: Option<u64>,
         encoding: Option<&ContentCoding>,
     ) {
-        if let Some(coding) = encoding.filter(|_| !self.engine.options.decode) {
+        if let Some(coding) = encoding.filter(|_| !self.engine.options.decode_content) {
             let undone = match coding {
                 ContentCoding::Other(_) => "",
                 _ => ", --decode undoes it",

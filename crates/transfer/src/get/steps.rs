@@ -6,13 +6,13 @@ use haul_plan::{SegmentPlan, UnexpectedContent, expected_digests};
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 
-use super::finish::ExpectedDigests;
-use super::first::{FirstResponse, FirstResponseContent};
-use super::hosts::HostPermit;
-use super::job::DownloadRun;
-use super::landing::PartialClaim;
-use super::partial::{PartialDownload, ResumedDownload};
-use super::roads::segment_options;
+use super::first_request::{FirstResponse, FirstResponseContent};
+use super::host_limits::HostPermit;
+use super::partial_claim::PartialClaim;
+use super::partial_download::{PartialDownload, ResumedDownload};
+use super::publish::ExpectedDigests;
+use super::run::DownloadRun;
+use super::strategy::segment_options;
 use crate::error::GetError;
 use crate::event::TransferEvent;
 use crate::journal::JournalHeader;
@@ -21,23 +21,23 @@ use crate::options::DownloadOutcome;
 impl DownloadRun<'_> {
     /// Leave to hold the job's first connection.
     pub(super) async fn permit(&self) -> Result<HostPermit, GetError> {
-        let host = self.engine.hosts.of(&self.url);
+        let host = self.engine.host_limits.host(&self.url);
         tokio::select! {
             biased;
-            () = self.stop.cancelled() => Err(GetError::STOPPED),
-            permit = host.permit() => permit.ok_or(GetError::STOPPED),
+            () = self.stop.cancelled() => Err(GetError::INTERRUPTED),
+            permit = host.acquire() => permit.ok_or(GetError::INTERRUPTED),
         }
     }
 
     /// Leave to hold a connection to the host that answered, which after a redirect is another than was asked: the limit is
     /// that of the host that delivers. `None` when that one has none to give; the job then waits for it with nothing in its hands.
     pub(super) fn admitted(&self, permit: HostPermit) -> Option<HostPermit> {
-        let there = self.engine.hosts.of(&self.url);
+        let there = self.engine.host_limits.host(&self.url);
         if permit.is_for(&there) {
             return Some(permit);
         }
         drop(permit);
-        there.try_permit()
+        there.try_acquire_extra()
     }
 
     /// What the first request asks for.
@@ -71,7 +71,7 @@ impl DownloadRun<'_> {
         let length = partial.resumed.as_ref().map(|r| r.header.length);
         let meant = length.is_some_and(|length| self.is_size(length).is_ok());
         let kept = partial.resumed.as_ref().map(|resumed| &resumed.header);
-        let borne = kept.is_some_and(|kept| self.wanted_of(kept).bears(kept.joined));
+        let borne = kept.is_some_and(|kept| self.wanted_of(kept).supports(kept.joined));
         self.pieces.is_none() && meant && borne && self.is_whole(partial)
     }
 
@@ -82,11 +82,11 @@ impl DownloadRun<'_> {
         mut partial: PartialDownload,
     ) -> Result<DownloadOutcome, GetError> {
         let Some(resumed) = partial.resumed.take() else {
-            return Err(GetError::STOPPED);
+            return Err(GetError::INTERRUPTED);
         };
-        self.path = partial.target.path().to_owned();
+        self.path = partial.paths.path().to_owned();
         let length = resumed.header.length;
-        self.tally.resumed = length;
+        self.totals.resumed = length;
         let wanted = self.wanted_of(&resumed.header);
         let mut landing = PartialClaim {
             partial,
@@ -100,10 +100,10 @@ impl DownloadRun<'_> {
     fn wanted_of(&self, kept: &JournalHeader) -> ExpectedDigests {
         let given = self.job.checksums.clone();
         let wanted = ExpectedDigests {
-            given,
+            user: given,
             ..ExpectedDigests::default()
         };
-        wanted.and(kept)
+        wanted.with_saved(kept)
     }
 
     /// What the digests must be: the user's word, and the origin's unless the bytes are decoded on their way.
@@ -114,9 +114,10 @@ impl DownloadRun<'_> {
     ) -> ExpectedDigests {
         // What is said of an answer's content holds for the file where that is all of it, as a small file's first part is.
         let (whole, decoded) = match brings {
-            FirstResponseContent::Whole { encoding, .. } => {
-                (true, encoding.is_some() && self.engine.options.decode)
-            }
+            FirstResponseContent::Whole { encoding, .. } => (
+                true,
+                encoding.is_some() && self.engine.options.decode_content,
+            ),
             FirstResponseContent::Part { range, total, .. } => (*range == (0..*total), false),
             _ => (false, false),
         };
@@ -126,9 +127,9 @@ impl DownloadRun<'_> {
             announced.extend_from_slice(&self.described);
         }
         ExpectedDigests {
-            given: self.job.checksums.clone(),
+            user: self.job.checksums.clone(),
             announced,
-            pieces: self.pieces.is_some(),
+            piece_digests: self.pieces.is_some(),
         }
     }
 
@@ -141,19 +142,23 @@ impl DownloadRun<'_> {
             FirstResponseContent::NotModified | FirstResponseContent::OtherVersion => return Ok(()),
         };
         let named = begun.answer.headers.get(CONTENT_TYPE);
-        let checked = self.engine.options.expect.check_head(named, length);
+        let checked = self
+            .engine
+            .options
+            .expected_content
+            .check_head(named, length);
         checked.map_err(|source| self.unexpected(source))
     }
 
     /// That a whole file is of the size that the user expects.
     pub(super) fn expected_length(&self, bytes: u64) -> Result<(), GetError> {
-        let checked = self.engine.options.expect.check_length(bytes);
+        let checked = self.engine.options.expected_content.check_length(bytes);
         checked.map_err(|source| self.unexpected(source))
     }
 
     fn unexpected(&self, source: UnexpectedContent) -> GetError {
         let url = Box::new(haul_net::without_credentials(&self.url));
-        GetError::Unexpected { url, source }
+        GetError::UnexpectedContent { url, source }
     }
 
     /// Tells where the bytes go and how many there are.
@@ -164,7 +169,7 @@ impl DownloadRun<'_> {
             .as_ref()
             .map_or(0, |resumed| resumed.done.total_bytes());
         let path = Some(self.path.clone());
-        self.tell(TransferEvent::Named {
+        self.tell(TransferEvent::DestinationKnown {
             job: self.job.id,
             path,
             length,
@@ -191,19 +196,19 @@ impl DownloadRun<'_> {
     pub(super) async fn wait(
         &self,
         wait: std::time::Duration,
-        why: &super::failure::AttemptFailure,
+        why: &super::attempt_failure::AttemptFailure,
     ) -> Result<(), GetError> {
         let (job, attempt, why) = (self.job.id, self.course.retries(), why.to_string());
         self.tell(TransferEvent::Retry {
             job,
             attempt,
             wait,
-            why,
+            reason: why,
         })
         .await;
         tokio::select! {
             biased;
-            () = self.stop.cancelled() => Err(GetError::STOPPED),
+            () = self.stop.cancelled() => Err(GetError::INTERRUPTED),
             () = tokio::time::sleep(wait) => Ok(()),
         }
     }
@@ -215,12 +220,12 @@ impl DownloadRun<'_> {
             final_url: haul_net::without_credentials(&self.url),
             path: None,
             bytes,
-            fetched: self.tally.fetched,
-            resumed: self.tally.resumed,
+            fetched: self.totals.fetched,
+            resumed: self.totals.resumed,
             elapsed: self.started.elapsed(),
-            connections: self.tally.connections,
-            segments: self.tally.segments,
-            retries: self.tally.retries + self.course.retries(),
+            connections: self.totals.connections,
+            segments: self.totals.segments,
+            retries: self.totals.retries + self.course.retries(),
             etag: None,
             checksums: Vec::new(),
             not_modified: false,

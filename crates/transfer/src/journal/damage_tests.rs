@@ -34,9 +34,9 @@ fn written(dir: &Path, spans: &[SavedRange]) -> (Vec<u8>, Vec<usize>) {
 fn read(dir: &Path, bytes: &[u8]) -> Option<(Vec<SavedRange>, u64)> {
     let path = dir.join("read");
     std::fs::write(&path, bytes).unwrap();
-    let kept = load(&path, &url()).ok()??;
-    assert!(kept.length <= bytes.len() as u64);
-    Some((kept.spans, kept.length))
+    let kept = load_journal(&path, &url()).ok()??;
+    assert!(kept.journal_length <= bytes.len() as u64);
+    Some((kept.saved_ranges, kept.journal_length))
 }
 
 fn any_spans() -> impl Strategy<Value = Vec<SavedRange>> {

@@ -32,7 +32,7 @@ impl Journal {
     ///
     /// # Errors
     /// What the system says.
-    pub fn mark(path: &Path) -> io::Result<()> {
+    pub fn mark_unresumable(path: &Path) -> io::Result<()> {
         Self::begin(
             path,
             &JournalRecord::Mark(UnresumableMark { format: FORMAT }),
@@ -65,7 +65,7 @@ impl Journal {
     ///
     /// # Errors
     /// As [`Journal::append`].
-    pub fn restate(&mut self, header: &JournalHeader) -> io::Result<()> {
+    pub fn rewrite_header(&mut self, header: &JournalHeader) -> io::Result<()> {
         let line = JournalRecord::Header(header.clone()).to_line();
         self.file.write_all(line.as_bytes())?;
         self.file.sync_data()
@@ -76,7 +76,7 @@ impl Journal {
     /// # Errors
     /// What the system says; the journal may then end in a torn line, which a reader cuts off.
     pub fn append(&mut self, spans: &[SavedRange]) -> io::Result<()> {
-        self.amend(spans, &[])
+        self.append_and_discard(spans, &[])
     }
 
     /// The same, and then takes back what is claimed of some ranges, these spans among it. Only when this has returned may the
@@ -84,7 +84,11 @@ impl Journal {
     ///
     /// # Errors
     /// As [`Journal::append`].
-    pub fn amend(&mut self, spans: &[SavedRange], gone: &[DiscardedRange]) -> io::Result<()> {
+    pub fn append_and_discard(
+        &mut self,
+        spans: &[SavedRange],
+        gone: &[DiscardedRange],
+    ) -> io::Result<()> {
         let done = spans
             .iter()
             .map(|span| JournalRecord::Done(span.clone()).to_line());
@@ -98,7 +102,7 @@ impl Journal {
 }
 
 /// Opens what lies there to read it, but no link.
-pub(super) fn open(path: &Path) -> io::Result<File> {
+pub(super) fn open_journal(path: &Path) -> io::Result<File> {
     options().read(true).open(path)
 }
 

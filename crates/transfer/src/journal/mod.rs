@@ -25,7 +25,9 @@ pub use file::Journal;
 pub use record::{
     DiscardedRange, JoinEvidence, JournalHeader, JournalRecord, SavedRange, UnresumableMark,
 };
-pub(crate) use resume::{ResumableDownload, SavedRangesCheck, UnusableJournal, is_journal, load};
+pub(crate) use resume::{
+    ResumableDownload, SavedRangesCheck, UnusableJournal, is_journal, load_journal,
+};
 
 #[cfg(test)]
 mod damage_tests;

@@ -12,7 +12,7 @@ use haul_plan::{Checksum, ExpectedDigest, ResourceVersion};
 pub(super) const FORMAT: u32 = 2;
 
 /// The longest line that is taken for a record, in bytes: a header with two long validators fits.
-pub(super) const LONGEST: usize = 32 * 1024;
+pub(super) const MAX_LINE: usize = 32 * 1024;
 
 /// What bytes were joined on, beside the validators of a header.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -63,11 +63,11 @@ impl JournalHeader {
     ) -> Self {
         Self {
             format: FORMAT,
-            url: identity(url),
+            url: url_digest(url),
             length,
             etag: version.etag.as_ref().map(ToString::to_string),
             last_modified: version.last_modified.clone(),
-            announced: announced.iter().map(text).collect(),
+            announced: announced.iter().map(digest_text).collect(),
             source: None,
             joined: JoinEvidence::Version,
         }
@@ -75,15 +75,15 @@ impl JournalHeader {
 
     /// The same, with bytes that are joined on this evidence; what they were joined on before counts as long as it is stronger.
     #[must_use]
-    pub fn joined(mut self, on: JoinEvidence) -> Self {
+    pub fn with_join_evidence(mut self, on: JoinEvidence) -> Self {
         self.joined = self.joined.max(on);
         self
     }
 
     /// The same, with what else the origin announced by now.
     #[must_use]
-    pub fn announcing(mut self, announced: &[ExpectedDigest]) -> Self {
-        for text in announced.iter().map(text) {
+    pub fn with_announced(mut self, announced: &[ExpectedDigest]) -> Self {
+        for text in announced.iter().map(digest_text) {
             if !self.announced.contains(&text) {
                 self.announced.push(text);
             }
@@ -93,20 +93,20 @@ impl JournalHeader {
 
     /// The same, with validators that are those of a mirror.
     #[must_use]
-    pub fn from_mirror(mut self, mirror: &Url) -> Self {
-        self.source = Some(identity(mirror)).filter(|source| *source != self.url);
+    pub fn with_source(mut self, mirror: &Url) -> Self {
+        self.source = Some(url_digest(mirror)).filter(|source| *source != self.url);
         self
     }
 
     /// Whether the validators are those of this URL.
     #[must_use]
-    pub fn is_pinned_by(&self, url: &Url) -> bool {
-        *self.source.as_ref().unwrap_or(&self.url) == identity(url)
+    pub fn has_validators_of(&self, url: &Url) -> bool {
+        *self.source.as_ref().unwrap_or(&self.url) == url_digest(url)
     }
 
     /// The digests that the origin announced.
     #[must_use]
-    pub fn announced(&self) -> Vec<ExpectedDigest> {
+    pub fn announced_digests(&self) -> Vec<ExpectedDigest> {
         let checksums = self.announced.iter().filter_map(|text| text.parse().ok());
         let expected = |checksum: Checksum| {
             Some(ExpectedDigest {
@@ -131,8 +131,8 @@ impl JournalHeader {
 
     /// Whether the bytes came from this URL.
     #[must_use]
-    pub fn is_for(&self, url: &Url) -> bool {
-        self.url == identity(url)
+    pub fn belongs_to(&self, url: &Url) -> bool {
+        self.url == url_digest(url)
     }
 }
 
@@ -200,13 +200,13 @@ impl JournalRecord {
 }
 
 /// A digest as the journal has it.
-fn text(expected: &ExpectedDigest) -> String {
+fn digest_text(expected: &ExpectedDigest) -> String {
     let digest = crate::checksum::hex(&expected.digest);
     format!("{}:{digest}", expected.algorithm)
 }
 
 /// A URL's digest, without credentials and without the fragment, which never reaches the origin.
-fn identity(url: &Url) -> String {
+fn url_digest(url: &Url) -> String {
     let mut url = url.clone();
     // These fail only for URLs that cannot have them, which is the state that is wanted.
     let _ = url.set_username("");

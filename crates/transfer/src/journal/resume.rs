@@ -6,8 +6,8 @@ use std::path::Path;
 use haul_plan::RangeSet;
 use url::Url;
 
-use super::file::open;
-use super::record::{FORMAT, JournalHeader, JournalRecord, LONGEST, SavedRange};
+use super::file::open_journal;
+use super::record::{FORMAT, JournalHeader, JournalRecord, MAX_LINE, SavedRange};
 use crate::checksum::Crc32c;
 use crate::disk::PartialStorage;
 
@@ -17,15 +17,18 @@ pub(crate) struct ResumableDownload {
     /// Which version the bytes are of.
     pub(crate) header: JournalHeader,
     /// What is said to be on disk, in the order it was written.
-    pub(crate) spans: Vec<SavedRange>,
+    pub(crate) saved_ranges: Vec<SavedRange>,
     /// Bytes of the journal that are whole records; what follows is torn.
-    pub(crate) length: u64,
+    pub(crate) journal_length: u64,
 }
 
 impl ResumableDownload {
     /// The ranges on disk.
     pub(crate) fn ranges(&self) -> RangeSet {
-        self.spans.iter().map(|span| span.start..span.end).collect()
+        self.saved_ranges
+            .iter()
+            .map(|span| span.start..span.end)
+            .collect()
     }
 }
 
@@ -53,8 +56,8 @@ pub(crate) enum UnusableJournal {
 /// all, or zeros, for what was never synced); what somebody else put there does not.
 pub(crate) fn is_journal(path: &Path) -> io::Result<bool> {
     let mut front = Vec::new();
-    open(path)?
-        .take(2 * LONGEST as u64)
+    open_journal(path)?
+        .take(2 * MAX_LINE as u64)
         .read_to_end(&mut front)?;
     if front.iter().all(|byte| *byte == 0) {
         return Ok(true);
@@ -70,13 +73,16 @@ pub(crate) fn is_journal(path: &Path) -> io::Result<bool> {
 ///
 /// A last line without its newline is what a kill leaves and is dropped; damage anywhere else makes the whole journal
 /// unusable, since what damaged it may have damaged the bytes too.
-pub(crate) fn load(path: &Path, url: &Url) -> Result<Option<ResumableDownload>, UnusableJournal> {
-    let file = match open(path) {
+pub(crate) fn load_journal(
+    path: &Path,
+    url: &Url,
+) -> Result<Option<ResumableDownload>, UnusableJournal> {
+    let file = match open_journal(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other?,
     };
     let mut reader = BufReader::new(file);
-    let (mut header, mut length) = match next(&mut reader)? {
+    let (mut header, mut length) = match next_record(&mut reader)? {
         Some((JournalRecord::Header(header), length)) => (header, length),
         Some((JournalRecord::Mark(_), _)) => return Ok(None),
         _ => return Err(UnusableJournal::Damaged),
@@ -84,11 +90,11 @@ pub(crate) fn load(path: &Path, url: &Url) -> Result<Option<ResumableDownload>, 
     if header.format != FORMAT {
         return Err(UnusableJournal::Format(header.format));
     }
-    if !header.is_for(url) {
+    if !header.belongs_to(url) {
         return Err(UnusableJournal::OtherUrl);
     }
     let mut spans = Vec::new();
-    while let Some((record, bytes)) = next(&mut reader)? {
+    while let Some((record, bytes)) = next_record(&mut reader)? {
         match record {
             JournalRecord::Done(span) if span.start < span.end && span.end <= header.length => {
                 spans.push(span)
@@ -108,20 +114,20 @@ pub(crate) fn load(path: &Path, url: &Url) -> Result<Option<ResumableDownload>, 
     }
     Ok(Some(ResumableDownload {
         header,
-        spans,
-        length,
+        saved_ranges: spans,
+        journal_length: length,
     }))
 }
 
 /// The next record and its length in bytes; `None` at the end, a torn last line counted as the end.
-fn next(reader: &mut impl BufRead) -> Result<Option<(JournalRecord, u64)>, UnusableJournal> {
+fn next_record(reader: &mut impl BufRead) -> Result<Option<(JournalRecord, u64)>, UnusableJournal> {
     let mut line = Vec::new();
     reader
         .by_ref()
-        .take(LONGEST as u64)
+        .take(MAX_LINE as u64)
         .read_until(b'\n', &mut line)?;
     if line.last() != Some(&b'\n') {
-        return if line.len() < LONGEST {
+        return if line.len() < MAX_LINE {
             Ok(None)
         } else {
             Err(UnusableJournal::Damaged)
@@ -129,12 +135,12 @@ fn next(reader: &mut impl BufRead) -> Result<Option<(JournalRecord, u64)>, Unusa
     }
     match JournalRecord::from_line(&line[..line.len() - 1]) {
         Some(record) => Ok(Some((record, line.len() as u64))),
-        None => Err(newer(&line).unwrap_or(UnusableJournal::Damaged)),
+        None => Err(newer_format(&line).unwrap_or(UnusableJournal::Damaged)),
     }
 }
 
 /// A header that does not parse may be of a newer format with other fields: its number is worth telling.
-fn newer(line: &[u8]) -> Option<UnusableJournal> {
+fn newer_format(line: &[u8]) -> Option<UnusableJournal> {
     #[derive(serde::Deserialize)]
     struct FormatNumber {
         format: u32,
@@ -148,16 +154,16 @@ fn newer(line: &[u8]) -> Option<UnusableJournal> {
 }
 
 /// Bytes that one step of a [`SavedRangesCheck`] reads, about: soon enough done on any disk for whoever waits for its end.
-const STEP: usize = 8 << 20;
+const STEP_BYTES: usize = 8 << 20;
 
 /// Reads every span back and compares its CRC, step by step.
 #[derive(Debug)]
 pub(crate) struct SavedRangesCheck<'a> {
     storage: &'a dyn PartialStorage,
     /// Spans still to be read.
-    rest: std::slice::Iter<'a, SavedRange>,
+    remaining: std::slice::Iter<'a, SavedRange>,
     /// The span that is being read, how far, and the CRC so far.
-    now: Option<(&'a SavedRange, u64, Crc32c)>,
+    current: Option<(&'a SavedRange, u64, Crc32c)>,
     buffer: Vec<u8>,
 }
 
@@ -165,8 +171,8 @@ impl<'a> SavedRangesCheck<'a> {
     pub(crate) fn new(storage: &'a dyn PartialStorage, kept: &'a ResumableDownload) -> Self {
         Self {
             storage,
-            rest: kept.spans.iter(),
-            now: None,
+            remaining: kept.saved_ranges.iter(),
+            current: None,
             buffer: vec![0; 1 << 20],
         }
     }
@@ -174,13 +180,13 @@ impl<'a> SavedRangesCheck<'a> {
     /// Reads on; false when everything was found right. Blocks for as long as the disk takes for some megabytes.
     pub(crate) fn step(&mut self) -> Result<bool, UnusableJournal> {
         let mut read = 0;
-        while read < STEP {
+        while read < STEP_BYTES {
             let next = || {
-                self.rest
+                self.remaining
                     .next()
                     .map(|span| (span, span.start, Crc32c::new()))
             };
-            let Some((span, mut at, mut crc)) = self.now.take().or_else(next) else {
+            let Some((span, mut at, mut crc)) = self.current.take().or_else(next) else {
                 return Ok(false);
             };
             let left = usize::try_from(span.end - at).unwrap_or(usize::MAX);
@@ -192,7 +198,7 @@ impl<'a> SavedRangesCheck<'a> {
             crc.update(piece);
             (at, read) = (at + want as u64, read + want);
             if at < span.end {
-                self.now = Some((span, at, crc));
+                self.current = Some((span, at, crc));
             } else if crc.finish() != span.crc {
                 return Err(UnusableJournal::Bytes);
             }

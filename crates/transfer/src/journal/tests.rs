@@ -25,8 +25,8 @@ fn header(url: &str) -> JournalHeader {
 #[test]
 fn a_header_knows_its_url_without_credentials_and_holds_none_of_it() {
     let header = header("http://user:secret@h.test/f?token=abc#part");
-    assert!(header.is_for(&Url::parse("http://h.test/f?token=abc").unwrap()));
-    assert!(!header.is_for(&Url::parse("http://h.test/f?token=abd").unwrap()));
+    assert!(header.belongs_to(&Url::parse("http://h.test/f?token=abc").unwrap()));
+    assert!(!header.belongs_to(&Url::parse("http://h.test/f?token=abd").unwrap()));
     let line = JournalRecord::Header(header.clone()).to_line();
     assert!(
         !line.contains("secret") && !line.contains("abc") && !line.contains("h.test"),
@@ -38,7 +38,7 @@ fn a_header_knows_its_url_without_credentials_and_holds_none_of_it() {
         (Some(1000), Some("then"))
     );
     assert_eq!(version.etag.unwrap().to_string(), "\"v1\"");
-    let announced = header.announced();
+    let announced = header.announced_digests();
     assert_eq!(announced[0].algorithm, DigestAlgorithm::Crc32c);
     assert_eq!(announced[0].digest, [1, 2, 3, 255]);
 }
@@ -57,16 +57,22 @@ fn a_header_that_is_restated_holds_for_what_was_there_before() {
     journal.append(std::slice::from_ref(&span)).unwrap();
     let later = first
         .clone()
-        .joined(JoinEvidence::Pieces)
-        .joined(JoinEvidence::Digest);
-    journal.restate(&later).unwrap();
-    let kept = load(&path, &url).unwrap().unwrap();
-    assert_eq!((&kept.header, &kept.spans[..]), (&later, &[span][..]));
+        .with_join_evidence(JoinEvidence::Pieces)
+        .with_join_evidence(JoinEvidence::Digest);
+    journal.rewrite_header(&later).unwrap();
+    let kept = load_journal(&path, &url).unwrap().unwrap();
+    assert_eq!(
+        (&kept.header, &kept.saved_ranges[..]),
+        (&later, &[span][..])
+    );
     assert_eq!(kept.header.joined, JoinEvidence::Pieces);
-    assert_eq!(kept.length, std::fs::metadata(&path).unwrap().len());
+    assert_eq!(kept.journal_length, std::fs::metadata(&path).unwrap().len());
     // One of another file is damage.
-    journal.restate(&header("http://h.test/g")).unwrap();
-    assert!(matches!(load(&path, &url), Err(UnusableJournal::Damaged)));
+    journal.rewrite_header(&header("http://h.test/g")).unwrap();
+    assert!(matches!(
+        load_journal(&path, &url),
+        Err(UnusableJournal::Damaged)
+    ));
 }
 
 #[test]
@@ -81,13 +87,13 @@ fn appended_spans_are_read_back_and_a_reopened_journal_goes_on() {
     };
     let mut journal = Journal::create(&path, &header("http://h.test/f")).unwrap();
     journal.append(&[span(0), span(10)]).unwrap();
-    let kept = load(&path, &url).unwrap().unwrap();
-    let mut journal = Journal::reopen(&path, kept.length).unwrap();
+    let kept = load_journal(&path, &url).unwrap().unwrap();
+    let mut journal = Journal::reopen(&path, kept.journal_length).unwrap();
     journal.append(&[span(500)]).unwrap();
-    let kept = load(&path, &url).unwrap().unwrap();
+    let kept = load_journal(&path, &url).unwrap().unwrap();
     assert_eq!(kept.ranges().iter().collect::<Vec<_>>(), [0..20, 500..510]);
     std::fs::remove_file(&path).unwrap();
-    assert!(load(&path, &url).unwrap().is_none());
+    assert!(load_journal(&path, &url).unwrap().is_none());
 }
 
 #[test]
@@ -100,7 +106,10 @@ fn spans_outside_the_file_are_damage() {
         journal
             .append(&[SavedRange { start, end, crc: 0 }])
             .unwrap();
-        assert!(matches!(load(&path, &url), Err(UnusableJournal::Damaged)));
+        assert!(matches!(
+            load_journal(&path, &url),
+            Err(UnusableJournal::Damaged)
+        ));
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use super::fixtures::{append, row, rows};
 use super::tests::BOTH;
 use super::*;
-use crate::disk::doubles::FaultyDisk;
+use crate::disk::faulty_disk::FaultyDisk;
 
 #[test]
 fn b4_on_a_full_disk_the_file_ends_with_a_whole_row_and_goes_on_when_there_is_room() {
@@ -16,7 +16,7 @@ fn b4_on_a_full_disk_the_file_ends_with_a_whole_row_and_goes_on_when_there_is_ro
             let path = dir.path().join(name);
             drop(append(&path, &[row(0, true)]));
             let before = std::fs::read(&path).unwrap();
-            let disk = FaultyDisk::with_room(before.len() as u64 + room);
+            let disk = FaultyDisk::with_capacity(before.len() as u64 + room);
             let (mut manifest, past) = Manifest::open_with_layer(&path, &disk.layer()).unwrap();
             let more: Vec<ManifestRow> = (1..12).map(|n| row(n, true)).collect();
             manifest.append(&more).unwrap();
@@ -27,7 +27,7 @@ fn b4_on_a_full_disk_the_file_ends_with_a_whole_row_and_goes_on_when_there_is_ro
                 };
                 assert_eq!(source.kind(), io::ErrorKind::StorageFull);
                 assert_eq!(std::fs::read(&path).unwrap(), before);
-                disk.room.store(u64::MAX, Ordering::SeqCst);
+                disk.capacity.store(u64::MAX, Ordering::SeqCst);
                 manifest.sync().unwrap();
             }
             drop((manifest, past));
@@ -40,13 +40,13 @@ fn b4_on_a_full_disk_the_file_ends_with_a_whole_row_and_goes_on_when_there_is_ro
 fn b4_a_torn_row_that_cannot_be_taken_back_is_written_over() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("m.jsonl");
-    let disk = FaultyDisk::with_room(300);
+    let disk = FaultyDisk::with_capacity(300);
     let (mut manifest, past) = Manifest::open_with_layer(&path, &disk.layer()).unwrap();
-    disk.cuts.store(false, Ordering::SeqCst);
+    disk.can_shrink.store(false, Ordering::SeqCst);
     manifest.append(&[row(0, true), row(1, true)]).unwrap();
     assert!(manifest.sync().is_err());
     assert_eq!(std::fs::metadata(&path).unwrap().len(), 300);
-    disk.room.store(u64::MAX, Ordering::SeqCst);
+    disk.capacity.store(u64::MAX, Ordering::SeqCst);
     manifest.sync().unwrap();
     drop((manifest, past));
     assert_eq!(rows(&path), [row(0, true), row(1, true)]);
@@ -55,18 +55,18 @@ fn b4_a_torn_row_that_cannot_be_taken_back_is_written_over() {
 #[test]
 fn b2_after_a_sync_that_failed_nothing_is_promised() {
     let dir = tempfile::tempdir().unwrap();
-    let disk = FaultyDisk::with_room(u64::MAX);
+    let disk = FaultyDisk::with_capacity(u64::MAX);
     let (mut manifest, _past) =
         Manifest::open_with_layer(&dir.path().join("m.csv"), &disk.layer()).unwrap();
     manifest.append(&[row(0, true)]).unwrap();
     manifest.sync().unwrap();
     assert_eq!(disk.calls(), "ws");
-    disk.forgets.store(true, Ordering::SeqCst);
+    disk.sync_fails.store(true, Ordering::SeqCst);
     assert!(matches!(
         manifest.sync(),
         Err(ManifestError::Local { action: "sync", .. })
     ));
-    disk.forgets.store(false, Ordering::SeqCst);
+    disk.sync_fails.store(false, Ordering::SeqCst);
     assert!(matches!(
         manifest.sync(),
         Err(ManifestError::EarlierSyncFailed { .. })
@@ -76,7 +76,7 @@ fn b2_after_a_sync_that_failed_nothing_is_promised() {
 #[test]
 fn a_failing_disk_does_not_make_the_buffer_grow() {
     let dir = tempfile::tempdir().unwrap();
-    let disk = FaultyDisk::with_room(0);
+    let disk = FaultyDisk::with_capacity(0);
     let (mut manifest, _past) =
         Manifest::open_with_layer(&dir.path().join("m.csv"), &disk.layer()).unwrap();
     let some: Vec<ManifestRow> = (0..64).map(|n| row(n, true)).collect();

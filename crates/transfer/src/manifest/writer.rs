@@ -115,7 +115,7 @@ impl Manifest {
         let Some(format) = ManifestFormat::from_path(&path) else {
             return Err(ManifestError::UnknownExtension { path });
         };
-        let target = DownloadPaths::through(path.clone());
+        let target = DownloadPaths::following_links(path.clone());
         if std::fs::metadata(target.path()).is_ok_and(|found| !found.is_file()) {
             return Err(ManifestError::NotARegularFile { path });
         }
@@ -128,13 +128,13 @@ impl Manifest {
             io::ErrorKind::WouldBlock => ManifestError::Locked { path: path.clone() },
             _ => local("open", e),
         })?;
-        if !file.found() {
+        if !file.had_content() {
             // Its name has to survive a power cut as its rows do.
             target
                 .sync_directory(file.file())
                 .map_err(|e| local("create", e))?;
         }
-        let storage = layer.over(Arc::new(file));
+        let storage = layer.wrap_file(Arc::new(file));
         let Some(reading) = PreviousRuns::read(&storage, format).map_err(|e| local("read", e))?
         else {
             return Err(ManifestError::NotAManifest { path });

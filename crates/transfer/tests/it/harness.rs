@@ -43,16 +43,16 @@ impl JobCase {
     pub(crate) fn new() -> Self {
         let retry = RetryOptions {
             retries: 6,
-            base: Duration::from_millis(5),
-            cap: Duration::from_millis(20),
+            base_delay: Duration::from_millis(5),
+            max_delay: Duration::from_millis(20),
             ..RetryOptions::default()
         };
         Self {
             dir: tempfile::tempdir().unwrap(),
             options: GetOptions {
                 connections: ConnectionCount::Fixed(4),
-                min_segment: Some(64 << 10),
-                segment: Some(256 << 10),
+                min_segment_size: Some(64 << 10),
+                segment_size: Some(256 << 10),
                 retry,
                 checkpoint: CheckpointOptions {
                     first_after: Duration::from_millis(20),
@@ -101,12 +101,12 @@ impl JobCase {
                 .iter()
                 .map(|url| url.parse().unwrap())
                 .collect(),
-            named: self
+            credential_urls: self
                 .named
                 .as_ref()
                 .map(|named| named.iter().map(|url| url.parse().unwrap()).collect()),
-            pieces: self.pieces.clone(),
-            size: self.size,
+            piece_digests: self.pieces.clone(),
+            expected_size: self.size,
             headers: Default::default(),
         };
         let stop = self.stop.clone();

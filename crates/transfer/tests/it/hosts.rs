@@ -28,9 +28,9 @@ async fn all(case: &JobCase, urls: Vec<String>) {
             output: JobOutput::File(case.dir.path().join(format!("f{id}"))),
             checksums: Vec::new(),
             mirrors: Vec::new(),
-            pieces: None,
-            named: None,
-            size: None,
+            piece_digests: None,
+            credential_urls: None,
+            expected_size: None,
             headers: Default::default(),
         };
         let engine = engine.clone();
@@ -81,7 +81,7 @@ async fn the_limit_is_that_of_the_host_that_delivers() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a16_tokens_that_expire_under_several_connections_cost_none_of_them() {
     let mut case = JobCase::new();
-    case.options.segment = Some(64 << 10);
+    case.options.segment_size = Some(64 << 10);
     let far = Origin::builder()
         .resource(
             "/t",
@@ -104,7 +104,7 @@ async fn a16_tokens_that_expire_under_several_connections_cost_none_of_them() {
 async fn a_first_answer_from_a_full_host_is_let_go() {
     let mut case = JobCase::new();
     case.options.connections = ConnectionCount::Fixed(1);
-    case.options.segment = None;
+    case.options.segment_size = None;
     let far = Origin::builder()
         .resource(
             "/f.bin",

@@ -174,7 +174,7 @@ async fn a_slow_one_holds_up_nothing() {
     let mut case = JobCase::new();
     // Longer than the test may last: only a take-over can end its claims.
     case.client.stall_timeout = LIMIT * 10;
-    (case.options.segment, case.options.min_segment) = (None, Some(64 << 10));
+    (case.options.segment_size, case.options.min_segment_size) = (None, Some(64 << 10));
     let slow = copy("\"s\"").rule(RequestMatcher::always(), faults::body_rate(2000));
     let (good, slow) = (paced(copy("\"a\"")).await, serve(slow).await);
     let ran = from(&mut case, &[&good, &slow]).await;
@@ -325,7 +325,7 @@ async fn when_all_die_in_the_middle_what_came_is_kept() {
     let ran = from(&mut case, &[&a, &b]).await;
     let error = ran.error();
     assert!(
-        matches!(error, GetError::NoSource { dropped, .. } if dropped.len() == 2),
+        matches!(error, GetError::AllSourcesFailed { dropped, .. } if dropped.len() == 2),
         "{error}"
     );
     assert_eq!(error.class(), ErrorClass::Network);

@@ -54,7 +54,7 @@ async fn a_file_of_another_size_than_was_given_is_refused_on_every_road() {
             let (ran, _origin) = case.run(resource.clone()).await;
             let error = ran.error();
             assert!(
-                matches!(error, GetError::NotMeant { .. }),
+                matches!(error, GetError::WrongFile { .. }),
                 "{number}: {error}"
             );
             assert_eq!(error.class(), ErrorClass::Verification);

@@ -114,7 +114,7 @@ async fn one_that_gives_it_bad_for_ever_ends_the_job_and_not_the_patience() {
     let (ran, origin) = case.run(OriginResource::new(flipped())).await;
     let error = ran.error();
     assert!(
-        matches!(error, GetError::Piece { range, .. } if *range == (1_200_000..1_300_000)),
+        matches!(error, GetError::PieceDigest { range, .. } if *range == (1_200_000..1_300_000)),
         "{error}"
     );
     assert_eq!(error.class(), ErrorClass::Verification);
@@ -144,7 +144,7 @@ async fn every_source_bad_is_an_error_that_names_each() {
     let ran = from(&mut case, &[&a, &b]).await;
     let error = ran.error();
     assert!(
-        matches!(error, GetError::NoSource { dropped, .. } if dropped.len() == 2),
+        matches!(error, GetError::AllSourcesFailed { dropped, .. } if dropped.len() == 2),
         "{error}"
     );
     assert_eq!(error.class(), ErrorClass::Verification);
@@ -174,7 +174,7 @@ async fn b3_bad_pieces_that_an_earlier_run_left_are_fetched_again() {
             }
         };
         let (ran, ()) = tokio::join!(case.get(&url), watch);
-        assert_eq!(matches!(ran.error(), GetError::Exists { .. }), whole);
+        assert_eq!(matches!(ran.error(), GetError::AlreadyExists { .. }), whole);
         if whole {
             std::fs::remove_file(&path).unwrap();
         }
@@ -195,7 +195,7 @@ async fn a_stream_is_verified_at_its_end_and_the_next_source_brings_all_of_it() 
     };
     let mut alone = case();
     let (ran, _origin) = alone.run(rangeless(flipped())).await;
-    assert!(matches!(ran.error(), GetError::Piece { .. }));
+    assert!(matches!(ran.error(), GetError::PieceDigest { .. }));
     assert_eq!(alone.listing(), Vec::<String>::new());
     let (bad, good) = (
         serve(rangeless(flipped())).await,
@@ -212,7 +212,7 @@ async fn digests_of_a_file_of_another_size_refuse_it_at_once() {
     let (ran, origin) = case
         .run(OriginResource::new(ResourceContent::random(1, 5_000_000)))
         .await;
-    assert!(matches!(ran.error(), GetError::NotMeant { .. }));
+    assert!(matches!(ran.error(), GetError::WrongFile { .. }));
     assert_eq!(origin.requests().len(), 1);
 }
 
@@ -233,7 +233,7 @@ async fn a_digest_of_the_whole_is_that_of_the_mended_file() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bad_piece_of_two_is_brought_again_however_many_sources_there_are() {
     let mut case = case();
-    case.options.segment = Some(175_000);
+    case.options.segment_size = Some(175_000);
     let mut bytes = content().to_vec();
     bytes[150_000] ^= 1;
     let bad = ResourceContent::fixed(bytes);

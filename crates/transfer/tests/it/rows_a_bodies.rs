@@ -176,7 +176,7 @@ async fn a26_announced_digests_are_checked() {
             matches!(
                 ran.error(),
                 GetError::Checksum {
-                    origin: "Repr-Digest",
+                    expected_by: "Repr-Digest",
                     ..
                 }
             ),

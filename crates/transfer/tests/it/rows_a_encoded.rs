@@ -17,7 +17,7 @@ fn gzipped(content: &ResourceContent) -> Vec<u8> {
 async fn a13_an_encoded_answer_is_stored_as_sent_or_decoded_when_asked() {
     for decode in [false, true] {
         let mut case = JobCase::new();
-        case.options.decode = decode;
+        case.options.decode_content = decode;
         let sent = gzipped(&content());
         let body = sent.clone();
         let resource =
@@ -75,7 +75,7 @@ async fn a13_decoding_begins_again_after_a_break_with_decoder_and_digest_fresh()
     let text = ResourceContent::fixed("the same line again and again\n".repeat(100_000));
     for (coding, body) in [("gzip", gzipped(&text)), ("deflate", deflated(&text))] {
         let mut case = JobCase::new();
-        case.options.decode = true;
+        case.options.decode_content = true;
         case.checksums = vec![format!("sha256:{}", text.sha256()).parse().unwrap()];
         let half = body.len() as u64 / 2;
         let resource = encoded(coding, body)
@@ -91,7 +91,7 @@ async fn a13_decoding_begins_again_after_a_break_with_decoder_and_digest_fresh()
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a13_decoding_that_always_breaks_ends_with_the_budget_and_leaves_nothing() {
     let mut case = JobCase::new();
-    case.options.decode = true;
+    case.options.decode_content = true;
     case.options.retry.retries = 2;
     let resource = encoded("gzip", gzipped(&content()))
         .rule(RequestMatcher::always(), faults::close_after(1_000_000));
@@ -105,7 +105,7 @@ async fn a13_decoding_that_always_breaks_ends_with_the_budget_and_leaves_nothing
 async fn a13_an_answer_encoded_otherwise_does_not_take_over_a_broken_one() {
     for decode in [false, true] {
         let mut case = JobCase::new();
-        case.options.decode = decode;
+        case.options.decode_content = decode;
         case.options.connections = ConnectionCount::Auto { max: 4 };
         let body = gzipped(&content());
         let plain = RequestMatcher::nth(1);
@@ -133,7 +133,7 @@ async fn a13_an_answer_encoded_otherwise_does_not_take_over_a_broken_one() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a13_a_coding_that_is_not_known_is_the_origins_fault_and_leaves_nothing() {
     let mut case = JobCase::new();
-    case.options.decode = true;
+    case.options.decode_content = true;
     let resource = OriginResource::new(content())
         .header("Content-Encoding", "br")
         .rule(RequestMatcher::always(), faults::ignore_range);

@@ -55,7 +55,7 @@ async fn a19_a_request_that_was_taken_over_is_told() {
     let (ran, _origin) = case.run(resource).await;
     case.assert_file(&content());
     let told = |event: &TransferEvent| match event {
-        TransferEvent::Segment { range, .. } => range.end - range.start,
+        TransferEvent::SegmentEnded { range, .. } => range.end - range.start,
         _ => 0,
     };
     let told: u64 = ran.events.iter().map(told).sum();

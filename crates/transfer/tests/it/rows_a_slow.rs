@@ -16,7 +16,7 @@ fn patient() -> JobCase {
 /// The same, with segments as the plan likes them: fixed ones are taken over only from who is silent, or nearly so.
 fn unfixed() -> JobCase {
     let mut case = patient();
-    (case.options.segment, case.options.min_segment) = (None, None);
+    (case.options.segment_size, case.options.min_segment_size) = (None, None);
     case
 }
 

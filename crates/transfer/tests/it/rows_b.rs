@@ -198,13 +198,13 @@ async fn b6_a_file_that_is_there_is_kept_unless_told_otherwise() {
     let mut case = JobCase::new();
     std::fs::write(case.path(), "mine").unwrap();
     let (ran, origin) = case.run(OriginResource::new(content())).await;
-    assert!(matches!(ran.error(), GetError::Exists { .. }));
+    assert!(matches!(ran.error(), GetError::AlreadyExists { .. }));
     assert!(
         origin.requests().is_empty(),
         "nothing need be asked to know that"
     );
     assert_eq!(std::fs::read(case.path()).unwrap(), b"mine");
-    case.options.existing = ExistingFilePolicy::Overwrite;
+    case.options.existing_file = ExistingFilePolicy::Overwrite;
     let (ran, _origin) = case.run(OriginResource::new(content())).await;
     ran.outcome();
     case.assert_file(&content());
@@ -213,7 +213,7 @@ async fn b6_a_file_that_is_there_is_kept_unless_told_otherwise() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b6_update_asks_whether_there_is_a_newer_one() {
     let mut case = JobCase::new();
-    case.options.existing = ExistingFilePolicy::Update;
+    case.options.existing_file = ExistingFilePolicy::Update;
     let date = "Sun, 06 Nov 1994 08:49:37 GMT";
     let origin = Origin::builder()
         .resource("/f.bin", OriginResource::new(content()).last_modified(date))
@@ -246,7 +246,7 @@ async fn b8_a_connection_that_breaks_again_and_again_does_not_end_a_job_that_mak
     let mut case = JobCase::new();
     case.options.connections = ConnectionCount::Fixed(2);
     let content = ResourceContent::random(11, 40 << 20);
-    case.options.segment = Some(8 << 20);
+    case.options.segment_size = Some(8 << 20);
     let resource = OriginResource::new(content.clone())
         .rule(RequestMatcher::always(), faults::reset_after(5 << 20));
     let (ran, origin) = case.run(resource).await;
@@ -262,8 +262,8 @@ async fn b9_a_wrong_checksum_sets_the_file_aside() {
     assert!(matches!(
         ran.error(),
         GetError::Checksum {
-            origin: "the given checksum",
-            aside: Some(_),
+            expected_by: "the given checksum",
+            moved_to: Some(_),
             ..
         }
     ));

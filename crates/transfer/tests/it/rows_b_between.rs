@@ -78,7 +78,7 @@ async fn whole_but_taken(case: &JobCase, origin: &Origin) {
     let url = origin.url("/f.bin");
     let (ran, ()) = tokio::join!(case.get(&url), appear);
     assert!(
-        matches!(ran.error(), GetError::Exists { .. }),
+        matches!(ran.error(), GetError::AlreadyExists { .. }),
         "{:?}",
         ran.error()
     );
@@ -92,7 +92,7 @@ async fn a5_a_file_gives_way_only_to_a_version_that_the_origin_has_now() {
         whole_but_taken(&case, &origin).await;
         let newer = ResourceContent::random(99, 5000);
         origin.replace("/f.bin", OriginResource::new(newer.clone()).etag("\"v2\""));
-        case.options.existing = existing;
+        case.options.existing_file = existing;
         case.get(&origin.url("/f.bin")).await.outcome();
         case.assert_file(&newer);
     }
@@ -104,7 +104,7 @@ async fn b6_a_whole_partial_file_of_the_present_version_costs_a_byte() {
     let origin = slow(OriginResource::new(content())).await;
     whole_but_taken(&case, &origin).await;
     let before = origin.bytes_sent();
-    case.options.existing = ExistingFilePolicy::Overwrite;
+    case.options.existing_file = ExistingFilePolicy::Overwrite;
     let ran = case.get(&origin.url("/f.bin")).await;
     assert_eq!(ran.outcome().resumed, content().length());
     assert!(
@@ -176,7 +176,7 @@ async fn b6_a_file_that_is_not_newer_at_the_origin_is_verified_as_one_that_is_fe
     let origin = slow(OriginResource::new(content())).await;
     let url = origin.url("/f.bin");
     case.get(&url).await.outcome();
-    case.options.existing = ExistingFilePolicy::Update;
+    case.options.existing_file = ExistingFilePolicy::Update;
     case.checksums = vec![format!("sha256:{}", content().sha256()).parse().unwrap()];
     let ran = case.get(&url).await;
     assert!(ran.outcome().not_modified);

@@ -13,7 +13,7 @@ const JOURNAL: &str = "f.bin.haul-journal";
 /// Downloads, and expects the refusal that names this file, before anything was asked.
 async fn assert_in_the_way(case: &JobCase, name: &str) {
     let (ran, origin) = case.run(OriginResource::new(content())).await;
-    let GetError::InTheWay { path, .. } = ran.error() else {
+    let GetError::PathOccupied { path, .. } = ran.error() else {
         panic!("{name}: {:?}", ran.error())
     };
     assert_eq!(path.file_name().unwrap(), name);
@@ -28,7 +28,7 @@ async fn b3_a_part_without_a_journal_is_somebody_elses() {
     for resume in [true, false] {
         let mut case = JobCase::new();
         case.options.resume = resume;
-        case.options.existing = ExistingFilePolicy::Overwrite;
+        case.options.existing_file = ExistingFilePolicy::Overwrite;
         let part = case.lay(PART, "mine");
         assert_in_the_way(&case, PART).await;
         assert_eq!(std::fs::read(part).unwrap(), b"mine");
@@ -148,7 +148,7 @@ async fn b4_a_final_name_that_looks_like_a_temporary_one_is_refused() {
         let mut case = JobCase::new();
         case.output = Some(JobOutput::File(case.dir.path().join(name)));
         let (ran, origin) = case.run(OriginResource::new(content())).await;
-        assert!(matches!(ran.error(), GetError::CompanionName { .. }));
+        assert!(matches!(ran.error(), GetError::ReservedName { .. }));
         assert_eq!(ran.error().class(), ErrorClass::LocalIo);
         assert!(ran.error().hint().is_some() && origin.requests().is_empty());
         assert!(case.listing().is_empty());

@@ -20,7 +20,7 @@ async fn b4_a_disk_that_is_full_at_some_byte_keeps_the_state_and_no_wrong_file()
             room: Some(AtomicU64::new(room)),
             ..DiskFaults::default()
         });
-        case.options.layer = full.layer();
+        case.options.storage_layer = full.layer();
         let origin = serve(OriginResource::new(content())).await;
         let url = origin.url("/f.bin");
         let ran = case.get(&url).await;
@@ -33,7 +33,7 @@ async fn b4_a_disk_that_is_full_at_some_byte_keeps_the_state_and_no_wrong_file()
         assert!(!case.path().exists());
         let written = full.written.load(Ordering::SeqCst);
         assert_eq!(ran.promises(), written > 0, "{room}: {written} written");
-        case.options.layer = Arc::new(DiskFaults::default()).layer();
+        case.options.storage_layer = Arc::new(DiskFaults::default()).layer();
         let again = case.get(&url).await;
         assert_eq!(again.outcome().resumed, written, "{room}");
         assert_eq!(again.outcome().fetched, content().length() - written);
@@ -54,13 +54,13 @@ async fn b7_a_slow_disk_holds_back_the_origin_and_stalls_nothing() {
     let all = ResourceContent::random(1, 64 << 20);
     let mut case = JobCase::new();
     case.options.connections = ConnectionCount::Fixed(4);
-    case.options.segment = Some(8 << 20);
+    case.options.segment_size = Some(8 << 20);
     case.client.stall_timeout = Duration::from_millis(100);
     let slow = Arc::new(DiskFaults {
         write: Duration::from_millis(200),
         ..DiskFaults::default()
     });
-    case.options.layer = slow.layer();
+    case.options.storage_layer = slow.layer();
     let origin = Arc::new(serve(OriginResource::new(all.clone())).await);
     let (sends, length) = (Arc::clone(&origin), all.length());
     let mut heart = tokio::task::JoinSet::new();
@@ -91,12 +91,12 @@ async fn b7_a_slow_disk_holds_back_the_origin_and_stalls_nothing() {
 async fn b3_reading_back_is_told_and_can_be_interrupted() {
     let all = ResourceContent::random(1, 64 << 20);
     let mut case = JobCase::new();
-    case.options.segment = Some(8 << 20);
+    case.options.segment_size = Some(8 << 20);
     let room = Arc::new(DiskFaults {
         room: Some(AtomicU64::new(48 << 20)),
         ..DiskFaults::default()
     });
-    case.options.layer = room.layer();
+    case.options.storage_layer = room.layer();
     let origin = serve(OriginResource::new(all.clone())).await;
     let url = origin.url("/f.bin");
     case.get(&url).await.error();
@@ -106,7 +106,7 @@ async fn b3_reading_back_is_told_and_can_be_interrupted() {
         read: Duration::from_millis(100),
         ..DiskFaults::default()
     });
-    case.options.layer = slow.layer();
+    case.options.storage_layer = slow.layer();
     let asked = origin.requests().len();
     let (stop, disk) = (case.stop.clone(), Arc::clone(&slow));
     let late = async move {
@@ -124,7 +124,7 @@ async fn b3_reading_back_is_told_and_can_be_interrupted() {
     let verifying = |event: &TransferEvent| matches!(event, TransferEvent::Verifying { bytes, .. } if *bytes == left);
     assert!(ran.events.iter().any(verifying), "{:?}", ran.events);
     case.stop = tokio_util::sync::CancellationToken::new();
-    case.options.layer = haul_transfer::disk::StorageLayer::default();
+    case.options.storage_layer = haul_transfer::disk::StorageLayer::default();
     let again = case.get(&url).await;
     assert_eq!(again.outcome().resumed, left);
     case.assert_file(&all);

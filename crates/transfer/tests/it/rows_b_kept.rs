@@ -53,7 +53,7 @@ async fn b1_the_first_second_is_kept_too() {
 async fn b1_many_bytes_are_kept_before_the_time_has_come() {
     let mut case = JobCase::new();
     case.client.stall_timeout = LIMIT;
-    case.options.segment = Some(4 << 20);
+    case.options.segment_size = Some(4 << 20);
     case.options.checkpoint = CheckpointOptions {
         first_after: LIMIT,
         interval: LIMIT,
@@ -213,7 +213,7 @@ async fn b4_a_segmented_job_on_a_disk_that_fills_says_what_is_true() {
         return;
     };
     case.options.connections = ConnectionCount::Fixed(1);
-    case.options.segment = Some(64 << 10);
+    case.options.segment_size = Some(64 << 10);
     let origin = Origin::builder()
         .resource(
             "/f.bin",
@@ -256,7 +256,7 @@ async fn a15_what_an_earlier_run_left_whole_is_not_asked_for_again() {
         std::fs::write(case.path(), "mine").unwrap();
     };
     let (ran, ()) = tokio::join!(case.get(&url), appears);
-    assert!(matches!(ran.error(), GetError::Exists { .. }));
+    assert!(matches!(ran.error(), GetError::AlreadyExists { .. }));
     assert_eq!(std::fs::read(case.path()).unwrap(), b"mine");
     std::fs::remove_file(case.path()).unwrap();
     let asked = origin.requests().len();

@@ -14,7 +14,7 @@ fn mode(path: &Path) -> u32 {
 
 fn overwriting() -> JobCase {
     let mut case = JobCase::new();
-    case.options.existing = ExistingFilePolicy::Overwrite;
+    case.options.existing_file = ExistingFilePolicy::Overwrite;
     case
 }
 
@@ -29,7 +29,7 @@ async fn b4_a_replaced_files_rights_stay_and_what_is_on_its_way_is_private() {
         for existing in [ExistingFilePolicy::Overwrite, ExistingFilePolicy::Update] {
             for whole in [false, true] {
                 let mut case = JobCase::new();
-                case.options.existing = existing;
+                case.options.existing_file = existing;
                 let path = case.lay("f.bin", "old");
                 std::fs::set_permissions(&path, std::fs::Permissions::from_mode(old)).unwrap();
                 let part = case.dir.path().join("f.bin.haul-part");
@@ -77,7 +77,7 @@ async fn b4_a_link_is_in_the_way_of_a_download_that_may_replace_nothing() {
     symlink("nowhere", case.path()).unwrap();
     let (ran, _origin) = case.run(OriginResource::new(content())).await;
     assert!(
-        matches!(ran.error(), GetError::Exists { .. }),
+        matches!(ran.error(), GetError::AlreadyExists { .. }),
         "{:?}",
         ran.error()
     );

@@ -13,10 +13,11 @@ use std::io;
 use super::{BatchSink, FileContent, VerifiedFile};
 use crate::batch::group_commit::EndedJob;
 use crate::disk::{
-    DownloadPaths, FileOwner, FilePermissions, UnnamedFile, or_here, sync_directory, whose,
+    DownloadPaths, FileOwner, FilePermissions, UnnamedFile, file_owner, or_current_directory,
+    sync_directory,
 };
 use crate::error::GetError;
-use crate::get::quick::UnnamedBody;
+use crate::get::single_response::UnnamedBody;
 use crate::manifest::{ManifestRow, RowState};
 use crate::options::ExistingFilePolicy;
 
@@ -49,13 +50,13 @@ impl DirectorySink {
         let linked = if self.existing == ExistingFilePolicy::Keep {
             file.link(path)
         } else {
-            if let Some(rights) = FilePermissions::of(path) {
-                rights.give(file.file());
+            if let Some(rights) = FilePermissions::of_file(path) {
+                rights.apply(file.file());
             }
-            file.replace(path, &target.fresh())
+            file.replace(path, &target.replacement())
         };
         linked.map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => GetError::Exists {
+            io::ErrorKind::AlreadyExists => GetError::AlreadyExists {
                 path: path.to_owned(),
             },
             _ => GetError::local("give its name to", path.to_owned(), error),
@@ -71,7 +72,7 @@ impl BatchSink for DirectorySink {
                 self.group.push((file, written));
                 Ok(())
             }
-            FileContent::Unnamed(UnnamedBody::Pieces(..))
+            FileContent::Unnamed(UnnamedBody::Memory(..))
             | FileContent::Staged(_)
             | FileContent::Taken => {
                 unreachable!("files are made on the table, and the larger ones are in their places")
@@ -96,7 +97,7 @@ impl BatchSink for DirectorySink {
             };
             match result {
                 Ok(()) => named.push((file, written)),
-                Err(GetError::Exists { .. }) => ends.push(taken(written)),
+                Err(GetError::AlreadyExists { .. }) => ends.push(taken(written)),
                 Err(error) => ends.push(EndedJob::failed(&written.job, error)),
             }
         }
@@ -127,8 +128,8 @@ impl BatchSink for DirectorySink {
 fn taken(written: Box<VerifiedFile>) -> EndedJob {
     let VerifiedFile { job, row, .. } = *written;
     let path = job.path.clone();
-    if whose(&path) != FileOwner::From(job.resource_id()) {
-        return EndedJob::failed(&job, GetError::Taken { path });
+    if file_owner(&path) != FileOwner::Resource(job.resource_id()) {
+        return EndedJob::failed(&job, GetError::NameTaken { path });
     }
     EndedJob::succeeded(ManifestRow {
         state: RowState::Skipped,
@@ -162,7 +163,7 @@ fn sync_names(named: &[(UnnamedFile, Box<VerifiedFile>)]) -> io::Result<()> {
     for (_, written) in named {
         let target = written.job.paths();
         let above = target.directory().ancestors();
-        directories.extend(above.map(|path| or_here(path).to_owned()));
+        directories.extend(above.map(|path| or_current_directory(path).to_owned()));
         if directories.len() > FEW {
             break;
         }

@@ -16,7 +16,7 @@ pub(super) use tar::{TarWriter, drop_aside, unstage};
 use super::group_commit::EndedJob;
 use super::job::BatchJob;
 use crate::error::GetError;
-use crate::get::quick::UnnamedBody;
+use crate::get::single_response::UnnamedBody;
 use crate::manifest::ManifestRow;
 
 /// A file that came, hashed and found right.

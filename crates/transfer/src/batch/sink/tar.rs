@@ -14,7 +14,7 @@ use crate::archive::{ArchiveError, ShardEntryContent, ShardWriter};
 use crate::batch::group_commit::EndedJob;
 use crate::batch::job::BatchJob;
 use crate::error::GetError;
-use crate::get::quick::UnnamedBody;
+use crate::get::single_response::UnnamedBody;
 
 /// Appends entries.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl TarWriter {
                 .append(path, ShardEntryContent::Reader { reader, length }, modified)
         };
         let placed = match std::mem::replace(&mut written.content, FileContent::Taken) {
-            FileContent::Unnamed(UnnamedBody::Pieces(pieces, _room)) => {
+            FileContent::Unnamed(UnnamedBody::Memory(pieces, _room)) => {
                 self.shards
                     .append(path, ShardEntryContent::Pieces(&pieces), modified)?
             }
@@ -133,7 +133,9 @@ pub(in crate::batch) fn unstage(staged: &Path) {
 
 /// Drops bytes that are not the file meant: an archive has no name beside it where somebody would look for them.
 pub(in crate::batch) fn drop_aside(job: &BatchJob, error: &mut GetError) {
-    if let GetError::Checksum { aside, .. } = error
+    if let GetError::Checksum {
+        moved_to: aside, ..
+    } = error
         && job.staging_path.is_some()
         && let Some(aside) = aside.take()
     {

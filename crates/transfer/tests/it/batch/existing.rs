@@ -41,7 +41,7 @@ async fn b6_a_file_that_appears_meanwhile_stays_and_is_not_taken_for_the_one_wan
 async fn b6_overwrite_replaces_it_with_its_rights() {
     use std::os::unix::fs::PermissionsExt;
     let (mut lot, origin) = (BatchCase::new(), shelf(2).start().await);
-    lot.get.existing = ExistingFilePolicy::Overwrite;
+    lot.get.existing_file = ExistingFilePolicy::Overwrite;
     std::fs::write(lot.path("1"), "old").unwrap();
     std::fs::set_permissions(lot.path("1"), PermissionsExt::from_mode(0o600)).unwrap();
     let ran = lot.get((0..2).map(|n| origin.url(&format!("/{n}")))).await;
@@ -71,7 +71,7 @@ async fn b6_update_asks_whether_there_is_a_newer_one() {
         .etag("\"n2\"")
         .last_modified("Mon, 07 Nov 1994 08:49:37 GMT");
     origin.replace("/newer", newer);
-    lot.get.existing = ExistingFilePolicy::Update;
+    lot.get.existing_file = ExistingFilePolicy::Update;
     let ran = lot.get(urls()).await;
     assert_eq!(ran.counts(), (1, 1, 0));
     assert_eq!(ran.row("/same").state, RowState::Skipped);
@@ -139,7 +139,7 @@ async fn b4_a_fifo_under_the_name_is_told_and_not_waited_for() {
 #[tokio::test(flavor = "multi_thread")]
 async fn b6_what_a_link_leads_to_is_replaced_where_it_lies() {
     let (mut lot, origin) = (BatchCase::new(), shelf(2).start().await);
-    lot.get.existing = ExistingFilePolicy::Overwrite;
+    lot.get.existing_file = ExistingFilePolicy::Overwrite;
     let there = lot.beside.path().join("real");
     std::fs::write(&there, "old").unwrap();
     std::os::unix::fs::symlink(&there, lot.path("1")).unwrap();
@@ -158,7 +158,7 @@ async fn b6_update_is_not_told_that_an_edited_file_is_the_newest() {
     let origin = Origin::builder().resource("/f", dated).start().await;
     assert_eq!(lot.get([origin.url("/f")]).await.counts(), (1, 0, 0));
     std::fs::write(lot.path("f"), "edited").unwrap();
-    lot.get.existing = ExistingFilePolicy::Update;
+    lot.get.existing_file = ExistingFilePolicy::Update;
     lot.get([origin.url("/f")]).await;
     let asked = origin.requests();
     assert_eq!(asked.last().unwrap().header("if-none-match"), None);

@@ -277,7 +277,7 @@ async fn a5_a_file_that_changes_between_its_segments_is_one_version() {
     // Eight segments each, and every one after the first is of another version.
     let shelf = GeneratedFiles::new(1, 2 << 20..4 << 20).with_changing_files(0.5);
     let mut lot = BatchCase::new();
-    lot.get.segment = Some(256 << 10);
+    lot.get.segment_size = Some(256 << 10);
     let (ran, asked) = lot.get_shelf(&shelf, 16).await;
     assert_eq!(ran.summary.done, 16, "{:?}", ran.rows);
     lot.assert_shelf(&shelf, &ran);

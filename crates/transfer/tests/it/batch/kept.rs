@@ -83,7 +83,7 @@ async fn update_asks_with_the_tag_of_the_manifest() {
     let dated = OriginResource::new(small(3)).last_modified("Sun, 06 Nov 1994 08:49:37 GMT");
     let origin = Origin::builder().resource("/f", dated).start().await;
     assert_eq!(lot.get([origin.url("/f")]).await.counts(), (1, 0, 0));
-    lot.get.existing = ExistingFilePolicy::Update;
+    lot.get.existing_file = ExistingFilePolicy::Update;
     let ran = lot.get([origin.url("/f")]).await;
     assert_eq!((ran.counts(), ran.row("/f").status), ((0, 1, 0), Some(304)));
     let asked = origin.requests();
@@ -106,7 +106,7 @@ async fn a_done_row_whose_file_is_gone_is_no_reason_to_skip() {
     assert_eq!(lot.get(urls()).await.counts(), (5, 0, 0));
     std::fs::remove_file(lot.path("3")).unwrap();
     for existing in [ExistingFilePolicy::Keep, ExistingFilePolicy::Overwrite] {
-        lot.get.existing = existing;
+        lot.get.existing_file = existing;
         let ran = lot.get(urls()).await;
         assert_eq!((ran.counts(), ran.summary.done_earlier), ((1, 0, 0), 4));
         lot.assert_file("3", &small(3));
@@ -131,7 +131,7 @@ async fn no_job_takes_the_place_of_the_manifest() {
             ..BatchCase::new()
         };
         // One job is named like it, in its directory; the name of another leads to it.
-        lot.get.existing = existing;
+        lot.get.existing_file = existing;
         std::os::unix::fs::symlink(lot.beside.path().join("m.jsonl"), lot.path("link")).unwrap();
         let entry = |line, name: &str| {
             let url = origin.url(&format!("/{name}")).parse().unwrap();

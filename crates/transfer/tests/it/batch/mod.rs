@@ -65,12 +65,12 @@ impl BatchCase {
             dir: tempfile::tempdir().unwrap(),
             get: GetOptions {
                 connections: ConnectionCount::Auto { max: 4 },
-                min_segment: Some(64 << 10),
-                segment: Some(512 << 10),
+                min_segment_size: Some(64 << 10),
+                segment_size: Some(512 << 10),
                 retry: RetryOptions {
                     retries: 6,
-                    base: Duration::from_millis(5),
-                    cap: Duration::from_millis(20),
+                    base_delay: Duration::from_millis(5),
+                    max_delay: Duration::from_millis(20),
                     ..RetryOptions::default()
                 },
                 ..GetOptions::default()
@@ -157,7 +157,7 @@ impl BatchCase {
         let (mut rows, mut warnings, mut done) = (Vec::new(), Vec::new(), 0);
         while let Some(event) = events.recv().await {
             match event {
-                TransferEvent::Row(row) => {
+                TransferEvent::BatchRow(row) => {
                     done += usize::from(row.state == RowState::Done);
                     rows.push(*row);
                     if self.enough == Some(done) {

@@ -109,7 +109,7 @@ async fn b2_a_row_is_done_when_all_names_above_a_large_file_are_durable() {
             unsyncable: Some(lot.path(&name(unsyncable))).filter(|_| !unsyncable.is_empty()),
             ..DiskFaults::default()
         });
-        lot.get.layer = disk.layer();
+        lot.get.storage_layer = disk.layer();
         let ran = lot.get([origin.url("/deep/large")]).await;
         if unsyncable.is_empty() {
             assert_eq!(ran.counts(), (1, 0, 0));
@@ -135,7 +135,8 @@ async fn b4_a_place_beneath_where_files_cannot_be_without_a_name_gets_them_all_t
         .await;
     let mut lot = BatchCase::new();
     let elsewhere = lot.path("elsewhere");
-    lot.get.layer = StorageLayer::default().with_names_in(move |path| path.starts_with(&elsewhere));
+    lot.get.storage_layer =
+        StorageLayer::default().without_unnamed_files_in(move |path| path.starts_with(&elsewhere));
     let entry = |name: String, directory: &str| {
         let entry = ListEntry::new(1, origin.url(&format!("/{name}")).parse().unwrap());
         Ok(ListEntry {
@@ -455,7 +456,7 @@ async fn a18_a_host_that_says_403_to_more_than_four_at_once_is_learnt() {
     let origin = origin.start().await;
     let mut lot = BatchCase::new();
     lot.get.connections = ConnectionCount::Auto { max: 128 };
-    lot.get.retry.base = Duration::from_millis(20);
+    lot.get.retry.base_delay = Duration::from_millis(20);
     let ran = lot
         .get((0..120).map(|n| origin.url(&format!("/{n}"))))
         .await;
@@ -506,7 +507,7 @@ async fn what_is_more_than_expected_is_not_fetched_to_its_end() {
         .await;
     let mut lot = BatchCase::new();
     lot.client.stall_timeout = LIMIT;
-    lot.get.expect.max_length = Some(1 << 20);
+    lot.get.expected_content.max_length = Some(1 << 20);
     let ran = lot.get([origin.url("/endless")]).await;
     assert_eq!(ran.counts(), (0, 0, 1));
     assert_eq!(ran.row("/endless").attempts, 1);

@@ -34,7 +34,7 @@ async fn c6_a_large_file_that_a_kill_left_without_a_row_is_fetched_again() {
         ExistingFilePolicy::Update,
     ] {
         let mut lot = archived();
-        lot.get.existing = existing;
+        lot.get.existing_file = existing;
         // Of which version it is nobody knows any more; it is newer than the origin's.
         std::fs::write(staged(&lot, "large"), "an older version").unwrap();
         let ran = lot.get([origin.url("/large")]).await;

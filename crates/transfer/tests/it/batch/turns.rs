@@ -94,7 +94,7 @@ async fn c3_jobs_of_dead_hosts_end_as_failed_rows() {
     // Long enough that a busy machine is not taken for a dead one.
     lot.client.connector.connect_timeout = Duration::from_secs(1);
     lot.client.stall_timeout = Duration::from_secs(10);
-    lot.get.retry.opening = 1;
+    lot.get.retry.retries_before_response = 1;
     let ran = lot.get(urls).await;
     assert_eq!(
         ran.counts(),
@@ -126,7 +126,7 @@ async fn c3_a_dead_proxy_is_blamed_and_not_the_hosts_behind_it() {
     let mut lot = BatchCase::new();
     let proxy = format!("http://127.0.0.1:{}", free_port());
     lot.client.proxy = ProxyRules::all(proxy.parse().unwrap());
-    lot.get.retry.opening = 1;
+    lot.get.retry.retries_before_response = 1;
     let ran = lot
         .get((0..20).map(|n| format!("http://origin.test/{n}")))
         .await;

@@ -83,7 +83,7 @@ async fn a24_an_error_page_is_not_the_file_expected() {
         .start()
         .await;
     let mut lot = BatchCase::new();
-    lot.get.expect = ContentExpectation {
+    lot.get.expected_content = ContentExpectation {
         media_types: haul_plan::MediaRange::parse_list("image/*").unwrap(),
         min_length: Some(500),
         ..ContentExpectation::default()
@@ -172,7 +172,7 @@ async fn a24_a_large_file_is_held_to_what_is_expected_too() {
         .start()
         .await;
     let mut lot = BatchCase::new();
-    lot.get.expect = ContentExpectation {
+    lot.get.expected_content = ContentExpectation {
         media_types: haul_plan::MediaRange::parse_list("image/*").unwrap(),
         ..ContentExpectation::default()
     };

@@ -105,14 +105,14 @@ async fn c4_update_does_not_ask_with_another_urls_tag_and_overwrite_replaces() {
     let origin = photos(OriginResource::new).await;
     let url = |name: &str| origin.url(&format!("/{name}/photo.jpg"));
     lot.get([url("a")]).await;
-    lot.get.existing = ExistingFilePolicy::Update;
+    lot.get.existing_file = ExistingFilePolicy::Update;
     assert_eq!(lot.get([url("b")]).await.counts(), (1, 0, 0));
     let asked = origin.requests();
     assert_eq!(asked.last().unwrap().header("if-none-match"), None);
     lot.assert_file("photo.jpg", &small(1));
     lot.assert_file(&lot.suffixed(), &small(2));
     // Whoever says so wants what is there replaced: by the file of its own URL, if that has one.
-    lot.get.existing = ExistingFilePolicy::Overwrite;
+    lot.get.existing_file = ExistingFilePolicy::Overwrite;
     assert_eq!(lot.get([url("b"), url("a")]).await.counts(), (2, 0, 0));
     lot.assert_file("photo.jpg", &small(1));
     std::fs::remove_file(lot.path(&lot.suffixed())).unwrap();

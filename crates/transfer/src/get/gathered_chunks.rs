@@ -1,0 +1,140 @@
+//! Pieces of a body on their way to one write.
+//!
+//! Every write is handed to another thread ([`blocking`](crate::disk::blocking)), which costs more than copying a few
+//! kilobytes. So pieces are gathered until a write is worth that, but never for longer than [`MAX_WAIT`].
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use haul_net::{Error, FetchResponse};
+use tokio::time::{Instant, timeout_at};
+
+/// How many bytes are gathered before a write. Larger saves calls, but the bytes leave the processor's cache before
+/// they are copied to the file, and sixteen connections hold this much each.
+const WRITE_SIZE: u64 = 512 * 1024;
+
+/// How long bytes wait for more. A killed download loses what was not written, and a bar should not stutter.
+const MAX_WAIT: Duration = Duration::from_millis(50);
+
+/// Pieces of a body, as they came.
+#[derive(Debug)]
+pub(super) struct GatheredChunks {
+    chunks: Vec<Bytes>,
+    /// Bytes in them.
+    bytes: u64,
+    /// When pieces were last written: what came since tells the rate.
+    last_write: Instant,
+}
+
+impl GatheredChunks {
+    pub(super) fn new() -> Self {
+        Self {
+            chunks: Vec::new(),
+            bytes: 0,
+            last_write: Instant::now(),
+        }
+    }
+
+    /// Waits for the next piece, and a little longer for what follows it. False at the body's end.
+    ///
+    /// `fetched` counts bytes as they come and not as they are written: rates are taken over windows as short as [`MAX_WAIT`].
+    pub(super) async fn gather(
+        &mut self,
+        answer: &mut FetchResponse,
+        fetched: &AtomicU64,
+    ) -> Result<bool, Error> {
+        let mut until = None;
+        while self.bytes < WRITE_SIZE {
+            let piece = match answer.try_chunk() {
+                Some(piece) => piece?,
+                None if self.bytes == 0 && answer.low_water() == 1 => answer.chunk().await?,
+                None => {
+                    let end = *until.get_or_insert_with(|| Instant::now() + MAX_WAIT);
+                    let Ok(piece) = timeout_at(end, answer.chunk()).await else {
+                        // Slower than it was: from now on every byte is news, also those below the mark.
+                        answer.set_low_water(1);
+                        if self.bytes == 0 {
+                            continue;
+                        }
+                        break;
+                    };
+                    piece?
+                }
+            };
+            let Some(piece) = piece else {
+                return Ok(false);
+            };
+            fetched.fetch_add(piece.len() as u64, Ordering::Relaxed);
+            self.push(piece);
+        }
+        self.update_low_water(answer);
+        Ok(true)
+    }
+
+    /// Moves the low-water mark to what the rate of these pieces makes worth waking for.
+    fn update_low_water(&mut self, answer: &mut FetchResponse) {
+        let now = Instant::now();
+        let seconds = (now - std::mem::replace(&mut self.last_write, now)).as_secs_f64();
+        let rate = self.bytes as f64 / seconds;
+        answer.set_low_water(haul_plan::low_water_mark(rate, answer.remaining()));
+    }
+
+    fn push(&mut self, piece: Bytes) {
+        self.bytes += piece.len() as u64;
+        self.chunks.push(piece);
+    }
+
+    pub(super) fn chunks(&self) -> &[Bytes] {
+        &self.chunks
+    }
+
+    /// Bytes in all pieces.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Drops all but the first bytes.
+    pub(super) fn truncate(&mut self, keep: u64) {
+        while self.bytes > keep {
+            let Some(last) = self.chunks.last_mut() else {
+                break;
+            };
+            let excess = self.bytes - keep;
+            match usize::try_from(excess) {
+                Ok(excess) if excess < last.len() => {
+                    last.truncate(last.len() - excess);
+                    self.bytes = keep;
+                }
+                _ => {
+                    self.bytes -= last.len() as u64;
+                    self.chunks.pop();
+                }
+            }
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.chunks.clear();
+        self.bytes = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_truncated_is_the_front_of_it(pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..9), 0..9), keep in 0u64..90) {
+            let whole = pieces.concat();
+            let mut gathered = GatheredChunks::new();
+            pieces.into_iter().for_each(|piece| gathered.push(piece.into()));
+            gathered.truncate(keep);
+            let keep = whole.len().min(usize::try_from(keep).unwrap());
+            prop_assert_eq!(gathered.chunks.concat(), &whole[..keep]);
+            prop_assert_eq!(gathered.bytes, keep as u64);
+        }
+    }
+}

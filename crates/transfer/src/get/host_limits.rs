@@ -1,0 +1,218 @@
+//! The per-host limit: how many connections all jobs together may hold to one origin.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use url::Url;
+
+/// Leave to hold one connection to a host; given back when dropped.
+#[derive(Debug)]
+pub(super) struct HostPermit {
+    /// Whose connection it is for.
+    host: Arc<HostConnections>,
+    /// What is given back.
+    _held: OwnedSemaphorePermit,
+    /// The same, for a connection beyond a job's first.
+    _further: Option<OwnedSemaphorePermit>,
+}
+
+impl HostPermit {
+    /// Whether it is for a connection to this host.
+    pub(super) fn is_for(&self, host: &Arc<HostConnections>) -> bool {
+        Arc::ptr_eq(&self.host, host)
+    }
+}
+
+/// One origin's connections.
+#[derive(Debug)]
+pub(super) struct HostConnections {
+    /// A permit a connection.
+    permits: Arc<Semaphore>,
+    /// Besides, one for each connection beyond a job's first.
+    extra_permits: Arc<Semaphore>,
+    /// Whether small requests share one.
+    multiplexed: AtomicBool,
+}
+
+/// Leave to make a request: to hold a connection, or to share one.
+#[derive(Debug)]
+pub(super) struct RequestPermit(Option<HostPermit>);
+
+impl RequestPermit {
+    /// Leave to hold a connection, for what goes on over ones of its own.
+    pub(super) async fn into_host_permit(self, host: &Arc<HostConnections>) -> HostPermit {
+        match self.0 {
+            Some(permit) => permit,
+            None => match host.acquire().await {
+                Some(permit) => permit,
+                None => unreachable!("permits are never closed"),
+            },
+        }
+    }
+}
+
+impl HostConnections {
+    /// Waits for a permit: a job's first connection. A job waits here with nothing in its hands, so none can block
+    /// another for ever. Cancel safe.
+    pub(super) async fn acquire(self: &Arc<Self>) -> Option<HostPermit> {
+        let held = Arc::clone(&self.permits).acquire_owned().await.ok()?;
+        Some(self.host_permit(held, None))
+    }
+
+    /// Leave to make a request whose connection may be shared. Cancel safe.
+    pub(super) async fn acquire_for_request(self: &Arc<Self>) -> RequestPermit {
+        if self.is_multiplexed() {
+            return RequestPermit(None);
+        }
+        RequestPermit(self.acquire().await)
+    }
+
+    /// The same for who has leave for another host, perhaps this one; an error when there is none just now, and what was had is given
+    /// back: to wait here with it could make two hosts that lead to each other wait for ever.
+    pub(super) fn try_move_permit(
+        self: &Arc<Self>,
+        other: RequestPermit,
+    ) -> Result<RequestPermit, ()> {
+        if self.is_multiplexed() {
+            return Ok(RequestPermit(None));
+        }
+        match other.0 {
+            Some(permit) if permit.is_for(self) => Ok(RequestPermit(Some(permit))),
+            other => {
+                drop(other);
+                let held = Arc::clone(&self.permits).try_acquire_owned();
+                held.map(|held| RequestPermit(Some(self.host_permit(held, None))))
+                    .map_err(|_| ())
+            }
+        }
+    }
+
+    /// Whether the host's answers share a connection (HTTP/2): small requests need no leave to hold one of their own.
+    pub(super) fn set_multiplexed(&self, shared: bool) {
+        self.multiplexed.store(shared, Ordering::Relaxed);
+    }
+
+    fn is_multiplexed(&self) -> bool {
+        self.multiplexed.load(Ordering::Relaxed)
+    }
+
+    /// A permit if one is free: a job's further connections.
+    pub(super) fn try_acquire_extra(self: &Arc<Self>) -> Option<HostPermit> {
+        let further = Arc::clone(&self.extra_permits).try_acquire_owned().ok()?;
+        let held = Arc::clone(&self.permits).try_acquire_owned().ok()?;
+        Some(self.host_permit(held, Some(further)))
+    }
+
+    fn host_permit(
+        self: &Arc<Self>,
+        held: OwnedSemaphorePermit,
+        further: Option<OwnedSemaphorePermit>,
+    ) -> HostPermit {
+        HostPermit {
+            host: Arc::clone(self),
+            _held: held,
+            _further: further,
+        }
+    }
+}
+
+/// The hosts that an engine's jobs talk to. Clones are of the same hosts.
+#[derive(Debug, Clone)]
+pub(super) struct HostLimits {
+    /// Connections a host.
+    limit: usize,
+    /// How many of those may be beyond the first of their jobs.
+    extra_limit: usize,
+    /// By scheme, name and port. Entries nobody uses are dropped when a new one comes, so this grows with the jobs
+    /// that run and not with those that have ended.
+    hosts: Arc<Mutex<HashMap<String, Arc<HostConnections>>>>,
+}
+
+impl HostLimits {
+    /// At most `limit` connections to each host.
+    pub(super) fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            extra_limit: limit,
+            hosts: Arc::default(),
+        }
+    }
+
+    /// At most `small` connections to each host, as many as small files may want, of which large ones share `large` beyond the first
+    /// of each.
+    pub(super) fn for_batch(small: usize, large: usize) -> Self {
+        Self {
+            limit: small.max(large),
+            extra_limit: large,
+            hosts: Arc::default(),
+        }
+    }
+
+    /// The host of a URL.
+    pub(super) fn host(&self, url: &Url) -> Arc<HostConnections> {
+        let mut known = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = url.origin().ascii_serialization();
+        if let Some(host) = known.get(&key) {
+            return Arc::clone(host);
+        }
+        known.retain(|_, host| Arc::strong_count(host) > 1);
+        let host = Arc::new(HostConnections {
+            permits: Arc::new(Semaphore::new(self.limit)),
+            extra_permits: Arc::new(Semaphore::new(self.extra_limit)),
+            multiplexed: AtomicBool::new(false),
+        });
+        known.insert(key, Arc::clone(&host));
+        host
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn large_files_of_a_batch_share_fewer_connections_than_small_ones_may_have() {
+        let hosts = HostLimits::for_batch(4, 2);
+        let host = hosts.host(&Url::parse("http://a.test/").unwrap());
+        let first = host
+            .acquire_for_request()
+            .await
+            .into_host_permit(&host)
+            .await;
+        let further = [host.try_acquire_extra(), host.try_acquire_extra()];
+        assert!(further.iter().all(Option::is_some) && host.try_acquire_extra().is_none());
+        // A small one has room all the same, and where all is taken nobody has.
+        let small = host.acquire_for_request().await;
+        drop(further);
+        let again = [host.try_acquire_extra(), host.try_acquire_extra()];
+        assert!(again.iter().all(Option::is_some));
+        assert!(host.try_move_permit(RequestPermit(None)).is_err());
+        drop((first, small, again));
+        assert!(host.try_move_permit(RequestPermit(None)).is_ok());
+    }
+
+    #[test]
+    fn jobs_of_one_host_share_its_limit_and_idle_hosts_are_forgotten() {
+        let hosts = HostLimits::new(2);
+        let a = hosts.host(&Url::parse("http://a.test/1").unwrap());
+        let again = hosts.host(&Url::parse("http://a.test:80/2").unwrap());
+        let held: Vec<_> = [a.try_acquire_extra(), again.try_acquire_extra()]
+            .into_iter()
+            .flatten()
+            .collect();
+        assert_eq!(held.len(), 2);
+        assert!(a.try_acquire_extra().is_none());
+        assert!(held[0].is_for(&again));
+        drop((held, a, again));
+        let b = hosts.host(&Url::parse("http://b.test/").unwrap());
+        let a = hosts.host(&Url::parse("http://a.test/").unwrap());
+        assert!(!b.try_acquire_extra().unwrap().is_for(&a));
+        drop(a);
+        let _c = hosts.host(&Url::parse("http://c.test/").unwrap());
+        drop(b);
+        let _d = hosts.host(&Url::parse("http://d.test/").unwrap());
+        assert_eq!(hosts.hosts.lock().unwrap().len(), 2);
+    }
+}

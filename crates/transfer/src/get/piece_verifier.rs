@@ -1,0 +1,160 @@
+//! Compares pieces with their digests as they become whole, on a thread of its own: the bytes are read from the page cache, where
+//! they are so shortly after they were written, and the sockets do not notice.
+//!
+//! Which pieces are due `plan::PieceChecks` says; what follows from a bad one is the caller's.
+
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use haul_plan::{DigestAlgorithm, PieceChecks, RangeSet};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::checksum::DigestSet;
+use crate::disk::PartialStorage;
+
+/// How much is read at once, in bytes.
+const READ_SIZE: usize = 256 * 1024;
+
+/// Bytes that are looked at before the result is told: some tenths of a second.
+const ROUND_BYTES: u64 = 64 << 20;
+
+/// Verifies pieces behind a download.
+#[derive(Debug)]
+pub(super) struct PieceVerifier {
+    /// What is known of them.
+    checks: PieceChecks,
+    /// What is read.
+    storage: Arc<dyn PartialStorage>,
+    /// The round that runs.
+    running: JoinSet<io::Result<Vec<(u64, bool)>>>,
+    /// Ends it early.
+    stop: CancellationToken,
+}
+
+/// A piece whose digest was compared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct CheckedPiece {
+    /// Its bytes.
+    pub(super) range: Range<u64>,
+    /// How often it has been bad by now; 0 when it is right.
+    pub(super) bad_count: u32,
+}
+
+/// A piece that is to be looked at.
+struct PieceToCheck {
+    piece: u64,
+    range: Range<u64>,
+    digest: Vec<u8>,
+}
+
+impl PieceVerifier {
+    /// One that has looked at nothing yet.
+    pub(super) fn new(checks: PieceChecks, storage: Arc<dyn PartialStorage>) -> Self {
+        Self {
+            checks,
+            storage,
+            running: JoinSet::new(),
+            stop: CancellationToken::new(),
+        }
+    }
+
+    /// Begins to look at what is whole, unless a round runs already.
+    pub(super) fn start_round(&mut self, done: &RangeSet) {
+        if !self.running.is_empty() {
+            return;
+        }
+        let pieces = self.checks.pieces();
+        let most = usize::try_from(ROUND_BYTES / pieces.length()).unwrap_or(usize::MAX);
+        let algorithm = pieces.algorithm();
+        let ready = self.checks.take_ready(done, most.max(1));
+        let due: Vec<PieceToCheck> = ready
+            .into_iter()
+            .map(|piece| self.piece_to_check(piece))
+            .collect();
+        if !due.is_empty() {
+            let (storage, stop) = (Arc::clone(&self.storage), self.stop.clone());
+            self.running
+                .spawn_blocking(move || check_pieces(&*storage, algorithm, &due, &stop));
+        }
+    }
+
+    fn piece_to_check(&self, piece: u64) -> PieceToCheck {
+        let digest = self.checks.pieces().digest(piece).unwrap_or_default();
+        PieceToCheck {
+            piece,
+            range: self.checks.range(piece),
+            digest: digest.to_vec(),
+        }
+    }
+
+    /// Waits for the round that runs; never returns when none does. Cancel safe.
+    ///
+    /// # Errors
+    /// What reading the file back said.
+    pub(super) async fn next_results(&mut self) -> io::Result<Vec<CheckedPiece>> {
+        let looked = match self.running.join_next().await {
+            Some(Ok(looked)) => looked?,
+            Some(Err(e)) => return Err(io::Error::other(e)),
+            None => std::future::pending().await,
+        };
+        let book = &mut self.checks;
+        let told = looked.into_iter().map(|(piece, good)| CheckedPiece {
+            bad_count: book.on_checked(piece, good),
+            range: book.range(piece),
+        });
+        Ok(told.collect())
+    }
+
+    /// Which digests are compared.
+    pub(super) fn algorithm(&self) -> DigestAlgorithm {
+        self.checks.pieces().algorithm()
+    }
+
+    /// Whether every piece was found right.
+    pub(super) fn is_complete(&self) -> bool {
+        self.checks.is_complete()
+    }
+
+    /// How far the file is known to be right from its first byte on.
+    pub(super) fn front(&self) -> u64 {
+        self.checks.verified_prefix()
+    }
+
+    /// Ends the round that runs and waits until it has let go of the file.
+    pub(super) async fn close(&mut self) {
+        self.stop.cancel();
+        while self.running.join_next().await.is_some() {}
+    }
+}
+
+/// Looks at some pieces.
+fn check_pieces(
+    storage: &dyn PartialStorage,
+    algorithm: DigestAlgorithm,
+    due: &[PieceToCheck],
+    stop: &CancellationToken,
+) -> io::Result<Vec<(u64, bool)>> {
+    let mut buffer = vec![0; READ_SIZE];
+    let mut looked = Vec::with_capacity(due.len());
+    for due in due {
+        let mut hashers = DigestSet::new([algorithm]);
+        let mut at = due.range.start;
+        while at < due.range.end {
+            if stop.is_cancelled() {
+                return Ok(looked);
+            }
+            let left = usize::try_from(due.range.end - at).unwrap_or(READ_SIZE);
+            let read = storage.read_at(at, &mut buffer[..left.min(READ_SIZE)])?;
+            if read == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            hashers.update(&buffer[..read]);
+            at += read as u64;
+        }
+        let found = hashers.finish();
+        looked.push((due.piece, found.iter().all(|d| d.digest == due.digest)));
+    }
+    Ok(looked)
+}
