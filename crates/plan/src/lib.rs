@@ -14,37 +14,36 @@
 //!
 //! The other side of the wire is [`serving`]: what a request asks of a file server. [`tunnel`] is what stands between.
 
-mod response;
 mod checkpoint;
 mod checksum;
 mod connection_control;
 mod content_expectation;
 mod content_range;
-mod failure_policy;
-mod forbidden_policy;
 pub mod dispatch;
 mod error_limit;
+mod failure_policy;
 pub mod filename;
+mod forbidden_policy;
 mod glob;
 mod http_version;
 mod layout;
 mod link_header;
 mod low_water;
 pub mod metalink;
-mod sources;
 mod piece_digests;
 mod range_set;
 mod redirect;
+mod response;
 mod response_digests;
 mod retry;
 mod segment;
 pub mod serving;
+mod sources;
 mod stream;
 mod token_bucket;
 pub mod tunnel;
 mod validator;
 
-pub use response::{ContentCoding, RequestedContent, UnusableResponse, ResponseVerdict, classify_response};
 pub use checkpoint::{CheckpointOptions, CheckpointSchedule};
 pub use checksum::{Checksum, ChecksumError, DigestAlgorithm};
 pub use connection_control::{
@@ -52,9 +51,9 @@ pub use connection_control::{
 };
 pub use content_expectation::{ContentExpectation, MediaRange, MediaRangeError, UnexpectedContent};
 pub use content_range::{ContentRange, ContentRangeError};
+pub use error_limit::{ErrorLimit, ErrorLimitError};
 pub use failure_policy::{FailureContext, FailurePolicy, RecoveryAction, RequestFailure};
 pub use forbidden_policy::ForbiddenPolicy;
-pub use error_limit::{ErrorLimit, ErrorLimitError};
 pub use glob::{Glob, GlobError, GlobProblem, GlobUrl};
 pub use http_version::{AlpnOffer, HttpVersionChoice};
 pub use layout::{
@@ -63,16 +62,19 @@ pub use layout::{
 };
 pub use link_header::{DuplicateLink, LinkHeader, parse_link_headers};
 pub use low_water::low_water_mark;
+pub use piece_digests::{PieceChecks, PieceDigests, PieceDigestsError};
+pub use range_set::RangeSet;
+pub use redirect::{RedirectError, RedirectOptions, follow_redirect};
+pub use response::{
+    ContentCoding, RequestedContent, ResponseVerdict, UnusableResponse, classify_response,
+};
+pub use response_digests::{ExpectedDigest, expected_digests};
+pub use retry::{RetryBudget, RetryDecision, RetryOptions, parse_retry_after};
+pub use segment::{Claim, ClaimId, ClaimRequest, ClaimTakeover, SegmentOptions, SegmentPlan};
 pub use sources::{
     IntegrityEvidence, PieceRetry, SourceContent, SourceFailure, SourceMismatch, SourceRecovery,
     SourceSet, SourceSetOptions, breaks_enough,
 };
-pub use piece_digests::{PieceChecks, PieceDigests, PieceDigestsError};
-pub use range_set::RangeSet;
-pub use redirect::{RedirectError, RedirectOptions, follow_redirect};
-pub use response_digests::{ExpectedDigest, expected_digests};
-pub use retry::{RetryDecision, RetryOptions, RetryBudget, parse_retry_after};
-pub use segment::{Claim, ClaimId, ClaimRequest, ClaimTakeover, SegmentOptions, SegmentPlan};
 pub use stream::{StreamContinuation, StreamEnd, StreamPlan, StreamStart};
 pub use token_bucket::TokenBucket;
 pub use validator::{EntityTag, EntityTagError, ResourceVersion, VersionMatch};

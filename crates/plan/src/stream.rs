@@ -9,8 +9,8 @@
 
 use std::ops::Range;
 
-use crate::response_digests::ExpectedDigest;
 use crate::response::{ContentCoding, ResponseVerdict};
+use crate::response_digests::ExpectedDigest;
 
 /// What the first answer of a stream said.
 #[derive(Debug, Clone, Default)]

@@ -81,7 +81,9 @@ impl EventMessages {
     fn update_names(&mut self, event: &TransferEvent) {
         let Some(names) = &mut self.names else { return };
         match event {
-            TransferEvent::Started { job, url } => drop(names.insert(*job, haul_net::redacted_url(url))),
+            TransferEvent::Started { job, url } => {
+                drop(names.insert(*job, haul_net::redacted_url(url)))
+            }
             TransferEvent::DestinationKnown {
                 job,
                 path: Some(path),

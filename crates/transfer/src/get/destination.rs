@@ -141,8 +141,8 @@ pub(super) fn check_existing(
             path: path.to_owned(),
         }),
         (Ok(_), ExistingFilePolicy::Overwrite) => Ok(None),
-        (Ok(_), ExistingFilePolicy::Update) => {
-            Ok(blocking(|| load_validators(path, ResourceId::from_url(url))))
-        }
+        (Ok(_), ExistingFilePolicy::Update) => Ok(blocking(|| {
+            load_validators(path, ResourceId::from_url(url))
+        })),
     }
 }
