@@ -168,7 +168,9 @@ impl BatchJob {
 
     /// Whether a file of this length is known to be another than the one meant.
     pub(super) fn has_other_size(&self, length: u64) -> bool {
-        self.download.expected_size.is_some_and(|size| size != length)
+        self.download
+            .expected_size
+            .is_some_and(|size| size != length)
     }
 
     /// Whether its list says what digest it must have.

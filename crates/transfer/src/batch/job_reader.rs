@@ -198,7 +198,9 @@ impl JobReader {
         }
         if job.staging_path.is_none() && self.existing != ExistingFilePolicy::Keep {
             // What is to be replaced may be behind a link; what replaces it is made in its file system.
-            let real = DownloadPaths::following_links(job.path.clone()).path().to_owned();
+            let real = DownloadPaths::following_links(job.path.clone())
+                .path()
+                .to_owned();
             job.link_target = Some(real).filter(|real| *real != job.path);
         }
         let target = job.paths();
@@ -328,9 +330,7 @@ fn check_existing_file(
         Ok(found) => found,
         // A link that leads nowhere is a name that is taken.
         Err(_) if path.is_symlink() && existing == ExistingFilePolicy::Keep => {
-            return Some(CommitMessage::failed(job,
-                GetError::AlreadyExists { path },
-            ));
+            return Some(CommitMessage::failed(job, GetError::AlreadyExists { path }));
         }
         Err(_) => return None,
     };
@@ -368,7 +368,8 @@ fn check_existing_file(
             let tag = row
                 .filter(|row| row.bytes == found.len())
                 .and_then(|row| row.etag);
-            job.stored_validators = load_validators(&path, job.resource_id()).map(|have| StoredValidators {
+            job.stored_validators =
+                load_validators(&path, job.resource_id()).map(|have| StoredValidators {
                     etag: have.etag.or(tag),
                     ..have
                 });

@@ -24,7 +24,9 @@ use super::write_buffer::{FetchedFile, flush};
 use crate::disk::{blocking, set_owner};
 use crate::error::GetError;
 use crate::get::attempt_failure::{AttemptFailure, RedirectedTo};
-use crate::get::single_response::{LargeResponse, ResponseInfo, SingleResponseFetch, SingleResponseOutcome};
+use crate::get::single_response::{
+    LargeResponse, ResponseInfo, SingleResponseFetch, SingleResponseOutcome,
+};
 use crate::manifest::{ManifestRow, RowState};
 use crate::options::DownloadOutcome;
 
