@@ -15,15 +15,15 @@ use hyper::body::{Body, Frame, Incoming};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 
-use crate::broke::ExchangeError;
-use crate::connector::{ReadGauge, TransportStream};
-use crate::stall::ReadTimeout;
+use crate::connector::{SocketState, TransportStream};
+use crate::exchange_error::ExchangeError;
+use crate::read_timeout::ReadTimeout;
 
 /// The longest head of an answer, in bytes. Real ones stay below eight thousand (row A23).
-const HEAD: usize = 64 * 1024;
+const MAX_HEADER_BYTES: usize = 64 * 1024;
 
 /// The most header fields of an answer.
-const FIELDS: usize = 128;
+const MAX_HEADERS: usize = 128;
 
 type ConnectionDriver = http1::Connection<TokioIo<TransportStream>, Empty<Bytes>>;
 
@@ -34,30 +34,30 @@ pub(crate) struct Http1Connection {
     /// `None` once the connection has ended.
     driver: Option<Pin<Box<ConnectionDriver>>>,
     /// How the stream below is to be read, and how much came.
-    pub(crate) gauge: ReadGauge,
+    pub(crate) socket_state: SocketState,
     /// How long the peer may be silent.
-    pub(crate) stall: ReadTimeout,
+    pub(crate) read_timeout: ReadTimeout,
 }
 
 impl Http1Connection {
     /// Makes a stream an HTTP connection; nothing is sent yet.
-    pub(crate) async fn over(
+    pub(crate) async fn handshake(
         stream: TransportStream,
         stall: ReadTimeout,
     ) -> Result<Self, hyper::Error> {
-        let gauge = stream.gauge();
+        let gauge = stream.socket_state();
         let (sender, driver) = http1::Builder::new()
             // Folded header lines are obsolete and harmless (row A22).
             .allow_obsolete_multiline_headers_in_responses(true)
-            .max_headers(FIELDS)
-            .max_header_size(HEAD)
+            .max_headers(MAX_HEADERS)
+            .max_header_size(MAX_HEADER_BYTES)
             .handshake(TokioIo::new(stream))
             .await?;
         Ok(Self {
             sender,
             driver: Some(Box::pin(driver)),
-            gauge,
-            stall,
+            socket_state: gauge,
+            read_timeout: stall,
         })
     }
 
@@ -68,16 +68,16 @@ impl Http1Connection {
         request: Request<Empty<Bytes>>,
     ) -> Result<Response<Incoming>, ExchangeError> {
         let mut answer = pin!(self.sender.send_request(request));
-        let (driver, stall) = (&mut self.driver, &mut self.stall);
+        let (driver, stall) = (&mut self.driver, &mut self.read_timeout);
         poll_fn(|cx| {
             if let Poll::Ready(answer) = answer.as_mut().poll(cx) {
                 return Poll::Ready(answer.map_err(ExchangeError::Http1));
             }
-            let ended = drive(driver, cx);
+            let ended = poll_driver(driver, cx);
             match (answer.as_mut().poll(cx), ended) {
                 (Poll::Ready(answer), _) => Poll::Ready(answer.map_err(ExchangeError::Http1)),
                 (Poll::Pending, Some(Err(error))) => Poll::Ready(Err(ExchangeError::Http1(error))),
-                (Poll::Pending, _) => stall.poll_limit(cx).map(|()| Err(ExchangeError::Stalled)),
+                (Poll::Pending, _) => stall.poll_elapsed(cx).map(|()| Err(ExchangeError::Stalled)),
             }
         })
         .await
@@ -93,20 +93,20 @@ impl Http1Connection {
             return Poll::Ready(frame);
         }
         // An error that ends the connection also ends the body, with more to say about it.
-        let _ = drive(&mut self.driver, cx);
+        let _ = poll_driver(&mut self.driver, cx);
         Pin::new(body).poll_frame(cx)
     }
 
     /// Whether another request can be sent now: the last answer was read to its end, and the peer has not closed.
     pub(crate) fn is_reusable(&mut self) -> bool {
         // One turn of the driver, for what the peer may have done meanwhile.
-        let _ = drive(&mut self.driver, &mut Context::from_waker(Waker::noop()));
+        let _ = poll_driver(&mut self.driver, &mut Context::from_waker(Waker::noop()));
         self.driver.is_some() && self.sender.is_ready() && !self.sender.is_closed()
     }
 }
 
 /// Turns the driver; tells how the connection ended if it did so now.
-fn drive(
+fn poll_driver(
     driver: &mut Option<Pin<Box<ConnectionDriver>>>,
     cx: &mut Context<'_>,
 ) -> Option<Result<(), hyper::Error>> {

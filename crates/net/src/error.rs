@@ -10,7 +10,7 @@ use url::Url;
 
 use crate::connector::AddressFamily;
 use crate::proxy::{Proxy, ProxySource};
-use crate::refusal::ProxyRefusal;
+use crate::proxy_refusal::ProxyRefusal;
 use crate::secret::without_credentials;
 
 /// A cause of any type.
@@ -116,26 +116,26 @@ impl Error {
         }
     }
 
-    pub(crate) fn because(mut self, source: impl Into<BoxedCause>) -> Self {
+    pub(crate) fn with_source(mut self, source: impl Into<BoxedCause>) -> Self {
         self.source = Some(Arc::from(source.into()));
         self
     }
 
     /// The same, of another request that waited for the same.
-    pub(crate) fn of(&self, url: &Url) -> Self {
+    pub(crate) fn for_url(&self, url: &Url) -> Self {
         Self {
             url: Box::new(without_credentials(url)),
             ..self.clone()
         }
     }
 
-    pub(crate) fn of_range(mut self, range: Option<Range<u64>>) -> Self {
+    pub(crate) fn with_range(mut self, range: Option<Range<u64>>) -> Self {
         self.range = range;
         self
     }
 
     /// It happened at this proxy, or on the way through it.
-    pub(crate) fn through(mut self, proxy: &Proxy) -> Self {
+    pub(crate) fn with_proxy(mut self, proxy: &Proxy) -> Self {
         self.proxy = Some(Box::new(ProxyName {
             address: proxy.address(),
             source: proxy.source,
@@ -146,7 +146,7 @@ impl Error {
     }
 
     /// The proxy that it happened at was asked for this one, and not for the target.
-    pub(crate) fn on_the_way_to(mut self, next: &Proxy) -> Self {
+    pub(crate) fn with_next_hop(mut self, next: &Proxy) -> Self {
         if let Some(via) = &mut self.proxy {
             via.next_hop.get_or_insert_with(|| next.address());
         }
@@ -231,7 +231,7 @@ impl fmt::Display for Error {
         let proxy_itself = |peer: &String| self.proxy.as_ref().filter(|p| p.address == *peer);
         match &self.kind {
             Kind::NoSuchHost(host) => write!(f, "no such host: {host}"),
-            Kind::NoAddress(host, family) => no_address(f, host, *family),
+            Kind::NoAddress(host, family) => fmt_no_address(f, host, *family),
             Kind::Resolve(host) => write!(f, "the name {host} cannot be resolved now"),
             Kind::Connect(peer) => match proxy_itself(peer) {
                 Some(proxy) => return write!(f, "cannot connect to {proxy}"),
@@ -247,10 +247,10 @@ impl fmt::Display for Error {
             Kind::UnusableProxyVariable(variable) => {
                 write!(f, "the variable {variable} cannot be used")
             }
-            Kind::ProxyRefused(status) => return self.refused(f, *status),
-            Kind::ProxyAuth(realm) => return self.unwelcome(f, realm.as_deref()),
+            Kind::ProxyRefused(status) => return self.fmt_proxy_refused(f, *status),
+            Kind::ProxyAuth(realm) => return self.fmt_proxy_auth(f, realm.as_deref()),
             Kind::NotSocks => {
-                self.the_proxy(f)?;
+                self.fmt_proxy(f)?;
                 return f.write_str(" does not speak SOCKS5");
             }
             Kind::Tls(problem) => write!(f, "{problem}"),
@@ -268,14 +268,18 @@ impl fmt::Display for Error {
 }
 
 impl Error {
-    fn refused(&self, f: &mut fmt::Formatter<'_>, status: Option<StatusCode>) -> fmt::Result {
-        self.the_proxy(f)?;
+    fn fmt_proxy_refused(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        status: Option<StatusCode>,
+    ) -> fmt::Result {
+        self.fmt_proxy(f)?;
         match (self.proxy_refusal(), status) {
             (Some(ProxyRefusal::TargetUnreachable), Some(status)) => {
-                write!(f, " cannot reach {}: {status}", self.sought())
+                write!(f, " cannot reach {}: {status}", self.requested_peer())
             }
             (Some(ProxyRefusal::TargetUnreachable), None) => {
-                write!(f, " cannot reach {}", self.sought())
+                write!(f, " cannot reach {}", self.requested_peer())
             }
             (_, Some(status)) => write!(f, " refused with {status}"),
             (_, None) => f.write_str(" refused"),
@@ -283,7 +287,7 @@ impl Error {
     }
 
     /// What a proxy was asked for.
-    fn sought(&self) -> String {
+    fn requested_peer(&self) -> String {
         let next = self.proxy.as_ref().and_then(|via| via.next_hop.as_ref());
         next.map_or_else(
             || "the target".to_owned(),
@@ -291,8 +295,8 @@ impl Error {
         )
     }
 
-    fn unwelcome(&self, f: &mut fmt::Formatter<'_>, realm: Option<&str>) -> fmt::Result {
-        self.the_proxy(f)?;
+    fn fmt_proxy_auth(&self, f: &mut fmt::Formatter<'_>, realm: Option<&str>) -> fmt::Result {
+        self.fmt_proxy(f)?;
         f.write_str(match &self.proxy {
             // Where there is a reason, they were not even shown.
             Some(proxy) if proxy.has_login && self.source.is_none() => {
@@ -303,7 +307,7 @@ impl Error {
         realm.map_or(Ok(()), |realm| write!(f, " for {realm:?}"))
     }
 
-    fn the_proxy(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn fmt_proxy(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.proxy {
             Some(proxy) => write!(f, "{proxy}"),
             None => f.write_str("the proxy"),
@@ -318,7 +322,7 @@ impl fmt::Display for ProxyName {
 }
 
 /// An address of the other family is told apart from a name that has none of this one.
-fn no_address(f: &mut fmt::Formatter<'_>, host: &str, family: AddressFamily) -> fmt::Result {
+fn fmt_no_address(f: &mut fmt::Formatter<'_>, host: &str, family: AddressFamily) -> fmt::Result {
     if host.parse::<std::net::IpAddr>().is_ok() {
         write!(f, "{host} is no {family} address")
     } else {
@@ -364,7 +368,7 @@ pub enum ConfigError {
     },
     /// A private key that is of another certificate.
     #[error("the private key of {key} is not that of the certificate of {cert}")]
-    OtherKey {
+    KeyMismatch {
         /// The flag that named the key.
         key: String,
         /// The flag that named the certificate.

@@ -9,51 +9,51 @@
 //! Nothing here retries what failed: [`Error::is_transient`] says what may be tried again, and `transfer` tries.
 //! Credentials are held as [`Secret`]s and sent only to the origin that they were given for.
 
-mod answer;
+mod alpn;
 mod auth;
 mod body;
-mod broke;
 mod client;
 mod connection;
 pub mod connector;
+mod credential_scope;
+mod descriptor_limit;
 mod error;
-mod limit;
-mod multiplexed;
+mod exchange_error;
+mod http2;
 mod no_proxy;
-mod offered;
 mod pool;
 mod proxy;
-mod records;
-mod refusal;
+mod proxy_refusal;
+mod rate_limit;
+mod read_timeout;
+mod redacted_url;
 mod request;
+mod response;
 mod route;
 mod secret;
-mod shortage;
-mod shown;
-mod stall;
-mod standing;
 mod tls;
-mod tls_words;
+mod tls_error;
+mod tls_read_buffer;
 mod trust;
 
-pub use answer::{FetchResponse, RequestTimings};
+pub use alpn::TlsPeer;
 pub use auth::{Authorization, Login, MAX_AUTH_ATTEMPTS, Netrc, NetrcError, UserCredentials};
 pub use client::{Client, ClientConfig, FetchRequest};
 pub use connector::{
     AddressFamily, ConnectedStream, Connector, ConnectorConfig, ResolverChoice, Target,
     TargetError, TransportStream,
 };
+pub use credential_scope::CredentialScope;
+pub use descriptor_limit::is_descriptor_limit;
 pub use error::{ConfigError, Error, Kind, ProxyName, TlsProblem};
 pub use haul_plan::{AlpnOffer, HttpVersionChoice};
 pub use no_proxy::{NoProxy, NoProxyError};
-pub use offered::TlsPeer;
 pub use proxy::{Proxy, ProxyError, ProxyRules, ProxyScheme, ProxySource, UnusableProxyVariable};
-pub use records::TlsReadBuffer;
-pub use refusal::ProxyRefusal;
+pub use proxy_refusal::ProxyRefusal;
+pub use redacted_url::{redacted_target, redacted_text, redacted_url};
 pub use request::is_framing_header;
+pub use response::{FetchResponse, RequestTimings};
 pub use secret::{Secret, without_credentials};
-pub use shortage::is_descriptor_limit;
-pub use shown::{redacted_target, redacted_text, redacted_url};
-pub use standing::CredentialScope;
 pub use tls::{ClientCertificate, ProxyTls, TlsOptions, crypto_provider};
+pub use tls_read_buffer::TlsReadBuffer;
 pub use trust::TrustedFiles;

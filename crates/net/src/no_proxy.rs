@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use url::Host;
 
-use crate::connector::port_number;
+use crate::connector::parse_port;
 
 /// Hosts that are reached directly: names with all below them, addresses, networks, or `*`; at all of their ports, or at one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub struct NoProxy {
     /// What can be used, each with its only port, if it has one.
     items: Vec<(NoProxyItem, Option<u16>)>,
     /// What cannot.
-    unusable: Vec<NoProxyError>,
+    errors: Vec<NoProxyError>,
 }
 
 /// One of them.
@@ -68,9 +68,9 @@ impl NoProxy {
         let mut list = Self::default();
         let items = text.split(|c: char| c == ',' || c.is_whitespace());
         for text in items.filter(|text| !text.is_empty()) {
-            match item(text) {
+            match parse_item(text) {
                 Ok(item) => list.items.push(item),
-                Err(error) => list.unusable.push(error),
+                Err(error) => list.errors.push(error),
             }
         }
         list
@@ -79,7 +79,7 @@ impl NoProxy {
     /// What of the list cannot be used, and is left out.
     #[must_use]
     pub fn errors(&self) -> &[NoProxyError] {
-        &self.unusable
+        &self.errors
     }
 
     /// Whether a host (without brackets) is reached directly at this port.
@@ -102,7 +102,9 @@ impl NoProxyItem {
     fn matches(&self, host: &str, address: Option<IpAddr>) -> bool {
         match (self, address) {
             (Self::All, _) => true,
-            (Self::Network(network, bits), Some(address)) => is_in((*network, *bits), address),
+            (Self::Network(network, bits), Some(address)) => {
+                network_contains((*network, *bits), address)
+            }
             (Self::Name(name), None) => host
                 .strip_suffix(name.as_str())
                 .is_some_and(|front| front.is_empty() || front.ends_with('.')),
@@ -112,7 +114,7 @@ impl NoProxyItem {
 }
 
 /// A host, perhaps with a port, as Go's programs take it.
-fn item(text: &str) -> Result<(NoProxyItem, Option<u16>), NoProxyError> {
+fn parse_item(text: &str) -> Result<(NoProxyItem, Option<u16>), NoProxyError> {
     if text.contains('@') || text.contains("://") {
         return Err(NoProxyError::Url);
     }
@@ -121,29 +123,29 @@ fn item(text: &str) -> Result<(NoProxyItem, Option<u16>), NoProxyError> {
         .rsplit_once(':')
         .filter(|(host, _)| !host.contains(':') || host.ends_with(']'));
     let Some((host, port)) = with_port else {
-        return Ok((place(text)?, None));
+        return Ok((parse_host_item(text)?, None));
     };
-    let port = port_number(port).ok_or_else(|| NoProxyError::Port(text.to_owned()))?;
-    Ok((place(host)?, Some(port)))
+    let port = parse_port(port).ok_or_else(|| NoProxyError::Port(text.to_owned()))?;
+    Ok((parse_host_item(host)?, Some(port)))
 }
 
 /// A host without a port.
-fn place(text: &str) -> Result<NoProxyItem, NoProxyError> {
+fn parse_host_item(text: &str) -> Result<NoProxyItem, NoProxyError> {
     let wrong = || text.to_owned();
     if text == "*" {
         return Ok(NoProxyItem::All);
     }
     if let Some((address, bits)) = text.split_once('/') {
-        let address = address_of(address).ok_or_else(|| NoProxyError::Network(wrong()))?;
-        let most = width(address);
-        let bits = number(bits).filter(|bits| *bits <= most);
+        let address = parse_address(address).ok_or_else(|| NoProxyError::Network(wrong()))?;
+        let most = address_bits(address);
+        let bits = parse_number(bits).filter(|bits| *bits <= most);
         let bits = bits.ok_or_else(|| NoProxyError::Bits(wrong(), most))?;
         return Ok(NoProxyItem::Network(address, bits));
     }
-    if let Some(address) = address_of(text) {
-        return Ok(NoProxyItem::Network(address, width(address)));
+    if let Some(address) = parse_address(text) {
+        return Ok(NoProxyItem::Network(address, address_bits(address)));
     }
-    if let Some((network, bits)) = octets(text) {
+    if let Some((network, bits)) = parse_wildcard_network(text) {
         return Ok(NoProxyItem::Network(IpAddr::V4(network), bits));
     }
     if has_zone(text) {
@@ -173,7 +175,7 @@ fn place(text: &str) -> Result<NoProxyItem, NoProxyError> {
 }
 
 /// An address, of IPv6 perhaps in brackets.
-fn address_of(text: &str) -> Option<IpAddr> {
+fn parse_address(text: &str) -> Option<IpAddr> {
     let inner = text
         .strip_prefix('[')
         .and_then(|text| text.strip_suffix(']'));
@@ -184,7 +186,7 @@ fn address_of(text: &str) -> Option<IpAddr> {
 }
 
 /// `192.168.*`: the octets that all addresses of a network begin with.
-fn octets(text: &str) -> Option<(Ipv4Addr, u32)> {
+fn parse_wildcard_network(text: &str) -> Option<(Ipv4Addr, u32)> {
     let mut stem = text;
     while let Some(before) = stem.strip_suffix(".*") {
         stem = before;
@@ -206,7 +208,7 @@ fn has_zone(text: &str) -> bool {
 }
 
 /// Bits of an address.
-fn width(address: IpAddr) -> u32 {
+fn address_bits(address: IpAddr) -> u32 {
     match address {
         IpAddr::V4(_) => Ipv4Addr::BITS,
         IpAddr::V6(_) => Ipv6Addr::BITS,
@@ -214,13 +216,13 @@ fn width(address: IpAddr) -> u32 {
 }
 
 /// `parse` would take a plus sign.
-fn number(digits: &str) -> Option<u32> {
+fn parse_number(digits: &str) -> Option<u32> {
     let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
     digits.parse().ok().filter(|_| is_number)
 }
 
 /// `10.0.0.0/8`, `fd00::/8`.
-fn is_in((network, bits): (IpAddr, u32), address: IpAddr) -> bool {
+fn network_contains((network, bits): (IpAddr, u32), address: IpAddr) -> bool {
     let same = |a: u128, b: u128, width: u32| bits == 0 || (a ^ b) >> (width - bits) == 0;
     match (network, address) {
         (IpAddr::V4(a), IpAddr::V4(b)) => same(u32::from(a).into(), u32::from(b).into(), 32),

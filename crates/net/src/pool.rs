@@ -15,7 +15,7 @@ use crate::route::RouteKey;
 
 /// A connection that rested longer than this is not used again: servers close theirs after five to seventy-five
 /// seconds, and a request sent into a close costs more than a new connection.
-pub(crate) const REST: Duration = Duration::from_secs(30);
+pub(crate) const MAX_IDLE_TIME: Duration = Duration::from_secs(30);
 
 /// What a pool asks of what it holds. Connections do; tests have something smaller.
 pub(crate) trait PoolableConnection {
@@ -33,20 +33,20 @@ impl PoolableConnection for Http1Connection {
 #[derive(Debug)]
 struct IdleConnection<C> {
     /// Its place among all that ever came.
-    number: u64,
+    sequence: u64,
     connection: C,
-    since: Instant,
+    idle_since: Instant,
 }
 
-/// Those that rest. A number is in `ages` as long as it is in a queue.
+/// Those that rest. A number is in `by_age` as long as it is in a queue.
 #[derive(Debug)]
 struct IdleConnections<C> {
     /// Where each route's connections rest, the oldest first. Empty queues stay for a while: they are soon used again.
-    queues: HashMap<Arc<RouteKey>, VecDeque<IdleConnection<C>>>,
+    by_route: HashMap<Arc<RouteKey>, VecDeque<IdleConnection<C>>>,
     /// All of them, the oldest first.
-    ages: BTreeMap<u64, Arc<RouteKey>>,
+    by_age: BTreeMap<u64, Arc<RouteKey>>,
     /// How many ever came.
-    came: u64,
+    next_sequence: u64,
 }
 
 /// Connections at rest. What has rested for too long is closed when the pool is next used, whatever it is used for; until
@@ -55,22 +55,22 @@ struct IdleConnections<C> {
 pub(crate) struct ConnectionPool<C = Http1Connection> {
     idle: Mutex<IdleConnections<C>>,
     /// How many are kept a route.
-    each: usize,
+    max_per_route: usize,
     /// How many are kept in all.
-    total: usize,
+    max_idle: usize,
 }
 
 impl<C: PoolableConnection> ConnectionPool<C> {
-    pub(crate) fn new(each: usize, total: usize) -> Self {
+    pub(crate) fn new(max_per_route: usize, max_idle: usize) -> Self {
         let idle = IdleConnections {
-            queues: HashMap::new(),
-            ages: BTreeMap::new(),
-            came: 0,
+            by_route: HashMap::new(),
+            by_age: BTreeMap::new(),
+            next_sequence: 0,
         };
         Self {
             idle: Mutex::new(idle),
-            each,
-            total,
+            max_per_route,
+            max_idle,
         }
     }
 
@@ -81,8 +81,8 @@ impl<C: PoolableConnection> ConnectionPool<C> {
             let mut closed = Vec::new();
             let (route, mut connection) = {
                 let mut idle = self.lock();
-                idle.retire(Instant::now(), &mut closed);
-                idle.newest(route)?
+                idle.remove_expired(Instant::now(), &mut closed);
+                idle.take_newest(route)?
             };
             if connection.is_reusable() {
                 return Some((route, connection));
@@ -92,7 +92,7 @@ impl<C: PoolableConnection> ConnectionPool<C> {
 
     /// Lets a connection rest, if it can be used again and there is room for its route. Where there are too many in all,
     /// the oldest goes.
-    pub(crate) fn give(&self, route: Arc<RouteKey>, mut connection: C) {
+    pub(crate) fn put(&self, route: Arc<RouteKey>, mut connection: C) {
         if !connection.is_reusable() {
             return;
         }
@@ -100,18 +100,18 @@ impl<C: PoolableConnection> ConnectionPool<C> {
         // Declared first, so that they are dropped, which closes sockets, when the lock has been let go.
         let mut closed = Vec::new();
         let mut idle = self.lock();
-        idle.retire(now, &mut closed);
-        let full = idle.queues.get(&route).map_or(0, VecDeque::len) >= self.each;
+        idle.remove_expired(now, &mut closed);
+        let full = idle.by_route.get(&route).map_or(0, VecDeque::len) >= self.max_per_route;
         if full {
             closed.push(connection);
         } else {
             idle.push(route, connection, now);
         }
-        if idle.ages.len() > self.total {
-            closed.extend(idle.oldest());
+        if idle.by_age.len() > self.max_idle {
+            closed.extend(idle.take_oldest());
         }
-        if idle.queues.len() > self.total.saturating_mul(2) {
-            idle.queues.retain(|_, queue| !queue.is_empty());
+        if idle.by_route.len() > self.max_idle.saturating_mul(2) {
+            idle.by_route.retain(|_, queue| !queue.is_empty());
         }
     }
 
@@ -122,39 +122,39 @@ impl<C: PoolableConnection> ConnectionPool<C> {
 
 impl<C> IdleConnections<C> {
     fn push(&mut self, route: Arc<RouteKey>, connection: C, since: Instant) {
-        self.came += 1;
-        let number = self.came;
-        self.ages.insert(number, Arc::clone(&route));
-        let queue = self.queues.entry(route).or_default();
+        self.next_sequence += 1;
+        let number = self.next_sequence;
+        self.by_age.insert(number, Arc::clone(&route));
+        let queue = self.by_route.entry(route).or_default();
         queue.push_back(IdleConnection {
-            number,
+            sequence: number,
             connection,
-            since,
+            idle_since: since,
         });
     }
 
     /// The last that came for a route.
-    fn newest(&mut self, route: &RouteKey) -> Option<(Arc<RouteKey>, C)> {
-        let resting = self.queues.get_mut(route)?.pop_back()?;
-        let route = self.ages.remove(&resting.number)?;
+    fn take_newest(&mut self, route: &RouteKey) -> Option<(Arc<RouteKey>, C)> {
+        let resting = self.by_route.get_mut(route)?.pop_back()?;
+        let route = self.by_age.remove(&resting.sequence)?;
         Some((route, resting.connection))
     }
 
     /// The first that came of all: it is the first in its queue, too.
-    fn oldest(&mut self) -> Option<C> {
-        let (_, route) = self.ages.pop_first()?;
-        let resting = self.queues.get_mut(&route)?.pop_front()?;
+    fn take_oldest(&mut self) -> Option<C> {
+        let (_, route) = self.by_age.pop_first()?;
+        let resting = self.by_route.get_mut(&route)?.pop_front()?;
         Some(resting.connection)
     }
 
     /// Moves those that have rested for too long to `closed`.
-    fn retire(&mut self, now: Instant, closed: &mut Vec<C>) {
-        while let Some((_, route)) = self.ages.first_key_value() {
-            let oldest = self.queues.get(route).and_then(VecDeque::front);
-            if oldest.is_some_and(|oldest| now.duration_since(oldest.since) < REST) {
+    fn remove_expired(&mut self, now: Instant, closed: &mut Vec<C>) {
+        while let Some((_, route)) = self.by_age.first_key_value() {
+            let oldest = self.by_route.get(route).and_then(VecDeque::front);
+            if oldest.is_some_and(|oldest| now.duration_since(oldest.idle_since) < MAX_IDLE_TIME) {
                 return;
             }
-            closed.extend(self.oldest());
+            closed.extend(self.take_oldest());
         }
     }
 }
@@ -172,24 +172,26 @@ mod tests {
 
     fn route(host: &str) -> Arc<RouteKey> {
         Arc::new(RouteKey {
-            secure: false,
+            is_tls: false,
             host: host.into(),
             port: 80,
-            certified: false,
+            has_client_certificate: false,
         })
     }
 
-    fn held(pool: &ConnectionPool<u32>) -> Vec<u32> {
+    fn idle_connections(pool: &ConnectionPool<u32>) -> Vec<u32> {
         let idle = pool.lock();
-        let queues = idle.queues.values().flatten();
-        let mut all: Vec<_> = queues.map(|held| (held.number, held.connection)).collect();
+        let queues = idle.by_route.values().flatten();
+        let mut all: Vec<_> = queues
+            .map(|held| (held.sequence, held.connection))
+            .collect();
         all.sort_unstable();
         let numbers: Vec<u64> = all.iter().map(|(number, _)| *number).collect();
-        assert_eq!(numbers, idle.ages.keys().copied().collect::<Vec<_>>());
+        assert_eq!(numbers, idle.by_age.keys().copied().collect::<Vec<_>>());
         all.into_iter().map(|(_, connection)| connection).collect()
     }
 
-    fn taken(pool: &ConnectionPool<u32>, host: &str) -> Option<u32> {
+    fn take_from(pool: &ConnectionPool<u32>, host: &str) -> Option<u32> {
         let (found, connection) = pool.take(&route(host))?;
         assert_eq!(found, route(host));
         Some(connection)
@@ -199,28 +201,32 @@ mod tests {
     async fn what_rested_too_long_goes_wherever_it_leads() {
         let pool = ConnectionPool::new(2, 10);
         for (host, connection) in [("a", 0), ("b", 2), ("b", 4), ("b", 6), ("b", 7)] {
-            pool.give(route(host), connection);
+            pool.put(route(host), connection);
         }
-        assert_eq!(held(&pool), [0, 2, 4], "two a route, and no closed ones");
-        tokio::time::advance(REST / 2).await;
-        pool.give(route("c"), 8);
-        tokio::time::advance(REST / 2).await;
-        assert_eq!(taken(&pool, "d"), None);
-        assert_eq!(held(&pool), [8]);
-        assert_eq!(taken(&pool, "c"), Some(8));
+        assert_eq!(
+            idle_connections(&pool),
+            [0, 2, 4],
+            "two a route, and no closed ones"
+        );
+        tokio::time::advance(MAX_IDLE_TIME / 2).await;
+        pool.put(route("c"), 8);
+        tokio::time::advance(MAX_IDLE_TIME / 2).await;
+        assert_eq!(take_from(&pool, "d"), None);
+        assert_eq!(idle_connections(&pool), [8]);
+        assert_eq!(take_from(&pool, "c"), Some(8));
     }
 
     #[tokio::test(start_paused = true)]
     async fn all_together_have_a_bound_and_the_last_to_come_is_the_first_to_go() {
         let pool = ConnectionPool::new(2, 3);
         for (host, connection) in [("a", 0), ("b", 2), ("c", 4), ("c", 6)] {
-            pool.give(route(host), connection);
+            pool.put(route(host), connection);
         }
-        assert_eq!(held(&pool), [2, 4, 6]);
-        assert_eq!(taken(&pool, "c"), Some(6));
-        assert_eq!(taken(&pool, "a"), None);
+        assert_eq!(idle_connections(&pool), [2, 4, 6]);
+        assert_eq!(take_from(&pool, "c"), Some(6));
+        assert_eq!(take_from(&pool, "a"), None);
         let certified = RouteKey {
-            certified: true,
+            has_client_certificate: true,
             ..(*route("b")).clone()
         };
         assert!(pool.take(&certified).is_none(), "not the same road");
@@ -238,7 +244,7 @@ mod tests {
         }
         let pool = ConnectionPool::new(8, 8);
         for (name, uses) in [(1, 9), (2, 2), (3, 2)] {
-            pool.give(route("a"), Closing(name, uses));
+            pool.put(route("a"), Closing(name, uses));
         }
         assert_eq!(pool.take(&route("a")).unwrap().1.0, 1);
         assert!(pool.take(&route("a")).is_none());
@@ -248,17 +254,17 @@ mod tests {
     async fn ten_thousand_hosts_and_a_thousand_connections_to_one_stay_within_the_bound() {
         let pool = ConnectionPool::new(1_000, 1_000);
         for host in 0..10_000 {
-            pool.give(route(&host.to_string()), host * 2);
+            pool.put(route(&host.to_string()), host * 2);
         }
         let last: Vec<u32> = (9_000..10_000).map(|host| host * 2).collect();
-        assert_eq!(held(&pool), last);
-        assert!(pool.lock().queues.len() <= 2_001);
+        assert_eq!(idle_connections(&pool), last);
+        assert!(pool.lock().by_route.len() <= 2_001);
         for connection in 0..1_001 {
-            pool.give(route("one"), connection * 2);
+            pool.put(route("one"), connection * 2);
         }
-        assert_eq!(held(&pool).len(), 1_000);
+        assert_eq!(idle_connections(&pool).len(), 1_000);
         let one = || pool.take(&route("one"));
         assert_eq!(std::iter::from_fn(one).count(), 1_000);
-        assert_eq!(held(&pool), [0u32; 0]);
+        assert_eq!(idle_connections(&pool), [0u32; 0]);
     }
 }

@@ -1,14 +1,14 @@
 //! A proxy, and what belongs to it. How one is written is in [`written`], which one a request goes through in [`rules`].
 
+mod parse;
 mod rules;
-mod written;
 
 use http::HeaderMap;
 
 use crate::auth::Login;
 use crate::tls::ProxyTls;
+pub use parse::ProxyError;
 pub use rules::{ProxyRules, UnusableProxyVariable};
-pub use written::ProxyError;
 
 /// How a proxy is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -83,7 +83,7 @@ impl Proxy {
 
 impl Proxy {
     /// What tells it from others, its login's user among that; no secret.
-    pub(crate) fn key(&self) -> String {
+    pub(crate) fn auth_key(&self) -> String {
         let user = self.login.as_ref().map_or("", |login| login.user.as_str());
         format!("{:?}:{user}@{}:{}", self.scheme, self.host, self.port)
     }

@@ -18,14 +18,14 @@ use url::{Position, Url};
 
 use crate::auth::Authorization;
 use crate::client::{ClientConfig, FetchRequest};
+use crate::credential_scope::CredentialScope;
 use crate::error::{Error, Kind};
 use crate::route::Route;
 use crate::secret::without_credentials;
-use crate::standing::CredentialScope;
 
 /// The user's fields that go to any origin: they say what is wanted and by which program, and open nothing. Referer is
 /// among them because it is looked at where the bytes lie.
-const HARMLESS: [HeaderName; 8] = [
+const SENT_TO_ANY_ORIGIN: [HeaderName; 8] = [
     ACCEPT,
     ACCEPT_CHARSET,
     ACCEPT_ENCODING,
@@ -37,10 +37,10 @@ const HARMLESS: [HeaderName; 8] = [
 ];
 
 /// How many fields a request usually has at most: room is made once.
-const FIELDS: usize = 8;
+const USUAL_HEADER_COUNT: usize = 8;
 
 /// Fields that say how a request is framed or which bytes it asks for: a file is put together by them, so nobody else sets them.
-const FRAMING: [HeaderName; 7] = [
+const FRAMING_HEADERS: [HeaderName; 7] = [
     CONNECTION,
     CONTENT_LENGTH,
     IF_RANGE,
@@ -53,7 +53,7 @@ const FRAMING: [HeaderName; 7] = [
 /// Whether a field is the program's own to set, and no user's or list's.
 #[must_use]
 pub fn is_framing_header(name: &HeaderName) -> bool {
-    FRAMING.contains(name)
+    FRAMING_HEADERS.contains(name)
 }
 
 /// The credentials of one request.
@@ -66,24 +66,24 @@ pub(crate) struct RequestAuthorizations {
 }
 
 /// The request for a URL.
-pub(crate) fn request(
+pub(crate) fn build_request(
     config: &ClientConfig,
     way: &Route<'_>,
     fetch: &FetchRequest<'_>,
     shown: &RequestAuthorizations,
 ) -> Result<Request<Empty<Bytes>>, Error> {
     let url = way.url;
-    let target = if way.forward {
-        String::from(absolute(url))
+    let target = if way.is_absolute_form {
+        String::from(absolute_form(url))
     } else {
-        request_target(url).to_owned()
+        origin_form(url).to_owned()
     };
     let mut request = Request::get(target)
         .body(Empty::new())
-        .map_err(|e| Error::new(Kind::InvalidRequest, url).because(e))?;
+        .map_err(|e| Error::new(Kind::InvalidRequest, url).with_source(e))?;
     let headers = request.headers_mut();
-    headers.reserve(FIELDS);
-    own_fields(headers, url)?;
+    headers.reserve(USUAL_HEADER_COUNT);
+    insert_default_headers(headers, url)?;
     if let Some(shown) = &shown.origin {
         headers.insert(AUTHORIZATION, shown.value.clone());
     }
@@ -95,27 +95,27 @@ pub(crate) fn request(
     }
     let goes = |name: &HeaderName| match *name {
         // Whoever the request is for, this is for the proxy, and only in absolute-form is there one to read it.
-        PROXY_AUTHORIZATION => way.forward,
-        _ => way.standing == CredentialScope::UserOrigin || HARMLESS.contains(name),
+        PROXY_AUTHORIZATION => way.is_absolute_form,
+        _ => way.scope == CredentialScope::UserOrigin || SENT_TO_ANY_ORIGIN.contains(name),
     };
-    users_fields(headers, &config.headers, goes);
+    replace_headers(headers, &config.headers, goes);
     if let Some(own) = fetch.user_headers {
-        users_fields(headers, own, goes);
+        replace_headers(headers, own, goes);
     }
     if !fetch.conditions.is_empty() {
         headers.extend(fetch.conditions.clone());
     }
     if let Some(range) = &fetch.range {
-        headers.insert(RANGE, range_field(range, url)?);
+        headers.insert(RANGE, range_header(range, url)?);
     }
     Ok(request)
 }
 
-fn own_fields(headers: &mut HeaderMap, url: &Url) -> Result<(), Error> {
+fn insert_default_headers(headers: &mut HeaderMap, url: &Url) -> Result<(), Error> {
     let host = HeaderValue::from_str(authority(url));
     headers.insert(
         HOST,
-        host.map_err(|e| Error::new(Kind::InvalidRequest, url).because(e))?,
+        host.map_err(|e| Error::new(Kind::InvalidRequest, url).with_source(e))?,
     );
     headers.insert(
         USER_AGENT,
@@ -127,7 +127,7 @@ fn own_fields(headers: &mut HeaderMap, url: &Url) -> Result<(), Error> {
 }
 
 /// Puts a user's fields in place of ours of the same name.
-fn users_fields(headers: &mut HeaderMap, users: &HeaderMap, goes: impl Fn(&HeaderName) -> bool) {
+fn replace_headers(headers: &mut HeaderMap, users: &HeaderMap, goes: impl Fn(&HeaderName) -> bool) {
     for name in users.keys().filter(|name| goes(name)) {
         headers.remove(name);
         for value in users.get_all(name) {
@@ -137,13 +137,13 @@ fn users_fields(headers: &mut HeaderMap, users: &HeaderMap, goes: impl Fn(&Heade
 }
 
 /// Inclusive here and nowhere else: on the wire.
-fn range_field(range: &Range<u64>, url: &Url) -> Result<HeaderValue, Error> {
+fn range_header(range: &Range<u64>, url: &Url) -> Result<HeaderValue, Error> {
     let text = if range.end == u64::MAX {
         format!("bytes={}-", range.start)
     } else {
         format!("bytes={}-{}", range.start, range.end.saturating_sub(1))
     };
-    HeaderValue::from_str(&text).map_err(|e| Error::new(Kind::InvalidRequest, url).because(e))
+    HeaderValue::from_str(&text).map_err(|e| Error::new(Kind::InvalidRequest, url).with_source(e))
 }
 
 /// Host and port; the port is left out when it is the scheme's own.
@@ -152,12 +152,12 @@ fn authority(url: &Url) -> &str {
 }
 
 /// Path and query, as the request line has them.
-pub(crate) fn request_target(url: &Url) -> &str {
+pub(crate) fn origin_form(url: &Url) -> &str {
     &url[Position::BeforePath..Position::AfterQuery]
 }
 
 /// The URL as a proxy wants to see it: without credentials and fragment.
-pub(crate) fn absolute(url: &Url) -> Url {
+pub(crate) fn absolute_form(url: &Url) -> Url {
     let mut url = without_credentials(url);
     url.set_fragment(None);
     url
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     /// What a request for `url` carries of these fields.
-    fn sent(url: &str, forward: bool, users: &[(&'static str, &'static str)]) -> HeaderMap {
+    fn headers_for(url: &str, forward: bool, users: &[(&'static str, &'static str)]) -> HeaderMap {
         let (url, given): (Url, Url) = (url.parse().unwrap(), "http://a.test/x".parse().unwrap());
         let pair = |(name, value): &(&'static str, &'static str)| {
             let name = HeaderName::from_static(name);
@@ -187,10 +187,10 @@ mod tests {
             may_multiplex: false,
         };
         let way = Route {
-            forward,
-            ..Route::to(&url, &given, &config).unwrap()
+            is_absolute_form: forward,
+            ..Route::new(&url, &given, &config).unwrap()
         };
-        let request = request(&config, &way, &fetch, &RequestAuthorizations::default());
+        let request = build_request(&config, &way, &fetch, &RequestAuthorizations::default());
         request.unwrap().headers().clone()
     }
 
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn the_origin_that_was_named_gets_all_of_the_users_fields_but_the_proxys() {
-        let headers = sent("http://a.test/y", false, &USERS);
+        let headers = headers_for("http://a.test/y", false, &USERS);
         for (name, value) in USERS {
             let known = headers.get_all(name).iter().any(|found| found == value);
             assert_eq!(known, name != "proxy-authorization", "{name}");
@@ -226,7 +226,7 @@ mod tests {
             "http://a.test:81/",
             "http://x.a.test/",
         ] {
-            let headers = sent(other, false, &USERS);
+            let headers = headers_for(other, false, &USERS);
             let mut names: Vec<&str> = headers.keys().map(HeaderName::as_str).collect();
             names.sort_unstable();
             assert_eq!(
@@ -255,14 +255,14 @@ mod tests {
             ("https://[::1]/", "[::1]"),
             ("https://[::1]:80/a@b:1", "[::1]:80"),
         ] {
-            assert_eq!(sent(url, false, &[])[HOST], host, "{url}");
+            assert_eq!(headers_for(url, false, &[])[HOST], host, "{url}");
         }
     }
 
     #[test]
     fn what_is_for_the_proxy_goes_where_a_proxy_reads_it() {
         for url in ["http://a.test/", "http://b.test/"] {
-            let headers = sent(url, true, &USERS);
+            let headers = headers_for(url, true, &USERS);
             assert_eq!(headers[PROXY_AUTHORIZATION], "Basic x");
         }
     }

@@ -3,22 +3,22 @@
 use url::Url;
 
 use crate::client::ClientConfig;
+use crate::credential_scope::CredentialScope;
 use crate::error::{Error, Kind};
 use crate::proxy::{Proxy, ProxyScheme};
-use crate::standing::CredentialScope;
 
 /// Where a connection leads: requests with equal routes can share it. Which proxy is in between need not be said: within one
 /// client that follows from scheme, host and port.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct RouteKey {
     /// Whether there is TLS with the origin.
-    pub(crate) secure: bool,
+    pub(crate) is_tls: bool,
     /// The origin's host, as URLs write it. Empty where a proxy sees requests in absolute-form: there it is the peer for all.
     pub(crate) host: Box<str>,
     /// The origin's port.
     pub(crate) port: u16,
     /// Whether our certificate was shown: who merely was redirected here must not ask with it.
-    pub(crate) certified: bool,
+    pub(crate) has_client_certificate: bool,
 }
 
 /// How one URL is reached, found out once for a request.
@@ -27,11 +27,11 @@ pub(crate) struct Route<'a> {
     /// What is asked for.
     pub(crate) url: &'a Url,
     /// How its origin stands to the user.
-    pub(crate) standing: CredentialScope,
+    pub(crate) scope: CredentialScope,
     /// The proxy in between.
     pub(crate) proxy: Option<&'a Proxy>,
     /// Whether that proxy sees the request in absolute-form.
-    pub(crate) forward: bool,
+    pub(crate) is_absolute_form: bool,
 }
 
 impl<'a> Route<'a> {
@@ -39,10 +39,10 @@ impl<'a> Route<'a> {
     ///
     /// # Errors
     /// The variable that should name the proxy on it names none.
-    pub(crate) fn to(url: &'a Url, given: &Url, config: &'a ClientConfig) -> Result<Self, Error> {
+    pub(crate) fn new(url: &'a Url, given: &Url, config: &'a ClientConfig) -> Result<Self, Error> {
         let proxy = config.proxy.for_url(url).map_err(|unusable| {
             let kind = Kind::UnusableProxyVariable(unusable.variable);
-            Error::new(kind, url).because(unusable.error.clone())
+            Error::new(kind, url).with_source(unusable.error.clone())
         })?;
         let forward = url.scheme() == "http"
             && proxy.is_some_and(|proxy| {
@@ -50,40 +50,40 @@ impl<'a> Route<'a> {
             });
         Ok(Self {
             url,
-            standing: CredentialScope::for_url(url, given),
+            scope: CredentialScope::for_url(url, given),
             proxy,
-            forward,
+            is_absolute_form: forward,
         })
     }
 
     /// Whether there is TLS with the origin.
-    pub(crate) fn is_secure(&self) -> bool {
+    pub(crate) fn is_tls(&self) -> bool {
         self.url.scheme() == "https"
     }
 
     /// The proxy that sees the request in absolute-form.
-    pub(crate) fn forwarder(&self) -> Option<&'a Proxy> {
-        self.proxy.filter(|_| self.forward)
+    pub(crate) fn absolute_form_proxy(&self) -> Option<&'a Proxy> {
+        self.proxy.filter(|_| self.is_absolute_form)
     }
 
     /// Whose connections can carry the request.
-    pub(crate) fn route(&self, config: &ClientConfig) -> RouteKey {
-        if self.forward {
+    pub(crate) fn key(&self, config: &ClientConfig) -> RouteKey {
+        if self.is_absolute_form {
             return RouteKey {
-                secure: false,
+                is_tls: false,
                 host: Box::default(),
                 port: 0,
-                certified: false,
+                has_client_certificate: false,
             };
         }
         let certified = config.tls.client_certificate.is_some()
-            && self.is_secure()
-            && self.standing == CredentialScope::UserOrigin;
+            && self.is_tls()
+            && self.scope == CredentialScope::UserOrigin;
         RouteKey {
-            secure: self.is_secure(),
+            is_tls: self.is_tls(),
             host: self.url.host_str().unwrap_or_default().into(),
             port: self.url.port_or_known_default().unwrap_or_default(),
-            certified,
+            has_client_certificate: certified,
         }
     }
 }
@@ -96,7 +96,7 @@ mod tests {
 
     fn route(config: &ClientConfig, url: &str, given: &str) -> RouteKey {
         let (url, given) = (url.parse().unwrap(), given.parse().unwrap());
-        Route::to(&url, &given, config).unwrap().route(config)
+        Route::new(&url, &given, config).unwrap().key(config)
     }
 
     #[test]
@@ -127,9 +127,9 @@ mod tests {
             ..ClientConfig::default()
         };
         let url = "https://h.test/";
-        assert!(route(&config, url, url).certified);
-        assert!(!route(&config, url, "https://i.test/").certified);
-        assert!(!route(&config, "http://h.test/", "http://h.test/").certified);
+        assert!(route(&config, url, url).has_client_certificate);
+        assert!(!route(&config, url, "https://i.test/").has_client_certificate);
+        assert!(!route(&config, "http://h.test/", "http://h.test/").has_client_certificate);
     }
 
     #[test]

@@ -20,13 +20,13 @@ use rustls::{
 use tokio_rustls::TlsConnector;
 use url::Url;
 
+use crate::alpn::{AlpnConfigs, TlsPeer};
 use crate::connector::TransportStream;
+use crate::credential_scope::CredentialScope;
 use crate::error::{ConfigError, Error, Kind, TlsProblem};
-use crate::offered::{AlpnConfigs, TlsPeer};
-use crate::records::TlsReadBuffer;
-use crate::standing::CredentialScope;
-use crate::tls_words::{TlsErrorMessage, of_handshake};
-use crate::trust::{self, TrustedFiles, certificates, is_authority};
+use crate::tls_error::{TlsErrorMessage, handshake_error};
+use crate::tls_read_buffer::TlsReadBuffer;
+use crate::trust::{self, TrustedFiles, is_ca_used_as_server, parse_certificates};
 
 /// What a user says about TLS.
 #[derive(Debug, Clone, Default)]
@@ -112,9 +112,9 @@ pub(crate) struct TlsClient {
     provider: Arc<CryptoProvider>,
     options: TlsOptions,
     /// For peers that see no certificate of ours.
-    anonymous: LazyTlsConfigs,
+    without_certificate: LazyTlsConfigs,
     /// With our certificate. Apart, so that sessions are not resumed across either.
-    identified: LazyTlsConfigs,
+    with_certificate: LazyTlsConfigs,
 }
 
 impl TlsClient {
@@ -123,13 +123,13 @@ impl TlsClient {
         let tls = Self {
             provider,
             options,
-            anonymous: OnceLock::new(),
-            identified: OnceLock::new(),
+            without_certificate: OnceLock::new(),
+            with_certificate: OnceLock::new(),
         };
         // What the user gave is read now, so that a wrong file is told before a byte is sent.
         if tls.options.cacert.is_some() || tls.options.client_certificate.is_some() {
-            let config = tls.build(tls.options.client_certificate.as_ref())?;
-            let (slot, _) = tls.slot(CredentialScope::UserOrigin);
+            let config = tls.build_config(tls.options.client_certificate.as_ref())?;
+            let (slot, _) = tls.configs_for(CredentialScope::UserOrigin);
             let _ = slot.set(Ok(AlpnConfigs::new(&config)));
         }
         Ok(tls)
@@ -142,19 +142,19 @@ impl TlsClient {
         peer: TlsPeer<'_>,
         url: &Url,
     ) -> Result<TransportStream, Error> {
-        let (slot, identity) = self.slot(peer.scope);
-        let config = slot.get_or_init(|| match self.build(identity) {
+        let (slot, identity) = self.configs_for(peer.scope);
+        let config = slot.get_or_init(|| match self.build_config(identity) {
             Ok(config) => Ok(AlpnConfigs::new(&config)),
             Err(ConfigError::Tls(error)) => Err(error),
             Err(other) => Err(rustls::Error::General(other.to_string())),
         });
         let configs = config.as_ref().map_err(|e| {
-            Error::new(Kind::Tls(TlsProblem::RootsUnavailable), url).because(e.clone())
+            Error::new(Kind::Tls(TlsProblem::RootsUnavailable), url).with_source(e.clone())
         })?;
-        let config = Arc::clone(configs.offering(peer.alpn));
+        let config = Arc::clone(configs.config(peer.alpn));
         let name = ServerName::try_from(peer.host.to_owned());
         let name =
-            name.map_err(|e| Error::new(Kind::Tls(TlsProblem::WrongHost), url).because(e))?;
+            name.map_err(|e| Error::new(Kind::Tls(TlsProblem::WrongHost), url).with_source(e))?;
         match TlsConnector::from(config)
             .connect(name, TlsReadBuffer::new(stream))
             .await
@@ -162,11 +162,11 @@ impl TlsClient {
             Ok(stream) => Some(TransportStream::Tls(Box::new(stream)))
                 .filter(|stream| peer.alpn != AlpnOffer::Http2 || stream.is_http2())
                 .ok_or_else(|| Error::new(Kind::Tls(TlsProblem::NoHttp2), url)),
-            Err(error) => Err(match kind(&error, peer.alpn) {
+            Err(error) => Err(match handshake_error_kind(&error, peer.alpn) {
                 // All that rustls adds is how that looks from within.
                 kind @ Kind::Tls(TlsProblem::NotTls | TlsProblem::NoHttp2) => Error::new(kind, url),
-                kind => match of_handshake(error) {
-                    Some(words) => Error::new(kind, url).because(words),
+                kind => match handshake_error(error) {
+                    Some(words) => Error::new(kind, url).with_source(words),
                     None => Error::new(kind, url),
                 },
             }),
@@ -174,14 +174,22 @@ impl TlsClient {
     }
 
     /// The settings for a peer, and what is shown to it.
-    fn slot(&self, standing: CredentialScope) -> (&LazyTlsConfigs, Option<&ClientCertificate>) {
+    fn configs_for(
+        &self,
+        standing: CredentialScope,
+    ) -> (&LazyTlsConfigs, Option<&ClientCertificate>) {
         match (&self.options.client_certificate, standing) {
-            (Some(identity), CredentialScope::UserOrigin) => (&self.identified, Some(identity)),
-            _ => (&self.anonymous, None),
+            (Some(identity), CredentialScope::UserOrigin) => {
+                (&self.with_certificate, Some(identity))
+            }
+            _ => (&self.without_certificate, None),
         }
     }
 
-    fn build(&self, identity: Option<&ClientCertificate>) -> Result<ClientConfig, ConfigError> {
+    fn build_config(
+        &self,
+        identity: Option<&ClientCertificate>,
+    ) -> Result<ClientConfig, ConfigError> {
         let builder = ClientConfig::builder_with_provider(Arc::clone(&self.provider))
             .with_safe_default_protocol_versions()?;
         let builder = builder
@@ -191,17 +199,18 @@ impl TlsClient {
             None => builder.with_no_client_auth(),
             Some(identity) => {
                 let certificates =
-                    certificates(&identity.certificates, &self.options.flag("cert"))?;
+                    parse_certificates(&identity.certificates, &self.options.flag("cert"))?;
                 let key =
                     PrivateKeyDer::from_pem_slice(&identity.key).map_err(|_| ConfigError::Pem {
                         what: self.options.flag("key"),
                         wanted: "private key",
                     })?;
-                let other = || ConfigError::OtherKey {
+                let other = || ConfigError::KeyMismatch {
                     key: self.options.flag("key"),
                     cert: self.options.flag("cert"),
                 };
-                let certified = certified(certificates, key, &self.provider)?.ok_or_else(other)?;
+                let certified =
+                    certified_key(certificates, key, &self.provider)?.ok_or_else(other)?;
                 builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(certified)))
             }
         };
@@ -213,8 +222,10 @@ impl TlsClient {
             return Ok(Arc::new(InsecureVerifier(Arc::clone(&self.provider))));
         }
         match (&self.options.cacert, &self.options.trusted_files) {
-            (Some(pem), _) => trust::named(pem, &self.options.flag("cacert"), &self.provider),
-            (None, Some(files)) => trust::of_files(files, &self.provider),
+            (Some(pem), _) => {
+                trust::verifier_for_pem(pem, &self.options.flag("cacert"), &self.provider)
+            }
+            (None, Some(files)) => trust::verifier_for_files(files, &self.provider),
             (None, None) => Ok(Arc::new(rustls_platform_verifier::Verifier::new(
                 Arc::clone(&self.provider),
             )?)),
@@ -224,7 +235,7 @@ impl TlsClient {
 
 /// The certificate that we show, and the proof that it is ours. What the certificate says is the peer's to judge: some are so
 /// old in form that a verifier here would not read them, and yet are what the peer wants. `None` if it is another's.
-fn certified(
+fn certified_key(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
     provider: &CryptoProvider,
@@ -256,12 +267,12 @@ pub fn crypto_provider() -> CryptoProvider {
 }
 
 /// What a failed handshake means. rustls' own errors come wrapped in the stream's.
-fn kind(error: &io::Error, offer: AlpnOffer) -> Kind {
+fn handshake_error_kind(error: &io::Error, offer: AlpnOffer) -> Kind {
     let inner = error
         .get_ref()
         .and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let problem = match inner {
-        Some(rustls::Error::InvalidCertificate(certificate)) => problem(certificate),
+        Some(rustls::Error::InvalidCertificate(certificate)) => certificate_problem(certificate),
         Some(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)) => {
             TlsProblem::NotTls
         }
@@ -270,7 +281,7 @@ fn kind(error: &io::Error, offer: AlpnOffer) -> Kind {
         {
             TlsProblem::NoHttp2
         }
-        Some(rustls::Error::AlertReceived(alert)) if is_about_us(*alert) => {
+        Some(rustls::Error::AlertReceived(alert)) if is_certificate_alert(*alert) => {
             TlsProblem::ClientCertificate
         }
         Some(_) => TlsProblem::Other,
@@ -282,7 +293,7 @@ fn kind(error: &io::Error, offer: AlpnOffer) -> Kind {
 
 /// Whether a connection ended because of our certificate. In TLS 1.3 a peer says so when the handshake is over on our side,
 /// in place of an answer.
-pub(crate) fn refused_certificate(error: &(dyn StdError + 'static)) -> bool {
+pub(crate) fn is_certificate_refused(error: &(dyn StdError + 'static)) -> bool {
     let mut next = Some(error);
     while let Some(error) = next {
         let wrapped = error.downcast_ref::<io::Error>();
@@ -290,7 +301,7 @@ pub(crate) fn refused_certificate(error: &(dyn StdError + 'static)) -> bool {
             .and_then(io::Error::get_ref)
             .and_then(|inner| inner.downcast_ref::<TlsErrorMessage>());
         if let Some(alert) = inner.and_then(TlsErrorMessage::alert) {
-            return is_about_us(alert);
+            return is_certificate_alert(alert);
         }
         next = error.source();
     }
@@ -298,7 +309,7 @@ pub(crate) fn refused_certificate(error: &(dyn StdError + 'static)) -> bool {
 }
 
 /// Alerts about the receiver's certificate (RFC 8446 section 6.2).
-fn is_about_us(alert: AlertDescription) -> bool {
+fn is_certificate_alert(alert: AlertDescription) -> bool {
     use AlertDescription as A;
     matches!(
         alert,
@@ -313,7 +324,7 @@ fn is_about_us(alert: AlertDescription) -> bool {
     )
 }
 
-fn problem(error: &CertificateError) -> TlsProblem {
+fn certificate_problem(error: &CertificateError) -> TlsProblem {
     use CertificateError as E;
     match error {
         E::Expired | E::ExpiredContext { .. } | E::NotValidYet | E::NotValidYetContext { .. } => {
@@ -324,7 +335,7 @@ fn problem(error: &CertificateError) -> TlsProblem {
         E::UnknownIssuer | E::BadSignature => TlsProblem::UnknownIssuer,
         E::Revoked => TlsProblem::Revoked,
         // An authority's own certificate used as a server's: what self-signed certificates usually are.
-        other if is_authority(other) => TlsProblem::UnknownIssuer,
+        other if is_ca_used_as_server(other) => TlsProblem::UnknownIssuer,
         _ => TlsProblem::Other,
     }
 }

@@ -29,12 +29,12 @@ pub struct TrustedFiles {
 }
 
 /// One who trusts the certificates of this PEM file, each of which must be usable.
-pub(crate) fn named(
+pub(crate) fn verifier_for_pem(
     pem: &[u8],
     what: &str,
     provider: &Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ServerCertVerifier>, ConfigError> {
-    let known = certificates(pem, what)?;
+    let known = parse_certificates(pem, what)?;
     let mut roots = RootCertStore::empty();
     for certificate in &known {
         roots.add(certificate.clone())?;
@@ -45,7 +45,7 @@ pub(crate) fn named(
 }
 
 /// One who trusts the certificates in these places; those that cannot be used are left out, as systems' collections have some.
-pub(crate) fn of_files(
+pub(crate) fn verifier_for_files(
     files: &TrustedFiles,
     provider: &Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ServerCertVerifier>, ConfigError> {
@@ -74,7 +74,7 @@ pub(crate) fn of_files(
 }
 
 /// The certificates of a PEM file, one at least.
-pub(crate) fn certificates(
+pub(crate) fn parse_certificates(
     pem: &[u8],
     what: &str,
 ) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
@@ -89,7 +89,7 @@ pub(crate) fn certificates(
 }
 
 /// Whether all that is wrong is that an authority's certificate is used as a server's.
-pub(crate) fn is_authority(error: &CertificateError) -> bool {
+pub(crate) fn is_ca_used_as_server(error: &CertificateError) -> bool {
     // The verifier's own errors are of a crate that is not ours to name.
     matches!(error, CertificateError::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity"))
 }
@@ -97,9 +97,9 @@ pub(crate) fn is_authority(error: &CertificateError) -> bool {
 /// Trusts what named authorities signed, and the named certificates themselves.
 #[derive(Debug)]
 struct PinnedOrIssuedVerifier {
-    signed: Arc<WebPkiServerVerifier>,
+    issued: Arc<WebPkiServerVerifier>,
     /// The named ones.
-    known: Vec<CertificateDer<'static>>,
+    pinned: Vec<CertificateDer<'static>>,
 }
 
 impl PinnedOrIssuedVerifier {
@@ -111,7 +111,10 @@ impl PinnedOrIssuedVerifier {
         let provider = Arc::clone(provider);
         let signed = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
         let signed = signed.map_err(|e| Error::General(e.to_string()))?;
-        Ok(Self { signed, known })
+        Ok(Self {
+            issued: signed,
+            pinned: known,
+        })
     }
 }
 
@@ -124,7 +127,7 @@ impl ServerCertVerifier for PinnedOrIssuedVerifier {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let signed = self.signed.verify_server_cert(
+        let signed = self.issued.verify_server_cert(
             end_entity,
             intermediates,
             server_name,
@@ -134,7 +137,7 @@ impl ServerCertVerifier for PinnedOrIssuedVerifier {
         match signed {
             // It looks at the dates first, so these are right. That it signed itself need not be asked: it is the one meant.
             Err(Error::InvalidCertificate(error))
-                if is_authority(&error) && self.known.contains(end_entity) =>
+                if is_ca_used_as_server(&error) && self.pinned.contains(end_entity) =>
             {
                 verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
                 Ok(ServerCertVerified::assertion())
@@ -149,7 +152,7 @@ impl ServerCertVerifier for PinnedOrIssuedVerifier {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.signed
+        self.issued
             .verify_tls12_signature(message, certificate, signature)
     }
 
@@ -159,11 +162,11 @@ impl ServerCertVerifier for PinnedOrIssuedVerifier {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.signed
+        self.issued
             .verify_tls13_signature(message, certificate, signature)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.signed.supported_verify_schemes()
+        self.issued.supported_verify_schemes()
     }
 }

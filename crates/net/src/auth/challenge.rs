@@ -5,15 +5,15 @@ use std::str::FromStr;
 use digest_auth::{Algorithm, AuthContext, Charset, HttpMethod, Qop, WwwAuthenticateHeader};
 use http::HeaderValue;
 
-use super::grammar::{self, ParsedChallenge};
-use super::{Login, sensitive};
+use super::challenge_parser::{self, ParsedChallenge};
+use super::{Login, sensitive_header};
 
 /// The longest realm that is shown, in characters.
-const SHOWN: usize = 120;
+const MAX_REALM: usize = 120;
 
 /// How many ways of others are named, and how long a name may be.
-const NAMED: usize = 4;
-const NAME: usize = 20;
+const MAX_UNSUPPORTED: usize = 4;
+const MAX_SCHEME_NAME: usize = 20;
 
 /// The challenges of one answer.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ pub(crate) struct AuthChallenges {
     /// The first realm named.
     realm: Option<String>,
     /// What else would do, and is not known here.
-    others: Vec<String>,
+    unsupported: Vec<String>,
 }
 
 /// A peer takes credentials in ways alone that are not known here.
@@ -33,12 +33,12 @@ pub(crate) struct AuthChallenges {
 pub(crate) enum UnsupportedAuth {
     /// In these.
     #[error("it takes {}, and neither Basic nor a Digest that is known here", .0.join(", "))]
-    Others(Vec<String>),
+    Schemes(Vec<String>),
     /// It does not say in which.
     #[error(
         "it does not say in which way it takes them (Proxy-Authenticate), and so has seen none"
     )]
-    Unsaid,
+    NoChallenge,
 }
 
 /// What a peer wants to see: the strongest that we can show.
@@ -58,12 +58,12 @@ pub struct Authorization {
     /// The nonce that it answers, for Digest.
     pub(super) nonce: Option<String>,
     /// Whether it is the first answer to that nonce.
-    pub(super) is_first: bool,
+    pub(super) is_first_use: bool,
 }
 
 impl AuthChallenges {
     /// The challenges of an answer's header fields.
-    pub(crate) fn of<'a>(values: impl IntoIterator<Item = &'a HeaderValue>) -> Self {
+    pub(crate) fn parse<'a>(values: impl IntoIterator<Item = &'a HeaderValue>) -> Self {
         let mut challenges = Self::default();
         values
             .into_iter()
@@ -73,16 +73,17 @@ impl AuthChallenges {
 
     /// Adds a field's value, which may hold several challenges.
     pub(crate) fn add(&mut self, field: &[u8]) {
-        for challenge in grammar::challenges(field) {
+        for challenge in challenge_parser::parse_challenges(field) {
             if let Some(realm) = challenge.bytes("realm") {
-                self.realm.get_or_insert_with(|| shown(realm));
+                self.realm.get_or_insert_with(|| displayed_realm(realm));
             }
             match challenge.scheme.as_str() {
                 "basic" => self.basic = true,
-                "digest" if self.digest.is_none() => self.digest = digest(&challenge),
+                "digest" if self.digest.is_none() => self.digest = parse_digest(&challenge),
                 "digest" => {}
-                other if self.others.len() < NAMED => {
-                    self.others.push(other.chars().take(NAME).collect());
+                other if self.unsupported.len() < MAX_UNSUPPORTED => {
+                    self.unsupported
+                        .push(other.chars().take(MAX_SCHEME_NAME).collect());
                 }
                 _ => {}
             }
@@ -90,12 +91,12 @@ impl AuthChallenges {
     }
 
     /// Why none of them can be answered, if that is for want of the ways and not of the right words.
-    pub(crate) fn unspoken(&self) -> Option<UnsupportedAuth> {
-        self.wanted()
+    pub(crate) fn unsupported(&self) -> Option<UnsupportedAuth> {
+        self.choose()
             .is_none()
-            .then(|| match self.others.as_slice() {
-                [] => UnsupportedAuth::Unsaid,
-                others => UnsupportedAuth::Others(others.to_vec()),
+            .then(|| match self.unsupported.as_slice() {
+                [] => UnsupportedAuth::NoChallenge,
+                others => UnsupportedAuth::Schemes(others.to_vec()),
             })
     }
 
@@ -105,7 +106,7 @@ impl AuthChallenges {
     }
 
     /// The strongest of them that can be answered.
-    pub(super) fn wanted(&self) -> Option<ChosenChallenge> {
+    pub(super) fn choose(&self) -> Option<ChosenChallenge> {
         match &self.digest {
             Some(digest) => Some(ChosenChallenge::Digest(Box::new(digest.clone()))),
             None => self.basic.then_some(ChosenChallenge::Basic),
@@ -123,7 +124,7 @@ impl ChosenChallenge {
     }
 
     /// What to show. `None` for what no header field can carry.
-    pub(super) fn answer(
+    pub(super) fn respond(
         &mut self,
         login: &Login,
         method: &str,
@@ -141,9 +142,9 @@ impl ChosenChallenge {
         let context = AuthContext::new_with_method(user, password, target, body, method);
         let answer = digest.respond(&context).ok()?;
         Some(Authorization {
-            value: sensitive(&answer.to_header_string())?,
+            value: sensitive_header(&answer.to_header_string())?,
             nonce: Some(answer.nonce),
-            is_first: answer.nc == 1,
+            is_first_use: answer.nc == 1,
         })
     }
 }
@@ -164,15 +165,15 @@ impl Authorization {
     /// Basic.
     pub(super) fn basic(login: &Login) -> Option<Self> {
         Some(Self {
-            value: sensitive(&login.basic())?,
+            value: sensitive_header(&login.basic_header())?,
             nonce: None,
-            is_first: true,
+            is_first_use: true,
         })
     }
 }
 
 /// A challenge as `digest_auth` has it; its own parser is not asked, since it panics at what is not ASCII.
-fn digest(written: &ParsedChallenge) -> Option<WwwAuthenticateHeader> {
+fn parse_digest(written: &ParsedChallenge) -> Option<WwwAuthenticateHeader> {
     // What is there and not understood makes the challenge one that cannot be answered; what is missing has defaults.
     let optional = |name| match written.bytes(name) {
         Some(_) => written.text(name).map(Some),
@@ -185,7 +186,7 @@ fn digest(written: &ParsedChallenge) -> Option<WwwAuthenticateHeader> {
     };
     let qop = match optional("qop")? {
         None => None,
-        Some(list) => Some(vec![quality(list)?]),
+        Some(list) => Some(vec![parse_qop(list)?]),
     };
     Some(WwwAuthenticateHeader {
         domain: None,
@@ -194,7 +195,7 @@ fn digest(written: &ParsedChallenge) -> Option<WwwAuthenticateHeader> {
         nonce: written.text("nonce")?.to_owned(),
         opaque: optional("opaque")?.map(str::to_owned),
         stale: says("stale", "true"),
-        algorithm: algorithm(optional("algorithm")?.unwrap_or("MD5"))?,
+        algorithm: parse_algorithm(optional("algorithm")?.unwrap_or("MD5"))?,
         qop,
         userhash: says("userhash", "true"),
         charset: if says("charset", "UTF-8") {
@@ -207,7 +208,7 @@ fn digest(written: &ParsedChallenge) -> Option<WwwAuthenticateHeader> {
 }
 
 /// Plain authentication is enough; the body's digest is sent where nothing else is offered.
-fn quality(list: &str) -> Option<Qop> {
+fn parse_qop(list: &str) -> Option<Qop> {
     let offers = |name: &str| {
         list.split(',')
             .any(|item| item.trim().eq_ignore_ascii_case(name))
@@ -219,7 +220,7 @@ fn quality(list: &str) -> Option<Qop> {
     }
 }
 
-fn algorithm(name: &str) -> Option<Algorithm> {
+fn parse_algorithm(name: &str) -> Option<Algorithm> {
     let upper = name.to_ascii_uppercase();
     let known = upper
         .strip_suffix("-SESS")
@@ -227,11 +228,11 @@ fn algorithm(name: &str) -> Option<Algorithm> {
     Algorithm::from_str(known.as_ref().unwrap_or(&upper)).ok()
 }
 
-fn shown(realm: &[u8]) -> String {
+fn displayed_realm(realm: &[u8]) -> String {
     let text = String::from_utf8_lossy(realm);
     text.chars()
         .filter(|c| !c.is_control())
-        .take(SHOWN)
+        .take(MAX_REALM)
         .collect()
 }
 
@@ -248,35 +249,40 @@ mod tests {
         }
     }
 
-    fn wanted(fields: &[&str]) -> Option<ChosenChallenge> {
+    fn chosen(fields: &[&str]) -> Option<ChosenChallenge> {
         let mut challenges = AuthChallenges::default();
         fields
             .iter()
             .for_each(|field| challenges.add(field.as_bytes()));
-        challenges.wanted()
+        challenges.choose()
     }
 
-    fn text(shown: &Authorization) -> String {
+    fn header_text(shown: &Authorization) -> String {
         String::from_utf8(shown.value.as_bytes().to_vec()).unwrap()
     }
 
     #[test]
     fn digest_is_preferred_and_its_nonce_counted() {
         let login = login("Mufasa", "Circle of Life");
-        let mut wanted = wanted(&[
+        let mut wanted = chosen(&[
             "Basic realm=\"first\"",
             "digest realm=\"second\", qop=\"auth\", nonce=\"abc\", algorithm=sha-256",
         ])
         .unwrap();
-        let first = wanted.answer(&login, "GET", "/dir").unwrap();
-        let second = wanted.answer(&login, "GET", "/dir").unwrap();
+        let first = wanted.respond(&login, "GET", "/dir").unwrap();
+        let second = wanted.respond(&login, "GET", "/dir").unwrap();
         assert_eq!(first.nonce.as_deref(), Some("abc"));
         assert!(
-            text(&first).starts_with("Digest ") && text(&first).contains("nc=00000001"),
+            header_text(&first).starts_with("Digest ")
+                && header_text(&first).contains("nc=00000001"),
             "{}",
-            text(&first)
+            header_text(&first)
         );
-        assert!(text(&second).contains("nc=00000002"), "{}", text(&second));
+        assert!(
+            header_text(&second).contains("nc=00000002"),
+            "{}",
+            header_text(&second)
+        );
     }
 
     #[test]
@@ -284,29 +290,31 @@ mod tests {
         let challenge =
             |algorithm| format!("Digest realm=\"r\", nonce=\"{algorithm}\", algorithm={algorithm}");
         let fields = ["SHA-3", "SHA-256", "MD5"].map(challenge);
-        let answer = wanted(&fields.each_ref().map(String::as_str))
+        let answer = chosen(&fields.each_ref().map(String::as_str))
             .unwrap()
-            .answer(&login("u", "p"), "GET", "/");
+            .respond(&login("u", "p"), "GET", "/");
         assert_eq!(answer.unwrap().nonce.as_deref(), Some("SHA-256"));
         // All in one field, as proxies write them.
-        let answer = wanted(&[&fields.join(", ")])
+        let answer = chosen(&[&fields.join(", ")])
             .unwrap()
-            .answer(&login("u", "p"), "GET", "/");
+            .respond(&login("u", "p"), "GET", "/");
         assert_eq!(answer.unwrap().nonce.as_deref(), Some("SHA-256"));
         assert!(
-            wanted(&["Digest realm=\"r\", nonce=\"n\", qop=\"other\""]).is_none(),
+            chosen(&["Digest realm=\"r\", nonce=\"n\", qop=\"other\""]).is_none(),
             "a quality that is not known cannot be given"
         );
-        assert!(wanted(&["Digest realm=\"r\""]).is_none(), "without a nonce");
+        assert!(chosen(&["Digest realm=\"r\""]).is_none(), "without a nonce");
     }
 
     #[test]
     fn a_realm_in_utf8_is_answered_and_given_back() {
         let mut wanted =
-            wanted(&["Digest realm=\"Прокси-сервер организации\", qop=\"auth\", nonce=\"x\""])
+            chosen(&["Digest realm=\"Прокси-сервер организации\", qop=\"auth\", nonce=\"x\""])
                 .unwrap();
-        let shown = wanted.answer(&login("u", "p"), "CONNECT", "h:443").unwrap();
-        assert!(text(&shown).contains("realm=\"Прокси-сервер организации\""));
+        let shown = wanted
+            .respond(&login("u", "p"), "CONNECT", "h:443")
+            .unwrap();
+        assert!(header_text(&shown).contains("realm=\"Прокси-сервер организации\""));
     }
 
     #[test]
@@ -314,7 +322,7 @@ mod tests {
         let mut challenges = AuthChallenges::default();
         challenges.add(b"Negotiate realm=\"c\x07orp\"");
         assert_eq!(challenges.realm().as_deref(), Some("corp"));
-        assert!(challenges.wanted().is_none());
+        assert!(challenges.choose().is_none());
     }
 
     proptest! {
@@ -330,7 +338,7 @@ mod tests {
             for field in [field.clone(), format!("Digest {field}"), format!("Digest realm=\"{realm}\", nonce=\"{field}\"{qop}")] {
                 let mut challenges = AuthChallenges::default();
                 challenges.add(field.as_bytes());
-                let shown = challenges.wanted().and_then(|mut wanted| wanted.answer(&login, "CONNECT", "h:443"));
+                let shown = challenges.choose().and_then(|mut wanted| wanted.respond(&login, "CONNECT", "h:443"));
                 if let Some(shown) = shown {
                     prop_assert!(!shown.value.as_bytes().iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)));
                 }

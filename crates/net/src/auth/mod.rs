@@ -1,9 +1,9 @@
 //! Who we are to an origin or a proxy: credentials and the answers to their challenges (RFC 9110 11).
 
+mod auth_cache;
 mod challenge;
-mod grammar;
+mod challenge_parser;
 mod netrc;
-mod sessions;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,15 +11,15 @@ use http::HeaderValue;
 use percent_encoding::percent_decode_str;
 use url::Url;
 
+pub(crate) use auth_cache::AuthCache;
+pub use auth_cache::MAX_AUTH_ATTEMPTS;
 pub(crate) use challenge::AuthChallenges;
 pub use challenge::Authorization;
 pub use netrc::{Netrc, NetrcError};
-pub(crate) use sessions::AuthCache;
-pub use sessions::MAX_AUTH_ATTEMPTS;
 
-use crate::request::request_target;
+use crate::credential_scope::CredentialScope;
+use crate::request::origin_form;
 use crate::secret::Secret;
-use crate::standing::CredentialScope;
 
 /// A user name and its password.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub struct Login {
 impl Login {
     /// Basic (RFC 7617), in UTF-8.
     #[must_use]
-    pub(crate) fn basic(&self) -> String {
+    pub(crate) fn basic_header(&self) -> String {
         format!(
             "Basic {}",
             STANDARD.encode(format!("{}:{}", self.user, self.password.expose()))
@@ -57,14 +57,14 @@ pub struct UserCredentials {
 pub(crate) struct Authenticator {
     credentials: UserCredentials,
     /// What each origin last wanted to see.
-    sessions: AuthCache,
+    cache: AuthCache,
 }
 
 impl Authenticator {
     pub(crate) fn new(credentials: UserCredentials) -> Self {
         Self {
             credentials,
-            sessions: AuthCache::default(),
+            cache: AuthCache::default(),
         }
     }
 
@@ -72,24 +72,24 @@ impl Authenticator {
     /// credentials that were not said to be for a host.
     pub(crate) fn authorize(&self, url: &Url, given: &Url) -> Option<Authorization> {
         if let Some(token) = self.bearer(url, given) {
-            let value = sensitive(&format!("Bearer {}", token.expose()))?;
+            let value = sensitive_header(&format!("Bearer {}", token.expose()))?;
             return Some(Authorization {
                 value,
                 nonce: None,
-                is_first: true,
+                is_first_use: true,
             });
         }
         let login = self.login(url, given)?;
         let peer = url.origin().ascii_serialization();
         let known = self
-            .sessions
-            .answer(&peer, &login, ("GET", request_target(url)));
+            .cache
+            .authorize(&peer, &login, ("GET", origin_form(url)));
         // Basic goes ahead, as with curl: there are origins that say 404 to strangers and never ask who they are.
         known.or_else(|| Authorization::basic(&login))
     }
 
     /// An origin answered 401 to a request that carried `shown`: whether showing something else is worth a try.
-    pub(crate) fn challenged(
+    pub(crate) fn record_challenge(
         &self,
         (url, given): (&Url, &Url),
         challenges: &AuthChallenges,
@@ -97,7 +97,7 @@ impl Authenticator {
     ) -> bool {
         let has_login = self.bearer(url, given).is_none() && self.login(url, given).is_some();
         let peer = url.origin().ascii_serialization();
-        has_login && self.sessions.refused(&peer, challenges, shown)
+        has_login && self.cache.record_refusal(&peer, challenges, shown)
     }
 
     fn bearer(&self, url: &Url, given: &Url) -> Option<&Secret> {
@@ -131,7 +131,7 @@ impl Authenticator {
 }
 
 /// A header that is never shown in a log. Beyond ASCII it is UTF-8; `None` for what would break the line.
-pub(crate) fn sensitive(text: &str) -> Option<HeaderValue> {
+pub(crate) fn sensitive_header(text: &str) -> Option<HeaderValue> {
     let mut value = HeaderValue::from_bytes(text.as_bytes()).ok()?;
     value.set_sensitive(true);
     Some(value)

@@ -131,7 +131,7 @@ impl<'a> NetrcTokens<'a> {
 
     /// The next word that is none of a value, and its line.
     fn keyword(&mut self) -> Result<Option<(usize, String)>, NetrcError> {
-        while self.seek() {
+        while self.next_line_with_text() {
             if self.rest.starts_with('#') {
                 self.rest = "";
             } else {
@@ -143,7 +143,7 @@ impl<'a> NetrcTokens<'a> {
 
     /// The word that a keyword on `line` is followed by.
     fn value(&mut self, line: usize) -> Result<String, NetrcError> {
-        if self.seek() {
+        if self.next_line_with_text() {
             self.word()
         } else {
             Err(NetrcError { line })
@@ -161,7 +161,7 @@ impl<'a> NetrcTokens<'a> {
     }
 
     /// Goes to the next word, over comment lines; false at the end.
-    fn seek(&mut self) -> bool {
+    fn next_line_with_text(&mut self) -> bool {
         self.rest = self.rest.trim_start();
         while self.rest.is_empty() {
             let Some((at, line)) = self.lines.next() else {

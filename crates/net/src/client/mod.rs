@@ -1,12 +1,12 @@
 //! GET requests: over a resting connection or a new one, through proxies and redirects, with credentials.
 //!
-//! A request is one of these steps in a row: [`Client::fetch`] follows redirects, `authorized` answers a 401 and a 407 once,
+//! A request is one of these steps in a row: [`Client::fetch`] follows redirects, `fetch_with_auth` answers a 401 and a 407 once,
 //! `exchange` sends over one connection, or `sharing` over one that others use, too. A resting connection that turns out to be closed is replaced once, since the
 //! origin never saw that request; nothing else is ever tried twice here. What a request says is in `request`.
 
 mod config;
-mod exchange;
-mod sharing;
+mod http1;
+mod http2;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use http::StatusCode;
 use http::header::{LOCATION, PROXY_AUTHENTICATE, WWW_AUTHENTICATE};
 use url::Url;
 
-use crate::answer::FetchResponse;
 use crate::auth::{AuthChallenges, Authenticator};
 use crate::connector::Connector;
 use crate::error::{ConfigError, Error, Kind};
-use crate::multiplexed::Http2Pool;
+use crate::http2::Http2Pool;
 use crate::pool::ConnectionPool;
 use crate::proxy::Proxy;
-use crate::refusal::is_proxys_own;
-use crate::request::{RequestAuthorizations, absolute};
+use crate::proxy_refusal::is_proxy_generated;
+use crate::request::{RequestAuthorizations, absolute_form};
+use crate::response::FetchResponse;
 use crate::route::Route;
 pub use config::{ClientConfig, FetchRequest};
 
@@ -39,9 +39,9 @@ struct ClientState {
     config: ClientConfig,
     connector: Connector,
     authenticator: Authenticator,
-    pool: Arc<ConnectionPool>,
+    http1_pool: Arc<ConnectionPool>,
     /// Connections that requests share.
-    hosts: Http2Pool,
+    http2_pool: Http2Pool,
 }
 
 impl Client {
@@ -62,8 +62,8 @@ impl Client {
                 config,
                 connector,
                 authenticator,
-                pool,
-                hosts,
+                http1_pool: pool,
+                http2_pool: hosts,
             }),
         })
     }
@@ -88,9 +88,9 @@ impl Client {
         let mut url = Cow::Borrowed(fetch.url);
         for hops in 0.. {
             let answer = self
-                .authorized(&url, &fetch)
+                .fetch_with_auth(&url, &fetch)
                 .await
-                .map_err(|e| e.of_range(fetch.range.clone()))?;
+                .map_err(|e| e.with_range(fetch.range.clone()))?;
             if !is_redirect(answer.status) {
                 return Ok(FetchResponse {
                     redirected: hops > 0,
@@ -111,72 +111,76 @@ impl Client {
     }
 
     /// One answer; a 401 and a 407 are answered once each, if there is something to answer with.
-    async fn authorized(
+    async fn fetch_with_auth(
         &self,
         url: &Url,
         fetch: &FetchRequest<'_>,
     ) -> Result<FetchResponse, Error> {
-        let way = Route::to(url, fetch.user_url, &self.shared.config)?;
+        let way = Route::new(url, fetch.user_url, &self.shared.config)?;
         let (mut origin_asked, mut proxy_asked) = (false, false);
         loop {
             let (answer, shown) = self.exchange(&way, fetch).await?;
             let again = match answer.status {
                 StatusCode::UNAUTHORIZED if !origin_asked => {
                     origin_asked = true;
-                    let challenges = AuthChallenges::of(answer.headers.get_all(WWW_AUTHENTICATE));
+                    let challenges =
+                        AuthChallenges::parse(answer.headers.get_all(WWW_AUTHENTICATE));
                     let urls = (url, fetch.user_url);
                     let authenticator = &self.shared.authenticator;
-                    authenticator.challenged(urls, &challenges, shown.origin.as_ref())
+                    authenticator.record_challenge(urls, &challenges, shown.origin.as_ref())
                 }
                 StatusCode::PROXY_AUTHENTICATION_REQUIRED if !proxy_asked => {
                     proxy_asked = true;
-                    let challenges = AuthChallenges::of(answer.headers.get_all(PROXY_AUTHENTICATE));
-                    let proxy = way.forwarder().filter(|proxy| proxy.login.is_some());
+                    let challenges =
+                        AuthChallenges::parse(answer.headers.get_all(PROXY_AUTHENTICATE));
+                    let proxy = way
+                        .absolute_form_proxy()
+                        .filter(|proxy| proxy.login.is_some());
                     proxy.is_some_and(|proxy| {
-                        let proxies = self.shared.connector.proxies();
-                        proxies.refused(&proxy.key(), &challenges, shown.proxy.as_ref())
+                        let proxies = self.shared.connector.proxy_auth();
+                        proxies.record_refusal(&proxy.auth_key(), &challenges, shown.proxy.as_ref())
                     })
                 }
                 _ => false,
             };
             if !again {
-                return self.welcome(&way, answer).await;
+                return self.check_proxy_response(&way, answer).await;
             }
             answer.discard().await;
         }
     }
 
     /// A proxy's last word that it wants other credentials is no answer of the origin's, and neither is an error of its own.
-    async fn welcome(
+    async fn check_proxy_response(
         &self,
         way: &Route<'_>,
         answer: FetchResponse,
     ) -> Result<FetchResponse, Error> {
         let url = way.url;
-        match way.forwarder() {
+        match way.absolute_form_proxy() {
             Some(proxy) if answer.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED => Err(
                 Connector::proxy_auth_error((proxy, &answer.headers), true, url),
             ),
-            Some(proxy) if is_proxys_own(answer.status, &answer.headers) => {
+            Some(proxy) if is_proxy_generated(answer.status, &answer.headers) => {
                 let refused = Kind::ProxyRefused(Some(answer.status));
                 answer.discard().await;
-                Err(Error::new(refused, url).through(proxy))
+                Err(Error::new(refused, url).with_proxy(proxy))
             }
             _ => Ok(answer),
         }
     }
 
     /// The credentials for one request over the wire: an answer to a Digest counts how often it was given.
-    fn shown(&self, way: &Route<'_>, given: &Url) -> RequestAuthorizations {
+    fn authorizations(&self, way: &Route<'_>, given: &Url) -> RequestAuthorizations {
         let to_proxy = |proxy: &Proxy| {
             let login = proxy.login.as_ref()?;
-            let target = absolute(way.url);
-            let proxies = self.shared.connector.proxies();
-            proxies.answer(&proxy.key(), login, ("GET", target.as_str()))
+            let target = absolute_form(way.url);
+            let proxies = self.shared.connector.proxy_auth();
+            proxies.authorize(&proxy.auth_key(), login, ("GET", target.as_str()))
         };
         RequestAuthorizations {
             origin: self.shared.authenticator.authorize(way.url, given),
-            proxy: way.forwarder().and_then(to_proxy),
+            proxy: way.absolute_form_proxy().and_then(to_proxy),
         }
     }
 }

@@ -13,27 +13,27 @@ use super::{Target, TransportStream};
 use crate::auth::{AuthCache, AuthChallenges, Authorization, MAX_AUTH_ATTEMPTS};
 use crate::error::{Error, Kind, TlsProblem};
 use crate::proxy::Proxy;
-use crate::tls::refused_certificate;
+use crate::tls::is_certificate_refused;
 
 /// The longest head that a proxy may send, in bytes.
-const HEAD: usize = 64 * 1024;
+const MAX_HEAD: usize = 64 * 1024;
 
 /// The longest of a proxy's words that are repeated, in characters.
-const SAID: usize = 120;
+const MAX_REASON: usize = 120;
 
 /// How many heads below 200 are skipped.
-const INTERIM: usize = 16;
+const MAX_INTERIM: usize = 16;
 
 /// The head of a proxy's answer.
 struct ProxyResponseHead {
     status: StatusCode,
     challenges: AuthChallenges,
     /// Whether the connection can carry another request: nothing is left of this answer.
-    reusable: bool,
+    is_reusable: bool,
     /// What followed the head in the same read.
-    early: Bytes,
+    trailing: Bytes,
     /// What the proxy says besides the status.
-    said: Option<ProxyReason>,
+    reason: Option<ProxyReason>,
 }
 
 /// The words of a proxy that refuses: those of its status line, if they are its own, or squid's name for the reason.
@@ -46,12 +46,12 @@ struct ProxyReason(String);
 #[error(
     "it asked when the request had been sent, which cannot be sent twice; the next one will show them"
 )]
-struct ProxyTimeout;
+struct LateProxyChallenge;
 
 /// Asks a proxy to connect to a target; answers a 407, and one that says that its nonce was used up, with the proxy's login, on a new
 /// connection if need be. Nothing of the login is shown before the proxy has said how it wants to see it, so that one with Digest never
 /// gets the password; `sessions` remembers that for later tunnels.
-pub(super) async fn tunnel<F>(
+pub(super) async fn open_tunnel<F>(
     mut stream: TransportStream,
     (target, proxy, sessions): (&Target, &Proxy, &AuthCache),
     (url, again): (&Url, impl Fn() -> F),
@@ -61,14 +61,14 @@ where
 {
     let shown = (proxy.login.as_ref()).and_then(|login| {
         let what = ("CONNECT", &*target.to_string());
-        sessions.answer(&proxy.key(), login, what)
+        sessions.authorize(&proxy.auth_key(), login, what)
     });
-    let head = ask(&mut stream, (target, proxy), shown.as_ref(), url).await?;
+    let head = send_connect(&mut stream, (target, proxy), shown.as_ref(), url).await?;
     if head.status != StatusCode::PROXY_AUTHENTICATION_REQUIRED || proxy.login.is_none() {
-        return settled(stream, head, url);
+        return finish(stream, head, url);
     }
     // Apart: each tunnel would make room for what few of them need.
-    Box::pin(asked_again(
+    Box::pin(authenticate(
         (stream, head, shown),
         (target, proxy, sessions),
         (url, again),
@@ -77,7 +77,7 @@ where
 }
 
 /// Shows a proxy that answered 407 what it asks for, as often as that is worth a try.
-async fn asked_again<F>(
+async fn authenticate<F>(
     (mut stream, mut head, mut shown): (TransportStream, ProxyResponseHead, Option<Authorization>),
     (target, proxy, sessions): (&Target, &Proxy, &AuthCache),
     (url, again): (&Url, impl Fn() -> F),
@@ -85,47 +85,51 @@ async fn asked_again<F>(
 where
     F: Future<Output = Result<TransportStream, Error>>,
 {
-    let (peer, target_text) = (proxy.key(), target.to_string());
+    let (peer, target_text) = (proxy.auth_key(), target.to_string());
     let what = ("CONNECT", &*target_text);
     for _ in 1..MAX_AUTH_ATTEMPTS {
         let is_asked = head.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED;
         let refused = (&head.challenges, shown.as_ref());
         let next = proxy.login.as_ref().filter(|_| is_asked);
-        let next = next.and_then(|login| sessions.retried(&peer, refused, (login, what)));
+        let next = next.and_then(|login| sessions.retry(&peer, refused, (login, what)));
         let Some(next) = next else {
             break;
         };
-        let kept = match head.reusable {
-            true => ask(&mut stream, (target, proxy), Some(&next), url).await,
+        let kept = match head.is_reusable {
+            true => send_connect(&mut stream, (target, proxy), Some(&next), url).await,
             false => Err(Error::new(Kind::Closed, url)),
         };
         head = match kept {
             // It was closed after all: by the 407's own word, or without one.
             Err(error) if *error.kind() == Kind::Closed => {
                 stream = again().await?;
-                ask(&mut stream, (target, proxy), Some(&next), url).await?
+                send_connect(&mut stream, (target, proxy), Some(&next), url).await?
             }
             answered => answered?,
         };
         shown = Some(next);
     }
-    settled(stream, head, url)
+    finish(stream, head, url)
 }
 
 /// What a proxy's last answer comes to.
-fn settled(
+fn finish(
     stream: TransportStream,
     head: ProxyResponseHead,
     url: &Url,
 ) -> Result<TransportStream, Error> {
     match head.status {
-        status if status.is_success() && head.early.is_empty() => Ok(stream),
-        status if status.is_success() => Ok(TransportStream::Rewound(head.early, Box::new(stream))),
-        StatusCode::PROXY_AUTHENTICATION_REQUIRED => Err(unwelcome(&head.challenges, false, url)),
+        status if status.is_success() && head.trailing.is_empty() => Ok(stream),
+        status if status.is_success() => {
+            Ok(TransportStream::Rewound(head.trailing, Box::new(stream)))
+        }
+        StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
+            Err(proxy_auth_error(&head.challenges, false, url))
+        }
         status => {
             let error = Error::new(Kind::ProxyRefused(Some(status)), url);
-            Err(match head.said {
-                Some(said) => error.because(said),
+            Err(match head.reason {
+                Some(said) => error.with_source(said),
                 None => error,
             })
         }
@@ -133,16 +137,16 @@ fn settled(
 }
 
 /// The proxy wants to see credentials, or others; or has asked too late.
-pub(super) fn unwelcome(challenges: &AuthChallenges, is_late: bool, url: &Url) -> Error {
+pub(super) fn proxy_auth_error(challenges: &AuthChallenges, is_late: bool, url: &Url) -> Error {
     let error = Error::new(Kind::ProxyAuth(challenges.realm()), url);
-    match challenges.unspoken() {
-        Some(ways) => error.because(ways),
-        None if is_late => error.because(ProxyTimeout),
+    match challenges.unsupported() {
+        Some(ways) => error.with_source(ways),
+        None if is_late => error.with_source(LateProxyChallenge),
         None => error,
     }
 }
 
-async fn ask(
+async fn send_connect(
     stream: &mut TransportStream,
     (target, proxy): (&Target, &Proxy),
     shown: Option<&Authorization>,
@@ -150,11 +154,11 @@ async fn ask(
 ) -> Result<ProxyResponseHead, Error> {
     let closed = |e: std::io::Error| {
         // In TLS 1.3 that is said when the handshake is over on our side.
-        let kind = match refused_certificate(&e) {
+        let kind = match is_certificate_refused(&e) {
             true => Kind::Tls(TlsProblem::ClientCertificate),
             false => Kind::Closed,
         };
-        Error::new(kind, url).because(e)
+        Error::new(kind, url).with_source(e)
     };
     let mut request = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n").into_bytes();
     for (name, value) in &proxy.headers {
@@ -172,12 +176,12 @@ async fn ask(
     stream.write_all(&request).await.map_err(closed)?;
     stream.flush().await.map_err(closed)?;
     let mut buffer = BytesMut::with_capacity(4096);
-    for _ in 0..INTERIM {
+    for _ in 0..MAX_INTERIM {
         let length = loop {
             if let Some(at) = end_of_head(&buffer) {
                 break at;
             }
-            if buffer.len() >= HEAD {
+            if buffer.len() >= MAX_HEAD {
                 return Err(Error::new(Kind::Protocol, url));
             }
             if stream.read_buf(&mut buffer).await.map_err(closed)? == 0 {
@@ -185,10 +189,10 @@ async fn ask(
             }
         };
         let head = buffer.split_to(length);
-        let head = parse(&head).ok_or_else(|| Error::new(Kind::Protocol, url))?;
+        let head = parse_head(&head).ok_or_else(|| Error::new(Kind::Protocol, url))?;
         if !head.status.is_informational() {
             return Ok(ProxyResponseHead {
-                early: buffer.freeze(),
+                trailing: buffer.freeze(),
                 ..head
             });
         }
@@ -213,7 +217,7 @@ fn end_of_head(buffer: &[u8]) -> Option<usize> {
 }
 
 /// Bytes, not text: a realm may be in any charset.
-fn parse(head: &[u8]) -> Option<ProxyResponseHead> {
+fn parse_head(head: &[u8]) -> Option<ProxyResponseHead> {
     let mut lines = head.split(|byte| *byte == b'\n');
     let first = String::from_utf8_lossy(lines.next()?);
     let mut words = first.split_ascii_whitespace();
@@ -248,9 +252,9 @@ fn parse(head: &[u8]) -> Option<ProxyResponseHead> {
         status,
         challenges,
         // What speaks 1.0 closes.
-        reusable: !close && !chunked && length == Some(0) && version != "HTTP/1.0",
-        early: Bytes::new(),
-        said: said.map(|said| ProxyReason(said.chars().take(SAID).collect())),
+        is_reusable: !close && !chunked && length == Some(0) && version != "HTTP/1.0",
+        trailing: Bytes::new(),
+        reason: said.map(|said| ProxyReason(said.chars().take(MAX_REASON).collect())),
     })
 }
 
@@ -264,22 +268,22 @@ mod tests {
             let mut head = b"HTTP/1.1 407 x\r\nProxy-Authenticate: Digest realm=\"".to_vec();
             head.extend_from_slice(realm);
             head.extend_from_slice(b"\", qop=\"auth\", nonce=\"x\"\r\n\r\n");
-            assert!(parse(&head).unwrap().challenges.realm().is_some());
+            assert!(parse_head(&head).unwrap().challenges.realm().is_some());
         }
     }
 
     #[test]
     fn heads_of_odd_proxies_are_read() {
-        let head = parse(b"HTTP/1.0 200\r\n\r\n").unwrap();
+        let head = parse_head(b"HTTP/1.0 200\r\n\r\n").unwrap();
         assert_eq!(head.status, StatusCode::OK);
         assert_eq!(
-            parse(b"HTTP/1.1 200 Connection very established\nVia: x\n\n")
+            parse_head(b"HTTP/1.1 200 Connection very established\nVia: x\n\n")
                 .unwrap()
                 .status,
             StatusCode::OK
         );
-        assert!(parse(b"SSH-2.0-x\r\n\r\n").is_none());
-        assert!(parse(b"HTTP/1.1 2x0 y\r\n\r\n").is_none());
+        assert!(parse_head(b"SSH-2.0-x\r\n\r\n").is_none());
+        assert!(parse_head(b"HTTP/1.1 2x0 y\r\n\r\n").is_none());
         assert_eq!(end_of_head(b"a\r\nb\r\n\r\nrest"), Some(8));
         assert_eq!(end_of_head(b"a\n\nrest"), Some(3));
         assert_eq!(end_of_head(b"a\r\nb\r\n"), None);

@@ -5,8 +5,9 @@
 //! spans the whole way. Every future here is cancel safe: dropping it closes what it had opened.
 
 mod dns;
-mod eyeballs;
+mod happy_eyeballs;
 mod http_proxy;
+mod proxy_chain;
 mod socks5;
 mod stream;
 #[cfg(target_os = "linux")]
@@ -16,7 +17,6 @@ mod sys;
 mod sys;
 mod target;
 mod tcp;
-mod through;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use http::HeaderMap;
 use http::header::PROXY_AUTHENTICATE;
-use through::ProxyHandshake;
+use proxy_chain::ChainProgress;
 use tokio::time::{Instant, timeout};
 use url::Url;
 
@@ -34,16 +34,16 @@ pub use dns::{PinnedAddress, ResolverChoice};
 pub use stream::TransportStream;
 pub use sys::set_low_water;
 pub use target::{AddressFamily, ConnectorConfig, Target, TargetError};
-pub(crate) use target::{named, port_number};
-pub use tcp::{ReadGauge, TcpTransport};
+pub(crate) use target::{parse_host, parse_port};
+pub use tcp::{SocketState, TcpTransport};
 
+use crate::alpn::TlsPeer;
 use crate::auth::{AuthCache, AuthChallenges, Authorization};
 use crate::error::{ConfigError, Error, Kind};
-use crate::limit::RateLimit;
-use crate::offered::TlsPeer;
 use crate::proxy::Proxy;
+use crate::rate_limit::RateLimit;
 use crate::tls::{TlsClient, TlsOptions};
-use eyeballs::SocketOptions;
+use happy_eyeballs::SocketOptions;
 
 /// A stream that was made, and how long its steps took.
 #[derive(Debug)]
@@ -73,9 +73,9 @@ struct ConnectorState {
     config: ConnectorConfig,
     dns: DnsResolver,
     tls: TlsClient,
-    limit: Option<RateLimit>,
+    rate_limit: Option<RateLimit>,
     /// What each HTTP proxy wants to see.
-    proxies: AuthCache,
+    proxy_auth: AuthCache,
 }
 
 impl Connector {
@@ -94,8 +94,8 @@ impl Connector {
             config,
             dns,
             tls: TlsClient::new(tls)?,
-            limit,
-            proxies: AuthCache::default(),
+            rate_limit: limit,
+            proxy_auth: AuthCache::default(),
         };
         Ok(Self {
             shared: Arc::new(shared),
@@ -105,12 +105,12 @@ impl Connector {
     /// Whether all streams together are held to a rate.
     #[must_use]
     pub fn has_rate_limit(&self) -> bool {
-        self.shared.limit.is_some()
+        self.shared.rate_limit.is_some()
     }
 
     /// What HTTP proxies want to see: learnt on CONNECT and on requests in absolute-form alike.
-    pub(crate) fn proxies(&self) -> &AuthCache {
-        &self.shared.proxies
+    pub(crate) fn proxy_auth(&self) -> &AuthCache {
+        &self.shared.proxy_auth
     }
 
     /// What a request in absolute-form - its method and its URL - shows to a proxy; nothing as long as that has not asked for anything.
@@ -121,7 +121,8 @@ impl Connector {
         request: (&str, &str),
     ) -> Option<Authorization> {
         let login = proxy.login.as_ref()?;
-        self.proxies().answer(&proxy.key(), login, request)
+        self.proxy_auth()
+            .authorize(&proxy.auth_key(), login, request)
     }
 
     /// A proxy has answered 407, with these fields, to a request that showed it `shown`: what to show it next, if that is worth a
@@ -133,10 +134,10 @@ impl Connector {
         shown: Option<&Authorization>,
         request: (&str, &str),
     ) -> Option<Authorization> {
-        let challenges = AuthChallenges::of(fields.get_all(PROXY_AUTHENTICATE));
+        let challenges = AuthChallenges::parse(fields.get_all(PROXY_AUTHENTICATE));
         let login = proxy.login.as_ref()?;
-        self.proxies()
-            .retried(&proxy.key(), (&challenges, shown), (login, request))
+        self.proxy_auth()
+            .retry(&proxy.auth_key(), (&challenges, shown), (login, request))
     }
 
     /// What a proxy's 407, with these fields, is to whoever has nothing else to show it. `is_shown` is whether it has seen the login, if
@@ -147,9 +148,9 @@ impl Connector {
         is_shown: bool,
         url: &Url,
     ) -> Error {
-        let challenges = AuthChallenges::of(fields.get_all(PROXY_AUTHENTICATE));
+        let challenges = AuthChallenges::parse(fields.get_all(PROXY_AUTHENTICATE));
         let is_late = proxy.login.is_some() && !is_shown;
-        http_proxy::unwelcome(&challenges, is_late, url).through(proxy)
+        http_proxy::proxy_auth_error(&challenges, is_late, url).with_proxy(proxy)
     }
 
     /// What it is when a request that was passed on has no answer: its connection ended before the first byte of one.
@@ -157,7 +158,7 @@ impl Connector {
     pub fn no_response_error(proxy: Option<&Proxy>, url: &Url) -> Error {
         let error = Error::new(Kind::Closed, url);
         match proxy {
-            Some(proxy) => error.through(proxy),
+            Some(proxy) => error.with_proxy(proxy),
             None => error,
         }
     }
@@ -173,8 +174,8 @@ impl Connector {
         url: &Url,
     ) -> Result<ConnectedStream, Error> {
         match proxies.first() {
-            Some(proxy) => self.turn(&proxys(proxy)).await,
-            None => self.turn(target).await,
+            Some(proxy) => self.wait_for_lookup_slot(&proxy_target(proxy)).await,
+            None => self.wait_for_lookup_slot(target).await,
         }
         let limit = self.shared.config.connect_timeout;
         self.connect_with_timeout(limit, target, (proxies, url))
@@ -193,13 +194,15 @@ impl Connector {
         (proxies, url): (&[&Proxy], &Url),
     ) -> Result<ConnectedStream, Error> {
         let first = proxies.first().copied();
-        let errand = ProxyHandshake::new(url);
+        let errand = ChainProgress::new(url);
         let late = || match first {
             // Told apart from a target that is slow: then it is not the proxy that is at fault.
-            Some(proxy) if !errand.is_past_first() => timed_out(&proxys(proxy), first, url),
-            _ => timed_out(target, first, url),
+            Some(proxy) if !errand.has_reached_first_proxy() => {
+                timeout_error(&proxy_target(proxy), first, url)
+            }
+            _ => timeout_error(target, first, url),
         };
-        in_time(limit, self.way(target, proxies, &errand), late).await
+        with_timeout(limit, self.connect_through(target, proxies, &errand), late).await
     }
 
     /// A stream to an HTTP proxy itself, for requests in absolute-form.
@@ -211,7 +214,7 @@ impl Connector {
         proxy: &Proxy,
         url: &Url,
     ) -> Result<ConnectedStream, Error> {
-        self.turn(&proxys(proxy)).await;
+        self.wait_for_lookup_slot(&proxy_target(proxy)).await;
         let limit = self.shared.config.connect_timeout;
         self.connect_to_last_proxy(limit, &[proxy], url).await
     }
@@ -230,12 +233,17 @@ impl Connector {
         let (Some((last, before)), Some(first)) = (proxies.split_last(), proxies.first()) else {
             return Err(Error::new(Kind::InvalidRequest, url));
         };
-        let errand = ProxyHandshake::new(url);
-        let late = || match errand.is_past_first() {
-            true => timed_out(&proxys(last), Some(first), url),
-            false => timed_out(&proxys(first), Some(first), url),
+        let errand = ChainProgress::new(url);
+        let late = || match errand.has_reached_first_proxy() {
+            true => timeout_error(&proxy_target(last), Some(first), url),
+            false => timeout_error(&proxy_target(first), Some(first), url),
         };
-        in_time(limit, self.door(last, before, &errand), late).await
+        with_timeout(
+            limit,
+            self.connect_to_proxy_through(last, before, &errand),
+            late,
+        )
+        .await
     }
 
     /// TLS with a host on top of a stream. Its time is what the way there has left of the connect timeout.
@@ -278,16 +286,16 @@ impl Connector {
                 ..reached
             })
         };
-        in_time(limit, way, || timed_out(&target, None, url)).await
+        with_timeout(limit, way, || timeout_error(&target, None, url)).await
     }
 
     /// Waits until a name's turn has come, where very many are looked up at once. That is no part of its connection's time, which
     /// would else be over before it was asked for; but it is not waited for longer than that either.
-    async fn turn(&self, target: &Target) {
-        if self.shared.dns.is_known(target) {
+    async fn wait_for_lookup_slot(&self, target: &Target) {
+        if self.shared.dns.is_address(target) {
             return;
         }
-        let turn = self.shared.dns.turn(target);
+        let turn = self.shared.dns.wait_for_slot(target);
         // What becomes of the name is seen when it is wanted.
         let _ = timeout(self.shared.config.connect_timeout, turn).await;
     }
@@ -300,7 +308,8 @@ impl Connector {
         let begun = Instant::now();
         let found = self.shared.dns.lookup(target).await;
         let addresses = found.map_err(|failure| failure.into_error(&target.host, url))?;
-        let addresses = eyeballs::ordered(&addresses, self.shared.config.address_family);
+        let addresses =
+            happy_eyeballs::interleave_families(&addresses, self.shared.config.address_family);
         if addresses.is_empty() {
             let kind = match self.shared.config.address_family {
                 AddressFamily::Any => Kind::NoSuchHost(target.host.clone()),
@@ -311,30 +320,30 @@ impl Connector {
         Ok((addresses, begun.elapsed()))
     }
 
-    async fn tcp(&self, target: &Target, url: &Url) -> Result<ConnectedStream, Error> {
+    async fn connect_tcp(&self, target: &Target, url: &Url) -> Result<ConnectedStream, Error> {
         let (addresses, dns) = self.resolve(target, url).await?;
         let begun = Instant::now();
-        let limit = self.shared.limit.as_ref();
+        let limit = self.shared.rate_limit.as_ref();
         let options = SocketOptions {
             keepalive: self.shared.config.keepalive,
-            buffer: limit.map(RateLimit::buffer),
+            receive_buffer: limit.map(RateLimit::receive_buffer),
         };
-        let connected = eyeballs::connect(&addresses, target.port, options).await;
-        let met =
-            connected.map_err(|e| Error::new(Kind::Connect(target.to_string()), url).because(e))?;
+        let connected = happy_eyeballs::connect(&addresses, target.port, options).await;
+        let met = connected
+            .map_err(|e| Error::new(Kind::Connect(target.to_string()), url).with_source(e))?;
         Ok(ConnectedStream {
             stream: TransportStream::Tcp(TcpTransport::new(met.stream, limit.cloned())),
             peer: met.address,
             dns,
             connect: begun.elapsed(),
             tls: Duration::ZERO,
-            round_trip: met.took,
+            round_trip: met.elapsed,
         })
     }
 }
 
 /// What is done within so long, or else the error that says that it was not. No `async fn`: that would have room for the way twice.
-fn in_time<T>(
+fn with_timeout<T>(
     limit: Duration,
     way: impl Future<Output = Result<T, Error>>,
     late: impl FnOnce() -> Error,
@@ -343,16 +352,16 @@ fn in_time<T>(
 }
 
 /// There was no connection in time, by way of a proxy perhaps.
-fn timed_out(target: &Target, proxy: Option<&Proxy>, url: &Url) -> Error {
+fn timeout_error(target: &Target, proxy: Option<&Proxy>, url: &Url) -> Error {
     let error = Error::new(Kind::ConnectTimeout(target.to_string()), url);
     match proxy {
-        Some(proxy) => error.through(proxy),
+        Some(proxy) => error.with_proxy(proxy),
         None => error,
     }
 }
 
 /// Where a proxy is.
-fn proxys(proxy: &Proxy) -> Target {
+fn proxy_target(proxy: &Proxy) -> Target {
     Target {
         host: proxy.host.clone(),
         port: proxy.port,

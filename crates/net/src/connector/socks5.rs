@@ -9,14 +9,14 @@ use url::Url;
 use super::{Target, TransportStream};
 use crate::error::{Error, Kind};
 use crate::proxy::Proxy;
-use crate::refusal::of_reply;
+use crate::proxy_refusal::socks_reply_error;
 
 const VERSION: u8 = 5;
 const NO_AUTH: u8 = 0;
 const PASSWORD: u8 = 2;
 
 /// Asks a proxy to connect to a target.
-pub(super) async fn tunnel(
+pub(super) async fn open_tunnel(
     mut stream: TransportStream,
     target: &Target,
     proxy: &Proxy,
@@ -26,14 +26,14 @@ pub(super) async fn tunnel(
     match done {
         Ok(()) => Ok(stream),
         Err(SocksError::Auth) => Err(Error::new(Kind::ProxyAuth(None), url)),
-        Err(SocksError::Code(code)) => {
-            Err(Error::new(Kind::ProxyRefused(None), url).because(of_reply(code)))
+        Err(SocksError::Reply(code)) => {
+            Err(Error::new(Kind::ProxyRefused(None), url).with_source(socks_reply_error(code)))
         }
         // Its text would say no more.
         Err(SocksError::Io(error)) if error.kind() == io::ErrorKind::InvalidData => {
             Err(Error::new(Kind::NotSocks, url))
         }
-        Err(SocksError::Io(error)) => Err(Error::new(Kind::Closed, url).because(error)),
+        Err(SocksError::Io(error)) => Err(Error::new(Kind::Closed, url).with_source(error)),
     }
 }
 
@@ -42,7 +42,7 @@ enum SocksError {
     /// It wants credentials, or others.
     Auth,
     /// Its reply's code.
-    Code(u8),
+    Reply(u8),
     /// The connection broke, or it speaks something else.
     Io(io::Error),
 }
@@ -71,8 +71,8 @@ async fn handshake(
         ([VERSION, NO_AUTH], _) => {}
         ([VERSION, PASSWORD], Some(login)) => {
             let mut message = vec![1];
-            push_short(&mut message, login.user.as_bytes())?;
-            push_short(&mut message, login.password.expose().as_bytes())?;
+            push_with_length(&mut message, login.user.as_bytes())?;
+            push_with_length(&mut message, login.password.expose().as_bytes())?;
             stream.write_all(&message).await?;
             stream.flush().await?;
             let mut answer = [0; 2];
@@ -100,7 +100,7 @@ async fn connect(stream: &mut TransportStream, target: &Target) -> Result<(), So
         }
         Err(_) => {
             request.push(3);
-            push_short(&mut request, target.host.as_bytes())?;
+            push_with_length(&mut request, target.host.as_bytes())?;
         }
     }
     request.extend(target.port.to_be_bytes());
@@ -112,7 +112,7 @@ async fn connect(stream: &mut TransportStream, target: &Target) -> Result<(), So
         return Err(io::Error::from(io::ErrorKind::InvalidData).into());
     }
     if reply[1] != 0 {
-        return Err(SocksError::Code(reply[1]));
+        return Err(SocksError::Reply(reply[1]));
     }
     // The address it is bound to, of no use here, must be read to its last byte: what follows is the target's.
     let length = match reply[3] {
@@ -127,7 +127,7 @@ async fn connect(stream: &mut TransportStream, target: &Target) -> Result<(), So
 }
 
 /// A length byte and that many bytes.
-fn push_short(message: &mut Vec<u8>, text: &[u8]) -> io::Result<()> {
+fn push_with_length(message: &mut Vec<u8>, text: &[u8]) -> io::Result<()> {
     let length =
         u8::try_from(text.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     message.push(length);

@@ -9,10 +9,10 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-use super::tcp::{ReadGauge, TcpTransport};
-use crate::records::TlsReadBuffer;
-use crate::tls::refused_certificate;
-use crate::tls_words::reworded;
+use super::tcp::{SocketState, TcpTransport};
+use crate::tls::is_certificate_refused;
+use crate::tls_error::stream_error;
+use crate::tls_read_buffer::TlsReadBuffer;
 
 /// A stream to a peer.
 #[derive(Debug)]
@@ -28,11 +28,11 @@ pub enum TransportStream {
 impl TransportStream {
     /// The gauge of the TCP stream at the bottom.
     #[must_use]
-    pub fn gauge(&self) -> ReadGauge {
+    pub fn socket_state(&self) -> SocketState {
         match self {
-            Self::Tcp(stream) => stream.gauge(),
-            Self::Tls(stream) => stream.get_ref().0.stream().gauge(),
-            Self::Rewound(_, stream) => stream.gauge(),
+            Self::Tcp(stream) => stream.state(),
+            Self::Tls(stream) => stream.get_ref().0.stream().socket_state(),
+            Self::Rewound(_, stream) => stream.socket_state(),
         }
     }
 
@@ -50,13 +50,13 @@ impl TransportStream {
     ///
     /// # Errors
     /// The stream itself, if its bytes have to pass through this process: TLS, or a rate to keep.
-    pub fn into_plain(self) -> Result<(Bytes, TcpStream), Self> {
+    pub fn into_tcp(self) -> Result<(Bytes, TcpStream), Self> {
         match self {
             Self::Tcp(tcp) => match tcp.into_inner() {
                 Ok(stream) => Ok((Bytes::new(), stream)),
                 Err(tcp) => Err(Self::Tcp(tcp)),
             },
-            Self::Rewound(early, inner) => match inner.into_plain() {
+            Self::Rewound(early, inner) => match inner.into_tcp() {
                 // What was read first comes first; a proxy behind another may have left some as well.
                 Ok((more, stream)) if more.is_empty() => Ok((early, stream)),
                 Ok((more, stream)) => Ok(([early, more].concat().into(), stream)),
@@ -86,11 +86,16 @@ impl AsyncRead for TransportStream {
             Self::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
             Self::Tls(stream) => {
                 let read = Pin::new(stream.as_mut()).poll_read(cx, buffer);
-                let read = read.map_err(reworded);
+                let read = read.map_err(stream_error);
                 if let Poll::Ready(Err(error)) = &read
-                    && refused_certificate(error)
+                    && is_certificate_refused(error)
                 {
-                    stream.get_ref().0.stream().gauge().refuse();
+                    stream
+                        .get_ref()
+                        .0
+                        .stream()
+                        .socket_state()
+                        .set_certificate_refused();
                 }
                 read
             }

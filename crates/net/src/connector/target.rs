@@ -56,7 +56,7 @@ impl Target {
 }
 
 /// Bytes of the longest name that there is (RFC 1035 section 2.3.4).
-const LONGEST: usize = 253;
+const MAX_HOST_LENGTH: usize = 253;
 
 /// What was given is no target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -90,28 +90,28 @@ impl FromStr for Target {
                 let address: Result<std::net::Ipv6Addr, _> = inner.parse();
                 address.map_err(|_| TargetError::Host)?.to_string()
             }
-            None => named(host).ok_or(TargetError::Host)?,
+            None => parse_host(host).ok_or(TargetError::Host)?,
         };
         Ok(Self {
             host,
-            port: port_number(port).ok_or(TargetError::Port)?,
+            port: parse_port(port).ok_or(TargetError::Port)?,
         })
     }
 }
 
 /// A name as it goes over the wire, or an IPv4 address: nothing that could end a line of a request, or be taken for something
 /// else there.
-pub(crate) fn named(text: &str) -> Option<String> {
+pub(crate) fn parse_host(text: &str) -> Option<String> {
     // What is left of a URL's grammar for hosts: they may be escaped there.
-    if text.contains(['%', ':']) || text.len() > LONGEST {
+    if text.contains(['%', ':']) || text.len() > MAX_HOST_LENGTH {
         return None;
     }
     let host = url::Host::parse(text).ok()?.to_string();
-    (host.len() <= LONGEST).then_some(host)
+    (host.len() <= MAX_HOST_LENGTH).then_some(host)
 }
 
 /// `parse` would take a plus sign.
-pub(crate) fn port_number(digits: &str) -> Option<u16> {
+pub(crate) fn parse_port(digits: &str) -> Option<u16> {
     let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
     digits.parse().ok().filter(|port| is_number && *port > 0)
 }

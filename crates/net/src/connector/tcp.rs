@@ -18,23 +18,23 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::limit::RateLimit;
+use crate::rate_limit::RateLimit;
 
 /// What a stream at the bottom and the reader at the top tell each other past everything between. Clones are one gauge.
 #[derive(Debug, Clone, Default)]
-pub struct ReadGauge(Arc<GaugeReadings>);
+pub struct SocketState(Arc<SocketStateFields>);
 
 #[derive(Debug, Default)]
-struct GaugeReadings {
+struct SocketStateFields {
     /// How many bytes are worth being woken for; 0 is as good as 1. Set above, obeyed below at the next read.
     low_water: AtomicU32,
     /// Bytes that were read from the socket. Set below.
-    came: AtomicU64,
+    bytes_received: AtomicU64,
     /// Whether TLS ended because of our certificate. Set in between: HTTP/2 keeps no more than the text of an error.
-    refused: AtomicBool,
+    certificate_refused: AtomicBool,
 }
 
-impl ReadGauge {
+impl SocketState {
     /// Moves the low-water mark; 1 is to be woken for every byte.
     pub fn set_low_water(&self, bytes: u32) {
         self.0.low_water.store(bytes, Ordering::Relaxed);
@@ -48,58 +48,58 @@ impl ReadGauge {
 
     /// Bytes that came over the socket, whatever became of them above.
     #[must_use]
-    pub fn came(&self) -> u64 {
-        self.0.came.load(Ordering::Relaxed)
+    pub fn bytes_received(&self) -> u64 {
+        self.0.bytes_received.load(Ordering::Relaxed)
     }
 
     /// The peer ended TLS because of our certificate.
-    pub(crate) fn refuse(&self) {
-        self.0.refused.store(true, Ordering::Relaxed);
+    pub(crate) fn set_certificate_refused(&self) {
+        self.0.certificate_refused.store(true, Ordering::Relaxed);
     }
 
     /// Whether it did.
-    pub(crate) fn is_refused(&self) -> bool {
-        self.0.refused.load(Ordering::Relaxed)
+    pub(crate) fn is_certificate_refused(&self) -> bool {
+        self.0.certificate_refused.load(Ordering::Relaxed)
     }
 }
 
-/// TCP with a [`ReadGauge`], and with a rate limit if there is one.
+/// TCP with a [`SocketState`], and with a rate limit if there is one.
 #[derive(Debug)]
 pub struct TcpTransport {
     stream: TcpStream,
-    gauge: ReadGauge,
+    state: SocketState,
     /// Where the kernel has the low-water mark.
-    mark: u32,
+    low_water: u32,
     /// The limit, and when the next byte may be read.
-    pace: Option<ReadRateLimit>,
+    rate_limit: Option<ReadRateLimit>,
 }
 
 #[derive(Debug)]
 struct ReadRateLimit {
     limit: RateLimit,
     /// Boxed once for the stream's life; only moved later.
-    due: Pin<Box<Sleep>>,
+    next_read: Pin<Box<Sleep>>,
 }
 
 impl TcpTransport {
     pub(super) fn new(stream: TcpStream, limit: Option<RateLimit>) -> Self {
-        let pace = limit.map(|limit| ReadRateLimit {
+        let rate_limit = limit.map(|limit| ReadRateLimit {
             limit,
-            due: Box::pin(sleep_until(Instant::now())),
+            next_read: Box::pin(sleep_until(Instant::now())),
         });
         Self {
             stream,
-            gauge: ReadGauge::default(),
-            mark: 1,
-            pace,
+            state: SocketState::default(),
+            low_water: 1,
+            rate_limit,
         }
     }
 
     /// The stream alone, unless it is to be read at a rate.
     pub(super) fn into_inner(self) -> Result<TcpStream, Self> {
-        match self.pace {
+        match self.rate_limit {
             // The mark is the reader's affair, and nobody has moved it by now.
-            None if self.mark == 1 => Ok(self.stream),
+            None if self.low_water == 1 => Ok(self.stream),
             _ => Err(self),
         }
     }
@@ -108,22 +108,22 @@ impl TcpTransport {
         &self.stream
     }
 
-    pub(super) fn gauge(&self) -> ReadGauge {
-        self.gauge.clone()
+    pub(super) fn state(&self) -> SocketState {
+        self.state.clone()
     }
 
     /// Tells the kernel where the mark is now wanted. Not to be heard is no harm: then the reader is woken more often.
-    fn obey(&mut self) {
+    fn apply_low_water(&mut self) {
         // Under a limit pieces are small on purpose.
-        let wanted = if self.pace.is_some() {
+        let wanted = if self.rate_limit.is_some() {
             1
         } else {
-            self.gauge.low_water()
+            self.state.low_water()
         };
-        if wanted == self.mark {
+        if wanted == self.low_water {
             return;
         }
-        self.mark = wanted;
+        self.low_water = wanted;
         let _ = super::set_low_water(self.stream.as_fd(), wanted);
     }
 }
@@ -135,9 +135,9 @@ impl AsyncRead for TcpTransport {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let tcp = self.get_mut();
-        tcp.obey();
+        tcp.apply_low_water();
         let stream = Pin::new(&mut tcp.stream);
-        let came = match &mut tcp.pace {
+        let came = match &mut tcp.rate_limit {
             None => {
                 let before = buffer.filled().len();
                 std::task::ready!(stream.poll_read(cx, buffer))?;
@@ -145,7 +145,10 @@ impl AsyncRead for TcpTransport {
             }
             Some(pace) => std::task::ready!(pace.poll_read(stream, cx, buffer))?,
         };
-        tcp.gauge.0.came.fetch_add(came as u64, Ordering::Relaxed);
+        tcp.state
+            .0
+            .bytes_received
+            .fetch_add(came as u64, Ordering::Relaxed);
         Poll::Ready(Ok(()))
     }
 }
@@ -158,13 +161,15 @@ impl ReadRateLimit {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<usize>> {
-        std::task::ready!(self.due.as_mut().poll(cx));
-        let turn = self.limit.turn().min(buffer.remaining());
+        std::task::ready!(self.next_read.as_mut().poll(cx));
+        let turn = self.limit.max_read().min(buffer.remaining());
         let mut turn = ReadBuf::new(buffer.initialize_unfilled_to(turn));
         std::task::ready!(stream.poll_read(cx, &mut turn))?;
         let came = turn.filled().len();
         buffer.advance(came);
-        self.due.as_mut().reset(self.limit.pay(came as u64));
+        self.next_read
+            .as_mut()
+            .reset(self.limit.next_read_after(came as u64));
         Poll::Ready(Ok(came))
     }
 }

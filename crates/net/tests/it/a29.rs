@@ -13,7 +13,7 @@ use haul_lab::http2::{
 use haul_lab::{CertificateAuthority, ResourceContent, within};
 use haul_net::{Client, ClientConfig, ConnectorConfig, HttpVersionChoice, Kind, TlsProblem};
 
-use crate::sharing::{BOTH, config, far, fetched, file, get, origin};
+use crate::http2::{BOTH, config, far, fetched, file, get, origin};
 use crate::{LIMIT, body, client};
 
 /// Reasons (RFC 9113 section 7).

@@ -8,13 +8,13 @@
 mod a29;
 mod connections;
 mod credentials;
-mod hostile;
+mod dns;
+mod hostile_input;
 mod hostile_proxies;
-mod learnt;
+mod http2;
 mod low_water;
-mod names;
 mod proxies;
-mod sharing;
+mod route_latency;
 mod trust;
 
 use std::time::Duration;

@@ -50,7 +50,7 @@ impl RelayStream {
     /// The end of a stream of `net`'s, and what was read of that already.
     #[must_use]
     pub fn from_transport(stream: TransportStream) -> (Self, Bytes) {
-        match stream.into_plain() {
+        match stream.into_tcp() {
             Ok((early, stream)) => (Self::Tcp(stream), early),
             // What was read of it comes first by itself.
             Err(stream) => (Self::Tls(Box::new(stream)), Bytes::new()),

@@ -4,14 +4,14 @@
 //! asked for all else, so that hosts files, search domains and multicast names work as everywhere. What is set up is read
 //! at the first look-up.
 //!
-//! A look-up belongs to nobody who waits for it (`asking`): whoever gives up leaves it to come to its end, which is then known
-//! to the next (`known`).
+//! A look-up belongs to nobody who waits for it (`lookups`): whoever gives up leaves it to come to its end, which is then known
+//! to the next (`cache`).
 
-mod asking;
-mod known;
+mod cache;
+mod lookups;
+mod name_servers;
 mod nsswitch;
-mod own;
-mod system;
+mod system_resolver;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -23,14 +23,14 @@ use url::Url;
 
 use super::Target;
 use crate::error::{Error, Kind};
-use asking::{LookupState, NameLookups};
-use known::LookupCache;
+use cache::LookupCache;
+use lookups::{LookupState, NameLookups};
 
 /// How long a failure is remembered: long enough to spare a thousand jobs the same wait, short enough for a retry.
-const FAILED: Duration = Duration::from_secs(3);
+const FAILURE_TTL: Duration = Duration::from_secs(3);
 
 /// How often a name is begun with for one who asks. What was given up just before somebody asked again is begun once more.
-const TRIES: usize = 2;
+const MAX_STARTS: usize = 2;
 
 /// Who looks names up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -59,29 +59,29 @@ pub struct PinnedAddress {
 #[derive(Debug, Clone)]
 pub(super) struct LookupError {
     /// Whether the name servers may know more later.
-    transient: bool,
+    is_transient: bool,
     source: Arc<io::Error>,
 }
 
 impl LookupError {
     /// One that says nothing about the name.
-    fn passing(kind: io::ErrorKind) -> Self {
+    fn transient(kind: io::ErrorKind) -> Self {
         Self {
-            transient: true,
+            is_transient: true,
             source: Arc::new(kind.into()),
         }
     }
 
     pub(super) fn into_error(self, host: &str, url: &Url) -> Error {
-        if !self.transient {
+        if !self.is_transient {
             // Each resolver has words of its own for that, and none says more.
             return Error::new(Kind::NoSuchHost(host.to_owned()), url);
         }
         let kind = Kind::Resolve(host.to_owned());
         // An error of the system's goes by its number, so that whoever looks for a cause finds it under the shared pointer.
         match self.source.raw_os_error() {
-            Some(number) => Error::new(kind, url).because(io::Error::from_raw_os_error(number)),
-            None => Error::new(kind, url).because(self.source),
+            Some(number) => Error::new(kind, url).with_source(io::Error::from_raw_os_error(number)),
+            None => Error::new(kind, url).with_source(self.source),
         }
     }
 }
@@ -90,7 +90,7 @@ impl LookupError {
 #[derive(Debug, Clone)]
 struct ResolvedAddresses {
     addresses: Arc<[IpAddr]>,
-    life: Duration,
+    ttl: Duration,
 }
 
 type LookupResult = Result<ResolvedAddresses, LookupError>;
@@ -98,80 +98,80 @@ type LookupResult = Result<ResolvedAddresses, LookupError>;
 /// The cache, and who is asked for what is not in it.
 #[derive(Debug)]
 pub(super) struct DnsResolver {
-    pins: Vec<PinnedAddress>,
-    known: Mutex<LookupCache>,
-    asking: NameLookups,
+    pinned: Vec<PinnedAddress>,
+    cache: Mutex<LookupCache>,
+    lookups: NameLookups,
 }
 
 impl DnsResolver {
     /// `connect_timeout` is what a whole connection may take, its name included.
     pub(super) fn new(
-        pins: Vec<PinnedAddress>,
+        pinned: Vec<PinnedAddress>,
         (resolver, servers): (ResolverChoice, Vec<SocketAddr>),
         connect_timeout: Duration,
     ) -> Self {
         Self {
-            pins,
-            known: Mutex::default(),
-            asking: NameLookups::new((resolver, servers), connect_timeout),
+            pinned,
+            cache: Mutex::default(),
+            lookups: NameLookups::new((resolver, servers), connect_timeout),
         }
     }
 
     /// Waits until it is a target's turn to be looked up, which says nothing about it yet. Cancel safe.
-    pub(super) async fn turn(&self, target: &Target) {
-        if self.told(target).is_none() {
-            let mut state = self.state(&target.host);
+    pub(super) async fn wait_for_slot(&self, target: &Target) {
+        if self.known_addresses(target).is_none() {
+            let mut state = self.lookup_state(&target.host);
             // Who looks it up sees how it ends.
             let _ = state
-                .wait_for(|state| !matches!(state, LookupState::Waiting))
+                .wait_for(|state| !matches!(state, LookupState::Queued))
                 .await;
         }
     }
 
     /// A target's addresses, in the order of who told them. Cancel safe: the look-up goes on, and its end is remembered.
     pub(super) async fn lookup(&self, target: &Target) -> Result<Arc<[IpAddr]>, LookupError> {
-        if let Some(told) = self.told(target) {
+        if let Some(told) = self.known_addresses(target) {
             return Ok(told);
         }
-        for _ in 0..TRIES {
-            let mut state = self.state(&target.host);
-            let over = state.wait_for(|state| matches!(state, LookupState::Over(..)));
+        for _ in 0..MAX_STARTS {
+            let mut state = self.lookup_state(&target.host);
+            let over = state.wait_for(|state| matches!(state, LookupState::Finished(..)));
             if let Ok(state) = over.await
-                && let LookupState::Over(answer, _) = &*state
+                && let LookupState::Finished(answer, _) = &*state
             {
                 return answer.clone().map(|found| found.addresses);
             }
         }
-        Err(LookupError::passing(io::ErrorKind::Interrupted))
+        Err(LookupError::transient(io::ErrorKind::Interrupted))
     }
 
     /// Whether there is nothing to be waited for: it is an address.
-    pub(super) fn is_known(&self, target: &Target) -> bool {
+    pub(super) fn is_address(&self, target: &Target) -> bool {
         target.host.parse::<IpAddr>().is_ok()
     }
 
     /// Addresses for which nobody is asked.
-    fn told(&self, target: &Target) -> Option<Arc<[IpAddr]>> {
+    fn known_addresses(&self, target: &Target) -> Option<Arc<[IpAddr]>> {
         if let Ok(address) = target.host.parse::<IpAddr>() {
             return Some(Arc::new([address]));
         }
         let pinned = self
-            .pins
+            .pinned
             .iter()
             .find(|pin| pin.port == target.port && pin.host.eq_ignore_ascii_case(&target.host));
         pinned.map(|pin| pin.addresses.as_slice().into())
     }
 
     /// How far a name's look-up is, which is begun if it is not known.
-    fn state(&self, host: &str) -> Receiver<LookupState> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(state) = known.fresh(host) {
+    fn lookup_state(&self, host: &str) -> Receiver<LookupState> {
+        let mut known = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(state) = known.get(host) {
             return state;
         }
-        let (told, state) = watch::channel(LookupState::Waiting);
-        known.remember(host, state.clone());
+        let (told, state) = watch::channel(LookupState::Queued);
+        known.insert(host, state.clone());
         drop(known);
-        self.asking.begin(host.to_owned(), told);
+        self.lookups.start(host.to_owned(), told);
         state
     }
 }

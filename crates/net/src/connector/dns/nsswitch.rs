@@ -2,17 +2,17 @@
 
 /// Sources whose answers are the same whoever asks: the hosts file, name servers, and the machine's own name, which has no dot
 /// and so is left to the system in any case.
-const PLAIN: [&str; 3] = ["files", "dns", "myhostname"];
+const FILES_AND_DNS: [&str; 3] = ["files", "dns", "myhostname"];
 
 /// Multicast names end in `.local` and are left to the system; for others these say nothing, and that is how they are left out.
-const MINIMAL: [&str; 3] = ["mdns_minimal", "mdns4_minimal", "mdns6_minimal"];
+const MDNS_MINIMAL: [&str; 3] = ["mdns_minimal", "mdns4_minimal", "mdns6_minimal"];
 
 /// What may follow one of those: who has found nothing there looks no further, for those names alone.
-const NOT_FOUND: &str = "[notfound=return]";
+const NOT_FOUND_ACTION: &str = "[notfound=return]";
 
 /// Whether the line about hosts asks the hosts file, then name servers, and nobody else but for names that are the system's
 /// anyway. A file without such a line means the C library's default, which is just that.
-pub(super) fn is_plain(text: &str) -> bool {
+pub(super) fn uses_only_files_and_dns(text: &str) -> bool {
     let lines = text
         .lines()
         .map(|line| line.split('#').next().unwrap_or_default());
@@ -26,8 +26,9 @@ pub(super) fn is_plain(text: &str) -> bool {
     let mut before = "";
     let (mut files, mut dns) = (false, false);
     for source in sources.split_ascii_whitespace() {
-        let action = source.eq_ignore_ascii_case(NOT_FOUND) && MINIMAL.contains(&before);
-        if !(action || PLAIN.contains(&source) || MINIMAL.contains(&source)) {
+        let action =
+            source.eq_ignore_ascii_case(NOT_FOUND_ACTION) && MDNS_MINIMAL.contains(&before);
+        if !(action || FILES_AND_DNS.contains(&source) || MDNS_MINIMAL.contains(&source)) {
             return false;
         }
         // Name servers that go before the hosts file are not what we do.
@@ -55,7 +56,7 @@ mod tests {
             "# hosts: nis\npasswd: nis",
             "",
         ] {
-            assert!(is_plain(plain), "{plain}");
+            assert!(uses_only_files_and_dns(plain), "{plain}");
         }
     }
 
@@ -74,7 +75,7 @@ mod tests {
             "hosts: files dns [NOTFOUND=return] wins",
             "hosts: files mdns4_minimal [!NOTFOUND=return] dns",
         ] {
-            assert!(!is_plain(other), "{other}");
+            assert!(!uses_only_files_and_dns(other), "{other}");
         }
     }
 }

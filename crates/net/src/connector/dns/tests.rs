@@ -37,10 +37,10 @@ async fn pins_and_literals_are_never_looked_up() {
     };
     let dns = DnsResolver::new(vec![pin], (ResolverChoice::System, Vec::new()), LIMIT);
     // Nor do they wait for those that are.
-    let _held = dns.asking.hold().await;
+    let _held = dns.lookups.block_lookups().await;
     let (pinned, literal) = (target("pinned.TEST", 80), target("::1", 443));
     for target in [&pinned, &literal] {
-        within(LIMIT, dns.turn(target)).await;
+        within(LIMIT, dns.wait_for_slot(target)).await;
     }
     assert_eq!(
         *dns.lookup(&pinned).await.unwrap(),
@@ -50,7 +50,7 @@ async fn pins_and_literals_are_never_looked_up() {
         *dns.lookup(&literal).await.unwrap(),
         ["::1".parse::<IpAddr>().unwrap()]
     );
-    assert_eq!(dns.asking.under_way(), 0);
+    assert_eq!(dns.lookups.task_count(), 0);
 }
 
 #[tokio::test]
@@ -59,7 +59,7 @@ async fn a_name_is_looked_up_once_for_all_who_ask() {
     let host = target("localhost", 80);
     let (a, b) = tokio::join!(dns.lookup(&host), dns.lookup(&host));
     assert_eq!(a.unwrap(), b.unwrap());
-    assert_eq!(dns.asking.under_way(), 1);
+    assert_eq!(dns.lookups.task_count(), 1);
 }
 
 #[tokio::test]
@@ -70,11 +70,11 @@ async fn b8_a_name_that_hangs_is_remembered_though_whoever_asked_gave_up() {
     let begun = Instant::now();
     let mut first = Box::pin(dns.lookup(&host));
     assert!((&mut first).now_or_never().is_none());
-    within(LIMIT, dns.turn(&host)).await;
+    within(LIMIT, dns.wait_for_slot(&host)).await;
     drop(first);
     // The next waits for the rest of the time, and not from the beginning; whoever comes after that does not wait at all.
     let failure = within(LIMIT, dns.lookup(&host)).await.unwrap_err();
-    assert!(failure.transient);
+    assert!(failure.is_transient);
     assert!(begun.elapsed() < CONNECT, "{:?}", begun.elapsed());
     let third = dns.lookup(&host).now_or_never();
     assert!(third.is_some_and(|third| third.is_err()));
@@ -86,9 +86,9 @@ async fn a_name_that_nobody_waits_for_when_its_turn_comes_is_not_looked_up() {
     let server = DnsServer::start(|_| DnsReply::Addresses(vec![[10, 0, 0, 1].into()], 60)).await;
     let dns = asking(&server);
     let (given_up, other) = (target("given-up.test", 80), target("other.test", 80));
-    let held = dns.asking.hold().await;
+    let held = dns.lookups.block_lookups().await;
     for target in [&given_up, &other] {
-        assert!(dns.turn(target).now_or_never().is_none());
+        assert!(dns.wait_for_slot(target).now_or_never().is_none());
     }
     let waits = dns.lookup(&other);
     let mut waits = Box::pin(waits);

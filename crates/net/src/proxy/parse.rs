@@ -1,0 +1,222 @@
+//! A proxy as it is written: `host:port`, `scheme://user:password@host:port`.
+//!
+//! A host alone is none. Programs do not agree on its port (curl takes 1080, wget and Go 80), and whoever has forgotten it should
+//! not wait for a port where nobody is. What a URL may have besides, a path or a query, would be lost, and is most often the rest of a
+//! password that should have been escaped; so it is refused.
+
+use http::HeaderMap;
+use percent_encoding::percent_decode_str;
+
+use super::{Proxy, ProxyScheme, ProxySource};
+use crate::auth::Login;
+use crate::connector::{parse_host, parse_port};
+use crate::secret::Secret;
+
+/// Characters of the longest scheme that is repeated.
+const MAX_SCHEME: usize = 16;
+
+/// What was given is no proxy. The text is not repeated: it may hold a password.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProxyError {
+    /// It cannot be read.
+    #[error("this is no proxy; one is written as http://host:port or socks5://host:port")]
+    Unreadable,
+    /// Not a proxy protocol that is known.
+    #[error("{0} is no proxy protocol known here: http, https, socks5, socks5h")]
+    Scheme(String),
+    /// A host alone.
+    #[error("there is no port: write it as host:3128, or as http://host if it is 80")]
+    NoPort,
+    /// The port is no number, or too large.
+    #[error("the port is no number from 1 to 65535")]
+    Port,
+    /// There may be a port, and there is no host before it.
+    #[error("there is no host")]
+    NoHost,
+    /// The host is none.
+    #[error("the host is no name, no IPv4 address, and no IPv6 address in brackets")]
+    Host,
+    /// A password alone.
+    #[error("there is no user before the password")]
+    User,
+    /// Something follows the port.
+    #[error(
+        "something follows the host and the port; in a login / is written as %2F, ? as %3F, # as %23, \\ as %5C"
+    )]
+    Path,
+}
+
+impl std::str::FromStr for Proxy {
+    type Err = ProxyError;
+
+    fn from_str(text: &str) -> Result<Self, ProxyError> {
+        let (scheme, rest) = match text.split_once("://") {
+            Some((scheme, rest)) => (Some(parse_scheme(scheme)?), rest),
+            None => (None, text),
+        };
+        let end = rest.find(['/', '?', '#', '\\']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(end);
+        if !matches!(path, "" | "/") {
+            return Err(ProxyError::Path);
+        }
+        let (login, place) = match authority.rsplit_once('@') {
+            Some((login, place)) => (parse_login(login)?, place),
+            None => (None, authority),
+        };
+        let (host, port) = parse_host_and_port(place)?;
+        let (scheme, usual) = scheme.unwrap_or((ProxyScheme::Http, None));
+        Ok(Self {
+            scheme,
+            host,
+            port: port.or(usual).ok_or(ProxyError::NoPort)?,
+            login,
+            headers: HeaderMap::new(),
+            tls: None,
+            source: ProxySource::ProxyFlag,
+        })
+    }
+}
+
+/// What stands before `://`, with the port that it means where none is told.
+fn parse_scheme(text: &str) -> Result<(ProxyScheme, Option<u16>), ProxyError> {
+    let lower = text.to_ascii_lowercase();
+    Ok(match lower.as_str() {
+        "http" => (ProxyScheme::Http, Some(80)),
+        "https" => (ProxyScheme::Https, Some(443)),
+        "socks5" => (ProxyScheme::Socks5, Some(1080)),
+        "socks5h" | "socks" => (ProxyScheme::Socks5h, Some(1080)),
+        "" => return Err(ProxyError::Unreadable),
+        // Anything else in it could be a login.
+        other
+            if other.len() <= MAX_SCHEME
+                && other.bytes().all(|byte| byte.is_ascii_alphanumeric()) =>
+        {
+            return Err(ProxyError::Scheme(lower));
+        }
+        _ => return Err(ProxyError::Unreadable),
+    })
+}
+
+fn parse_login(text: &str) -> Result<Option<Login>, ProxyError> {
+    let (user, password) = text.split_once(':').unwrap_or((text, ""));
+    let decode = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+    match (user, password) {
+        ("", "") => Ok(None),
+        ("", _) => Err(ProxyError::User),
+        _ => Ok(Some(Login {
+            user: decode(user),
+            password: Secret::new(decode(password)),
+        })),
+    }
+}
+
+/// `host`, `host:port`, `[::1]:port`.
+fn parse_host_and_port(text: &str) -> Result<(String, Option<u16>), ProxyError> {
+    let (host, port) = match text.strip_prefix('[') {
+        Some(rest) => {
+            let (inner, after) = rest.split_once(']').ok_or(ProxyError::Host)?;
+            let address: Result<std::net::Ipv6Addr, _> = inner.parse();
+            let host = address.map_err(|_| ProxyError::Host)?.to_string();
+            match after.strip_prefix(':') {
+                None if !after.is_empty() => return Err(ProxyError::Host),
+                port => (host, port),
+            }
+        }
+        None => {
+            let (host, port) = match text.split_once(':') {
+                Some((host, port)) => (host, Some(port)),
+                None => (text, None),
+            };
+            // Several colons are an IPv6 address without its brackets.
+            if port.is_some_and(|port| port.contains(':')) {
+                return Err(ProxyError::Host);
+            }
+            if host.is_empty() {
+                return Err(ProxyError::NoHost);
+            }
+            (parse_host(host).ok_or(ProxyError::Host)?, port)
+        }
+    };
+    let number = |digits| parse_port(digits).ok_or(ProxyError::Port);
+    Ok((host, port.map(number).transpose()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn proxies_are_read_and_passwords_never_shown() {
+        let proxy: Proxy = "http://us%40er:p%3Aw@[::1]:8080".parse().unwrap();
+        assert_eq!((proxy.host.as_str(), proxy.port), ("::1", 8080));
+        assert_eq!(
+            proxy
+                .login
+                .as_ref()
+                .map(|l| (l.user.as_str(), l.password.expose())),
+            Some(("us@er", "p:w"))
+        );
+        assert!(!format!("{proxy:?}").contains("p:w"));
+    }
+
+    #[test]
+    fn a_scheme_may_mean_the_port_and_a_host_alone_means_none() {
+        let port = |text: &str| text.parse::<Proxy>().map(|proxy| proxy.port);
+        for (text, expected) in [
+            ("http://p", 80),
+            ("HTTPS://p/", 443),
+            ("socks5://p", 1080),
+            ("p:80", 80),
+            ("me:pw@p:3128/", 3128),
+            ("[::1]:1", 1),
+        ] {
+            assert_eq!(port(text), Ok(expected), "{text}");
+        }
+        for text in ["p", "p.test", "[::1]", "10.0.0.1", "me:pw@p", "p/"] {
+            assert_eq!(port(text), Err(ProxyError::NoPort), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_proxy_is_told_by_its_part() {
+        use ProxyError as E;
+        for (text, error) in [
+            ("ftp://p", E::Scheme("ftp".into())),
+            ("socks4a://me:s3cret@p:1", E::Scheme("socks4a".into())),
+            ("me:s3cret@p://p:1", E::Unreadable),
+            ("://p:1", E::Unreadable),
+            ("", E::NoHost),
+            ("http://", E::NoHost),
+            (":3128", E::NoHost),
+            ("http://me:s3cret@:3128", E::NoHost),
+            ("p:x", E::Port),
+            ("p:", E::Port),
+            ("http://p:", E::Port),
+            ("p:0", E::Port),
+            ("p:65536", E::Port),
+            ("p:+1", E::Port),
+            ("::1:3128", E::Host),
+            ("fd00::1:3128", E::Host),
+            ("http://[::1", E::Host),
+            ("http://[p]:1", E::Host),
+            ("[::1]3128", E::Host),
+            ("a b:1", E::Host),
+            ("a%2eb:1", E::Host),
+            (":s3cret@p:1", E::User),
+            ("http://p:1/path", E::Path),
+            ("p:1?query", E::Path),
+            ("p:1#fragment", E::Path),
+            ("p:1//", E::Path),
+            ("http://me:s3/cret@p:1", E::Path),
+            ("http://me:3128/cret@p:1", E::Path),
+            ("http://DOM\\me:s3cret@p:1", E::Path),
+        ] {
+            let told = text.parse::<Proxy>().unwrap_err();
+            assert_eq!(told, error, "{text}");
+            assert!(!format!("{told}").contains("cret"), "{told}");
+        }
+        assert!(ProxyError::Path.to_string().ends_with("\\ as %5C"));
+        let escaped: Proxy = "http://DOM%5Cme:pw@p:1".parse().unwrap();
+        assert_eq!(escaped.login.unwrap().user, "DOM\\me");
+    }
+}
