@@ -80,7 +80,7 @@ impl ExitReason {
     pub(crate) fn from_shutdown(ending: ShutdownOutcome) -> Self {
         match ending {
             ShutdownOutcome::Clean => Self::Done,
-            ShutdownOutcome::CutOff => Self::SomeFailed,
+            ShutdownOutcome::Aborted => Self::SomeFailed,
         }
     }
 

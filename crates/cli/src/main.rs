@@ -50,7 +50,7 @@ fn default_log_filter(command: &CliCommand) -> Option<&'static str> {
     match command {
         // Files that all can read are told of in the form of other warnings.
         CliCommand::Serve(serve) if !serve.running.quiet => {
-            Some("haul_serve=warn,haul_service=warn,haul_serve::access::file=off")
+            Some("haul_serve=warn,haul_service=warn,haul_serve::access::auth_files=off")
         }
         CliCommand::Serve(_) => Some("haul_serve=error,haul_service=error"),
         CliCommand::Tunnel(tunnel) if !tunnel.running.quiet => {

@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let mut options = WorkerThreadsOptions::default();
     if let Some(way) = arguments.next() {
-        options.accept = way.parse()?;
+        options.strategy = way.parse()?;
     }
     // Its threads are where disks are waited for; connections live on the crew's own.
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         FileServerOptions::default(),
     ));
     let sockets = BindOptions {
-        sockets: NonZeroUsize::new(options.sockets()).unwrap_or(NonZeroUsize::MIN),
+        sockets: NonZeroUsize::new(options.sockets_per_address()).unwrap_or(NonZeroUsize::MIN),
         ..BindOptions::default()
     };
     let bound = bind(&address.parse()?, &sockets, &mut InheritedSockets::none())?;

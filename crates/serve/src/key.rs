@@ -11,19 +11,19 @@ use std::path::Path;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
 
 /// The directory beneath the root that is the store's own: uploads under way. No key leads there.
-pub const RESERVED: &str = ".haul";
+pub const RESERVED_NAME: &str = ".haul";
 
 /// Names that begin with this are the store's own wherever they are: uploads onto file systems that are mounted beneath the root.
 pub const RESERVED_PREFIX: &str = ".haul-put-";
 
 /// Bytes of the longest key; `PATH_MAX` less what the kernel needs.
-const LONGEST: usize = 4000;
+const MAX_KEY_BYTES: usize = 4000;
 
 /// Bytes of the longest segment (`NAME_MAX`).
-const LONGEST_SEGMENT: usize = 255;
+const MAX_SEGMENT_BYTES: usize = 255;
 
 /// What stands in a path as it is (RFC 3986 3.3), of what a name may have.
-const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
+const UNESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
@@ -63,16 +63,16 @@ pub enum ObjectKeyError {
     Relative,
     /// A segment is `.` or `..`, escaped or not.
     #[error("a segment of the path is . or ..")]
-    Dots,
+    DotSegment,
     /// Two slashes in a row.
     #[error("a segment of the path is empty")]
-    Empty,
+    EmptySegment,
     /// An escape that no file name can hold: a slash or a NUL.
     #[error("the path hides a slash or a NUL in an escape")]
-    Hidden,
+    EscapedSeparator,
     /// A percent sign without two digits after it.
     #[error("the path has a percent sign that begins no escape")]
-    Escape,
+    BadEscape,
     /// More bytes than a path or a name may have.
     #[error("the path is longer than a file's may be")]
     TooLong,
@@ -103,12 +103,12 @@ impl ObjectKey {
             let key = Self::root();
             return match path.len() {
                 1 => Ok(RequestPath { key, is_folder }),
-                _ => Err(ObjectKeyError::Empty),
+                _ => Err(ObjectKeyError::EmptySegment),
             };
         }
         let mut bytes = Vec::with_capacity(rest.len());
         for segment in rest.split('/') {
-            push(&mut bytes, segment)?;
+            push_escaped(&mut bytes, segment)?;
         }
         let key = Self {
             path: bytes.into_boxed_slice(),
@@ -150,8 +150,8 @@ impl ObjectKey {
 
     /// The folder it is in and its name there; `None` for the root.
     #[must_use]
-    pub fn split(&self) -> Option<(Self, &[u8])> {
-        let (folder, name) = self.split_ref()?;
+    pub fn split_parent(&self) -> Option<(Self, &[u8])> {
+        let (folder, name) = self.split_parent_ref()?;
         Some((
             Self {
                 path: folder.into(),
@@ -161,7 +161,7 @@ impl ObjectKey {
     }
 
     /// The same without a copy: the folder's bytes, and the name.
-    pub(crate) fn split_ref(&self) -> Option<(&[u8], &[u8])> {
+    pub(crate) fn split_parent_ref(&self) -> Option<(&[u8], &[u8])> {
         if self.is_root() {
             return None;
         }
@@ -193,7 +193,7 @@ impl ObjectKey {
         let mut text = String::with_capacity(self.path.len() + 1);
         self.segments().for_each(|segment| {
             text.push('/');
-            text.extend(percent_encode(segment, PLAIN));
+            text.extend(percent_encode(segment, UNESCAPED));
         });
         if text.is_empty() {
             "/".to_owned()
@@ -218,17 +218,17 @@ impl fmt::Debug for ObjectKey {
 /// A name, as it stands in a URL.
 #[must_use]
 pub fn escaped_name(name: &[u8]) -> String {
-    percent_encode(name, PLAIN).to_string()
+    percent_encode(name, UNESCAPED).to_string()
 }
 
 /// Whether a name in a folder, perhaps the topmost, is the store's own.
 #[must_use]
 pub fn is_reserved(at_top: bool, name: &[u8]) -> bool {
-    (at_top && name == RESERVED.as_bytes()) || name.starts_with(RESERVED_PREFIX.as_bytes())
+    (at_top && name == RESERVED_NAME.as_bytes()) || name.starts_with(RESERVED_PREFIX.as_bytes())
 }
 
 /// Decodes a segment and adds it.
-fn push(bytes: &mut Vec<u8>, segment: &str) -> Result<(), ObjectKeyError> {
+fn push_escaped(bytes: &mut Vec<u8>, segment: &str) -> Result<(), ObjectKeyError> {
     if !segment.contains('%') {
         return push_name(bytes, segment.as_bytes());
     }
@@ -238,7 +238,7 @@ fn push(bytes: &mut Vec<u8>, segment: &str) -> Result<(), ObjectKeyError> {
         rest.len() >= 2 && rest[..2].iter().all(u8::is_ascii_hexdigit)
     };
     if !escapes.all(is_escape) {
-        return Err(ObjectKeyError::Escape);
+        return Err(ObjectKeyError::BadEscape);
     }
     let name: Vec<u8> = percent_decode_str(segment).collect();
     push_name(bytes, &name)
@@ -247,10 +247,10 @@ fn push(bytes: &mut Vec<u8>, segment: &str) -> Result<(), ObjectKeyError> {
 /// Adds a segment.
 fn push_name(bytes: &mut Vec<u8>, name: &[u8]) -> Result<(), ObjectKeyError> {
     match name {
-        b"" => return Err(ObjectKeyError::Empty),
-        b"." | b".." => return Err(ObjectKeyError::Dots),
+        b"" => return Err(ObjectKeyError::EmptySegment),
+        b"." | b".." => return Err(ObjectKeyError::DotSegment),
         _ if name.iter().any(|byte| matches!(byte, b'/' | 0)) => {
-            return Err(ObjectKeyError::Hidden);
+            return Err(ObjectKeyError::EscapedSeparator);
         }
         _ if is_reserved(bytes.is_empty(), name) => return Err(ObjectKeyError::Reserved),
         _ => {}
@@ -259,7 +259,7 @@ fn push_name(bytes: &mut Vec<u8>, name: &[u8]) -> Result<(), ObjectKeyError> {
         bytes.push(b'/');
     }
     bytes.extend_from_slice(name);
-    let is_long = name.len() > LONGEST_SEGMENT || bytes.len() > LONGEST;
+    let is_long = name.len() > MAX_SEGMENT_BYTES || bytes.len() > MAX_KEY_BYTES;
     if is_long {
         Err(ObjectKeyError::TooLong)
     } else {
@@ -279,26 +279,28 @@ mod tests {
 
     #[test]
     fn d1_paths_that_climb_or_hide_are_no_keys() {
-        use ObjectKeyError::{Dots, Empty, Escape, Hidden, Relative, Reserved, TooLong};
+        use ObjectKeyError::{
+            BadEscape, DotSegment, EmptySegment, EscapedSeparator, Relative, Reserved, TooLong,
+        };
         let long = format!("/{}", "x/".repeat(2500));
         let name = format!("/{}", "x".repeat(256));
         let cases = [
             ("", Relative),
             ("*", Relative),
-            ("/..", Dots),
-            ("/a/../b", Dots),
-            ("/%2e%2E/etc/passwd", Dots),
-            ("/.%2e/x", Dots),
-            ("/a/./b", Dots),
-            ("//", Empty),
-            ("//etc", Empty),
-            ("/a//b", Empty),
-            ("/a%2fb", Hidden),
-            ("/..%2f..%2fetc", Hidden),
-            ("/a%00", Hidden),
-            ("/100%", Escape),
-            ("/%zz", Escape),
-            ("/%2", Escape),
+            ("/..", DotSegment),
+            ("/a/../b", DotSegment),
+            ("/%2e%2E/etc/passwd", DotSegment),
+            ("/.%2e/x", DotSegment),
+            ("/a/./b", DotSegment),
+            ("//", EmptySegment),
+            ("//etc", EmptySegment),
+            ("/a//b", EmptySegment),
+            ("/a%2fb", EscapedSeparator),
+            ("/..%2f..%2fetc", EscapedSeparator),
+            ("/a%00", EscapedSeparator),
+            ("/100%", BadEscape),
+            ("/%zz", BadEscape),
+            ("/%2", BadEscape),
             (long.as_str(), TooLong),
             (name.as_str(), TooLong),
             ("/.haul", Reserved),
@@ -339,14 +341,17 @@ mod tests {
     #[test]
     fn keys_know_where_they_are() {
         let deep = key("/a/b/c");
-        assert_eq!(deep.split(), Some((key("/a/b"), &b"c"[..])));
-        assert_eq!(key("/a").split(), Some((ObjectKey::root(), &b"a"[..])));
-        assert_eq!(ObjectKey::root().split(), None);
+        assert_eq!(deep.split_parent(), Some((key("/a/b"), &b"c"[..])));
+        assert_eq!(
+            key("/a").split_parent(),
+            Some((ObjectKey::root(), &b"a"[..]))
+        );
+        assert_eq!(ObjectKey::root().split_parent(), None);
         assert!(deep.is_within(&ObjectKey::root()) && deep.is_within(&key("/a/b")));
         assert!(deep.is_within(&deep) && !key("/ab").is_within(&key("/a")));
         assert!(!key("/a").is_within(&deep));
         assert_eq!(key("/a").child(b"x"), Ok(key("/a/x")));
-        assert_eq!(key("/a").child(b".."), Err(ObjectKeyError::Dots));
+        assert_eq!(key("/a").child(b".."), Err(ObjectKeyError::DotSegment));
         assert_eq!(ObjectKey::root().as_path(), Path::new("."));
     }
 

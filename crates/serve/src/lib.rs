@@ -21,7 +21,7 @@
 pub mod accept;
 pub mod access;
 mod body;
-mod conn;
+mod connection;
 mod http;
 mod key;
 pub mod observe;
@@ -32,5 +32,6 @@ pub mod tls;
 
 pub use crate::http::{FileServer, FileServerOptions};
 pub use key::{
-    ObjectKey, ObjectKeyError, RESERVED, RESERVED_PREFIX, RequestPath, escaped_name, is_reserved,
+    ObjectKey, ObjectKeyError, RESERVED_NAME, RESERVED_PREFIX, RequestPath, escaped_name,
+    is_reserved,
 };

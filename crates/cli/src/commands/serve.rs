@@ -56,8 +56,8 @@ fn serve(args: &ServeArgs) -> Result<ExitReason, CommandError> {
     let doors = ServeListeners::open(&settings)?;
     let access_log = |log| AccessLog::new(log, settings.log_format);
     let server = FileServerOptions {
-        log: log.clone().map(access_log),
-        hosts: doors.server_names(&settings),
+        access_log: log.clone().map(access_log),
+        allowed_hosts: doors.server_names(&settings),
         ..settings.server.clone()
     };
     let metrics = Arc::clone(&server.metrics);
@@ -73,7 +73,7 @@ fn serve(args: &ServeArgs) -> Result<ExitReason, CommandError> {
     let (crew, files) = doors.start_workers(&server, &settings)?;
     let mut sources: Vec<Arc<dyn MetricSource>> = vec![metrics, Arc::new(admin::process_metrics())];
     sources.extend(log.clone().map(|log| log as Arc<dyn MetricSource>));
-    let endpoint = endpoint.serve(AdminEndpoint::new(sources, crew.stopper()))?;
+    let endpoint = endpoint.serve(AdminEndpoint::new(sources, crew.stop_token()))?;
     banner.print(&settings);
     drop(entered);
     let exit = runtime.block_on(async {

@@ -83,7 +83,7 @@ impl ServeSettings {
         let variable = |name: &str| std::env::var_os(name);
         let (access, who, mut warnings) = access::access_control(&args.access, &store, variable)?;
         // A link from one part to another would be a way out of a right that is of one part.
-        store.follows_links = !who.has_prefixes;
+        store.follow_links = !who.has_prefixes;
         warnings.extend(served_secrets_warnings(args));
         warnings.extend(descriptor_warning(&args.limits, &store, allowed));
         let tls = tls_settings(&args.tls)?;
@@ -102,8 +102,8 @@ impl ServeSettings {
                 cors: pages::cors_policy(&args.cors, store.writable)?,
                 max_body: args.files.max_body.map(|size| size.0),
                 cache_control: args.files.cache_control.clone(),
-                patience: timeout_options(&args.limits),
-                rate: args.limits.limit_rate.map(|size| size.0),
+                timeouts: timeout_options(&args.limits),
+                connection_rate: args.limits.limit_rate.map(|size| size.0),
                 total_rate: args.limits.limit_rate_total.map(|size| size.0),
                 ..FileServerOptions::default()
             },
@@ -186,7 +186,7 @@ fn store_options(
     let defaults = FileStoreOptions::default();
     let kept = || {
         default_within(
-            defaults.open_files,
+            defaults.max_open_files,
             allowed.map(|allowed| reserved_descriptors(allowed) / 2),
         )
     };
@@ -194,8 +194,8 @@ fn store_options(
         writable: files.writable,
         durability: files.durability.unwrap_or(defaults.durability),
         quota: files.quota.map(|size| size.0),
-        open_files: files.open_files.unwrap_or_else(kept),
-        discards: running.sink.is_some(),
+        max_open_files: files.open_files.unwrap_or_else(kept),
+        discard_uploads: running.sink.is_some(),
         ..defaults
     }
 }
@@ -207,7 +207,7 @@ fn descriptor_warning(
     allowed: Option<u64>,
 ) -> Option<String> {
     let wanted = u64::try_from(limits.max_connections?).unwrap_or(u64::MAX);
-    let kept = u64::try_from(store.open_files).unwrap_or(u64::MAX);
+    let kept = u64::try_from(store.max_open_files).unwrap_or(u64::MAX);
     let needed = wanted.saturating_add(kept).saturating_add(OTHER_FILES);
     let allowed = allowed.filter(|allowed| *allowed < needed)?;
     Some(format!(
@@ -279,13 +279,13 @@ fn worker_options(
         .with_hint("round-robin, reuseport and work-stealing have several"));
     }
     Ok(WorkerThreadsOptions {
-        accept: running.accept,
+        strategy: running.accept,
         threads: running
             .threads
             .unwrap_or(if single { 1 } else { defaults.threads }),
-        connections: limits
+        max_connections: limits
             .max_connections
-            .unwrap_or_else(|| default_within(defaults.connections, left)),
+            .unwrap_or_else(|| default_within(defaults.max_connections, left)),
     })
 }
 

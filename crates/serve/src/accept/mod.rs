@@ -11,12 +11,12 @@
 //! Ending has two stages. When `stop` is cancelled nothing more is accepted, and each connection ends with the request that is under way;
 //! when the grace time is over, those that are left are dropped.
 
-mod accepting;
-mod crew;
-mod deal;
-mod mistaken;
+mod accept_loop;
+mod dispatch;
+mod plain_http_on_tls_port;
 mod strategy;
 mod sys;
+mod worker_threads;
 
-pub use crew::{ShutdownOutcome, WorkerThreads, WorkerThreadsOptions};
 pub use strategy::{AcceptStrategy, AcceptStrategyError};
+pub use worker_threads::{ShutdownOutcome, WorkerThreads, WorkerThreadsOptions};

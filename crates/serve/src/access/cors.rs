@@ -16,8 +16,8 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, Method};
 
-use super::grant::{PermissionSource, Permissions};
-use super::origin::{WebOrigin, WebOriginError, stated};
+use super::permissions::{PermissionSource, Permissions};
+use super::web_origin::{WebOrigin, WebOriginError, request_origin};
 
 /// Digests of what is sent (RFC 9530).
 const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
@@ -43,11 +43,11 @@ pub struct CorsOptions {
     /// Whose pages. None by default.
     pub origins: AllowedOrigins,
     /// What they may do: by default read.
-    pub methods: Vec<Method>,
+    pub allowed_methods: Vec<Method>,
     /// What they may say: by default what this store understands.
-    pub headers: Vec<HeaderName>,
+    pub allowed_headers: Vec<HeaderName>,
     /// What they may read of an answer besides the body: by default what this store says.
-    pub exposed: Vec<HeaderName>,
+    pub exposed_headers: Vec<HeaderName>,
     /// Whether browsers add the logins they have stored to what these pages ask. Also wanted by pages that bring a login (not a
     /// token) themselves and write with it, since the one cannot be told from the other here.
     pub credentials: bool,
@@ -59,12 +59,12 @@ pub struct CorsOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CrossSiteWrite {
     /// It may.
-    Yes,
+    Allowed,
     /// It might with this login if it were let use those that browsers store ([`CorsOptions::credentials`]): which of the two it
     /// is cannot be seen. A token it may use.
-    WithCredentials,
+    NeedsCredentials,
     /// It may not.
-    Never,
+    Denied,
 }
 
 /// Why it makes no sense.
@@ -75,14 +75,14 @@ pub enum CorsError {
     AnyWithCredentials,
     /// A method that no header can hold, or more headers than fit.
     #[error("the methods or headers for other pages do not fit into a header field")]
-    Field,
+    HeaderField,
 }
 
 /// The answers, made once.
 #[derive(Debug, Clone)]
 pub struct CorsPolicy {
     origins: AllowedOrigins,
-    allowed: Vec<Method>,
+    write_methods: Vec<Method>,
     credentials: bool,
     methods: HeaderValue,
     headers: HeaderValue,
@@ -100,8 +100,8 @@ impl Default for CorsOptions {
     fn default() -> Self {
         Self {
             origins: AllowedOrigins::default(),
-            methods: vec![Method::GET, Method::HEAD],
-            headers: vec![
+            allowed_methods: vec![Method::GET, Method::HEAD],
+            allowed_headers: vec![
                 AUTHORIZATION,
                 CONTENT_TYPE,
                 RANGE,
@@ -114,7 +114,7 @@ impl Default for CorsOptions {
                 CONTENT_DIGEST,
                 REPR_DIGEST,
             ],
-            exposed: vec![
+            exposed_headers: vec![
                 ETAG,
                 CONTENT_RANGE,
                 ACCEPT_RANGES,
@@ -153,13 +153,13 @@ impl CorsPolicy {
         if options.credentials && options.origins == AllowedOrigins::Any {
             return Err(CorsError::AnyWithCredentials);
         }
-        let names = |headers: &[HeaderName]| list(headers.iter().map(HeaderName::as_str));
+        let names = |headers: &[HeaderName]| header_list(headers.iter().map(HeaderName::as_str));
         Ok(Self {
-            methods: list(options.methods.iter().map(Method::as_str))?,
-            headers: names(&options.headers)?,
-            exposed: names(&options.exposed)?,
+            methods: header_list(options.allowed_methods.iter().map(Method::as_str))?,
+            headers: names(&options.allowed_headers)?,
+            exposed: names(&options.exposed_headers)?,
             max_age: HeaderValue::from(options.max_age.as_secs()),
-            allowed: options.methods,
+            write_methods: options.allowed_methods,
             credentials: options.credentials,
             origins: options.origins,
         })
@@ -167,20 +167,20 @@ impl CorsPolicy {
 
     /// Whether there is none.
     #[must_use]
-    pub fn is_off(&self) -> bool {
+    pub fn is_disabled(&self) -> bool {
         matches!(&self.origins, AllowedOrigins::List(list) if list.is_empty())
     }
 
     /// The header fields of the answer (204) to a preflight; `None` for what is none. Only for OPTIONS. A page that is not let gets
     /// an answer without permission in it.
     #[must_use]
-    pub fn preflight(&self, request: &HeaderMap) -> Option<HeaderMap> {
-        if self.is_off() || !request.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
+    pub fn preflight_headers(&self, request: &HeaderMap) -> Option<HeaderMap> {
+        if self.is_disabled() || !request.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
             return None;
         }
-        stated(request)?;
+        request_origin(request)?;
         let mut answer = HeaderMap::new();
-        if self.permit(request, &mut answer) {
+        if self.add_allowed_origin(request, &mut answer) {
             answer.insert(ACCESS_CONTROL_ALLOW_METHODS, self.methods.clone());
             answer.insert(ACCESS_CONTROL_ALLOW_HEADERS, self.headers.clone());
             answer.insert(ACCESS_CONTROL_MAX_AGE, self.max_age.clone());
@@ -189,8 +189,8 @@ impl CorsPolicy {
     }
 
     /// Adds to an answer of whatever status what lets the page read it. Fields that are there stay.
-    pub fn answer(&self, request: &HeaderMap, answer: &mut HeaderMap) {
-        if !self.is_off() && self.permit(request, answer) {
+    pub fn add_headers(&self, request: &HeaderMap, answer: &mut HeaderMap) {
+        if !self.is_disabled() && self.add_allowed_origin(request, answer) {
             answer.insert(ACCESS_CONTROL_EXPOSE_HEADERS, self.exposed.clone());
         }
     }
@@ -199,34 +199,34 @@ impl CorsPolicy {
     /// or because it was granted by what no browser adds by itself. Every page is no page in particular, so `*` does not let
     /// pages use the logins that browsers have stored.
     #[must_use]
-    pub fn admits(
+    pub fn cross_site_write(
         &self,
         request: &HeaderMap,
         method: &Method,
         grant: &Permissions,
     ) -> CrossSiteWrite {
-        let is_named = self.origins == AllowedOrigins::Any || self.names(request).is_some();
-        match grant.how {
-            PermissionSource::Token | PermissionSource::Signature => CrossSiteWrite::Yes,
-            _ if !is_named || !self.allowed.contains(method) => CrossSiteWrite::Never,
+        let is_named = self.origins == AllowedOrigins::Any || self.listed_origin(request).is_some();
+        match grant.source {
+            PermissionSource::Token | PermissionSource::Signature => CrossSiteWrite::Allowed,
+            _ if !is_named || !self.write_methods.contains(method) => CrossSiteWrite::Denied,
             // Without leave to use stored logins a page could still send a form with one.
-            PermissionSource::Login if !self.credentials => CrossSiteWrite::WithCredentials,
+            PermissionSource::Login if !self.credentials => CrossSiteWrite::NeedsCredentials,
             PermissionSource::Open | PermissionSource::Anonymous | PermissionSource::Login => {
-                CrossSiteWrite::Yes
+                CrossSiteWrite::Allowed
             }
         }
     }
 
     /// The origin of a request, if it is on the list.
-    fn names<'a>(&self, request: &'a HeaderMap) -> Option<&'a HeaderValue> {
+    fn listed_origin<'a>(&self, request: &'a HeaderMap) -> Option<&'a HeaderValue> {
         let AllowedOrigins::List(list) = &self.origins else {
             return None;
         };
-        stated(request).filter(|stated| list.iter().any(|origin| origin.is(stated)))
+        request_origin(request).filter(|stated| list.iter().any(|origin| origin.matches(stated)))
     }
 
     /// Names the origin in the answer, if it may be.
-    fn permit(&self, request: &HeaderMap, answer: &mut HeaderMap) -> bool {
+    fn add_allowed_origin(&self, request: &HeaderMap, answer: &mut HeaderMap) -> bool {
         if self.origins == AllowedOrigins::Any {
             answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
             return true;
@@ -236,7 +236,7 @@ impl CorsPolicy {
         if !answer.get_all(VARY).iter().any(|vary| vary == "Origin") {
             answer.append(VARY, HeaderValue::from_static("Origin"));
         }
-        let Some(origin) = self.names(request) else {
+        let Some(origin) = self.listed_origin(request) else {
             return false;
         };
         answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
@@ -250,9 +250,9 @@ impl CorsPolicy {
     }
 }
 
-fn list<'a>(names: impl Iterator<Item = &'a str>) -> Result<HeaderValue, CorsError> {
+fn header_list<'a>(names: impl Iterator<Item = &'a str>) -> Result<HeaderValue, CorsError> {
     let text = names.collect::<Vec<_>>().join(", ");
-    HeaderValue::from_str(&text).map_err(|_| CorsError::Field)
+    HeaderValue::from_str(&text).map_err(|_| CorsError::HeaderField)
 }
 
 #[cfg(test)]

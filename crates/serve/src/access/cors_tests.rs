@@ -12,7 +12,7 @@ const PAGE: &str = "https://app.example";
 fn cors(origins: &str, credentials: bool) -> CorsPolicy {
     let options = CorsOptions {
         origins: origins.parse().expect("origins"),
-        methods: vec![Method::GET, Method::PUT],
+        allowed_methods: vec![Method::GET, Method::PUT],
         credentials,
         ..CorsOptions::default()
     };
@@ -39,7 +39,7 @@ fn preflight_from(origin: &'static str) -> HeaderMap {
 fn answer(cors: &CorsPolicy, request: &HeaderMap) -> HeaderMap {
     let mut answer = HeaderMap::new();
     answer.insert(VARY, HeaderValue::from_static("Accept"));
-    cors.answer(request, &mut answer);
+    cors.add_headers(request, &mut answer);
     answer
 }
 
@@ -57,23 +57,25 @@ fn origins_are_read() {
         "https://a.example,null".parse::<AllowedOrigins>(),
         Err(WebOriginError::Null)
     );
-    assert_eq!("".parse::<AllowedOrigins>(), Err(WebOriginError::Shape));
+    assert_eq!("".parse::<AllowedOrigins>(), Err(WebOriginError::Malformed));
 }
 
 #[test]
 fn by_default_there_is_none() {
     let cors = CorsPolicy::new(CorsOptions::default()).expect("sense");
-    assert!(cors.is_off());
-    assert!(cors.preflight(&preflight_from(PAGE)).is_none());
+    assert!(cors.is_disabled());
+    assert!(cors.preflight_headers(&preflight_from(PAGE)).is_none());
     assert_eq!(answer(&cors, &from(PAGE)).len(), 1);
-    let admitted = cors.admits(&from(PAGE), &Method::PUT, &by(PermissionSource::Open));
-    assert_eq!(admitted, CrossSiteWrite::Never);
+    let admitted = cors.cross_site_write(&from(PAGE), &Method::PUT, &by(PermissionSource::Open));
+    assert_eq!(admitted, CrossSiteWrite::Denied);
 }
 
 #[test]
 fn pages_on_the_list_are_let() {
     let cors = cors("https://app.example,https://b.example", true);
-    let told = cors.preflight(&preflight_from(PAGE)).expect("a preflight");
+    let told = cors
+        .preflight_headers(&preflight_from(PAGE))
+        .expect("a preflight");
     assert_eq!(told[ACCESS_CONTROL_ALLOW_ORIGIN], PAGE);
     assert_eq!(told[ACCESS_CONTROL_ALLOW_CREDENTIALS], "true");
     assert_eq!(told[ACCESS_CONTROL_ALLOW_METHODS], "GET, PUT");
@@ -81,7 +83,7 @@ fn pages_on_the_list_are_let() {
     assert_eq!(told[VARY], "Origin");
     // What any answer is told is told to this one, too.
     let mut both = told.clone();
-    cors.answer(&preflight_from(PAGE), &mut both);
+    cors.add_headers(&preflight_from(PAGE), &mut both);
     assert_eq!(both.get_all(VARY).iter().collect::<Vec<_>>(), ["Origin"]);
     let headers = told[ACCESS_CONTROL_ALLOW_HEADERS].to_str().expect("text");
     assert!(
@@ -111,7 +113,9 @@ fn others_are_told_nothing() {
         "http://app.example",
         "HTTPS://APP.EXAMPLE",
     ] {
-        let told = cors.preflight(&preflight_from(other)).expect("a preflight");
+        let told = cors
+            .preflight_headers(&preflight_from(other))
+            .expect("a preflight");
         assert_eq!(told.len(), 1, "{other}: {told:?}");
         let told = answer(&cors, &from(other));
         assert!(
@@ -129,9 +133,9 @@ fn others_are_told_nothing() {
     );
     let mut two = preflight_from(PAGE);
     two.append(ORIGIN, HeaderValue::from_static(PAGE));
-    assert!(cors.preflight(&two).is_none());
+    assert!(cors.preflight_headers(&two).is_none());
     assert!(
-        cors.preflight(&from(PAGE)).is_none(),
+        cors.preflight_headers(&from(PAGE)).is_none(),
         "without a method it is no preflight"
     );
 }
@@ -156,27 +160,27 @@ fn every_page_is_let_without_logins() {
 
 #[test]
 fn writes_of_other_pages_need_leave() {
-    use CrossSiteWrite::{Never, WithCredentials, Yes};
+    use CrossSiteWrite::{Allowed, Denied, NeedsCredentials};
     use PermissionSource::{Anonymous, Login, Open, Signature, Token};
     let (listed, trusted, any) = (cors(PAGE, false), cors(PAGE, true), cors("*", false));
     let (put, delete, evil) = (Method::PUT, Method::DELETE, "https://evil.example");
     for (cors, page, method, how, wanted) in [
-        (&trusted, PAGE, &put, Login, Yes),
-        (&trusted, PAGE, &delete, Login, Never),
-        (&trusted, evil, &put, Login, Never),
+        (&trusted, PAGE, &put, Login, Allowed),
+        (&trusted, PAGE, &delete, Login, Denied),
+        (&trusted, evil, &put, Login, Denied),
         // The browser would add a stored login to a form of that page, which was not allowed.
-        (&listed, PAGE, &put, Login, WithCredentials),
-        (&listed, PAGE, &put, Anonymous, Yes),
-        (&listed, evil, &put, Open, Never),
-        (&any, evil, &put, Open, Yes),
-        (&any, evil, &delete, Open, Never),
-        (&any, evil, &put, Login, WithCredentials),
+        (&listed, PAGE, &put, Login, NeedsCredentials),
+        (&listed, PAGE, &put, Anonymous, Allowed),
+        (&listed, evil, &put, Open, Denied),
+        (&any, evil, &put, Open, Allowed),
+        (&any, evil, &delete, Open, Denied),
+        (&any, evil, &put, Login, NeedsCredentials),
         // No browser adds these by itself.
-        (&listed, evil, &delete, Token, Yes),
-        (&listed, evil, &delete, Signature, Yes),
+        (&listed, evil, &delete, Token, Allowed),
+        (&listed, evil, &delete, Signature, Allowed),
     ] {
         assert_eq!(
-            cors.admits(&from(page), method, &by(how)),
+            cors.cross_site_write(&from(page), method, &by(how)),
             wanted,
             "{page} {method} {how:?}"
         );

@@ -7,11 +7,11 @@ use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use zeroize::Zeroizing;
 
-use super::rule::is_token;
+use super::rules::is_token;
 use super::secret::ZeroizedSecret;
 
 /// Bytes of the longest field that is read. Tokens that carry claims are long.
-const LONGEST: usize = 8 * 1024;
+const MAX_FIELD_BYTES: usize = 8 * 1024;
 
 /// Clients leave the padding out, or do not.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -36,25 +36,25 @@ pub(super) enum RequestCredentials {
 }
 
 impl RequestCredentials {
-    pub(super) fn of(headers: &HeaderMap) -> Self {
+    pub(super) fn parse(headers: &HeaderMap) -> Self {
         let mut fields = headers.get_all(AUTHORIZATION).iter();
         let Some(field) = fields.next() else {
             return Self::None;
         };
         // Of two, a proxy before us may have looked at the other one.
-        if fields.next().is_some() || field.len() > LONGEST {
+        if fields.next().is_some() || field.len() > MAX_FIELD_BYTES {
             return Self::Malformed;
         }
-        read(field.as_bytes()).unwrap_or(Self::Malformed)
+        parse_field(field.as_bytes()).unwrap_or(Self::Malformed)
     }
 }
 
-fn read(field: &[u8]) -> Option<RequestCredentials> {
+fn parse_field(field: &[u8]) -> Option<RequestCredentials> {
     let end = field.iter().position(|byte| *byte == b' ')?;
     let (scheme, rest) = field.split_at(end);
     let rest = rest.trim_ascii();
     if scheme.eq_ignore_ascii_case(b"basic") {
-        return login(rest);
+        return parse_basic(rest);
     }
     if scheme.eq_ignore_ascii_case(b"bearer") && is_token(rest) {
         let token = std::str::from_utf8(rest).ok()?;
@@ -64,7 +64,7 @@ fn read(field: &[u8]) -> Option<RequestCredentials> {
 }
 
 /// UTF-8, as the challenge asks for; control characters are none that a name or a password may have.
-fn login(coded: &[u8]) -> Option<RequestCredentials> {
+fn parse_basic(coded: &[u8]) -> Option<RequestCredentials> {
     let bytes = Zeroizing::new(BASE64.decode(coded).ok()?);
     let text = std::str::from_utf8(&bytes).ok()?;
     let (user, password) = text.split_once(':')?;
@@ -87,7 +87,7 @@ mod tests {
 
     fn of(field: &[u8]) -> RequestCredentials {
         let value = HeaderValue::from_bytes(field).expect("a value");
-        RequestCredentials::of(&HeaderMap::from_iter([(AUTHORIZATION, value)]))
+        RequestCredentials::parse(&HeaderMap::from_iter([(AUTHORIZATION, value)]))
     }
 
     #[test]
@@ -153,11 +153,11 @@ mod tests {
         two.append(AUTHORIZATION, one.clone());
         two.append(AUTHORIZATION, one);
         assert!(matches!(
-            RequestCredentials::of(&two),
+            RequestCredentials::parse(&two),
             RequestCredentials::Malformed
         ));
         assert!(matches!(
-            RequestCredentials::of(&HeaderMap::new()),
+            RequestCredentials::parse(&HeaderMap::new()),
             RequestCredentials::None
         ));
     }
@@ -176,7 +176,7 @@ mod tests {
         fn no_field_is_a_panic(scheme in "(Basic|Bearer|basic|\\PC{0,3})[ \t]{0,3}", rest in prop::collection::vec(any::<u8>(), 0..80)) {
             let bytes = [scheme.as_bytes(), &rest].concat();
             if let Ok(value) = HeaderValue::from_bytes(&bytes) {
-                let _ = RequestCredentials::of(&HeaderMap::from_iter([(AUTHORIZATION, value)]));
+                let _ = RequestCredentials::parse(&HeaderMap::from_iter([(AUTHORIZATION, value)]));
             }
         }
 

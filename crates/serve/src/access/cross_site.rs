@@ -13,7 +13,7 @@
 
 use http::{HeaderMap, HeaderName};
 
-use super::origin::{WebOrigin, stated};
+use super::web_origin::{WebOrigin, request_origin};
 
 /// Which site made a browser ask (W3C Fetch Metadata).
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -34,11 +34,11 @@ pub fn is_cross_site(headers: &HeaderMap, host: &str, tls: bool) -> bool {
     if !headers.contains_key(http::header::ORIGIN) {
         return false;
     }
-    let Some(origin) = stated(headers) else {
+    let Some(origin) = request_origin(headers) else {
         return true;
     };
     let own = |scheme: &str| format!("{scheme}://{host}").parse::<WebOrigin>();
-    let is_own = |scheme| own(scheme).is_ok_and(|own| own.is(origin));
+    let is_own = |scheme| own(scheme).is_ok_and(|own| own.matches(origin));
     !(is_own("https") || !tls && is_own("http"))
 }
 

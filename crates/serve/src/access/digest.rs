@@ -25,14 +25,14 @@ pub(super) struct SecretDigest([u8; 32]);
 
 impl SecretDigest {
     /// Whether both are the same, in the same time whatever they are.
-    pub(super) fn is(&self, other: &Self) -> bool {
+    pub(super) fn matches(&self, other: &Self) -> bool {
         #[cfg(test)]
-        super::tally::compared();
+        super::counters::count_comparison();
         self.0.ct_eq(&other.0).into()
     }
 
     /// One of `count` places, which is always the same for this digest and says nothing of it. `count` is not 0.
-    pub(super) fn place(&self, count: usize) -> usize {
+    pub(super) fn index(&self, count: usize) -> usize {
         let mut first = [0; 8];
         first.copy_from_slice(&self.0[..8]);
         let place = u64::from_le_bytes(first) % (count as u64).max(1);
@@ -61,7 +61,7 @@ impl SecretHasher {
     }
 
     /// The digest of some parts, which are told apart by their lengths.
-    pub(super) fn of(&self, kind: SecretDigestKind, parts: &[&str]) -> SecretDigest {
+    pub(super) fn digest(&self, kind: SecretDigestKind, parts: &[&str]) -> SecretDigest {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
         hasher.update(&[kind as u8]);
         for part in parts {
@@ -72,7 +72,7 @@ impl SecretHasher {
     }
 
     /// A digest of nothing, which nothing has: what a stranger is compared with.
-    pub(super) fn nobody() -> SecretDigest {
+    pub(super) fn random_digest() -> SecretDigest {
         SecretDigest(rand::random())
     }
 }
@@ -91,24 +91,27 @@ mod tests {
     fn parts_and_kinds_are_told_apart() {
         let digests = SecretHasher::new();
         let all = [
-            digests.of(SecretDigestKind::Login, &["ab", "c"]),
-            digests.of(SecretDigestKind::Login, &["a", "bc"]),
-            digests.of(SecretDigestKind::Login, &["abc", ""]),
-            digests.of(SecretDigestKind::Login, &["abc"]),
-            digests.of(SecretDigestKind::User, &["abc"]),
-            digests.of(SecretDigestKind::Token, &["abc"]),
-            SecretHasher::new().of(SecretDigestKind::Token, &["abc"]),
-            SecretHasher::nobody(),
+            digests.digest(SecretDigestKind::Login, &["ab", "c"]),
+            digests.digest(SecretDigestKind::Login, &["a", "bc"]),
+            digests.digest(SecretDigestKind::Login, &["abc", ""]),
+            digests.digest(SecretDigestKind::Login, &["abc"]),
+            digests.digest(SecretDigestKind::User, &["abc"]),
+            digests.digest(SecretDigestKind::Token, &["abc"]),
+            SecretHasher::new().digest(SecretDigestKind::Token, &["abc"]),
+            SecretHasher::random_digest(),
         ];
         for (at, one) in all.iter().enumerate() {
-            assert!(one.is(one));
-            assert!(all[at + 1..].iter().all(|other| !one.is(other)), "{at}");
+            assert!(one.matches(one));
+            assert!(
+                all[at + 1..].iter().all(|other| !one.matches(other)),
+                "{at}"
+            );
         }
     }
 
     #[test]
     fn places_are_within_bounds() {
-        let digest = SecretHasher::nobody();
-        assert!((1..50).all(|count| digest.place(count) < count));
+        let digest = SecretHasher::random_digest();
+        assert!((1..50).all(|count| digest.index(count) < count));
     }
 }

@@ -21,45 +21,45 @@
 //! Rights belong to keys, which are names. Where a link inside the root leads is not asked here: who may read `/a` may read what a
 //! link in `/a` leads to, as far as the root lets it be followed. Links are made by those who have the disk, not by requests.
 
-mod account;
-mod answers;
+mod accounts;
+mod auth_files;
+mod authorize;
 mod cors;
+#[cfg(test)]
+mod counters;
 mod credentials;
 mod cross_site;
+mod decision;
 mod digest;
-mod file;
-mod grant;
-mod hash;
-mod judge;
-mod link;
-mod origin;
-mod pending;
-mod queue;
-mod remembered;
-mod rule;
+mod hashing_slots;
+mod login_cache;
+mod login_queue;
+mod password_hash;
+mod permissions;
+mod rules;
 mod scope;
 mod secret;
-mod signed;
-#[cfg(test)]
-mod tally;
+mod sign_url;
+mod signed_url;
 #[cfg(test)]
 mod tests;
+mod web_origin;
 
-pub use account::{AccessError, AccessOptions, LoginOptions};
-pub use answers::{AccessDecision, AccessRefusal, AccessRefusalReason};
+pub use accounts::{AccessError, AccessOptions, LoginOptions};
+pub use auth_files::{AuthFile, AuthFileError, AuthFileErrorKind, HashedRule, TokenFile};
+pub use authorize::{AccessControl, AccessRequest};
 pub use cors::{AllowedOrigins, CorsError, CorsOptions, CorsPolicy, CrossSiteWrite};
 pub use cross_site::is_cross_site;
-pub use file::{AuthFile, AuthFileError, AuthFileErrorKind, HashedRule, TokenFile};
-pub use grant::{PermissionSource, Permissions};
-pub use hash::{PasswordHash, PasswordHashError};
-pub use judge::{AccessControl, AccessRequest};
-pub use link::{SignError, sign_url};
-pub use origin::{WebOrigin, WebOriginError};
-pub use pending::{LoginResult, PendingLogin, ReadyLogin};
-pub use rule::{AuthRule, AuthRuleError, TokenRule};
+pub use decision::{AccessDecision, AccessRefusal, AccessRefusalReason};
+pub use login_queue::{LoginResult, PendingLogin, ReadyLogin};
+pub use password_hash::{PasswordHash, PasswordHashError};
+pub use permissions::{PermissionSource, Permissions};
+pub use rules::{AuthRule, AuthRuleError, TokenRule};
 pub use scope::{AccessRight, AccessScope, AccessScopeError, AnonymousAccess};
 pub use secret::ZeroizedSecret;
-pub use signed::{
-    EXPIRES, SIGNATURE, SignableMethod, SignableMethodError, SigningKey, SigningKeyError,
-    without_signature,
+pub use sign_url::{SignError, sign_url};
+pub use signed_url::{
+    EXPIRES_PARAMETER, SIGNATURE_PARAMETER, SignableMethod, SignableMethodError, SigningKey,
+    SigningKeyError, redact_signature,
 };
+pub use web_origin::{WebOrigin, WebOriginError};

@@ -25,7 +25,7 @@ impl AccessRight {
     /// What a method needs; `None` for OPTIONS, which is about the server and not about what it holds. Methods that are not known
     /// need the most.
     #[must_use]
-    pub fn needed(method: &Method) -> Option<Self> {
+    pub fn required_for(method: &Method) -> Option<Self> {
         match *method {
             Method::OPTIONS => None,
             Method::GET | Method::HEAD => Some(Self::Read),

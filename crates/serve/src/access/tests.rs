@@ -79,15 +79,15 @@ fn asked(
     });
     let ask = AccessRequest {
         method: &method.parse().expect("a method"),
-        named: &named(path),
+        path: &named(path),
         query,
         headers: &HeaderMap::from_iter(fields),
         now: at(0),
         peer: Some([192, 0, 2, 1].into()),
     };
     match again {
-        Some(checked) => access.judge_again(&ask, checked),
-        None => access.judge(&ask),
+        Some(checked) => access.authorize_with_result(&ask, checked),
+        None => access.authorize(&ask),
     }
 }
 
@@ -115,7 +115,7 @@ fn pending(access: &AccessControl, line: &str, authorization: Option<String>) ->
 
 fn rules(rules: &[&str]) -> AccessOptions {
     AccessOptions {
-        rules: rules
+        users: rules
             .iter()
             .map(|rule| rule.parse().expect("a rule"))
             .collect(),
@@ -126,7 +126,7 @@ fn rules(rules: &[&str]) -> AccessOptions {
 fn hashed(lines: &[String]) -> AccessOptions {
     let file = AuthFile::parse(Path::new("logins"), &lines.join("\n")).expect("a file");
     AccessOptions {
-        files: vec![file],
+        auth_files: vec![file],
         ..AccessOptions::default()
     }
 }

@@ -5,7 +5,7 @@
 //! read, since that is where a file that has changed meanwhile is found out. What is made while it is sent
 //! (listings, archives) comes from an iterator, step by step ([`ProducedBody`]).
 
-mod made;
+mod produced;
 mod reader;
 
 use std::collections::VecDeque;
@@ -17,7 +17,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
 
-pub(crate) use made::{BodyProducer, ProducedBody};
+pub(crate) use produced::{BodyProducer, ProducedBody};
 pub(crate) use reader::FileRangeReader;
 
 /// A body.

@@ -130,7 +130,7 @@ impl FileRangeReader {
     fn read_now(&mut self) -> Result<(Vec<u8>, io::Result<usize>), Vec<u8>> {
         let len = self.next_len();
         let mut buffer = self.buffer();
-        match self.object.read_now(&mut buffer[..len], self.rest.start) {
+        match self.object.try_read(&mut buffer[..len], self.rest.start) {
             // What is open and in memory is looked at without waiting.
             Ok(Some(read)) => Ok((buffer, looked(&self.object, &self.rest, read))),
             Ok(None) => Err(buffer),
@@ -156,7 +156,7 @@ impl FileRangeReader {
 /// Looks at the object, if what was read of it is all of the rest.
 fn looked(object: &OpenObject, rest: &Range<u64>, read: usize) -> io::Result<usize> {
     if read as u64 == rest.end - rest.start {
-        object.unchanged()?;
+        object.check_unchanged()?;
     }
     Ok(read)
 }

@@ -10,9 +10,9 @@ use http::header::{
 };
 use http::{Method, Response, StatusCode};
 
-use super::answer::{ServeResponse, of_store, plain, short_of_descriptors};
+use super::error_response::{ServeResponse, of_store, plain, short_of_descriptors};
 use crate::body::{BodyProducer, ProducedBody, ServeBody};
-use crate::conn::ConnectionState;
+use crate::connection::ConnectionState;
 use crate::observe::{ConnectionFault, ServeMetrics};
 use crate::page::tar::FolderTarError;
 use crate::page::{
@@ -57,9 +57,11 @@ pub(crate) async fn answer(line: Arc<ConnectionState>, asked: FolderRequest) -> 
     let made = disk.run(move || {
         let open = || OpenFolder::open(store.root(), asked.key.clone());
         if is_head {
-            return store.sparing(open).map(|_| Ok(ServeBody::Empty));
+            return store
+                .retry_after_closing(open)
+                .map(|_| Ok(ServeBody::Empty));
         }
-        let maker = store.sparing(|| Ok(maker(open()?, &asked)?))?;
+        let maker = store.retry_after_closing(|| Ok(maker(open()?, &asked)?))?;
         let maker = watched(maker, asked.key, metrics);
         Ok::<_, StoreError>(
             begun(maker).map(|maker| ServeBody::Made(ProducedBody::new(maker, threads))),
@@ -96,7 +98,7 @@ fn describe(key: &ObjectKey, format: ListingFormat, headers: &mut HeaderMap) {
             headers.insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
         }
         ListingFormat::Tar => {
-            let name = escaped_name(&tar::file_name(key));
+            let name = escaped_name(&tar::archive_name(key));
             let text = format!("attachment; filename*=UTF-8''{name}");
             if let Ok(value) = HeaderValue::try_from(text) {
                 headers.insert(CONTENT_DISPOSITION, value);
@@ -118,7 +120,7 @@ fn watched(maker: BodyProducer, key: ObjectKey, metrics: Arc<ServeMetrics>) -> B
     Box::new(maker.inspect(move |piece| {
         let Err(error) = piece else { return };
         if let Some(fault) = fault_of(error) {
-            metrics.fault(fault);
+            metrics.count_fault(fault);
         }
         let error = error as &dyn std::error::Error;
         tracing::warn!(folder = %key, error, "a folder cannot be sent whole");
@@ -148,9 +150,9 @@ fn broken(error: &io::Error) -> ServeResponse {
 fn fault_of(error: &io::Error) -> Option<ConnectionFault> {
     let of_tar = error.get_ref().and_then(|error| error.downcast_ref());
     let error = match of_tar {
-        Some(FolderTarError::Shrank { .. }) => return Some(ConnectionFault::ShortFile),
+        Some(FolderTarError::FileShrank { .. }) => return Some(ConnectionFault::ShortFile),
         Some(FolderTarError::TooDeep { .. }) => return None,
-        Some(FolderTarError::Read { source, .. }) => source,
+        Some(FolderTarError::Unreadable { source, .. }) => source,
         None => error,
     };
     match error.kind() {
@@ -163,11 +165,11 @@ fn fault_of(error: &io::Error) -> Option<ConnectionFault> {
 /// Reads what must be read first, and gives what makes the rest.
 fn maker(folder: OpenFolder, asked: &FolderRequest) -> io::Result<BodyProducer> {
     let listing = |limit: usize| -> io::Result<FolderListing> {
-        let ask = asked.query.page(limit);
+        let ask = asked.query.page_request(limit);
         Ok(FolderListing {
             key: asked.key.clone(),
             page: folder.page(&ask)?,
-            ask,
+            request: ask,
         })
     };
     Ok(match asked.format {

@@ -6,13 +6,13 @@ use bytes::Bytes;
 use http::StatusCode;
 use http::header::{HeaderValue, LOCATION};
 
-use super::answer::{ServeResponse, bare, plain};
-use super::inbound::RequestBody;
+use super::error_response::{ServeResponse, bare, plain};
 use super::put::{self, UploadError, UploadSource};
+use super::request_body::RequestBody;
 use crate::ObjectKey;
 use crate::access::{AccessRight, Permissions};
 use crate::body::ServeBody;
-use crate::conn::ConnectionState;
+use crate::connection::ConnectionState;
 use crate::page::form::{FormError, FormReader};
 use crate::store::StoreError;
 
@@ -90,7 +90,7 @@ async fn all(
         .await
         .map_err(|error| (None, refused(line, &error)))?
     {
-        if !grant.may(AccessRight::Write, &key) {
+        if !grant.allows(AccessRight::Write, &key) {
             let answer = plain(StatusCode::FORBIDDEN, "that file may not be written");
             return Err((Some(key), answer));
         }
@@ -103,7 +103,9 @@ async fn all(
         };
         match put::put(line, asked, file).await {
             Ok(_) => sent.stored += 1,
-            Err(UploadError::Store(StoreError::Failed)) if !replaces => sent.there.push(key),
+            Err(UploadError::Store(StoreError::ConditionFailed)) if !replaces => {
+                sent.there.push(key)
+            }
             Err(error) => {
                 let answer = put::failed(line, &error, &key, most);
                 return Err((Some(key), answer));
@@ -168,7 +170,7 @@ fn refused(line: &ConnectionState, error: &FormError) -> ServeResponse {
         return put::too_slow();
     }
     let status = match error {
-        FormError::NoForm => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        FormError::NotAForm => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         _ => StatusCode::BAD_REQUEST,
     };
     plain(status, error.to_string())

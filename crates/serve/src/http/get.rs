@@ -16,12 +16,12 @@ use http::header::{
 use http::{Method, Response, StatusCode};
 
 use super::FileServer;
-use super::answer::{ServeResponse, bare, plain};
+use super::error_response::{ServeResponse, bare, plain};
+use super::file_body::RangeResponses;
 use super::multipart;
-use super::roads::RangeResponses;
 use crate::ObjectKey;
 use crate::body::ServeBody;
-use crate::conn::ConnectionState;
+use crate::connection::ConnectionState;
 use crate::store::{FileMetadata, OpenObject};
 
 /// RFC 9530.
@@ -46,7 +46,7 @@ pub(crate) fn answer(
     asked: FileRequest<'_>,
     object: &Arc<OpenObject>,
 ) -> ServeResponse {
-    let (server, meta) = (&*line.server, object.meta());
+    let (server, meta) = (&*line.server, object.metadata());
     let current = current(meta);
     let conditions = RequestConditions::parse(asked.headers);
     match conditions.evaluate_read(current) {
@@ -107,7 +107,7 @@ pub(crate) fn answer(
 /// What conditions are held against.
 pub(crate) fn current(meta: &FileMetadata) -> CurrentRepresentation<'_> {
     CurrentRepresentation {
-        etag: Some(&meta.tag),
+        etag: Some(&meta.etag),
         last_modified: Some(meta.modified),
     }
 }
@@ -149,7 +149,7 @@ fn is_active(kind: &HeaderValue) -> bool {
 
 /// The fields that tell versions apart.
 pub(crate) fn version(meta: &FileMetadata, headers: &mut HeaderMap) {
-    if let Ok(tag) = HeaderValue::try_from(meta.tag.to_string()) {
+    if let Ok(tag) = HeaderValue::try_from(meta.etag.to_string()) {
         headers.insert(ETAG, tag);
     }
     // A date in the future is none, and one before 1970 cannot be written.
@@ -166,7 +166,7 @@ pub(crate) fn version(meta: &FileMetadata, headers: &mut HeaderMap) {
 
 /// By the name's ending. Text is taken for UTF-8, as nearly all is.
 pub(crate) fn media_type(key: &ObjectKey) -> HeaderValue {
-    let name = key.split_ref().map_or(&[][..], |(_, name)| name);
+    let name = key.split_parent_ref().map_or(&[][..], |(_, name)| name);
     let ending = name
         .rsplit(|byte| *byte == b'.')
         .next()

@@ -6,13 +6,15 @@ use haul_plan::serving::RequestConditions;
 use http::header::{ALLOW, CONTENT_TYPE, HOST, HeaderValue, LOCATION};
 use http::{Method, StatusCode, request};
 
-use super::answer::{self, ErrorResponse, ServeResponse, bare, not_allowed, of_store, plain};
-use super::inbound::RequestBody;
-use super::reply::ResponseFuture;
+use super::error_response::{
+    self, ErrorResponse, ServeResponse, bare, not_allowed, of_store, plain,
+};
+use super::request_body::RequestBody;
+use super::response_future::ResponseFuture;
 use super::service::{ConnectionService, ParsedRequest};
 use super::{folder, form, get, put};
 use crate::access::{AccessRight, CrossSiteWrite, Permissions, is_cross_site};
-use crate::conn::ConnectionState;
+use crate::connection::ConnectionState;
 use crate::page::ListQuery;
 use crate::store::{CachedLookup, FileMetadata, OpenObject, StoreError};
 use crate::{ObjectKey, RequestPath};
@@ -51,16 +53,16 @@ impl ConnectionService {
         if !is_cross_site(&head.headers, host, self.line.is_tls) {
             return Ok(());
         }
-        let admitted = cors.map_or(CrossSiteWrite::Never, |cors| {
-            cors.admits(&head.headers, &head.method, grant)
+        let admitted = cors.map_or(CrossSiteWrite::Denied, |cors| {
+            cors.cross_site_write(&head.headers, &head.method, grant)
         });
         let why = match admitted {
-            CrossSiteWrite::Yes => return Ok(()),
-            CrossSiteWrite::WithCredentials => {
+            CrossSiteWrite::Allowed => return Ok(()),
+            CrossSiteWrite::NeedsCredentials => {
                 "pages of other sites may write with a login only if --cors names them and --cors-credentials is given, \
                  since browsers add logins by themselves: a token needs no leave"
             }
-            CrossSiteWrite::Never => "pages of other sites may change nothing here",
+            CrossSiteWrite::Denied => "pages of other sites may change nothing here",
         };
         Err(plain(StatusCode::FORBIDDEN, why).into())
     }
@@ -84,15 +86,19 @@ impl ConnectionService {
             return self.list(&asked, grant);
         }
         let (store, is_personal) = (&self.server().store, grant.is_personal());
-        match store.read_now(&asked.named.key) {
-            CachedLookup::Done(found) => {
+        match store.try_open_file(&asked.named.key) {
+            CachedLookup::Ready(found) => {
                 ResponseFuture::Now(self.found(&asked, is_personal, found))
             }
-            CachedLookup::Wait => {
+            CachedLookup::WouldBlock => {
                 let (service, store) = (self.clone(), Arc::clone(store));
                 ResponseFuture::later(async move {
                     let key = asked.named.key.clone();
-                    let found = service.server().disk.run(move || store.read(&key)).await;
+                    let found = service
+                        .server()
+                        .disk
+                        .run(move || store.open_file(&key))
+                        .await;
                     service.found(&asked, is_personal, found)
                 })
             }
@@ -124,13 +130,13 @@ impl ConnectionService {
 
     fn list(&self, asked: &ParsedRequest, grant: &Permissions) -> ResponseFuture {
         let (head, key) = (&asked.head, &asked.named.key);
-        if !grant.may_list(key) {
+        if !grant.allows_listing(key) {
             return ResponseFuture::Now(plain(
                 StatusCode::FORBIDDEN,
                 "that folder may not be listed",
             ));
         }
-        let query = crate::access::without_signature(head.uri.query().unwrap_or_default());
+        let query = crate::access::redact_signature(head.uri.query().unwrap_or_default());
         let query = match ListQuery::parse(&query) {
             Ok(query) => query,
             Err(error) => {
@@ -145,7 +151,7 @@ impl ConnectionService {
                 key: key.clone(),
                 format: folder::format(&query, &head.headers),
                 query,
-                may_write: is_writable && grant.may(AccessRight::Write, key),
+                may_write: is_writable && grant.allows(AccessRight::Write, key),
                 user: grant.user.as_deref().map(str::to_owned),
             },
         ))
@@ -173,7 +179,7 @@ impl ConnectionService {
         if !named.is_folder {
             let text =
                 "a form is sent to a folder, whose path ends in a slash; a file is sent by PUT";
-            return ResponseFuture::Now(answer::only(text, answer::FILE));
+            return ResponseFuture::Now(error_response::only(text, error_response::FILE));
         }
         let kind = head
             .headers
@@ -197,7 +203,7 @@ impl ConnectionService {
         let conditions = RequestConditions::parse(&head.headers);
         let line = Arc::clone(&self.line);
         if conditions.is_empty()
-            && let CachedLookup::Done(deleted) = line.server.store.delete_now(&named)
+            && let CachedLookup::Ready(deleted) = line.server.store.try_delete(&named)
         {
             return ResponseFuture::Now(gone(&line, deleted, &named));
         }
@@ -213,10 +219,10 @@ impl ConnectionService {
 
     fn options(&self, asked: &ParsedRequest) -> ServeResponse {
         let mut answer = bare(StatusCode::NO_CONTENT);
-        let allow = answer::allow(self.server().store.options().writable);
+        let allow = error_response::allow(self.server().store.options().writable);
         answer.headers_mut().insert(ALLOW, allow);
         let cors = self.server().options.cors.as_ref();
-        if let Some(fields) = cors.and_then(|cors| cors.preflight(&asked.head.headers)) {
+        if let Some(fields) = cors.and_then(|cors| cors.preflight_headers(&asked.head.headers)) {
             answer.headers_mut().extend(fields);
         }
         answer

@@ -4,17 +4,17 @@
 //! which ask `get` for files (with `multipart` for several ranges and `roads` for their bytes), `folder` for listings, `put` and `form` for what comes
 //! in (an `inbound` body). What is no file is in `answer`; a `reply` is an answer, now or later.
 
-mod answer;
+mod coalesce;
+mod error_response;
+mod file_body;
 mod folder;
 mod form;
-mod gather;
 mod get;
-mod inbound;
 mod methods;
 mod multipart;
 mod put;
-mod reply;
-mod roads;
+mod request_body;
+mod response_future;
 mod server;
 mod service;
 

@@ -5,9 +5,9 @@
 //!
 //! What the head asks for is in `asked`, what gathers the body in `intake`; `held` is an upload that may be dropped at any moment.
 
-mod asked;
-mod held;
-mod intake;
+mod body;
+mod guard;
+mod request;
 
 use std::sync::Arc;
 
@@ -15,18 +15,18 @@ use bytes::Bytes;
 use haul_plan::serving::{ConditionOutcome, RequestConditions};
 use http::StatusCode;
 
-use super::answer::{ServeResponse, bare, of_store, plain};
+use super::error_response::{ServeResponse, bare, of_store, plain};
 use super::get::{current, version};
-use super::inbound::RequestBody;
+use super::request_body::RequestBody;
 use crate::ObjectKey;
-use crate::conn::ConnectionState;
+use crate::connection::ConnectionState;
 use crate::observe::BodyRefusal;
 use crate::page::DisplaySize;
 use crate::store::{CachedLookup, CommittedUpload, FileMetadata, StoreError, Upload};
-pub(crate) use asked::UploadRequest;
-use held::UploadGuard;
-use intake::UploadBody;
-pub(crate) use intake::UploadSource;
+use body::UploadBody;
+pub(crate) use body::UploadSource;
+use guard::UploadGuard;
+pub(crate) use request::UploadRequest;
 
 /// Bytes up to which an upload is gathered before anything is done on the disk.
 const SMALL: usize = 64 << 10;
@@ -85,9 +85,9 @@ pub(crate) fn failed(
     match error {
         UploadError::Store(error) => {
             match error {
-                StoreError::OverQuota { .. } => metrics.refused_body(BodyRefusal::Quota),
-                StoreError::NoSpace => metrics.refused_body(BodyRefusal::DiskFull),
-                StoreError::Mismatch(_) => metrics.refused_body(BodyRefusal::Digest),
+                StoreError::OverQuota { .. } => metrics.count_refused_body(BodyRefusal::Quota),
+                StoreError::NoSpace => metrics.count_refused_body(BodyRefusal::DiskFull),
+                StoreError::DigestMismatch(_) => metrics.count_refused_body(BodyRefusal::Digest),
                 _ => {}
             }
             match error {
@@ -104,13 +104,13 @@ pub(crate) fn failed(
             }
         }
         UploadError::TooLong => {
-            metrics.refused_body(BodyRefusal::TooLarge);
+            metrics.count_refused_body(BodyRefusal::TooLarge);
             too_long(most)
         }
         // What is wrong with it is that the rest did not come.
         UploadError::Broken(_) if line.is_tired() => too_slow(),
         UploadError::Broken(error) => {
-            metrics.refused_body(BodyRefusal::Short);
+            metrics.count_refused_body(BodyRefusal::Short);
             tracing::debug!(%key, %error, "an upload broke off");
             plain(
                 StatusCode::BAD_REQUEST,
@@ -127,7 +127,7 @@ fn done(put: &CommittedUpload) -> ServeResponse {
         StatusCode::CREATED
     };
     let mut answer = bare(status);
-    version(&put.meta, answer.headers_mut());
+    version(&put.metadata, answer.headers_mut());
     answer
 }
 
@@ -179,7 +179,7 @@ pub(crate) async fn put(
     source: impl UploadSource,
 ) -> Result<CommittedUpload, UploadError> {
     let (store, disk) = (Arc::clone(&line.server.store), &line.server.disk);
-    let _upload = line.server.options.metrics.upload();
+    let _upload = line.server.options.metrics.track_upload();
     asked.look(line).await?;
     let UploadRequest {
         key,
@@ -190,26 +190,30 @@ pub(crate) async fn put(
     } = asked;
     let mut intake = UploadBody::new(source, most);
     let mut load = intake.load(SMALL).await?;
-    let mut held = match store.put_now(&key, &digests) {
-        CachedLookup::Done(upload) => UploadGuard::new(upload?, disk),
-        CachedLookup::Wait if intake.is_over => {
+    let mut held = match store.try_begin_upload(&key, &digests) {
+        CachedLookup::Ready(upload) => UploadGuard::new(upload?, disk),
+        CachedLookup::WouldBlock if intake.is_over => {
             let all = move || {
-                let mut upload = store.put(&key, digests)?;
-                upload.take(&load)?;
+                let mut upload = store.begin_upload(&key, digests)?;
+                upload.accept(&load)?;
                 upload.write(&mut load)?;
                 commit(upload, &conditions)
             };
             let _pause = line.pause();
             return Ok(disk.write(all).await?);
         }
-        CachedLookup::Wait => {
+        CachedLookup::WouldBlock => {
             let _pause = line.pause();
-            UploadGuard::new(disk.write(move || store.put(&key, digests)).await?, disk)
+            UploadGuard::new(
+                disk.write(move || store.begin_upload(&key, digests))
+                    .await?,
+                disk,
+            )
         }
     };
     loop {
-        held.upload().take(&load)?;
-        let is_written = held.upload().write_now(&mut load)?;
+        held.upload().accept(&load)?;
+        let is_written = held.upload().try_write(&mut load)?;
         if intake.is_over {
             if is_written
                 && conditions.is_empty()

@@ -8,7 +8,7 @@ use haul_service::ServerNames;
 use http::HeaderValue;
 
 use crate::access::{AccessControl, CorsPolicy};
-use crate::conn::TotalRate;
+use crate::connection::TotalRate;
 use crate::observe::{AccessLog, ServeMetrics};
 use crate::store::{DiskThreads, FileStore};
 
@@ -20,21 +20,21 @@ pub struct FileServerOptions {
     /// Which other sites' pages may.
     pub cors: Option<CorsPolicy>,
     /// By which names it may be asked for over TCP without TLS; `None`: by any.
-    pub hosts: Option<ServerNames>,
+    pub allowed_hosts: Option<ServerNames>,
     /// Bytes that an upload may have; `None`: what the disk has.
     pub max_body: Option<u64>,
     /// What files are sent with as Cache-Control.
     pub cache_control: Option<HeaderValue>,
     /// How long peers are waited for.
-    pub patience: TimeoutOptions,
+    pub timeouts: TimeoutOptions,
     /// Bytes a second that one connection may have, each way.
-    pub rate: Option<u64>,
+    pub connection_rate: Option<u64>,
     /// Bytes a second that all connections together may have, each way.
     pub total_rate: Option<u64>,
     /// What is counted.
     pub metrics: Arc<ServeMetrics>,
     /// Where each request is told.
-    pub log: Option<AccessLog>,
+    pub access_log: Option<AccessLog>,
 }
 
 impl Default for FileServerOptions {
@@ -43,14 +43,14 @@ impl Default for FileServerOptions {
         Self {
             access: AccessControl::open(),
             cors: None,
-            hosts: None,
+            allowed_hosts: None,
             max_body: None,
             cache_control: None,
-            patience: TimeoutOptions::default(),
-            rate: None,
+            timeouts: TimeoutOptions::default(),
+            connection_rate: None,
             total_rate: None,
             metrics: Arc::default(),
-            log: None,
+            access_log: None,
         }
     }
 }
@@ -67,25 +67,25 @@ pub struct FileServer {
     /// What all connections may have together.
     pub(crate) totals: TotalRateLimits,
     /// How often a connection came to rest.
-    rests: AtomicU64,
+    idle_releases: AtomicU64,
     /// Whether what is under way now is dropped: it was not the client that went.
-    is_cut_off: AtomicBool,
+    is_aborting: AtomicBool,
 }
 
 /// Limits of all connections, each way.
 #[derive(Debug, Default)]
 pub(crate) struct TotalRateLimits {
     /// Of answers.
-    pub(crate) out: Option<Arc<TotalRate>>,
+    pub(crate) send: Option<Arc<TotalRate>>,
     /// Of requests.
-    pub(crate) inward: Option<Arc<TotalRate>>,
+    pub(crate) receive: Option<Arc<TotalRate>>,
 }
 
 impl FileServer {
     /// A server of a store.
     #[must_use]
     pub fn new(store: Arc<FileStore>, disk: DiskThreads, options: FileServerOptions) -> Self {
-        store.close_on(&disk);
+        store.set_threads(&disk);
         let total = || {
             options
                 .total_rate
@@ -93,14 +93,14 @@ impl FileServer {
         };
         Self {
             totals: TotalRateLimits {
-                out: total(),
-                inward: total(),
+                send: total(),
+                receive: total(),
             },
-            rests: AtomicU64::new(0),
+            idle_releases: AtomicU64::new(0),
             store,
             disk,
             options,
-            is_cut_off: AtomicBool::new(false),
+            is_aborting: AtomicBool::new(false),
         }
     }
 
@@ -113,22 +113,22 @@ impl FileServer {
     /// How often, so far, a connection has come to rest: nothing happened on it for a moment, and the memory was freed that it has while
     /// something does. A program that knows its allocator may give that back to the system.
     #[must_use]
-    pub fn rests(&self) -> u64 {
-        self.rests.load(Ordering::Relaxed)
+    pub fn idle_releases(&self) -> u64 {
+        self.idle_releases.load(Ordering::Relaxed)
     }
 
     /// A connection comes to rest.
-    pub(crate) fn comes_to_rest(&self) {
-        self.rests.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn count_idle_release(&self) {
+        self.idle_releases.fetch_add(1, Ordering::Relaxed);
     }
 
     /// What is under way from here on is dropped.
-    pub(crate) fn cuts_off(&self) {
-        self.is_cut_off.store(true, Ordering::Relaxed);
+    pub(crate) fn abort_exchanges(&self) {
+        self.is_aborting.store(true, Ordering::Relaxed);
     }
 
     /// Whether it is.
-    pub(crate) fn is_cut_off(&self) -> bool {
-        self.is_cut_off.load(Ordering::Relaxed)
+    pub(crate) fn is_aborting(&self) -> bool {
+        self.is_aborting.load(Ordering::Relaxed)
     }
 }

@@ -12,11 +12,13 @@ use http::{HeaderMap, Method, Request, Response, StatusCode, Version, request};
 use hyper::body::Incoming;
 
 use super::FileServer;
-use super::answer::{ErrorResponse, ServeResponse, bare, misdirected, no_key, plain, refused};
-use super::inbound::RequestBody;
-use super::reply::{ResponseFuture, ResponseFutureState};
+use super::error_response::{
+    ErrorResponse, ServeResponse, bare, misdirected, no_key, plain, refused,
+};
+use super::request_body::RequestBody;
+use super::response_future::{ResponseFuture, ResponseFutureState};
 use crate::access::{AccessDecision, AccessRequest, PendingLogin};
-use crate::conn::{ConnectionState, HttpExchange, TrackedBody};
+use crate::connection::{ConnectionState, HttpExchange, TrackedBody};
 use crate::{ObjectKey, RequestPath};
 
 /// The service of one connection.
@@ -140,19 +142,19 @@ impl ConnectionService {
 
     /// Whether it may be asked for by this name. Of a unix socket, and behind TLS, that is known already.
     fn is_for_us(&self, head: &request::Parts) -> bool {
-        let hosts = self.server().options.hosts.as_ref();
+        let hosts = self.server().options.allowed_hosts.as_ref();
         let hosts = hosts.filter(|_| !self.line.is_tls && self.line.peer.is_some());
         hosts.is_none_or(|hosts| hosts.admit(&head.headers, &head.uri))
     }
 
     fn judge(&self, asked: &ParsedRequest) -> AccessDecision {
-        self.server().options.access.judge(&self.ask(asked))
+        self.server().options.access.authorize(&self.ask(asked))
     }
 
     fn ask<'a>(&self, asked: &'a ParsedRequest) -> AccessRequest<'a> {
         AccessRequest {
             method: &asked.head.method,
-            named: &asked.named,
+            path: &asked.named,
             query: asked.head.uri.query(),
             headers: &asked.head.headers,
             now: SystemTime::now(),
@@ -168,16 +170,16 @@ impl ConnectionService {
         body: RequestBody,
         exchange: &mut HttpExchange,
     ) -> ServeResponse {
-        let ready = match pending.turn().await {
+        let ready = match pending.acquire_permit().await {
             Ok(ready) => ready,
             Err(refusal) => return refused(&refusal),
         };
-        let checked = self.server().disk.run(move || ready.run()).await;
+        let checked = self.server().disk.run(move || ready.verify()).await;
         let judged = self
             .server()
             .options
             .access
-            .judge_again(&self.ask(&asked), &checked);
+            .authorize_with_result(&self.ask(&asked), &checked);
         match judged {
             AccessDecision::Granted(grant) => {
                 exchange.comes_from(grant.user.as_ref());
@@ -199,7 +201,7 @@ impl ConnectionService {
     /// Adds what other sites' pages need.
     fn shared(&self, mut answer: ServeResponse, request: Option<HeaderMap>) -> ServeResponse {
         if let (Some(cors), Some(request)) = (&self.server().options.cors, request) {
-            cors.answer(&request, answer.headers_mut());
+            cors.add_headers(&request, answer.headers_mut());
         }
         answer
     }

@@ -11,7 +11,7 @@ use http::{HeaderValue, Method, StatusCode, Uri, Version};
 #[derive(Debug, Clone)]
 pub struct AccessRecord {
     /// When its head was read.
-    pub when: SystemTime,
+    pub time: SystemTime,
     /// Who sent it; unix sockets have no address.
     pub peer: Option<IpAddr>,
     /// Whom it was let in as; none without credentials, or with wrong ones.
@@ -29,12 +29,12 @@ pub struct AccessRecord {
     /// Bytes of its own body that were received.
     pub received: u64,
     /// From its head to the last byte of its answer.
-    pub took: Duration,
+    pub duration: Duration,
     /// The page it came from, as it says.
     pub referer: Option<HeaderValue>,
     /// The program that sent it, as it says.
     pub user_agent: Option<HeaderValue>,
     /// Whether its answer ended before its end: a peer that went away, a file that shrank. Common and combined have no place
     /// for it, JSON has.
-    pub is_cut_short: bool,
+    pub is_incomplete: bool,
 }

@@ -8,41 +8,41 @@
 //! first. So whoever takes one has to ask [`is_cross_site`](crate::access::is_cross_site).
 
 mod disposition;
-mod split;
+mod parser;
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
 
-use self::split::{MultipartEvent, MultipartParser};
+use self::parser::{MultipartEvent, MultipartParser};
 use crate::{ObjectKey, ObjectKeyError};
 
 /// Parts of a form, files or not. A browser that sends more at once has chosen a whole tree.
-pub const MOST_PARTS: usize = 1000;
+pub const MAX_PARTS: usize = 1000;
 
 /// Bytes of a part's head.
-pub const LONGEST_HEAD: usize = 8 * 1024;
+pub const MAX_PART_HEAD: usize = 8 * 1024;
 
 /// Bytes before the first part, which a browser does not send at all.
-pub const LONGEST_PREAMBLE: usize = 4 * 1024;
+pub const MAX_PREAMBLE: usize = 4 * 1024;
 
 /// Why a form is not taken, or not to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum FormError {
     /// The content is no form, or does not say where its parts begin: a 415.
     #[error("the content is no multipart/form-data with a boundary")]
-    NoForm,
+    NotAForm,
     /// It is not written as a form is: a 400, like all that follow.
     #[error("the form is malformed: {0}")]
     Malformed(&'static str),
     /// Too many parts.
-    #[error("the form has more than {MOST_PARTS} parts")]
-    TooMany,
+    #[error("the form has more than {MAX_PARTS} parts")]
+    TooManyParts,
     /// A file has a name that no key can have.
     #[error("a file's name cannot be taken: {0}")]
-    Name(#[source] ObjectKeyError),
+    FileName(#[source] ObjectKeyError),
     /// The body ended before the form did.
     #[error("the form is cut off")]
-    CutOff,
+    Truncated,
     /// The body could not be read.
     #[error("the body could not be read")]
     Body(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -76,7 +76,7 @@ where
     /// # Errors
     /// When it is no form.
     pub fn new(content_type: &str, folder: ObjectKey, body: B) -> Result<Self, FormError> {
-        let boundary = disposition::boundary(content_type).ok_or(FormError::NoForm)?;
+        let boundary = disposition::boundary(content_type).ok_or(FormError::NotAForm)?;
         Ok(Self {
             body,
             splitter: MultipartParser::new(&boundary),
@@ -99,11 +99,11 @@ where
             match self.event().await? {
                 MultipartEvent::Part(head) => {
                     self.parts += 1;
-                    if self.parts > MOST_PARTS {
-                        return Err(FormError::TooMany);
+                    if self.parts > MAX_PARTS {
+                        return Err(FormError::TooManyParts);
                     }
                     if let Some(name) = disposition::file_name(&head)? {
-                        let key = self.folder.child(&name).map_err(FormError::Name)?;
+                        let key = self.folder.child(&name).map_err(FormError::FileName)?;
                         self.in_file = true;
                         return Ok(Some(key));
                     }
@@ -139,7 +139,7 @@ where
             match self.body.next().await {
                 Some(Ok(bytes)) => self.splitter.push(&bytes),
                 Some(Err(error)) => return Err(FormError::Body(error.into())),
-                None => return Err(FormError::CutOff),
+                None => return Err(FormError::Truncated),
             }
         }
     }

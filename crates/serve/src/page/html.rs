@@ -14,8 +14,8 @@ use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
-use super::pieces::pieces;
-use super::shown::{DisplayName, DisplaySize, DisplayUtc, GroupedDigits, HtmlEscaped};
+use super::display::{DisplayName, DisplaySize, DisplayUtc, GroupedDigits, HtmlEscaped};
+use super::text_chunks::text_chunks;
 use super::{FolderListing, HTML_LIMIT};
 use crate::key::escaped_name;
 use crate::store::{EntryKind, FolderEntry, ListingCursor, PageRequest, PageStart, SortKey};
@@ -24,10 +24,10 @@ const STYLE: &str = include_str!("assets/style.css");
 const SCRIPT: &str = include_str!("assets/page.js");
 
 /// The icon of the tab.
-const TAB: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'%3E%3Cpath fill='%23b7791f' d='M2 6a2 2 0 0 1 2-2h5l2 2h9a2 2 0 0 1 2 2v10a2 2 0 0 1-2 2H4a2 2 0 0 1-2-2z'/%3E%3C/svg%3E";
+const FAVICON: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'%3E%3Cpath fill='%23b7791f' d='M2 6a2 2 0 0 1 2-2h5l2 2h9a2 2 0 0 1 2 2v10a2 2 0 0 1-2 2H4a2 2 0 0 1-2-2z'/%3E%3C/svg%3E";
 
 /// Folders above this one that are shown, beside the top.
-const MOST_CRUMBS: usize = 16;
+const MAX_BREADCRUMBS: usize = 16;
 
 /// What a page shows beside its entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub struct ListingPageOptions {
     /// Whether whoever looks at it may put and delete here: without it, nothing of that is on the page.
     pub may_write: bool,
     /// Whether a tar of the folder is offered.
-    pub offers_tar: bool,
+    pub has_tar_link: bool,
     /// Who looks at it, if we know.
     pub user: Option<String>,
 }
@@ -47,7 +47,7 @@ impl Default for ListingPageOptions {
         Self {
             title: "haul".to_owned(),
             may_write: false,
-            offers_tar: true,
+            has_tar_link: true,
             user: None,
         }
     }
@@ -82,9 +82,9 @@ pub fn render(
 ) -> impl Iterator<Item = Bytes> + Send {
     let mut listing = listing;
     let rows = std::mem::take(&mut listing.page.entries);
-    let counts = ListingCounts::of(&rows);
+    let counts = ListingCounts::count(&rows);
     let lines = std::iter::once(HtmlLine::Head).chain(rows.into_iter().map(HtmlLine::Row));
-    pieces(lines.chain([HtmlLine::Tail]), move |out, line| {
+    text_chunks(lines.chain([HtmlLine::Tail]), move |out, line| {
         let page = HtmlPage {
             listing: &listing,
             options: &options,
@@ -92,9 +92,9 @@ pub fn render(
         };
         // A string takes whatever is written to it.
         let _ = match line {
-            HtmlLine::Head => page.head(out),
-            HtmlLine::Row(entry) => page.row(out, &entry),
-            HtmlLine::Tail => page.tail(out),
+            HtmlLine::Head => page.write_head(out),
+            HtmlLine::Row(entry) => page.write_row(out, &entry),
+            HtmlLine::Tail => page.write_tail(out),
         };
     })
 }
@@ -108,7 +108,7 @@ struct ListingCounts {
 }
 
 impl ListingCounts {
-    fn of(entries: &[FolderEntry]) -> Self {
+    fn count(entries: &[FolderEntry]) -> Self {
         let folders = entries
             .iter()
             .filter(|entry| entry.kind == EntryKind::Folder)
@@ -122,7 +122,7 @@ impl ListingCounts {
         }
     }
 
-    fn all(self) -> u64 {
+    fn entries(self) -> u64 {
         self.folders + self.files
     }
 }
@@ -135,7 +135,7 @@ struct HtmlPage<'a> {
 }
 
 impl HtmlPage<'_> {
-    fn head(&self, out: &mut String) -> std::fmt::Result {
+    fn write_head(&self, out: &mut String) -> std::fmt::Result {
         let title = HtmlEscaped(&self.options.title);
         let (above, own) = self.segments();
         out.push_str("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
@@ -152,7 +152,7 @@ impl HtmlPage<'_> {
         }
         writeln!(
             out,
-            "<link rel=\"icon\" href=\"{TAB}\">\n<style>{STYLE}</style>\n</head>"
+            "<link rel=\"icon\" href=\"{FAVICON}\">\n<style>{STYLE}</style>\n</head>"
         )?;
         writeln!(
             out,
@@ -161,7 +161,7 @@ impl HtmlPage<'_> {
         out.push_str("<div class=\"where\"><nav aria-label=\"Breadcrumbs\"><ol>");
         // The top is as many folders up as there are segments.
         let depth = above.len() + usize::from(own.is_some());
-        self.crumbs(out, &above, depth)?;
+        self.write_breadcrumbs(out, &above, depth)?;
         out.push_str("</ol></nav>");
         if let Some(user) = &self.options.user {
             write!(
@@ -176,12 +176,12 @@ impl HtmlPage<'_> {
             None => write!(out, "{title}")?,
         }
         out.push_str("</bdi></h1>\n</header>\n<main>\n");
-        self.bar(out)?;
+        self.write_toolbar(out)?;
         if self.options.may_write {
-            out.push_str(UPLOAD);
+            out.push_str(UPLOAD_FORM);
         }
         out.push_str("<p id=\"said\" role=\"status\"></p>\n");
-        self.table_head(out)
+        self.write_table_head(out)
     }
 
     /// The segments of the folders above this one, and its own.
@@ -191,7 +191,12 @@ impl HtmlPage<'_> {
         (segments, own)
     }
 
-    fn crumbs(&self, out: &mut String, above: &[&[u8]], depth: usize) -> std::fmt::Result {
+    fn write_breadcrumbs(
+        &self,
+        out: &mut String,
+        above: &[&[u8]],
+        depth: usize,
+    ) -> std::fmt::Result {
         if depth == 0 {
             return Ok(());
         }
@@ -202,7 +207,7 @@ impl HtmlPage<'_> {
             HtmlEscaped(&self.options.title)
         )?;
         // Of a path as deep as paths may be, the links alone would have megabytes.
-        let skipped = above.len().saturating_sub(MOST_CRUMBS);
+        let skipped = above.len().saturating_sub(MAX_BREADCRUMBS);
         if skipped > 0 {
             out.push_str("<li>\u{2026}</li>");
         }
@@ -218,7 +223,7 @@ impl HtmlPage<'_> {
     }
 
     /// What there is, the filter, the tar.
-    fn bar(&self, out: &mut String) -> std::fmt::Result {
+    fn write_toolbar(&self, out: &mut String) -> std::fmt::Result {
         let ListingCounts {
             folders,
             files,
@@ -230,10 +235,10 @@ impl HtmlPage<'_> {
                 out,
                 "{} folder{}, ",
                 GroupedDigits(folders),
-                plural(folders)
+                plural_suffix(folders)
             )?;
         }
-        write!(out, "{} file{}", GroupedDigits(files), plural(files))?;
+        write!(out, "{} file{}", GroupedDigits(files), plural_suffix(files))?;
         if files > 0 {
             write!(
                 out,
@@ -242,7 +247,7 @@ impl HtmlPage<'_> {
                 DisplaySize(bytes)
             )?;
         }
-        if self.listing.page.total > self.counts.all() {
+        if self.listing.page.total > self.counts.entries() {
             out.push_str(" on this page");
         }
         out.push_str("</p>");
@@ -250,7 +255,7 @@ impl HtmlPage<'_> {
             "<input type=\"search\" id=\"filter\" placeholder=\"Filter (press /)\" aria-label=\"Filter the list by name\" \
              autocomplete=\"off\" spellcheck=\"false\" hidden>",
         );
-        if self.options.offers_tar {
+        if self.options.has_tar_link {
             out.push_str(
                 "<a class=\"button tar\" href=\"?format=tar\" download>Download as tar</a>",
             );
@@ -259,7 +264,7 @@ impl HtmlPage<'_> {
         Ok(())
     }
 
-    fn table_head(&self, out: &mut String) -> std::fmt::Result {
+    fn write_table_head(&self, out: &mut String) -> std::fmt::Result {
         out.push_str("<div class=\"list\" id=\"list\"><table>\n<caption class=\"heard\">What is in this folder</caption>\n<thead><tr>");
         for (sort, name) in [
             (SortKey::Name, "Name"),
@@ -269,7 +274,7 @@ impl HtmlPage<'_> {
                 "Modified<span class=\"plain\"> (UTC)</span>",
             ),
         ] {
-            let ask = &self.listing.ask;
+            let ask = &self.listing.request;
             let is_current = ask.sort == sort;
             out.push_str("<th scope=\"col\"");
             if is_current {
@@ -288,13 +293,13 @@ impl HtmlPage<'_> {
                 } else {
                     sort != SortKey::Name
                 },
-                from: PageStart::First,
+                start: PageStart::First,
                 limit: ask.limit,
             };
             write!(
                 out,
                 "><a href=\"{}\">{name}</a></th>",
-                HtmlEscaped(link(&turned))
+                HtmlEscaped(page_query(&turned))
             )?;
         }
         if self.options.may_write {
@@ -314,7 +319,7 @@ impl HtmlPage<'_> {
 
     /// A row is kept short, as there may be a hundred thousand: cells are known by their place, icons by where links lead, and the
     /// ends of cells and rows may be left out (HTML 13.1.2.4).
-    fn row(&self, out: &mut String, entry: &FolderEntry) -> std::fmt::Result {
+    fn write_row(&self, out: &mut String, entry: &FolderEntry) -> std::fmt::Result {
         let name = HtmlEscaped(DisplayName(&entry.name));
         let href = escaped_name(&entry.name);
         let href = HtmlEscaped(&href);
@@ -346,23 +351,23 @@ impl HtmlPage<'_> {
         Ok(())
     }
 
-    fn tail(&self, out: &mut String) -> std::fmt::Result {
+    fn write_tail(&self, out: &mut String) -> std::fmt::Result {
         out.push_str("</tbody>\n</table>");
-        if self.counts.all() == 0 {
+        if self.counts.entries() == 0 {
             out.push_str("<p class=\"none\">Nothing is in this folder.</p>");
         }
         out.push_str("</div>\n");
-        self.pages(out)?;
+        self.write_page_links(out)?;
         writeln!(out, "</main>\n<script>{SCRIPT}</script>\n</body>\n</html>")
     }
 
     /// The links to the pages before and after.
-    fn pages(&self, out: &mut String) -> std::fmt::Result {
+    fn write_page_links(&self, out: &mut String) -> std::fmt::Result {
         let page = &self.listing.page;
         if page.next.is_none() && page.previous.is_none() {
             return Ok(());
         }
-        let (first, last) = (page.ahead + 1, page.ahead + self.counts.all());
+        let (first, last) = (page.preceding + 1, page.preceding + self.counts.entries());
         write!(
             out,
             "<nav class=\"pages\" aria-label=\"Pages\"><p>{} to {} of {}</p><span>",
@@ -371,9 +376,9 @@ impl HtmlPage<'_> {
             GroupedDigits(page.total)
         )?;
         let to = |begin: fn(ListingCursor) -> PageStart, cursor: &ListingCursor| {
-            HtmlEscaped(link(&PageRequest {
-                from: begin(cursor.clone()),
-                ..self.listing.ask.clone()
+            HtmlEscaped(page_query(&PageRequest {
+                start: begin(cursor.clone()),
+                ..self.listing.request.clone()
             }))
         };
         if let Some(previous) = &page.previous {
@@ -396,14 +401,14 @@ impl HtmlPage<'_> {
 }
 
 /// The form of uploads. It posts to the folder itself, whatever page of it is shown.
-const UPLOAD: &str = "<form class=\"upload\" method=\"post\" enctype=\"multipart/form-data\" action=\"./\">\
+const UPLOAD_FORM: &str = "<form class=\"upload\" method=\"post\" enctype=\"multipart/form-data\" action=\"./\">\
     <label for=\"files\">Upload files</label><input type=\"file\" id=\"files\" name=\"file\" multiple required>\
     <button type=\"submit\" class=\"main\">Upload</button>\
     <button type=\"submit\" class=\"plain\" formaction=\"./?replace=yes\">Upload and replace</button>\
     <p class=\"script\">or drop files and folders anywhere on this page</p></form>\n<ul id=\"uploads\" aria-label=\"Uploads\" hidden></ul>\n";
 
 /// The query that leads to a page.
-fn link(ask: &PageRequest) -> String {
+fn page_query(ask: &PageRequest) -> String {
     let sort = match ask.sort {
         SortKey::Name => "name",
         SortKey::Size => "size",
@@ -414,7 +419,7 @@ fn link(ask: &PageRequest) -> String {
     if ask.limit != HTML_LIMIT {
         let _ = write!(query, "&limit={}", ask.limit);
     }
-    let _ = match &ask.from {
+    let _ = match &ask.start {
         PageStart::First => Ok(()),
         PageStart::After(cursor) => write!(query, "&after={cursor}"),
         PageStart::Before(cursor) => write!(query, "&before={cursor}"),
@@ -422,7 +427,7 @@ fn link(ask: &PageRequest) -> String {
     query
 }
 
-fn plural(count: u64) -> &'static str {
+fn plural_suffix(count: u64) -> &'static str {
     if count == 1 { "" } else { "s" }
 }
 

@@ -8,14 +8,14 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use super::FolderListing;
-use super::pieces::pieces;
-use super::shown::DisplayUtc;
+use super::display::DisplayUtc;
+use super::text_chunks::text_chunks;
 use crate::ObjectKey;
 use crate::key::escaped_name;
 use crate::store::{EntryKind, FolderEntries, FolderEntry};
 
 /// Bytes after which lines go out.
-const FULL: usize = 64 * 1024;
+const CHUNK_BYTES: usize = 64 * 1024;
 
 /// An entry as programs see it.
 #[derive(Serialize)]
@@ -49,24 +49,24 @@ pub fn render(listing: FolderListing) -> impl Iterator<Item = Bytes> + Send {
     });
     let lines = std::iter::once(JsonPageLine::Head).chain(rows);
     let folder = folder_path(&key);
-    pieces(
+    text_chunks(
         lines.chain([JsonPageLine::Tail]),
         move |out, line| match line {
             JsonPageLine::Head => {
                 *out += "{\"path\":";
-                *out += &text(
+                *out += &json_string(
                     &String::from_utf8_lossy(&[b"/", key.as_bytes()].concat()),
                     !key.is_root(),
                 );
                 *out += ",\"href\":";
-                *out += &text(&folder, false);
+                *out += &json_string(&folder, false);
                 *out += ",\"total\":";
                 *out += &page.total.to_string();
                 *out += ",\"entries\":[";
             }
             JsonPageLine::Row { entry, is_first } => {
                 *out += if is_first { "\n" } else { ",\n" };
-                *out += &row(&folder, &entry);
+                *out += &json_row(&folder, &entry);
             }
             JsonPageLine::Tail => {
                 let place = |cursor: Option<&crate::store::ListingCursor>| match cursor {
@@ -91,7 +91,7 @@ pub struct JsonLines {
     entries: FolderEntries,
     folder: String,
     /// Set by the end or an error.
-    is_over: bool,
+    is_finished: bool,
 }
 
 impl JsonLines {
@@ -101,7 +101,7 @@ impl JsonLines {
         Self {
             folder: folder_path(entries.key()),
             entries,
-            is_over: false,
+            is_finished: false,
         }
     }
 }
@@ -111,17 +111,17 @@ impl Iterator for JsonLines {
 
     fn next(&mut self) -> Option<Self::Item> {
         let mut out = String::new();
-        while !self.is_over && out.len() < FULL {
+        while !self.is_finished && out.len() < CHUNK_BYTES {
             match self.entries.next() {
                 Some(Ok(entry)) => {
-                    out += &row(&self.folder, &entry);
+                    out += &json_row(&self.folder, &entry);
                     out.push('\n');
                 }
                 Some(Err(error)) => {
-                    self.is_over = true;
+                    self.is_finished = true;
                     return Some(Err(error));
                 }
-                None => self.is_over = true,
+                None => self.is_finished = true,
             }
         }
         (!out.is_empty()).then(|| Ok(Bytes::from(out)))
@@ -137,7 +137,7 @@ fn folder_path(key: &ObjectKey) -> String {
     path
 }
 
-fn row(folder: &str, entry: &FolderEntry) -> String {
+fn json_row(folder: &str, entry: &FolderEntry) -> String {
     let (kind, slash) = match entry.kind {
         EntryKind::Folder => ("folder", "/"),
         EntryKind::File => ("file", ""),
@@ -155,7 +155,7 @@ fn row(folder: &str, entry: &FolderEntry) -> String {
 }
 
 /// A string as JSON has it.
-fn text(text: &str, with_slash: bool) -> String {
+fn json_string(text: &str, with_slash: bool) -> String {
     let slash = if with_slash { "/" } else { "" };
     serde_json::Value::from(format!("{text}{slash}")).to_string()
 }
@@ -174,11 +174,11 @@ mod tests {
     fn listing(path: &str, entries: Vec<FolderEntry>) -> FolderListing {
         FolderListing {
             key: ObjectKey::parse(path).expect("a key").key,
-            ask: PageRequest::first(10),
+            request: PageRequest::first(10),
             page: FolderPage {
                 total: entries.len() as u64,
                 entries,
-                ahead: 0,
+                preceding: 0,
                 next: None,
                 previous: None,
             },

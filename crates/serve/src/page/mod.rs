@@ -15,14 +15,14 @@ pub mod html;
 pub mod json;
 pub mod tar;
 
-mod pieces;
+mod display;
 mod query;
-mod shown;
+mod text_chunks;
 
-pub(crate) use shown::DisplaySize;
+pub(crate) use display::DisplaySize;
 
 pub use query::{
-    HTML_LIMIT, JSON_LIMIT, ListQuery, ListQueryError, ListQueryParameter, ListingFormat, MOST,
+    HTML_LIMIT, JSON_LIMIT, ListQuery, ListQueryError, ListQueryParameter, ListingFormat, MAX_LIMIT,
 };
 
 use crate::ObjectKey;
@@ -34,7 +34,7 @@ pub struct FolderListing {
     /// The folder.
     pub key: ObjectKey,
     /// What was asked for, of which links to other pages are made.
-    pub ask: PageRequest,
+    pub request: PageRequest,
     /// What there is.
     pub page: FolderPage,
 }

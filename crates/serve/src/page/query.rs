@@ -16,7 +16,7 @@ pub const HTML_LIMIT: usize = 2000;
 pub const JSON_LIMIT: usize = 10_000;
 
 /// The most that may be asked for. A name has 255 bytes and two pages of them are held while one is sought: 60 MB at worst.
-pub const MOST: usize = 100_000;
+pub const MAX_LIMIT: usize = 100_000;
 
 /// The forms that a folder can be had in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -59,7 +59,7 @@ impl ListingFormat {
         let ranges: Vec<_> = accept.take(64).filter_map(media_range).collect();
         let mut best = (Self::Html, (0, 0));
         for format in Self::ALL {
-            let liking = format.liking(&ranges);
+            let liking = format.preference(&ranges);
             if liking.0 > 0 && liking > best.1 {
                 best = (format, liking);
             }
@@ -68,7 +68,7 @@ impl ListingFormat {
     }
 
     /// How much a client likes it, in thousandths, and how exactly it said so. The most exact range counts, liked or not.
-    fn liking(self, ranges: &[(&str, u16)]) -> (u16, u8) {
+    fn preference(self, ranges: &[(&str, u16)]) -> (u16, u8) {
         let essence = self.content_type().split(';').next().unwrap_or_default();
         let main = essence.split('/').next().unwrap_or_default();
         let is_light = matches!(self, Self::Html | Self::Json);
@@ -115,8 +115,8 @@ pub struct ListQuery {
     /// `order`: asc or desc.
     pub descending: bool,
     /// `after` or `before`: a cursor.
-    pub begin: PageStart,
-    /// `limit`: entries on a page, from 1 to [`MOST`].
+    pub start: PageStart,
+    /// `limit`: entries on a page, from 1 to [`MAX_LIMIT`].
     pub limit: Option<usize>,
 }
 
@@ -133,11 +133,11 @@ pub enum ListQueryError {
     #[error("order is asc or desc")]
     Order,
     /// No number, or too small or large a one.
-    #[error("limit is a number from 1 to {MOST}")]
+    #[error("limit is a number from 1 to {MAX_LIMIT}")]
     Limit,
     /// No cursor of ours.
     #[error("{0} is no place that this server gave out")]
-    Place(ListQueryParameter),
+    Cursor(ListQueryParameter),
     /// A cursor of ours, but of another order.
     #[error(
         "{0} is a place in another order: it goes with the sort and order of the listing that gave it out"
@@ -148,10 +148,10 @@ pub enum ListQueryError {
     BothEnds,
     /// Something of ours is there twice.
     #[error("{0} is given twice")]
-    Twice(ListQueryParameter),
+    Duplicate(ListQueryParameter),
     /// A page was asked of a form that has none.
     #[error("{0} does not go with format jsonl or tar, which hold everything, in no order")]
-    Whole(ListQueryParameter),
+    Unpaged(ListQueryParameter),
 }
 
 /// The names that we know.
@@ -215,10 +215,10 @@ impl ListQuery {
                 continue;
             };
             if seen.contains(&parameter) {
-                return Err(ListQueryError::Twice(parameter));
+                return Err(ListQueryError::Duplicate(parameter));
             }
             seen.push(parameter);
-            read.take(parameter, &value)?;
+            read.set(parameter, &value)?;
         }
         read.check(&seen)?;
         Ok(read)
@@ -226,20 +226,20 @@ impl ListQuery {
 
     /// The page that it asks for.
     #[must_use]
-    pub fn page(&self, default_limit: usize) -> PageRequest {
+    pub fn page_request(&self, default_limit: usize) -> PageRequest {
         PageRequest {
             sort: self.sort,
             descending: self.descending,
-            from: self.begin.clone(),
+            start: self.start.clone(),
             limit: self.limit.unwrap_or(default_limit),
         }
     }
 
-    fn take(&mut self, parameter: ListQueryParameter, value: &str) -> Result<(), ListQueryError> {
+    fn set(&mut self, parameter: ListQueryParameter, value: &str) -> Result<(), ListQueryError> {
         let place = |value: &str| {
             value
                 .parse::<ListingCursor>()
-                .map_err(|_| ListQueryError::Place(parameter))
+                .map_err(|_| ListQueryError::Cursor(parameter))
         };
         match parameter {
             ListQueryParameter::Format => {
@@ -266,12 +266,12 @@ impl ListQuery {
                     _ => return Err(ListQueryError::Order),
                 };
             }
-            ListQueryParameter::After => self.begin = PageStart::After(place(value)?),
-            ListQueryParameter::Before => self.begin = PageStart::Before(place(value)?),
+            ListQueryParameter::After => self.start = PageStart::After(place(value)?),
+            ListQueryParameter::Before => self.start = PageStart::Before(place(value)?),
             ListQueryParameter::Limit => {
                 let is_number = value.bytes().all(|byte| byte.is_ascii_digit());
                 let limit = value.parse().ok().filter(|_| is_number);
-                let limit = limit.filter(|limit| (1..=MOST).contains(limit));
+                let limit = limit.filter(|limit| (1..=MAX_LIMIT).contains(limit));
                 self.limit = Some(limit.ok_or(ListQueryError::Limit)?);
             }
         }
@@ -291,14 +291,14 @@ impl ListQuery {
             Some(ListingFormat::JsonLines | ListingFormat::Tar)
         );
         if let Some(parameter) = of_pages.filter(|_| is_whole) {
-            return Err(ListQueryError::Whole(*parameter));
+            return Err(ListQueryError::Unpaged(*parameter));
         }
-        let (cursor, parameter) = match &self.begin {
+        let (cursor, parameter) = match &self.start {
             PageStart::First => return Ok(()),
             PageStart::After(cursor) => (cursor, ListQueryParameter::After),
             PageStart::Before(cursor) => (cursor, ListQueryParameter::Before),
         };
-        match cursor.is_of(self.sort, self.descending) {
+        match cursor.is_for_order(self.sort, self.descending) {
             true => Ok(()),
             false => Err(ListQueryError::OtherOrder(parameter)),
         }
@@ -358,7 +358,10 @@ mod tests {
             (Some(ListingFormat::Json), SortKey::Size, true)
         );
         assert_eq!(
-            (read.page(3).limit, ListQuery::default().page(3).limit),
+            (
+                read.page_request(3).limit,
+                ListQuery::default().page_request(3).limit
+            ),
             (7, 3)
         );
         let refused = [
@@ -372,18 +375,18 @@ mod tests {
             ("limit=100001", ListQueryError::Limit),
             ("limit=99999999999999999999", ListQueryError::Limit),
             ("limit=", ListQueryError::Limit),
-            ("after=!", ListQueryError::Place(ListQueryParameter::After)),
+            ("after=!", ListQueryError::Cursor(ListQueryParameter::After)),
             (
                 "before=..%2F",
-                ListQueryError::Place(ListQueryParameter::Before),
+                ListQueryError::Cursor(ListQueryParameter::Before),
             ),
             (
                 "sort=name&sort=name",
-                ListQueryError::Twice(ListQueryParameter::Sort),
+                ListQueryError::Duplicate(ListQueryParameter::Sort),
             ),
             (
                 "format=tar&limit=3",
-                ListQueryError::Whole(ListQueryParameter::Limit),
+                ListQueryError::Unpaged(ListQueryParameter::Limit),
             ),
         ];
         for (query, why) in refused {
@@ -397,7 +400,7 @@ mod tests {
         let place = "AAEAAAAAAAAAAAAAAAAAAAAAYQ";
         let parse = |query: String| ListQuery::parse(&query);
         let read = parse(format!("after={place}")).expect("a query");
-        assert!(matches!(read.begin, PageStart::After(cursor) if cursor.to_string() == place));
+        assert!(matches!(read.start, PageStart::After(cursor) if cursor.to_string() == place));
         let other = Err(ListQueryError::OtherOrder(ListQueryParameter::After));
         assert_eq!(parse(format!("after={place}&order=desc")), other);
         assert_eq!(parse(format!("sort=size&after={place}")), other);

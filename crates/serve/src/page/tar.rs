@@ -2,11 +2,11 @@
 //!
 //! The walk goes from directory to directory by descriptors: each one is opened relative to the one above it, and no link is
 //! followed, so that it cannot leave the folder or run in a circle whatever is moved meanwhile. It goes in the directories' own order,
-//! and holds one descriptor and one buffer a level, [`DEEPEST`] of them at most.
+//! and holds one descriptor and one buffer a level, [`MAX_DEPTH`] of them at most.
 //!
 //! What is packed: regular files and folders, with their times, as modes 644 and 755. A link to a file beneath the root is packed as
 //! that file, as the listing shows it and a GET answers it; a link to a folder is left out, as what it leads to may be above. What
-//! is neither file nor folder is left out too; [`FolderTar::left_out`] counts both for the log.
+//! is neither file nor folder is left out too; [`FolderTar::skipped`] counts both for the log.
 //!
 //! What is a file or a folder is in the archive, or the archive ends with an error and not with an end: one that looks whole holds all that
 //! there was to hold. So it ends at what may not be read, or cannot be.
@@ -26,26 +26,26 @@ use bytes::Bytes;
 use rustix::fs::Stat;
 use tar::{EntryType, Header};
 
-use super::shown::DisplayName;
+use super::display::DisplayName;
 use crate::ObjectKey;
 use crate::store::{
-    EntryKind, FolderEntries, OpenFolder, OpenedEntry, StoreError, UnopenedEntry, modified,
+    EntryKind, FolderEntries, OpenFolder, OpenedEntry, StoreError, UnopenedEntry, modification_time,
 };
 
 /// Bytes in a piece of the archive.
-const PIECE: usize = 128 * 1024;
+const CHUNK: usize = 128 * 1024;
 
 /// Bytes in a block, the archive's unit.
 const BLOCK: usize = 512;
 
 /// Bytes of a name that a header holds; longer ones have an entry of their own.
-const SHORT: usize = 100;
+const HEADER_NAME_BYTES: usize = 100;
 
 /// Folders within folders. Each one on the way is open.
-pub const DEEPEST: usize = 100;
+pub const MAX_DEPTH: usize = 100;
 
 /// What the top of the store is called in an archive, so that unpacking one makes one folder in any case.
-const TOP: &[u8] = b"files";
+const ROOT_NAME: &[u8] = b"files";
 
 /// An archive, in pieces. Each step may wait for a disk; between two of them no thread is held.
 #[derive(Debug)]
@@ -57,10 +57,10 @@ pub struct FolderTar {
     /// The path in the archive of the innermost folder, with a slash at its end.
     path: Vec<u8>,
     /// The file that is being packed.
-    body: Option<FolderTarFile>,
-    left_out: u64,
+    current_file: Option<FolderTarFile>,
+    skipped: u64,
     /// Set by the end or an error.
-    is_over: bool,
+    is_finished: bool,
 }
 
 /// A folder that is being walked.
@@ -68,7 +68,7 @@ pub struct FolderTar {
 struct FolderTarLevel {
     entries: FolderEntries,
     /// How much of the path is that of the folder above.
-    above: usize,
+    parent_path_len: usize,
 }
 
 /// A file that is being packed.
@@ -77,7 +77,7 @@ struct FolderTarFile {
     file: File,
     path: Vec<u8>,
     /// Bytes that its header has promised and that are still to come.
-    left: u64,
+    remaining: u64,
     /// Zeros after it, to the end of a block.
     padding: usize,
 }
@@ -87,19 +87,19 @@ struct FolderTarFile {
 pub enum FolderTarError {
     /// A file has lost bytes that were promised.
     #[error("{path} became shorter while it was packed")]
-    Shrank {
+    FileShrank {
         /// In the archive.
         path: String,
     },
     /// Folders within folders, too many of them.
-    #[error("{path} is more than {DEEPEST} folders deep")]
+    #[error("{path} is more than {MAX_DEPTH} folders deep")]
     TooDeep {
         /// In the archive.
         path: String,
     },
     /// A disk's word.
     #[error("{path} cannot be read")]
-    Read {
+    Unreadable {
         /// In the archive.
         path: String,
         /// What the system said.
@@ -109,12 +109,12 @@ pub enum FolderTarError {
 
 /// The name that a browser is to save the archive of a folder under.
 #[must_use]
-pub fn file_name(key: &ObjectKey) -> Vec<u8> {
-    [top_name(key), b".tar"].concat()
+pub fn archive_name(key: &ObjectKey) -> Vec<u8> {
+    [folder_name(key), b".tar"].concat()
 }
 
-fn top_name(key: &ObjectKey) -> &[u8] {
-    key.segments().last().unwrap_or(TOP)
+fn folder_name(key: &ObjectKey) -> &[u8] {
+    key.segments().last().unwrap_or(ROOT_NAME)
 }
 
 impl FolderTar {
@@ -123,45 +123,48 @@ impl FolderTar {
     /// # Errors
     /// When the folder cannot be read.
     pub fn new(folder: OpenFolder) -> io::Result<Self> {
-        let path = [top_name(folder.key()), b"/"].concat();
+        let path = [folder_name(folder.key()), b"/"].concat();
         let entries = folder.into_entries()?;
         Ok(Self {
             folder: entries.key().clone(),
-            levels: vec![FolderTarLevel { entries, above: 0 }],
+            levels: vec![FolderTarLevel {
+                entries,
+                parent_path_len: 0,
+            }],
             path,
-            body: None,
-            left_out: 0,
-            is_over: false,
+            current_file: None,
+            skipped: 0,
+            is_finished: false,
         })
     }
 
     /// How many entries could not be packed so far.
     #[must_use]
-    pub fn left_out(&self) -> u64 {
-        self.left_out
+    pub fn skipped(&self) -> u64 {
+        self.skipped
     }
 
     /// Goes on by a bit. False at the end.
     fn step(&mut self, out: &mut Vec<u8>) -> Result<bool, FolderTarError> {
-        if let Some(body) = &mut self.body {
-            if body.pack(out)? {
-                self.body = None;
+        if let Some(body) = &mut self.current_file {
+            if body.fill(out)? {
+                self.current_file = None;
             }
             return Ok(true);
         }
         let Some(level) = self.levels.last_mut() else {
-            if self.left_out > 0 {
-                let (folder, left_out) = (&self.folder, self.left_out);
+            if self.skipped > 0 {
+                let (folder, left_out) = (&self.folder, self.skipped);
                 tracing::warn!(%folder, left_out, "a tar was sent without some of what is in the folder");
             }
             out.resize(out.len() + 2 * BLOCK, 0);
             return Ok(false);
         };
         match level.entries.next_member() {
-            Ok(Some(Ok(opened))) => self.take(opened, out)?,
-            Ok(Some(Err(missed))) => self.miss(missed)?,
+            Ok(Some(Ok(opened))) => self.add(opened, out)?,
+            Ok(Some(Err(missed))) => self.handle_unopened(missed)?,
             Ok(None) => {
-                self.path.truncate(level.above);
+                self.path.truncate(level.parent_path_len);
                 self.levels.pop();
             }
             Err(source) => return Err(unreadable(&self.path, source)),
@@ -170,46 +173,49 @@ impl FolderTar {
     }
 
     /// Packs what was opened: a file's header, whose bytes follow, or a folder, which is walked next.
-    fn take(&mut self, opened: OpenedEntry, out: &mut Vec<u8>) -> Result<(), FolderTarError> {
+    fn add(&mut self, opened: OpenedEntry, out: &mut Vec<u8>) -> Result<(), FolderTarError> {
         let mut path = [&self.path[..], &opened.name].concat();
         match opened.kind {
             EntryKind::File => {
                 let len = u64::try_from(opened.stat.st_size).unwrap_or(0);
-                head(out, &path, len, &opened.stat);
-                self.body = Some(FolderTarFile::new(opened.fd, path, len));
+                write_entry_header(out, &path, len, &opened.stat);
+                self.current_file = Some(FolderTarFile::new(opened.fd, path, len));
             }
-            EntryKind::Folder if !opened.by_link => {
-                if self.levels.len() == DEEPEST {
+            EntryKind::Folder if !opened.is_link => {
+                if self.levels.len() == MAX_DEPTH {
                     let path = DisplayName(&path).to_string();
                     return Err(FolderTarError::TooDeep { path });
                 }
                 path.push(b'/');
-                head(out, &path, 0, &opened.stat);
+                write_entry_header(out, &path, 0, &opened.stat);
                 let Some(level) = self.levels.last() else {
                     return Ok(());
                 };
-                let entries = level.entries.below(opened);
+                let entries = level.entries.descend(opened);
                 let entries = entries.map_err(|source| unreadable(&path, source))?;
                 let above = self.path.len();
-                self.levels.push(FolderTarLevel { entries, above });
+                self.levels.push(FolderTarLevel {
+                    entries,
+                    parent_path_len: above,
+                });
                 self.path = path;
             }
-            EntryKind::Folder | EntryKind::Other => self.left_out += 1,
+            EntryKind::Folder | EntryKind::Other => self.skipped += 1,
         }
         Ok(())
     }
 
     /// What could not be opened ends the archive, unless it is nothing that would be in it.
-    fn miss(&mut self, missed: UnopenedEntry) -> Result<(), FolderTarError> {
+    fn handle_unopened(&mut self, missed: UnopenedEntry) -> Result<(), FolderTarError> {
         let source = match missed.error {
             // Gone meanwhile, or a link that leads nowhere: it is not listed either.
             StoreError::NotFound => return Ok(()),
-            StoreError::Special | StoreError::Conflict | StoreError::TooLong => {
-                self.left_out += 1;
+            StoreError::SpecialFile | StoreError::Conflict | StoreError::TooLong => {
+                self.skipped += 1;
                 return Ok(());
             }
             StoreError::Io(source) => source,
-            StoreError::Denied => io::ErrorKind::PermissionDenied.into(),
+            StoreError::PermissionDenied => io::ErrorKind::PermissionDenied.into(),
             other => io::Error::other(other),
         };
         Err(unreadable(&[&self.path[..], &missed.name].concat(), source))
@@ -218,27 +224,27 @@ impl FolderTar {
 
 fn unreadable(path: &[u8], source: io::Error) -> FolderTarError {
     let path = DisplayName(path).to_string();
-    FolderTarError::Read { path, source }
+    FolderTarError::Unreadable { path, source }
 }
 
 impl Iterator for FolderTar {
     type Item = Result<Bytes, FolderTarError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.is_over {
+        if self.is_finished {
             return None;
         }
-        let mut out = Vec::with_capacity(PIECE);
+        let mut out = Vec::with_capacity(CHUNK);
         // A header with the longest path has some 5 KB.
-        while out.len() < PIECE - 8 * 1024 {
+        while out.len() < CHUNK - 8 * 1024 {
             match self.step(&mut out) {
                 Ok(true) => {}
                 Ok(false) => {
-                    self.is_over = true;
+                    self.is_finished = true;
                     break;
                 }
                 Err(error) => {
-                    self.is_over = true;
+                    self.is_finished = true;
                     return Some(Err(error));
                 }
             }
@@ -252,23 +258,23 @@ impl FolderTarFile {
         Self {
             file: File::from(fd),
             path,
-            left: len,
+            remaining: len,
             padding: padding(len),
         }
     }
 
     /// Fills a piece as far as the file goes. True when that was its end.
-    fn pack(&mut self, out: &mut Vec<u8>) -> Result<bool, FolderTarError> {
-        let room = PIECE.saturating_sub(out.len()) as u64;
-        let wanted = self.left.min(room);
+    fn fill(&mut self, out: &mut Vec<u8>) -> Result<bool, FolderTarError> {
+        let room = CHUNK.saturating_sub(out.len()) as u64;
+        let wanted = self.remaining.min(room);
         let read = (&mut self.file).take(wanted).read_to_end(out);
         let read = read.map_err(|source| unreadable(&self.path, source))?;
         if (read as u64) < wanted {
             let path = DisplayName(&self.path).to_string();
-            return Err(FolderTarError::Shrank { path });
+            return Err(FolderTarError::FileShrank { path });
         }
-        self.left -= wanted;
-        if self.left > 0 {
+        self.remaining -= wanted;
+        if self.remaining > 0 {
             return Ok(false);
         }
         out.resize(out.len() + self.padding, 0);
@@ -277,14 +283,14 @@ impl FolderTarFile {
 }
 
 /// Writes the header of a file or, if the path ends in a slash, a folder.
-fn head(out: &mut Vec<u8>, path: &[u8], len: u64, stat: &Stat) {
-    if path.len() > SHORT {
+fn write_entry_header(out: &mut Vec<u8>, path: &[u8], len: u64, stat: &Stat) {
+    if path.len() > HEADER_NAME_BYTES {
         // The name with a NUL, as the content of an entry before the one that it names.
         let len = path.len() as u64 + 1;
         let mut header = Header::new_gnu();
         header.set_entry_type(EntryType::GNULongName);
         header.set_mode(0o644);
-        put(out, header, b"././@LongLink", len);
+        write_header(out, header, b"././@LongLink", len);
         out.extend_from_slice(path);
         out.resize(out.len() + 1 + padding(len), 0);
     }
@@ -294,14 +300,14 @@ fn head(out: &mut Vec<u8>, path: &[u8], len: u64, stat: &Stat) {
         header.set_entry_type(EntryType::Directory);
     }
     header.set_mode(if is_folder { 0o755 } else { 0o644 });
-    let since = modified(stat).duration_since(SystemTime::UNIX_EPOCH);
+    let since = modification_time(stat).duration_since(SystemTime::UNIX_EPOCH);
     header.set_mtime(since.map_or(0, |since| since.as_secs()));
-    put(out, header, path, len);
+    write_header(out, header, path, len);
 }
 
 /// Completes a header and writes it.
-fn put(out: &mut Vec<u8>, mut header: Header, path: &[u8], len: u64) {
-    let short = &path[..path.len().min(SHORT)];
+fn write_header(out: &mut Vec<u8>, mut header: Header, path: &[u8], len: u64) {
+    let short = &path[..path.len().min(HEADER_NAME_BYTES)];
     header.as_old_mut().name[..short.len()].copy_from_slice(short);
     header.set_uid(0);
     header.set_gid(0);

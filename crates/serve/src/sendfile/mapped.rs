@@ -30,7 +30,7 @@ impl AsRef<[u8]> for MappedSlice {
 impl MappedBody {
     /// An object with a mapping; `None` when the system has no room for one, or the file has another length by now.
     pub(crate) fn new(object: Arc<OpenObject>) -> Option<Arc<Self>> {
-        object.stand_in(sys::map)?;
+        object.mapping(sys::map)?;
         Some(Arc::new(Self {
             object,
             has_begun: AtomicBool::new(false),
@@ -63,6 +63,6 @@ impl MappedBody {
     }
 
     fn addresses(&self) -> &[u8] {
-        self.object.stand_in(sys::map).map_or(&[], |map| map)
+        self.object.mapping(sys::map).map_or(&[], |map| map)
     }
 }

@@ -9,9 +9,9 @@
 //! `sendfile` says that there is no more, and the connection ends short, which is what a client must see (row D13). That holds
 //! because bodies of this kind are handed out on connections alone whose wire has a ledger, and hyper writes slices there as they are.
 
-mod ledger;
 mod mapped;
+mod mapping_registry;
 mod sys;
 
-pub(crate) use ledger::{MappedRun, MappingRegistry};
 pub(crate) use mapped::MappedBody;
+pub(crate) use mapping_registry::{MappedRun, MappingRegistry};

@@ -15,7 +15,7 @@ pub enum StoreError {
     IsFolder,
     /// What has the key is neither a file nor a folder: a pipe, a socket, a device.
     #[error("it is neither a file nor a folder")]
-    Special,
+    SpecialFile,
     /// Part of the way is a file, or a folder stands where a file should go.
     #[error("something else has that name, or a part of it")]
     Conflict,
@@ -24,7 +24,7 @@ pub enum StoreError {
     NotEmpty,
     /// The system does not let this process do it.
     #[error("permission denied")]
-    Denied,
+    PermissionDenied,
     /// The name is longer than this file system allows.
     #[error("the name is too long for the file system")]
     TooLong,
@@ -41,19 +41,19 @@ pub enum StoreError {
     },
     /// A condition of the request does not hold any more.
     #[error("a condition does not hold")]
-    Failed,
+    ConditionFailed,
     /// The store was opened for reading alone.
     #[error("the store is read-only")]
     ReadOnly,
     /// The body is not what its digest says.
     #[error("the bytes do not match their {0} digest")]
-    Mismatch(&'static str),
+    DigestMismatch(&'static str),
     /// The folder that is served is not there any more.
     #[error("the folder that is served was removed: make it again, then restart the server")]
-    RootGone,
+    RootRemoved,
     /// What an upload had written is not there any more.
     #[error("what had come of the upload was removed from .haul by another program: send it again")]
-    UploadGone,
+    UploadRemoved,
     /// All else that a disk may say.
     #[error(transparent)]
     Io(io::Error),
@@ -70,11 +70,11 @@ impl From<Errno> for StoreError {
             Errno::ISDIR => Self::IsFolder,
             Errno::EXIST => Self::Conflict,
             Errno::NOTEMPTY => Self::NotEmpty,
-            Errno::ACCESS | Errno::PERM | Errno::ROFS => Self::Denied,
+            Errno::ACCESS | Errno::PERM | Errno::ROFS => Self::PermissionDenied,
             Errno::NAMETOOLONG => Self::TooLong,
             Errno::NOSPC | Errno::DQUOT => Self::NoSpace,
             // A device without a driver, a socket.
-            Errno::NXIO | Errno::NODEV => Self::Special,
+            Errno::NXIO | Errno::NODEV => Self::SpecialFile,
             other => Self::Io(other.into()),
         }
     }

@@ -10,11 +10,11 @@
 //! Memory: [`FolderEntries`] holds one buffer of the kernel's, whatever the size of the directory. [`OpenFolder::page`] holds at most twice
 //! the page's limit of names (see [`best`]). Everything here may wait for a disk, and belongs on a thread that may.
 
-mod best;
 mod cursor;
+mod directory_pass;
+mod entry;
 mod order;
-mod pass;
-mod place;
+mod top_entries;
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -23,15 +23,15 @@ use std::time::SystemTime;
 
 use rustix::fs::{Dir, Stat};
 
+use self::directory_pass::{DirectoryPass, EntryCandidate};
+use self::entry::{DirectoryRecord, EntryLookup, FolderLocation};
 use self::order::SortRank;
-use self::pass::{DirectoryPass, EntryCandidate};
-use self::place::{DirectoryRecord, EntryLookup, FolderLocation};
 use super::{StoreError, StoreRoot};
 use crate::ObjectKey;
 
 pub use self::cursor::{ListingCursor, ListingCursorError};
+pub(crate) use self::entry::modification_time;
 pub use self::order::{PageRequest, PageStart, SortKey};
-pub(crate) use self::place::modified;
 
 /// What an entry is, in the order of a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -65,7 +65,7 @@ pub struct FolderPage {
     /// How many entries the folder had, as they went by.
     pub total: u64,
     /// How many of them come before this page.
-    pub ahead: u64,
+    pub preceding: u64,
     /// Where the next page begins, if there is one.
     pub next: Option<ListingCursor>,
     /// Where the page before this one ends, if there is one.
@@ -75,7 +75,7 @@ pub struct FolderPage {
 /// An open folder of the store.
 #[derive(Debug)]
 pub struct OpenFolder {
-    place: FolderLocation,
+    location: FolderLocation,
     /// The directory, open for reading.
     dir: OwnedFd,
 }
@@ -88,7 +88,7 @@ pub(crate) struct OpenedEntry {
     /// As it was when it was opened.
     pub(crate) stat: Stat,
     /// Whether a link led here.
-    pub(crate) by_link: bool,
+    pub(crate) is_link: bool,
     pub(crate) fd: OwnedFd,
 }
 
@@ -108,7 +108,7 @@ impl OpenFolder {
     pub fn open(root: &Arc<StoreRoot>, key: ObjectKey) -> Result<Self, StoreError> {
         Ok(Self {
             dir: root.open_folder(&key)?,
-            place: FolderLocation {
+            location: FolderLocation {
                 root: Arc::clone(root),
                 key,
             },
@@ -118,7 +118,7 @@ impl OpenFolder {
     /// Where it is.
     #[must_use]
     pub fn key(&self) -> &ObjectKey {
-        &self.place.key
+        &self.location.key
     }
 
     /// All that is in it, as the directory has it.
@@ -127,7 +127,7 @@ impl OpenFolder {
     /// When it cannot be read.
     pub fn into_entries(self) -> io::Result<FolderEntries> {
         Ok(FolderEntries {
-            place: self.place,
+            location: self.location,
             dir: Dir::new(self.dir)?,
         })
     }
@@ -140,25 +140,25 @@ impl OpenFolder {
     pub fn page(&self, ask: &PageRequest) -> io::Result<FolderPage> {
         let mut pass = DirectoryPass::new(ask);
         let mut dir = Dir::read_from(&self.dir)?;
-        while let Some(seen) = self.place.read(&mut dir)? {
-            if let Some(candidate) = self.candidate(seen, ask.sort)? {
-                pass.take(candidate);
+        while let Some(seen) = self.location.next_record(&mut dir)? {
+            if let Some(candidate) = self.rank_entry(seen, ask.sort)? {
+                pass.push(candidate);
             }
         }
         let (mut page, chosen) = pass.finish(ask);
         for (rank, found) in chosen {
             let found = match found {
                 Some(found) => Some(found),
-                None => self.place.look(self.dir.as_fd(), &rank.name)?,
+                None => self.location.look_up(self.dir.as_fd(), &rank.name)?,
             };
-            let entry = found.map(|found| found.named(rank.name));
+            let entry = found.map(|found| found.into_entry(rank.name));
             page.entries.extend(entry);
         }
         Ok(page)
     }
 
     /// Ranks an entry; `None` where there is nothing to show.
-    fn candidate(
+    fn rank_entry(
         &self,
         seen: DirectoryRecord,
         sort: SortKey,
@@ -166,13 +166,13 @@ impl OpenFolder {
         if let (SortKey::Name, Some(kind)) = (sort, seen.kind) {
             return Ok(Some((SortRank::new(kind, 0, seen.name), None)));
         }
-        let Some(found) = self.place.look(self.dir.as_fd(), &seen.name)? else {
+        let Some(found) = self.location.look_up(self.dir.as_fd(), &seen.name)? else {
             return Ok(None);
         };
         let value = match sort {
             SortKey::Name => 0,
             SortKey::Size => found.len.into(),
-            SortKey::Modified => order::nanos(found.modified),
+            SortKey::Modified => order::nanoseconds(found.modified),
         };
         Ok(Some((
             SortRank::new(found.kind, value, seen.name),
@@ -187,7 +187,7 @@ impl OpenFolder {
 /// so whoever is slow to take the entries costs no thread.
 #[derive(Debug)]
 pub struct FolderEntries {
-    place: FolderLocation,
+    location: FolderLocation,
     dir: Dir,
 }
 
@@ -195,13 +195,13 @@ impl FolderEntries {
     /// The folder they are in.
     #[must_use]
     pub fn key(&self) -> &ObjectKey {
-        &self.place.key
+        &self.location.key
     }
 
     /// The next file or folder, opened. Says what could not be opened, which the walk can go on behind.
     pub(crate) fn next_member(&mut self) -> io::Result<Option<Result<OpenedEntry, UnopenedEntry>>> {
         loop {
-            let Some(seen) = self.place.read(&mut self.dir)? else {
+            let Some(seen) = self.location.next_record(&mut self.dir)? else {
                 return Ok(None);
             };
             // A device may do something when it is opened.
@@ -212,16 +212,16 @@ impl FolderEntries {
     }
 
     /// What was opened, as a folder to be read itself.
-    pub(crate) fn below(&self, opened: OpenedEntry) -> io::Result<Self> {
+    pub(crate) fn descend(&self, opened: OpenedEntry) -> io::Result<Self> {
         let key = self
-            .place
+            .location
             .key
             .child(&opened.name)
             .map_err(io::Error::other)?;
         Ok(Self {
-            place: FolderLocation {
+            location: FolderLocation {
                 key,
-                root: Arc::clone(&self.place.root),
+                root: Arc::clone(&self.location.root),
             },
             dir: Dir::new(opened.fd)?,
         })
@@ -229,15 +229,15 @@ impl FolderEntries {
 
     fn open(&self, name: Vec<u8>) -> Result<OpenedEntry, UnopenedEntry> {
         let opened = || {
-            let (fd, by_link) = self.place.open(self.dir.fd()?, &name)?;
+            let (fd, by_link) = self.location.open(self.dir.fd()?, &name)?;
             Ok((rustix::fs::fstat(&fd)?, fd, by_link))
         };
         match opened() {
             Ok((stat, fd, by_link)) => Ok(OpenedEntry {
-                kind: EntryLookup::of(&stat).kind,
+                kind: EntryLookup::from_stat(&stat).kind,
                 name,
                 stat,
-                by_link,
+                is_link: by_link,
                 fd,
             }),
             Err(error) => Err(UnopenedEntry { name, error }),
@@ -250,7 +250,7 @@ impl Iterator for FolderEntries {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            let seen = match self.place.read(&mut self.dir) {
+            let seen = match self.location.next_record(&mut self.dir) {
                 Ok(seen) => seen?,
                 Err(error) => return Some(Err(error)),
             };
@@ -258,8 +258,8 @@ impl Iterator for FolderEntries {
                 Ok(dir) => dir,
                 Err(error) => return Some(Err(error.into())),
             };
-            match self.place.look(dir, &seen.name) {
-                Ok(Some(found)) => return Some(Ok(found.named(seen.name))),
+            match self.location.look_up(dir, &seen.name) {
+                Ok(Some(found)) => return Some(Ok(found.into_entry(seen.name))),
                 Ok(None) => {}
                 Err(error) => return Some(Err(error)),
             }

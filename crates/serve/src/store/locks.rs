@@ -15,16 +15,16 @@ const LOCKS: usize = 128;
 #[derive(Debug)]
 pub(super) struct KeyLocks {
     /// By a hash that no client knows.
-    all: Box<[Mutex<()>]>,
+    locks: Box<[Mutex<()>]>,
     /// The hash.
-    hash: RandomState,
+    hasher: RandomState,
 }
 
 impl Default for KeyLocks {
     fn default() -> Self {
         Self {
-            all: (0..LOCKS).map(|_| Mutex::default()).collect(),
-            hash: RandomState::new(),
+            locks: (0..LOCKS).map(|_| Mutex::default()).collect(),
+            hasher: RandomState::new(),
         }
     }
 }
@@ -32,20 +32,22 @@ impl Default for KeyLocks {
 impl KeyLocks {
     /// Waits until nobody else changes the key.
     pub(super) fn lock(&self, key: &ObjectKey) -> MutexGuard<'_, ()> {
-        self.of(key).lock().unwrap_or_else(PoisonError::into_inner)
+        self.lock_of(key)
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The same without waiting: `None` while somebody changes it, or a key of the same hash.
     pub(super) fn try_lock(&self, key: &ObjectKey) -> Option<MutexGuard<'_, ()>> {
-        match self.of(key).try_lock() {
+        match self.lock_of(key).try_lock() {
             Ok(guard) => Some(guard),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => None,
         }
     }
 
-    fn of(&self, key: &ObjectKey) -> &Mutex<()> {
-        let which = self.hash.hash_one(key) % LOCKS as u64;
-        &self.all[usize::try_from(which).unwrap_or(0)]
+    fn lock_of(&self, key: &ObjectKey) -> &Mutex<()> {
+        let which = self.hasher.hash_one(key) % LOCKS as u64;
+        &self.locks[usize::try_from(which).unwrap_or(0)]
     }
 }

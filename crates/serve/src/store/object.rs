@@ -14,13 +14,13 @@ use memmap2::Mmap;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::closing::DeferredClose;
-use super::media::FilesystemKind;
+use super::deferred_close::DeferredClose;
+use super::filesystem_kind::FilesystemKind;
 use super::version::{FileMetadata, FileVersionId};
-use super::{CachedLookup, StoreError, digest};
+use super::{CachedLookup, StoreError, stored_digest};
 
 /// How far apart looks for what is in memory are, and what is read at once, in bytes: what the kernel reads ahead.
-const STRIDE: usize = 128 << 10;
+const READAHEAD: usize = 128 << 10;
 
 /// One version of a file, open. It stays that version when the key gets another.
 #[derive(Debug)]
@@ -28,15 +28,15 @@ pub struct OpenObject {
     /// Open to be read, until it is dropped.
     file: Option<File>,
     /// What it is.
-    meta: FileMetadata,
+    metadata: FileMetadata,
     /// To see whether the key still leads here.
     pub(super) identity: FileVersionId,
     /// Whether reading it may wait.
-    media: FilesystemKind,
+    filesystem: FilesystemKind,
     /// Addresses that stand for its bytes, made when they are first wanted. `None`: the system had none to give.
-    stand_in: OnceLock<Option<Mmap>>,
+    mapping: OnceLock<Option<Mmap>>,
     /// Where it is closed, if that may take long.
-    pub(super) closing: Option<Arc<DeferredClose>>,
+    pub(super) deferred_close: Option<Arc<DeferredClose>>,
 }
 
 /// What a key leads to.
@@ -59,24 +59,24 @@ impl OpenObject {
 
     /// What it is.
     #[must_use]
-    pub fn meta(&self) -> &FileMetadata {
-        &self.meta
+    pub fn metadata(&self) -> &FileMetadata {
+        &self.metadata
     }
 
     /// Addresses that stand for its bytes, as `make` makes them. It is asked once.
-    pub(crate) fn stand_in(&self, make: impl FnOnce(&File) -> io::Result<Mmap>) -> Option<&Mmap> {
+    pub(crate) fn mapping(&self, make: impl FnOnce(&File) -> io::Result<Mmap>) -> Option<&Mmap> {
         let made = || {
             make(self.file())
                 .ok()
-                .filter(|map| map.len() as u64 == self.meta.len)
+                .filter(|map| map.len() as u64 == self.metadata.len)
         };
-        self.stand_in.get_or_init(made).as_ref()
+        self.mapping.get_or_init(made).as_ref()
     }
 
     /// Whether even a look at it may wait.
     #[must_use]
     pub fn is_remote(&self) -> bool {
-        self.media == FilesystemKind::Remote
+        self.filesystem == FilesystemKind::Remote
     }
 
     /// Looks whether it is still what it was when it was opened. Waits for a disk where [`OpenObject::is_remote`].
@@ -86,9 +86,9 @@ impl OpenObject {
     ///
     /// # Errors
     /// When it is another, or cannot be looked at.
-    pub fn unchanged(&self) -> io::Result<()> {
+    pub fn check_unchanged(&self) -> io::Result<()> {
         let now = self.file().metadata()?;
-        if now.len() == self.meta.len && now.modified()? == self.meta.modified {
+        if now.len() == self.metadata.len && now.modified()? == self.metadata.modified {
             return Ok(());
         }
         Err(io::Error::other("the file was changed while it was sent"))
@@ -98,32 +98,32 @@ impl OpenObject {
     ///
     /// # Errors
     /// When it is neither a file nor a folder, or cannot be looked at.
-    pub(super) fn of(opened: OwnedFd) -> Result<OpenedKey, StoreError> {
-        let Some(identity) = looked_at(&opened)? else {
+    pub(super) fn from_fd(opened: OwnedFd) -> Result<OpenedKey, StoreError> {
+        let Some(identity) = stat_version(&opened)? else {
             return Ok(OpenedKey::Folder);
         };
         let digest = match identity.may_have_digest() {
-            true => digest::kept(&opened, &identity),
+            true => stored_digest::read_stored_digest(&opened, &identity),
             false => None,
         };
-        let media = FilesystemKind::of(&opened);
+        let media = FilesystemKind::of_file(&opened);
         Ok(OpenedKey::File(Self::new(opened, identity, digest, media)))
     }
 
     /// The same without waiting: not for a file that may have a digest, where that may be on a disk.
-    pub(super) fn of_now(opened: OwnedFd) -> CachedLookup<Result<OpenedKey, StoreError>> {
-        let identity = match looked_at(&opened) {
+    pub(super) fn try_from_fd(opened: OwnedFd) -> CachedLookup<Result<OpenedKey, StoreError>> {
+        let identity = match stat_version(&opened) {
             Ok(Some(identity)) => identity,
-            Ok(None) => return CachedLookup::Done(Ok(OpenedKey::Folder)),
-            Err(error) => return CachedLookup::Done(Err(error)),
+            Ok(None) => return CachedLookup::Ready(Ok(OpenedKey::Folder)),
+            Err(error) => return CachedLookup::Ready(Err(error)),
         };
-        let media = FilesystemKind::of(&opened);
+        let media = FilesystemKind::of_file(&opened);
         let digest = match (identity.may_have_digest(), media) {
             (false, _) => None,
-            (true, FilesystemKind::Memory) => digest::kept(&opened, &identity),
-            (true, _) => return CachedLookup::Wait,
+            (true, FilesystemKind::Memory) => stored_digest::read_stored_digest(&opened, &identity),
+            (true, _) => return CachedLookup::WouldBlock,
         };
-        CachedLookup::Done(Ok(OpenedKey::File(Self::new(
+        CachedLookup::Ready(Ok(OpenedKey::File(Self::new(
             opened, identity, digest, media,
         ))))
     }
@@ -132,15 +132,15 @@ impl OpenObject {
         opened: OwnedFd,
         identity: FileVersionId,
         digest: Option<Checksum>,
-        media: FilesystemKind,
+        filesystem: FilesystemKind,
     ) -> Self {
         Self {
             file: Some(opened.into()),
-            meta: FileMetadata::new(&identity, digest),
+            metadata: FileMetadata::new(&identity, digest),
             identity,
-            media,
-            stand_in: OnceLock::new(),
-            closing: None,
+            filesystem,
+            mapping: OnceLock::new(),
+            deferred_close: None,
         }
     }
 
@@ -148,10 +148,10 @@ impl OpenObject {
     ///
     /// # Errors
     /// What the system says.
-    pub fn read_now(&self, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
-        match self.media {
+    pub fn try_read(&self, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
+        match self.filesystem {
             FilesystemKind::Memory => self.read(buffer, offset).map(Some),
-            FilesystemKind::Cached => read_cached(self.file(), buffer, offset),
+            FilesystemKind::LocalDisk => read_cached(self.file(), buffer, offset),
             FilesystemKind::Remote => Ok(None),
         }
     }
@@ -166,14 +166,14 @@ impl OpenObject {
         })?)
     }
 
-    /// Whether a range can be sent without waiting, as far as a look at a byte in each [`STRIDE`] can tell.
+    /// Whether a range can be sent without waiting, as far as a look at a byte in each [`READAHEAD`] can tell.
     #[must_use]
     pub fn is_resident(&self, range: Range<u64>) -> bool {
-        match self.media {
+        match self.filesystem {
             FilesystemKind::Memory => true,
             FilesystemKind::Remote => false,
-            FilesystemKind::Cached => (range.start..range.end)
-                .step_by(STRIDE)
+            FilesystemKind::LocalDisk => (range.start..range.end)
+                .step_by(READAHEAD)
                 .chain(range.end.checked_sub(1))
                 .all(|at| matches!(read_cached(self.file(), &mut [0], at), Ok(Some(_)))),
         }
@@ -183,8 +183,8 @@ impl OpenObject {
     ///
     /// # Errors
     /// What the disk says.
-    pub fn bring(&self, range: Range<u64>) -> io::Result<()> {
-        let mut buffer = vec![0; STRIDE];
+    pub fn prefetch(&self, range: Range<u64>) -> io::Result<()> {
+        let mut buffer = vec![0; READAHEAD];
         let mut at = range.start;
         while at < range.end {
             match self.read(&mut buffer, at)? {
@@ -199,25 +199,25 @@ impl OpenObject {
 impl Drop for OpenObject {
     /// A large file that has no name any more frees its space with its last close.
     fn drop(&mut self) {
-        let Some(closing) = self.closing.take() else {
+        let Some(closing) = self.deferred_close.take() else {
             return;
         };
         let has_name = |file: &File| rustix::fs::fstat(file).is_ok_and(|stat| stat.st_nlink > 0);
         let file = self.file.take();
         // Where even that look may wait, it is not had here.
         if self.is_remote() || !file.as_ref().is_some_and(has_name) {
-            closing.close((self.stand_in.take(), file));
+            closing.drop_later((self.mapping.take(), file));
         }
     }
 }
 
 /// What the system tells of a file; `None` of a folder.
-fn looked_at(opened: &OwnedFd) -> Result<Option<FileVersionId>, StoreError> {
+fn stat_version(opened: &OwnedFd) -> Result<Option<FileVersionId>, StoreError> {
     let stat = rustix::fs::fstat(opened)?;
     match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => Ok(Some(FileVersionId::of(&stat))),
+        FileType::RegularFile => Ok(Some(FileVersionId::from_stat(&stat))),
         FileType::Directory => Ok(None),
-        _ => Err(StoreError::Special),
+        _ => Err(StoreError::SpecialFile),
     }
 }
 
@@ -247,7 +247,7 @@ mod tests {
 
     fn object(path: &std::path::Path) -> OpenObject {
         let file = File::open(path).expect("a file");
-        match OpenObject::of(file.into()).expect("an object") {
+        match OpenObject::from_fd(file.into()).expect("an object") {
             OpenedKey::File(object) => object,
             OpenedKey::Folder => panic!("a folder"),
         }
@@ -263,10 +263,10 @@ mod tests {
             let mut buffer = [0; 10];
             assert_eq!(object.read(&mut buffer, 299_995).expect("the end"), 5);
             assert_eq!(object.read(&mut buffer, 300_000).expect("beyond"), 0);
-            object.bring(0..300_000).expect("all of it");
+            object.prefetch(0..300_000).expect("all of it");
             if !object.is_remote() {
                 assert!(object.is_resident(0..300_000), "{}", path.display());
-                let read = object.read_now(&mut buffer, 0).expect("the start");
+                let read = object.try_read(&mut buffer, 0).expect("the start");
                 assert_eq!((read, buffer), (Some(10), [7; 10]));
             }
         }
@@ -277,13 +277,13 @@ mod tests {
         let folder = tempfile::tempdir().expect("a directory");
         let opened = File::open(folder.path()).expect("a folder");
         assert!(matches!(
-            OpenObject::of(opened.into()),
+            OpenObject::from_fd(opened.into()),
             Ok(OpenedKey::Folder)
         ));
         let device = File::open("/dev/null").expect("a device");
         assert!(matches!(
-            OpenObject::of(device.into()),
-            Err(StoreError::Special)
+            OpenObject::from_fd(device.into()),
+            Err(StoreError::SpecialFile)
         ));
     }
 }

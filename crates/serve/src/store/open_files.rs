@@ -17,7 +17,7 @@ use super::version::FileVersionId;
 use crate::ObjectKey;
 
 /// Sweeps that a file stays open without being asked for.
-const IDLE_SWEEPS: u32 = 2;
+const MAX_IDLE_SWEEPS: u32 = 2;
 
 /// One of them.
 #[derive(Debug, Clone)]
@@ -25,7 +25,7 @@ struct CachedFile {
     /// Open.
     object: Arc<OpenObject>,
     /// The number of the sweep before which it was last asked for.
-    used: Arc<AtomicU32>,
+    last_used: Arc<AtomicU32>,
 }
 
 /// Open files by their keys.
@@ -50,32 +50,32 @@ impl OpenFileCache {
     pub(super) fn find(&self, root: &StoreRoot, key: &ObjectKey) -> Option<Arc<OpenObject>> {
         let kept = self.files.get(key)?;
         let is_same = root
-            .identity_of(key)
-            .is_ok_and(|stat| FileVersionId::of(&stat) == kept.object.identity);
+            .stat(key)
+            .is_ok_and(|stat| FileVersionId::from_stat(&stat) == kept.object.identity);
         if !is_same {
-            self.forget(key);
+            self.remove(key);
             return None;
         }
-        kept.used
+        kept.last_used
             .store(self.sweeps.load(Ordering::Relaxed), Ordering::Relaxed);
         Some(kept.object)
     }
 
     /// Keeps a file open. Those on file systems where a look may wait are not kept.
-    pub(super) fn keep(&self, key: &ObjectKey, object: &Arc<OpenObject>) {
+    pub(super) fn insert(&self, key: &ObjectKey, object: &Arc<OpenObject>) {
         if object.is_remote() {
             return;
         }
         let used = self.sweeps.load(Ordering::Relaxed);
         let kept = CachedFile {
             object: Arc::clone(object),
-            used: Arc::new(AtomicU32::new(used)),
+            last_used: Arc::new(AtomicU32::new(used)),
         };
         self.files.insert(key.clone(), kept);
     }
 
     /// The key leads elsewhere now.
-    pub(super) fn forget(&self, key: &ObjectKey) {
+    pub(super) fn remove(&self, key: &ObjectKey) {
         self.files.remove(key);
     }
 
@@ -83,13 +83,13 @@ impl OpenFileCache {
     pub(super) fn sweep(&self) {
         let now = self.sweeps.fetch_add(1, Ordering::Relaxed) + 1;
         let in_use = |kept: &CachedFile| {
-            now.saturating_sub(kept.used.load(Ordering::Relaxed)) <= IDLE_SWEEPS
+            now.saturating_sub(kept.last_used.load(Ordering::Relaxed)) <= MAX_IDLE_SWEEPS
         };
         self.files.retain(|_, kept| in_use(kept));
     }
 
     /// Closes every other one of those that nobody is reading. Whether there was any: the rest would leave no descriptor behind.
-    pub(super) fn spare(&self) -> bool {
+    pub(super) fn close_idle(&self) -> bool {
         let seen = Cell::new(0_usize);
         let stays = |kept: &CachedFile| {
             if Arc::strong_count(&kept.object) > 1 {

@@ -9,28 +9,28 @@ pub struct FileStoreOptions {
     pub writable: bool,
     /// Whether links that stay beneath the root are followed. Where rights are of a part of the store, they must not be: a key
     /// in that part would be a way out of it.
-    pub follows_links: bool,
+    pub follow_links: bool,
     /// What an acknowledged upload has survived.
     pub durability: UploadDurability,
     /// Bytes that all files together may have; `None`: what the disk has.
     pub quota: Option<u64>,
     /// Files that are kept open between requests.
-    pub open_files: usize,
+    pub max_open_files: usize,
     /// Whether uploads are thrown away instead of written: to measure everything but the disk.
-    pub discards: bool,
+    pub discard_uploads: bool,
 }
 
 impl Default for FileStoreOptions {
     fn default() -> Self {
         Self {
             writable: false,
-            follows_links: true,
+            follow_links: true,
             durability: UploadDurability::default(),
             quota: None,
             // A hundredth of what common systems let a process open. They are kept in shards, some of which are full before all are: of a
             // thousand files in room for 1024, one request in twenty found its file closed.
-            open_files: 4096,
-            discards: false,
+            max_open_files: 4096,
+            discard_uploads: false,
         }
     }
 }

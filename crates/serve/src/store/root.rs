@@ -20,13 +20,13 @@ use super::{FilesystemKind, StoreError};
 use crate::ObjectKey;
 
 /// A file is opened to be read. Without `NONBLOCK`, a pipe would wait for a writer.
-const READ: OFlags = OFlags::RDONLY
+const READ_FLAGS: OFlags = OFlags::RDONLY
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC);
 
 /// A folder is opened to be read.
-const FOLDER: OFlags = OFlags::RDONLY
+const FOLDER_FLAGS: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::CLOEXEC);
 
@@ -38,13 +38,13 @@ pub struct StoreRoot {
     /// How it was called, for messages.
     path: PathBuf,
     /// Whether the kernel resolves whole keys.
-    by_kernel: bool,
+    has_openat2: bool,
     /// What the root lies on, and all on its mount.
-    media: FilesystemKind,
+    filesystem: FilesystemKind,
     /// Whether links are followed as long as they stay beneath.
-    follows_links: bool,
+    follow_links: bool,
     /// Whether it was told that it was removed.
-    is_told: AtomicBool,
+    removal_logged: AtomicBool,
 }
 
 /// How far opening something may lead.
@@ -53,7 +53,7 @@ pub(super) enum OpenScope {
     /// Wherever the key does.
     Anywhere,
     /// To what is in the kernel's caches.
-    Cached,
+    CachedOnly,
     /// To what is on the root's own mount.
     OneMount,
 }
@@ -62,16 +62,16 @@ pub(super) enum OpenScope {
 #[derive(Debug)]
 pub enum CachedLookup<T> {
     /// That is it.
-    Done(T),
+    Ready(T),
     /// It is not cached: ask on a thread that may wait.
-    Wait,
+    WouldBlock,
 }
 
 impl<T> CachedLookup<T> {
     /// Whether that is it.
     #[cfg(test)]
-    pub(super) fn is_done(&self) -> bool {
-        matches!(self, Self::Done(_))
+    pub(super) fn is_ready(&self) -> bool {
+        matches!(self, Self::Ready(_))
     }
 }
 
@@ -81,16 +81,16 @@ impl StoreRoot {
     /// # Errors
     /// When it is none, or may not be read.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let top = rustix::fs::openat(CWD, path, FOLDER, Mode::empty())?;
+        let top = rustix::fs::openat(CWD, path, FOLDER_FLAGS, Mode::empty())?;
         let mut root = Self {
             path: path.to_owned(),
-            media: FilesystemKind::of(&top),
-            follows_links: true,
-            is_told: AtomicBool::new(false),
+            filesystem: FilesystemKind::of_file(&top),
+            follow_links: true,
+            removal_logged: AtomicBool::new(false),
             top,
-            by_kernel: true,
+            has_openat2: true,
         };
-        root.by_kernel = root.kernel_resolves();
+        root.has_openat2 = root.probe_openat2();
         Ok(root)
     }
 
@@ -103,14 +103,14 @@ impl StoreRoot {
     /// The same, following no link at all.
     #[must_use]
     pub fn without_links(mut self) -> Self {
-        self.follows_links = false;
+        self.follow_links = false;
         self
     }
 
     /// The same without the kernel's help, as where it has none to give.
     #[cfg(test)]
     pub(crate) fn segment_by_segment(mut self) -> Self {
-        self.by_kernel = false;
+        self.has_openat2 = false;
         self
     }
 
@@ -124,26 +124,26 @@ impl StoreRoot {
     /// # Errors
     /// See [`StoreError`].
     pub fn open_any(&self, key: &ObjectKey) -> Result<OwnedFd, StoreError> {
-        let opened = self.open_with(key, READ, OpenScope::Anywhere);
-        opened.map_err(|errno| self.meant(errno))
+        let opened = self.open_with(key, READ_FLAGS, OpenScope::Anywhere);
+        opened.map_err(|errno| self.to_store_error(errno))
     }
 
     /// Opens what has a key, if that needs nothing from a disk.
-    pub(super) fn open_now(&self, key: &ObjectKey) -> CachedLookup<Result<OwnedFd, StoreError>> {
-        if !self.by_kernel || self.media == FilesystemKind::Remote {
-            return CachedLookup::Wait;
+    pub(super) fn try_open(&self, key: &ObjectKey) -> CachedLookup<Result<OwnedFd, StoreError>> {
+        if !self.has_openat2 || self.filesystem == FilesystemKind::Remote {
+            return CachedLookup::WouldBlock;
         }
-        match self.open_with(key, READ, OpenScope::Cached) {
+        match self.open_with(key, READ_FLAGS, OpenScope::CachedOnly) {
             // `AGAIN`: not all of the way is cached. `INVAL`: a kernel that does not know the flag. `XDEV`: it leads to another mount,
             // where even an open may ask somebody, or it leads out: whoever may wait finds out which.
-            Err(Errno::AGAIN | Errno::INVAL | Errno::XDEV) => CachedLookup::Wait,
-            other => CachedLookup::Done(other.map_err(|errno| self.meant(errno))),
+            Err(Errno::AGAIN | Errno::INVAL | Errno::XDEV) => CachedLookup::WouldBlock,
+            other => CachedLookup::Ready(other.map_err(|errno| self.to_store_error(errno))),
         }
     }
 
     /// Whether all that is on its own mount is memory, and the kernel keeps to that mount.
     pub(super) fn is_memory(&self) -> bool {
-        self.by_kernel && self.media == FilesystemKind::Memory
+        self.has_openat2 && self.filesystem == FilesystemKind::Memory
     }
 
     /// Opens a folder.
@@ -151,31 +151,31 @@ impl StoreRoot {
     /// # Errors
     /// See [`StoreError`]. What is no folder is a conflict.
     pub fn open_folder(&self, key: &ObjectKey) -> Result<OwnedFd, StoreError> {
-        if key.is_root() && self.is_gone() {
-            return Err(StoreError::RootGone);
+        if key.is_root() && self.is_removed() {
+            return Err(StoreError::RootRemoved);
         }
-        let opened = self.open_with(key, FOLDER, OpenScope::Anywhere);
-        opened.map_err(|errno| self.meant(errno))
+        let opened = self.open_with(key, FOLDER_FLAGS, OpenScope::Anywhere);
+        opened.map_err(|errno| self.to_store_error(errno))
     }
 
     /// Opens a folder on the root's own mount.
-    pub(super) fn open_near(&self, key: &ObjectKey) -> Result<OwnedFd, StoreError> {
-        Ok(self.open_with(key, FOLDER, OpenScope::OneMount)?)
+    pub(super) fn open_folder_on_root_mount(&self, key: &ObjectKey) -> Result<OwnedFd, StoreError> {
+        Ok(self.open_with(key, FOLDER_FLAGS, OpenScope::OneMount)?)
     }
 
     /// The same within some reach, for whoever makes what is missing.
-    pub(super) fn open_folder_as(
+    pub(super) fn open_folder_within(
         &self,
         key: &ObjectKey,
         reach: OpenScope,
     ) -> Result<OwnedFd, Errno> {
-        self.open_with(key, FOLDER, reach)
+        self.open_with(key, FOLDER_FLAGS, reach)
     }
 
     /// Whether the directory itself was removed: it is then as if it were empty. That is told once.
-    pub(super) fn is_gone(&self) -> bool {
+    pub(super) fn is_removed(&self) -> bool {
         let is_gone = rustix::fs::fstat(&self.top).is_ok_and(|stat| stat.st_nlink == 0);
-        if is_gone && !self.is_told.swap(true, Ordering::Relaxed) {
+        if is_gone && !self.removal_logged.swap(true, Ordering::Relaxed) {
             let path = self.path.display();
             tracing::error!(%path, "the folder that is served was removed: make it again, then restart the server");
         }
@@ -183,16 +183,16 @@ impl StoreRoot {
     }
 
     /// What it means that something cannot be opened.
-    fn meant(&self, errno: Errno) -> StoreError {
+    fn to_store_error(&self, errno: Errno) -> StoreError {
         match errno {
-            Errno::NOENT if self.is_gone() => StoreError::RootGone,
+            Errno::NOENT if self.is_removed() => StoreError::RootRemoved,
             other => other.into(),
         }
     }
 
     /// What the system knows of what a path leads to. Links are followed wherever they lead, so that it is good for one thing:
     /// comparing with what was opened before. Needs nothing from a disk while that is open, which keeps the way cached.
-    pub(super) fn identity_of(&self, key: &ObjectKey) -> Result<Stat, Errno> {
+    pub(super) fn stat(&self, key: &ObjectKey) -> Result<Stat, Errno> {
         rustix::fs::statat(&self.top, key.as_path(), AtFlags::empty())
     }
 
@@ -202,15 +202,15 @@ impl StoreRoot {
         flags: OFlags,
         reach: OpenScope,
     ) -> Result<OwnedFd, Errno> {
-        if self.by_kernel {
-            return beneath(&self.top, key.as_path(), flags, reach, self.follows_links);
+        if self.has_openat2 {
+            return open_beneath(&self.top, key.as_path(), flags, reach, self.follow_links);
         }
         // `O_NOFOLLOW` on each segment: nothing but what really lies there.
         let mut at: Option<OwnedFd> = None;
         let segments: Vec<_> = key.segments().collect();
         for (index, segment) in segments.iter().enumerate() {
             let is_last = index + 1 == segments.len();
-            let flags = if is_last { flags } else { FOLDER } | OFlags::NOFOLLOW;
+            let flags = if is_last { flags } else { FOLDER_FLAGS } | OFlags::NOFOLLOW;
             let from = at.as_ref().unwrap_or(&self.top);
             at = Some(rustix::fs::openat(from, *segment, flags, Mode::empty())?);
         }
@@ -221,8 +221,15 @@ impl StoreRoot {
     }
 
     #[cfg(target_os = "linux")]
-    fn kernel_resolves(&self) -> bool {
-        beneath(&self.top, Path::new("."), FOLDER, OpenScope::Anywhere, true).is_ok()
+    fn probe_openat2(&self) -> bool {
+        open_beneath(
+            &self.top,
+            Path::new("."),
+            FOLDER_FLAGS,
+            OpenScope::Anywhere,
+            true,
+        )
+        .is_ok()
     }
 
     #[cfg(not(target_os = "linux"))]
@@ -233,7 +240,7 @@ impl StoreRoot {
 
 /// Opens a path that the kernel keeps beneath `top`.
 #[cfg(target_os = "linux")]
-fn beneath(
+fn open_beneath(
     top: &OwnedFd,
     path: &Path,
     flags: OFlags,
@@ -244,7 +251,7 @@ fn beneath(
     let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     match reach {
         OpenScope::Anywhere => {}
-        OpenScope::Cached => resolve |= ResolveFlags::CACHED | ResolveFlags::NO_XDEV,
+        OpenScope::CachedOnly => resolve |= ResolveFlags::CACHED | ResolveFlags::NO_XDEV,
         OpenScope::OneMount => resolve |= ResolveFlags::NO_XDEV,
     }
     if !links {
@@ -253,7 +260,7 @@ fn beneath(
     loop {
         match rustix::fs::openat2(top, path, flags, Mode::empty(), resolve) {
             // A rename somewhere in the tree ran beside it: the kernel asks to be asked again.
-            Err(Errno::AGAIN) if reach != OpenScope::Cached => {}
+            Err(Errno::AGAIN) if reach != OpenScope::CachedOnly => {}
             other => return other,
         }
     }

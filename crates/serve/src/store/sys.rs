@@ -13,7 +13,7 @@ use std::os::fd::AsRawFd as _;
 /// # Errors
 /// The file's own, if writing any of it back has failed.
 #[cfg(target_os = "linux")]
-pub(super) fn written(file: &File) -> io::Result<()> {
+pub(super) fn wait_for_writeback(file: &File) -> io::Result<()> {
     // SAFETY: the descriptor is open, since it is borrowed; the other arguments are numbers: all of the file, and to wait for what is
     // being written.
     let result =

@@ -29,9 +29,9 @@ fn store(path: &Path, change: impl FnOnce(&mut FileStoreOptions)) -> Arc<FileSto
 }
 
 fn upload(store: &Arc<FileStore>, path: &str, text: &str) -> Result<Upload, StoreError> {
-    let mut upload = store.put(&key(path), Vec::new())?;
+    let mut upload = store.begin_upload(&key(path), Vec::new())?;
     let mut pieces = [Bytes::from(text.to_owned())];
-    upload.take(&pieces)?;
+    upload.accept(&pieces)?;
     upload.write(&mut pieces)?;
     Ok(upload)
 }
@@ -41,10 +41,10 @@ fn put(store: &Arc<FileStore>, path: &str, text: &str) -> Result<CommittedUpload
 }
 
 fn read(store: &FileStore, path: &str) -> Result<String, StoreError> {
-    let object = store.read(&key(path))?;
+    let object = store.open_file(&key(path))?;
     let mut bytes = vec![0; 100];
     let read = object.read(&mut bytes, 0)?;
-    assert_eq!(read as u64, object.meta().len);
+    assert_eq!(read as u64, object.metadata().len);
     bytes.truncate(read);
     Ok(String::from_utf8(bytes).expect("text"))
 }
@@ -78,11 +78,11 @@ fn what_is_put_is_read_under_any_durability() {
         assert!(!first.replaced);
         assert_eq!(read(&store, "/a/b/c").expect("read"), "one");
         assert_eq!(
-            store.read(&key("/a/b/c")).expect("read").meta(),
-            &first.meta
+            store.open_file(&key("/a/b/c")).expect("read").metadata(),
+            &first.metadata
         );
         let second = put(&store, "/a/b/c", "two").expect("put");
-        assert!(second.replaced && second.meta.tag != first.meta.tag);
+        assert!(second.replaced && second.metadata.etag != first.metadata.etag);
         // A plain file, to anybody.
         let text = fs::read_to_string(folder.path().join("a/b/c")).expect("a file");
         assert_eq!(text, "two");
@@ -107,14 +107,17 @@ fn d4_a_version_that_is_being_read_stays_what_it_is() {
     let folder = tempfile::tempdir().expect("a directory");
     let store = store(folder.path(), |_| {});
     put(&store, "/f", "one").expect("put");
-    let object = store.read(&key("/f")).expect("read");
+    let object = store.open_file(&key("/f")).expect("read");
     put(&store, "/f", "other").expect("put");
     let named = ObjectKey::parse("/f").expect("a key");
     store.delete(&named, None).expect("deleted");
     let mut bytes = [0; 10];
     assert_eq!(object.read(&mut bytes, 0).expect("the old version"), 3);
     assert_eq!(&bytes[..3], b"one");
-    assert!(matches!(store.read(&key("/f")), Err(StoreError::NotFound)));
+    assert!(matches!(
+        store.open_file(&key("/f")),
+        Err(StoreError::NotFound)
+    ));
     assert!(matches!(
         store.delete(&named, None),
         Err(StoreError::NotFound)
@@ -140,16 +143,16 @@ fn d5_conditions_are_judged_by_what_is_there_when_it_commits() {
     let absent = |current: Option<&FileMetadata>| current.is_none();
     let two = [(); 2].map(|()| upload(&store, "/f", "x").expect("begun"));
     let [first, second] = two.map(|upload| upload.commit(Some(&absent)));
-    let tag = first.expect("nothing was there").meta.tag;
-    assert!(matches!(second, Err(StoreError::Failed)));
-    let same = |current: Option<&FileMetadata>| current.is_some_and(|meta| meta.tag == tag);
+    let tag = first.expect("nothing was there").metadata.etag;
+    assert!(matches!(second, Err(StoreError::ConditionFailed)));
+    let same = |current: Option<&FileMetadata>| current.is_some_and(|meta| meta.etag == tag);
     let replaced = upload(&store, "/f", "y")
         .expect("begun")
         .commit(Some(&same));
     assert!(replaced.expect("the same").replaced);
     let named = ObjectKey::parse("/f").expect("a key");
     let refused = store.delete(&named, Some(&same));
-    assert!(matches!(refused, Err(StoreError::Failed)));
+    assert!(matches!(refused, Err(StoreError::ConditionFailed)));
     assert_eq!(read(&store, "/f").expect("read"), "y");
 }
 
@@ -164,34 +167,43 @@ fn d5_bytes_that_are_not_what_their_digest_says_are_refused() {
     };
     let abc = sha("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     let try_put = |text: &'static str| {
-        let mut upload = store.put(&key("/f"), vec![abc.clone()]).expect("begun");
+        let mut upload = store
+            .begin_upload(&key("/f"), vec![abc.clone()])
+            .expect("begun");
         let mut pieces = [Bytes::from(text)];
-        upload.take(&pieces).expect("taken");
+        upload.accept(&pieces).expect("taken");
         upload.write(&mut pieces).expect("written");
         upload.commit(None)
     };
     assert!(matches!(
         try_put("abd"),
-        Err(StoreError::Mismatch("sha256"))
+        Err(StoreError::DigestMismatch("sha256"))
     ));
-    assert!(matches!(store.read(&key("/f")), Err(StoreError::NotFound)));
-    let first = try_put("abc").expect("right").meta;
+    assert!(matches!(
+        store.open_file(&key("/f")),
+        Err(StoreError::NotFound)
+    ));
+    let first = try_put("abc").expect("right").metadata;
     assert_eq!(
         first.digest.as_ref().map(|sum| sum.algorithm),
         Some(DigestAlgorithm::Sha256)
     );
     // Its tag is of the bytes: it stays when they are put again, and goes when somebody writes.
-    assert_eq!(try_put("abc").expect("right").meta.tag, first.tag);
+    assert_eq!(try_put("abc").expect("right").metadata.etag, first.etag);
     let has_attributes = store
-        .read(&key("/f"))
+        .open_file(&key("/f"))
         .expect("read")
-        .meta()
+        .metadata()
         .digest
         .is_some();
     if has_attributes {
         fs::write(folder.path().join("f"), "xyz").expect("a change");
-        let meta = store.read(&key("/f")).expect("read").meta().clone();
-        assert!(meta.digest.is_none() && meta.tag != first.tag);
+        let meta = store
+            .open_file(&key("/f"))
+            .expect("read")
+            .metadata()
+            .clone();
+        assert!(meta.digest.is_none() && meta.etag != first.etag);
     }
 }
 
@@ -226,13 +238,16 @@ fn d2_folders_files_and_other_things_in_the_way_are_conflicts() {
         put(&store, "/a/f/g", "x"),
         Err(StoreError::Conflict)
     ));
-    assert!(matches!(store.read(&key("/a")), Err(StoreError::IsFolder)));
+    assert!(matches!(
+        store.open_file(&key("/a")),
+        Err(StoreError::IsFolder)
+    ));
     let delete = |path| store.delete(&ObjectKey::parse(path).expect("a key"), None);
     assert!(matches!(delete("/a"), Err(StoreError::IsFolder)));
     assert!(matches!(delete("/a/"), Err(StoreError::NotEmpty)));
     delete("/a/f").expect("deleted");
     delete("/a/").expect("an empty folder");
-    assert!(matches!(delete("/"), Err(StoreError::Denied)));
+    assert!(matches!(delete("/"), Err(StoreError::PermissionDenied)));
     assert_eq!(room(folder.path()), ["lock"]);
 }
 
@@ -241,11 +256,11 @@ fn what_a_killed_process_left_is_removed_and_what_another_has_is_not() {
     let folder = tempfile::tempdir().expect("a directory");
     let first = store(folder.path(), |_| {});
     let under_way = upload(&first, "/f", "x").expect("begun");
-    assert_eq!(store(folder.path(), |_| {}).cleaned(), 0);
+    assert_eq!(store(folder.path(), |_| {}).removed_leftovers(), 0);
     under_way.commit(None).expect("still there");
     fs::write(folder.path().join(".haul/.haul-put-1-1"), "left").expect("a file");
     drop(first);
-    assert_eq!(store(folder.path(), |_| {}).cleaned(), 1);
+    assert_eq!(store(folder.path(), |_| {}).removed_leftovers(), 1);
     assert_eq!(room(folder.path()), ["lock"]);
 }
 
@@ -253,7 +268,10 @@ fn what_a_killed_process_left_is_removed_and_what_another_has_is_not() {
 fn uploads_onto_another_mount_are_made_there_and_found_there() {
     let folder = tempfile::tempdir().expect("a directory");
     let mut open = Arc::into_inner(store(folder.path(), |_| {})).expect("the only one");
-    open.room.as_mut().expect("a room").be_elsewhere();
+    open.temporaries
+        .as_mut()
+        .expect("a room")
+        .pretend_other_mount();
     let open = Arc::new(open);
     put(&open, "/mounted/f", "x").expect("put");
     let left = upload(&open, "/mounted/g", "x").expect("begun");
@@ -273,7 +291,7 @@ fn uploads_onto_another_mount_are_made_there_and_found_there() {
     fs::hard_link(&name, &aside).expect("a second name");
     drop((left, open));
     fs::rename(&aside, &name).expect("its name again");
-    assert_eq!(store(folder.path(), |_| {}).cleaned(), 1);
+    assert_eq!(store(folder.path(), |_| {}).removed_leftovers(), 1);
     assert_eq!(names(), 1);
     assert_eq!(room(folder.path()), ["lock"]);
 }
@@ -296,22 +314,27 @@ fn files_are_kept_open_while_they_are_asked_for_and_looked_at_each_time() {
     let folder = tempfile::tempdir().expect("a directory");
     let store = store(folder.path(), |_| {});
     put(&store, "/f", "one").expect("put");
-    let tag = || match store.read_now(&key("/f")) {
-        CachedLookup::Done(found) => found.expect("read").meta().tag.clone(),
-        CachedLookup::Wait => store.read(&key("/f")).expect("read").meta().tag.clone(),
+    let tag = || match store.try_open_file(&key("/f")) {
+        CachedLookup::Ready(found) => found.expect("read").metadata().etag.clone(),
+        CachedLookup::WouldBlock => store
+            .open_file(&key("/f"))
+            .expect("read")
+            .metadata()
+            .etag
+            .clone(),
     };
     let first = tag();
     assert_eq!(tag(), first);
-    if store.read(&key("/f")).expect("read").is_remote() {
+    if store.open_file(&key("/f")).expect("read").is_remote() {
         return;
     }
     assert_eq!(store.open_files.len(), 1);
     fs::write(folder.path().join("new"), "two").expect("a file");
     fs::rename(folder.path().join("new"), folder.path().join("f")).expect("a swap");
     assert_ne!(tag(), first);
-    (0..2).for_each(|_| store.sweep());
+    (0..2).for_each(|_| store.maintain());
     assert_eq!(store.open_files.len(), 1);
-    store.sweep();
+    store.maintain();
     assert_eq!(store.open_files.len(), 0);
 }
 
@@ -324,18 +347,18 @@ fn what_is_little_and_in_memory_goes_without_waiting() {
     }
     put(&store, "/a/f", "x").expect("put");
     fs::write(folder.path().join("a/large"), vec![0; 2 << 20]).expect("a file");
-    let delete = |path| store.delete_now(&ObjectKey::parse(path).expect("a key"));
-    assert!(matches!(delete("/a/f"), CachedLookup::Done(Ok(()))));
+    let delete = |path| store.try_delete(&ObjectKey::parse(path).expect("a key"));
+    assert!(matches!(delete("/a/f"), CachedLookup::Ready(Ok(()))));
     assert!(matches!(
         delete("/a/f"),
-        CachedLookup::Done(Err(StoreError::NotFound))
+        CachedLookup::Ready(Err(StoreError::NotFound))
     ));
-    assert!(matches!(delete("/a/large"), CachedLookup::Wait));
-    assert!(matches!(delete("/a/"), CachedLookup::Wait));
-    assert!(matches!(delete("/"), CachedLookup::Wait));
+    assert!(matches!(delete("/a/large"), CachedLookup::WouldBlock));
+    assert!(matches!(delete("/a/"), CachedLookup::WouldBlock));
+    assert!(matches!(delete("/"), CachedLookup::WouldBlock));
     let _held = store.locks.lock(&key("/a/g"));
     put_file(folder.path(), "a/g");
-    assert!(matches!(delete("/a/g"), CachedLookup::Wait));
+    assert!(matches!(delete("/a/g"), CachedLookup::WouldBlock));
 }
 
 fn put_file(root: &Path, path: &str) {

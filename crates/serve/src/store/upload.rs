@@ -4,10 +4,10 @@
 //! key by one rename, under the key's lock, so that a condition that was checked still holds. Until then the key has what it had.
 //! Dropping an upload removes what was written of it, and the folders that were made for it. All of this may wait for a disk.
 //!
-//! Here bytes are taken and written; `commit` is the end, `place` where the file is until then.
+//! Here bytes are taken and written; `commit` is the end, `location` where the file is until then.
 
 mod commit;
-mod place;
+mod location;
 
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use haul_digest::DigestSet;
 use haul_plan::Checksum;
 use rustix::io::{Errno, ReadWriteFlags};
 
-use self::place::UploadLocation;
+use self::location::UploadLocation;
 use super::quota::QuotaReservation;
 use super::root::OpenScope;
 use super::version::FileMetadata;
@@ -25,14 +25,14 @@ use super::{FileStore, StoreError};
 use crate::ObjectKey;
 
 /// Slices that one system call writes (`IOV_MAX` is 1024; more than these bring nothing).
-const SLICES: usize = 64;
+const MAX_SLICES: usize = 64;
 
 /// A write that fails rather than wait for a disk.
 #[cfg(target_os = "linux")]
 const NOWAIT: ReadWriteFlags = ReadWriteFlags::NOWAIT;
 
 /// Bytes of a file that may be replaced without handing that over: what a file system does with its pages takes time, too.
-pub(super) const LITTLE: u64 = 1 << 20;
+pub(super) const SMALL_FILE: u64 = 1 << 20;
 
 /// An upload.
 #[derive(Debug)]
@@ -42,17 +42,17 @@ pub struct Upload {
     /// Under which key.
     key: ObjectKey,
     /// Where it is meanwhile. `None` where uploads are thrown away.
-    place: Option<UploadLocation>,
+    location: Option<UploadLocation>,
     /// Bytes that came.
     len: u64,
     /// Bytes that were written.
     written: u64,
     /// Tells the store's syncing of them.
-    under_way: UnsyncedUpload,
+    unsynced: UnsyncedUpload,
     /// Their share of what the store may hold.
-    claimed: QuotaReservation,
+    reservation: QuotaReservation,
     /// What they must hash to.
-    wanted: Vec<Checksum>,
+    expected_digests: Vec<Checksum>,
     /// What they have hashed to so far.
     hashers: DigestSet,
     /// Whether nothing of it can wait for a disk.
@@ -74,19 +74,21 @@ impl UnsyncedUpload {
         }
     }
 
-    fn wrote(&mut self, bytes: u64) {
+    fn add(&mut self, bytes: u64) {
         self.bytes += bytes;
-        self.store.syncing.wrote(bytes);
+        self.store.group_sync.add_unsynced(bytes);
     }
 
-    fn end(&mut self) {
-        self.store.syncing.over(std::mem::take(&mut self.bytes));
+    fn release(&mut self) {
+        self.store
+            .group_sync
+            .remove_unsynced(std::mem::take(&mut self.bytes));
     }
 }
 
 impl Drop for UnsyncedUpload {
     fn drop(&mut self) {
-        self.end();
+        self.release();
     }
 }
 
@@ -94,26 +96,26 @@ impl Drop for UnsyncedUpload {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommittedUpload {
     /// The version that has the key now.
-    pub meta: FileMetadata,
+    pub metadata: FileMetadata,
     /// Whether another had it before.
     pub replaced: bool,
 }
 
 impl Upload {
-    /// Begins one. `wanted`: what its bytes must hash to. `reach`: where looking for its folder may lead.
+    /// Begins one. `expected_digests`: what its bytes must hash to. `reach`: where looking for its folder may lead.
     pub(super) fn begin(
         store: &Arc<FileStore>,
         key: &ObjectKey,
         wanted: Vec<Checksum>,
         reach: OpenScope,
     ) -> Result<Self, StoreError> {
-        let room = store.room.as_ref().ok_or(StoreError::ReadOnly)?;
-        let place = match store.options.discards {
+        let room = store.temporaries.as_ref().ok_or(StoreError::ReadOnly)?;
+        let place = match store.options.discard_uploads {
             true => None,
             false => Some(UploadLocation::new(store, room, key, reach)?),
         };
         let there = match &place {
-            Some(place) if store.quota.is_kept() => place.before(key),
+            Some(place) if store.quota.is_limited() => place.existing_bytes(key),
             _ => 0,
         };
         Ok(Self {
@@ -121,12 +123,12 @@ impl Upload {
             store: Arc::clone(store),
             key: key.clone(),
             in_memory: place.is_none() || reach == OpenScope::OneMount,
-            place,
+            location: place,
             len: 0,
             written: 0,
-            under_way: UnsyncedUpload::new(store),
-            claimed: store.quota.claim(key, there),
-            wanted,
+            unsynced: UnsyncedUpload::new(store),
+            reservation: store.quota.reserve(key, there),
+            expected_digests: wanted,
         })
     }
 
@@ -134,9 +136,9 @@ impl Upload {
     ///
     /// # Errors
     /// When it is more than the store may hold.
-    pub fn take(&mut self, pieces: &[Bytes]) -> Result<(), StoreError> {
+    pub fn accept(&mut self, pieces: &[Bytes]) -> Result<(), StoreError> {
         let bytes = pieces.iter().map(|piece| piece.len() as u64).sum();
-        self.claimed.more(bytes)?;
+        self.reservation.grow(bytes)?;
         if !self.hashers.is_empty() {
             pieces.iter().for_each(|piece| self.hashers.update(piece));
         }
@@ -149,28 +151,28 @@ impl Upload {
     /// # Errors
     /// When the disk is full.
     pub fn write(&mut self, pieces: &mut [Bytes]) -> Result<(), StoreError> {
-        self.write_as(pieces, ReadWriteFlags::empty()).map(drop)
+        self.write_with(pieces, ReadWriteFlags::empty()).map(drop)
     }
 
     /// The same as far as nothing waits for a disk. Whether that is all of it.
     ///
     /// # Errors
     /// When the disk is full.
-    pub fn write_now(&mut self, pieces: &mut [Bytes]) -> Result<bool, StoreError> {
+    pub fn try_write(&mut self, pieces: &mut [Bytes]) -> Result<bool, StoreError> {
         let flags = match self.in_memory {
             true => ReadWriteFlags::empty(),
             false => NOWAIT,
         };
-        self.write_as(pieces, flags)
+        self.write_with(pieces, flags)
     }
 
-    fn write_as(
+    fn write_with(
         &mut self,
         mut pieces: &mut [Bytes],
         flags: ReadWriteFlags,
     ) -> Result<bool, StoreError> {
         while let Some(first) = pieces.first() {
-            let Some(place) = &self.place else {
+            let Some(place) = &self.location else {
                 return Ok(true);
             };
             if first.is_empty() {
@@ -179,7 +181,7 @@ impl Upload {
             }
             let slices: Vec<IoSlice<'_>> = pieces
                 .iter()
-                .take(SLICES)
+                .take(MAX_SLICES)
                 .map(|piece| IoSlice::new(piece))
                 .collect();
             let file = &place.temporary.file;
@@ -192,7 +194,7 @@ impl Upload {
                 Err(Errno::AGAIN | Errno::OPNOTSUPP) if !flags.is_empty() => return Ok(false),
                 other => other?,
             };
-            self.wrote(wrote as u64);
+            self.count_written(wrote as u64);
             for piece in pieces.iter_mut() {
                 let part = wrote.min(piece.len());
                 piece.advance(part);
@@ -206,8 +208,8 @@ impl Upload {
     }
 
     /// So many more bytes are in the file.
-    fn wrote(&mut self, bytes: u64) {
+    fn count_written(&mut self, bytes: u64) {
         self.written += bytes;
-        self.under_way.wrote(bytes);
+        self.unsynced.add(bytes);
     }
 }

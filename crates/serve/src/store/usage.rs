@@ -10,19 +10,19 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use crate::key::is_reserved;
 
 /// Folders within folders that are looked into: each holds a descriptor open.
-const DEEPEST: usize = 256;
+const MAX_DEPTH: usize = 256;
 
 /// A count that goes on from step to step.
 #[derive(Debug)]
 pub(super) struct UsageWalk {
     /// The folder that is being read, and those it is in.
-    open: Vec<Dir>,
+    open_folders: Vec<Dir>,
     /// Bytes so far.
-    sum: u64,
+    bytes: u64,
 }
 
 /// Bytes in all files beneath a folder. What cannot be looked at counts nothing.
-pub(super) fn of(folder: impl AsFd) -> u64 {
+pub(super) fn folder_bytes(folder: impl AsFd) -> u64 {
     let mut walk = UsageWalk::new(folder);
     loop {
         if let Some(sum) = walk.step(|| false) {
@@ -32,7 +32,7 @@ pub(super) fn of(folder: impl AsFd) -> u64 {
 }
 
 /// Bytes that a name in a folder counts: those of a file, and none of anything else.
-pub(super) fn counted(folder: impl AsFd, name: &[u8]) -> u64 {
+pub(super) fn file_bytes(folder: impl AsFd, name: &[u8]) -> u64 {
     let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
     stat.map_or(0, |stat| match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => stat.st_size.try_into().unwrap_or(0),
@@ -44,41 +44,42 @@ impl UsageWalk {
     /// Begins at a folder.
     pub(super) fn new(folder: impl AsFd) -> Self {
         Self {
-            open: Dir::read_from(folder).into_iter().collect(),
-            sum: 0,
+            open_folders: Dir::read_from(folder).into_iter().collect(),
+            bytes: 0,
         }
     }
 
     /// Goes on for an entry, and until it is enough. The sum when all of it is counted.
     pub(super) fn step(&mut self, mut is_enough: impl FnMut() -> bool) -> Option<u64> {
-        let mut depth = self.open.len();
-        while let Some(dir) = self.open.last_mut() {
+        let mut depth = self.open_folders.len();
+        while let Some(dir) = self.open_folders.last_mut() {
             match dir.read() {
                 Some(Ok(entry)) => {
                     let name = entry.file_name();
                     let is_self = matches!(name.to_bytes(), b"." | b"..");
                     if !is_self && !is_reserved(depth == 1, name.to_bytes()) {
-                        let (more, inner) = look(dir, name);
-                        self.sum = self.sum.saturating_add(more);
-                        self.open.extend(inner.filter(|_| depth <= DEEPEST));
+                        let (more, inner) = look_up(dir, name);
+                        self.bytes = self.bytes.saturating_add(more);
+                        self.open_folders
+                            .extend(inner.filter(|_| depth <= MAX_DEPTH));
                     }
                 }
                 // It ends, or has gone meanwhile.
                 None | Some(Err(_)) => {
-                    self.open.pop();
+                    self.open_folders.pop();
                 }
             }
-            depth = self.open.len();
+            depth = self.open_folders.len();
             if depth > 0 && is_enough() {
                 return None;
             }
         }
-        Some(self.sum)
+        Some(self.bytes)
     }
 }
 
 /// The bytes of an entry, or the entry opened if it is a folder.
-fn look(dir: &Dir, name: &CStr) -> (u64, Option<Dir>) {
+fn look_up(dir: &Dir, name: &CStr) -> (u64, Option<Dir>) {
     let found = dir
         .fd()
         .and_then(|dir| rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW));
@@ -119,7 +120,7 @@ mod tests {
         }
         std::os::unix::fs::symlink("a", folder.path().join("link")).expect("a link");
         let top = File::open(folder.path()).expect("the folder");
-        assert_eq!(of(&top), 100_111);
+        assert_eq!(folder_bytes(&top), 100_111);
         let mut walk = UsageWalk::new(&top);
         let mut steps = 0;
         let sum = loop {

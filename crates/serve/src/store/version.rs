@@ -16,7 +16,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use haul_plan::{Checksum, EntityTag};
 use rustix::fs::Stat;
 
-use super::stamps;
+use super::timestamps;
 
 /// What tells one version of a file from another without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,14 +38,14 @@ pub struct FileMetadata {
     /// When it was last written.
     pub modified: SystemTime,
     /// Strong.
-    pub tag: EntityTag,
+    pub etag: EntityTag,
     /// A digest of its bytes, where one came with them and was compared.
     pub digest: Option<Checksum>,
 }
 
 impl FileVersionId {
     /// What the system tells of a file.
-    pub(super) fn of(stat: &Stat) -> Self {
+    pub(super) fn from_stat(stat: &Stat) -> Self {
         let nanoseconds = |seconds: i64, rest: i128| i128::from(seconds) * 1_000_000_000 + rest;
         #[expect(clippy::cast_sign_loss, reason = "no file's length is negative")]
         Self {
@@ -59,12 +59,12 @@ impl FileVersionId {
 
     /// Whether it may be worth asking for a digest that was kept.
     pub(super) fn may_have_digest(&self) -> bool {
-        stamps::is_marked(self.modified)
+        timestamps::has_digest_mark(self.modified)
     }
 
     /// What a digest that was kept beside a file must name to be this version's. The time of change is not among it: keeping the
     /// digest changes that.
-    pub(super) fn signature(&self) -> String {
+    pub(super) fn digest_binding(&self) -> String {
         format!("{} {} {}", self.inode, self.len, self.modified)
     }
 }
@@ -74,15 +74,15 @@ impl FileMetadata {
     pub(super) fn new(identity: &FileVersionId, digest: Option<Checksum>) -> Self {
         Self {
             len: identity.len,
-            modified: time(identity.modified),
-            tag: tag(identity, digest.as_ref()),
+            modified: system_time(identity.modified),
+            etag: entity_tag(identity, digest.as_ref()),
             digest,
         }
     }
 }
 
 /// Nanoseconds since 1970 as a time.
-fn time(nanoseconds: i128) -> SystemTime {
+fn system_time(nanoseconds: i128) -> SystemTime {
     let size = Duration::from_nanos(u64::try_from(nanoseconds.unsigned_abs()).unwrap_or(u64::MAX));
     let time = if nanoseconds < 0 {
         UNIX_EPOCH.checked_sub(size)
@@ -93,7 +93,7 @@ fn time(nanoseconds: i128) -> SystemTime {
 }
 
 /// The entity tag of a version: 16 bytes of a hash, without padding.
-fn tag(identity: &FileVersionId, digest: Option<&Checksum>) -> EntityTag {
+fn entity_tag(identity: &FileVersionId, digest: Option<&Checksum>) -> EntityTag {
     let mut hasher = blake3::Hasher::new();
     if let Some(digest) = digest {
         hasher.update(digest.algorithm.name().as_bytes());
@@ -118,7 +118,7 @@ mod tests {
 
     fn version(path: &std::path::Path) -> FileVersionId {
         let file = File::open(path).expect("a file");
-        FileVersionId::of(&rustix::fs::fstat(file).expect("a look"))
+        FileVersionId::from_stat(&rustix::fs::fstat(file).expect("a look"))
     }
 
     fn meta(path: &std::path::Path) -> FileMetadata {
@@ -133,7 +133,7 @@ mod tests {
         let before = version(&path);
         assert_eq!(version(&path), before);
         let time = meta(&path).modified;
-        let tag = meta(&path).tag;
+        let tag = meta(&path).etag;
         assert!(tag.is_strong());
         let mode = |mode| fs::set_permissions(&path, fs::Permissions::from_mode(mode));
         let changes: [&dyn Fn(); 3] = [
@@ -157,8 +157,8 @@ mod tests {
                 change();
             }
             assert_eq!(meta(&path).modified, time);
-            assert!(!tags.contains(&meta(&path).tag));
-            tags.push(meta(&path).tag);
+            assert!(!tags.contains(&meta(&path).etag));
+            tags.push(meta(&path).etag);
         }
     }
 }

@@ -15,7 +15,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{SignatureScheme, client::verify_server_name};
 use sha2::{Digest as _, Sha256};
 
-use super::files::{FileStamp, load};
+use super::certificate_files::{FileStamp, load_pair};
 use super::validity::{self, CertificateNotValid};
 use super::{CertificateError, CertificatePair};
 
@@ -27,7 +27,7 @@ pub struct CertificateStore {
     /// Where they come from; none for those that live in memory alone.
     pairs: Vec<CertificatePair>,
     /// What was seen when they were last read, well or not: a mistake is reported once and not at every look.
-    seen: Mutex<Vec<FileStamp>>,
+    stamps: Mutex<Vec<FileStamp>>,
     /// What handshakes take.
     current: RwLock<CurrentCertificates>,
     /// Understands keys.
@@ -38,7 +38,7 @@ pub struct CertificateStore {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CertificateReload {
     /// The same ones, or there are no files to read.
-    Same,
+    Unchanged,
     /// New handshakes are met with others.
     Replaced,
 }
@@ -53,12 +53,12 @@ impl CertificateStore {
         provider: Arc<CryptoProvider>,
     ) -> Result<Self, CertificateError> {
         let seen = stamps(&pairs);
-        let current = read(&pairs, &provider)?;
+        let current = load_pairs(&pairs, &provider)?;
         if current.is_empty() {
-            return Err(CertificateError::NoPair);
+            return Err(CertificateError::NoneGiven);
         }
         Ok(Self {
-            seen: Mutex::new(seen),
+            stamps: Mutex::new(seen),
             current: RwLock::new(current),
             pairs,
             provider,
@@ -69,7 +69,7 @@ impl CertificateStore {
     pub(super) fn fixed(certified: CertifiedKey, provider: Arc<CryptoProvider>) -> Self {
         Self {
             pairs: Vec::new(),
-            seen: Mutex::default(),
+            stamps: Mutex::default(),
             current: RwLock::new([Arc::new(certified)].into()),
             provider,
         }
@@ -78,7 +78,7 @@ impl CertificateStore {
     /// Whether a file is another than when it was last read. Two system calls for each pair, which a network's disk may hold up.
     #[must_use]
     pub fn has_changed(&self) -> bool {
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) != stamps(&self.pairs)
+        *self.stamps.lock().unwrap_or_else(PoisonError::into_inner) != stamps(&self.pairs)
     }
 
     /// Reads the files again, all of them. It blocks as reading does.
@@ -87,16 +87,16 @@ impl CertificateStore {
     /// When one of them cannot be used. Then all stay as they were.
     pub fn reload(&self) -> Result<CertificateReload, CertificateError> {
         // Held to the end, so that of two at once the later does not put back what the earlier read.
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.stamps.lock().unwrap_or_else(PoisonError::into_inner);
         // Before they are read: what is written meanwhile is a change.
         *seen = stamps(&self.pairs);
         if self.pairs.is_empty() {
-            return Ok(CertificateReload::Same);
+            return Ok(CertificateReload::Unchanged);
         }
-        let new = read(&self.pairs, &self.provider)?;
+        let new = load_pairs(&self.pairs, &self.provider)?;
         let old = self.current();
         if chains(&new).eq(chains(&old)) {
-            return Ok(CertificateReload::Same);
+            return Ok(CertificateReload::Unchanged);
         }
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = new;
         Ok(CertificateReload::Replaced)
@@ -115,12 +115,12 @@ impl CertificateStore {
 
     /// Those in use whose time is over by now, or has not come.
     #[must_use]
-    pub fn out_of_date(&self, now: SystemTime) -> Vec<CertificateNotValid> {
+    pub fn not_valid_at(&self, now: SystemTime) -> Vec<CertificateNotValid> {
         let current = self.current();
         let both = self.pairs.iter().zip(&*current);
         let found = both.filter_map(|(pair, certified)| {
             let own = certified.cert.first()?;
-            validity::at(&pair.certificate, own, &self.provider, now)
+            validity::check_validity(&pair.certificate, own, &self.provider, now)
         });
         found.collect()
     }
@@ -132,14 +132,14 @@ impl CertificateStore {
 
 fn stamps(pairs: &[CertificatePair]) -> Vec<FileStamp> {
     let files = pairs.iter().flat_map(|pair| [&pair.certificate, &pair.key]);
-    files.map(|path| FileStamp::of(path)).collect()
+    files.map(|path| FileStamp::read(path)).collect()
 }
 
-fn read(
+fn load_pairs(
     pairs: &[CertificatePair],
     provider: &CryptoProvider,
 ) -> Result<CurrentCertificates, CertificateError> {
-    pairs.iter().map(|pair| load(pair, provider)).collect()
+    pairs.iter().map(|pair| load_pair(pair, provider)).collect()
 }
 
 fn chains(
@@ -157,13 +157,13 @@ impl ResolvesServerCert for CertificateStore {
         }
         let name = hello.server_name();
         let name = name.and_then(|name| ServerName::try_from(name).ok());
-        choose(&current, name.as_ref(), hello.signature_schemes()).cloned()
+        choose_certificate(&current, name.as_ref(), hello.signature_schemes()).cloned()
     }
 }
 
 /// The first that has the name and a key that the client understands (RSA and ECDSA may be had for one name); failing that, the
 /// first that has the name, the first that is understood, the first.
-fn choose<'a>(
+fn choose_certificate<'a>(
     certificates: &'a [Arc<CertifiedKey>],
     name: Option<&ServerName<'_>>,
     schemes: &[SignatureScheme],
@@ -250,7 +250,7 @@ mod tests {
             (None, old, 2),
         ] {
             let name = name.map(|name| ServerName::try_from(name).unwrap());
-            let chosen = choose(&certificates, name.as_ref(), schemes).unwrap();
+            let chosen = choose_certificate(&certificates, name.as_ref(), schemes).unwrap();
             assert!(
                 Arc::ptr_eq(chosen, &certificates[at]),
                 "{name:?} {schemes:?}"

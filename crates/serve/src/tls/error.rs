@@ -3,14 +3,14 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::files::LARGEST;
+use super::certificate_files::MAX_FILE_BYTES;
 
 /// Why a certificate cannot be used. No variant carries anything of a key.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
     /// No file was named at all.
     #[error("no certificate was given")]
-    NoPair,
+    NoneGiven,
     /// A file cannot be read.
     #[error("cannot read {}", path.display())]
     Read {
@@ -26,7 +26,7 @@ pub enum CertificateError {
         path: PathBuf,
     },
     /// Larger than any certificate is.
-    #[error("{} has more than {LARGEST} bytes, which no certificate or key has", path.display())]
+    #[error("{} has more than {MAX_FILE_BYTES} bytes, which no certificate or key has", path.display())]
     TooLarge {
         /// Which one.
         path: PathBuf,
@@ -63,19 +63,19 @@ pub enum CertificateError {
     },
     /// As certificates were before 1996. No client of today takes one.
     #[error("the certificate in {} is of version 1 of X.509, and cannot be used", path.display())]
-    Old {
+    Version1 {
         /// The certificate's file.
         path: PathBuf,
     },
     /// The key belongs to a certificate that is not the first of its file.
     #[error("{} does not begin with the server's own certificate", path.display())]
-    Order {
+    ChainOrder {
         /// The certificate's file.
         path: PathBuf,
     },
     /// The key is of another certificate.
     #[error("the key in {} is not that of the certificate in {}", key.display(), certificate.display())]
-    OtherKey {
+    KeyMismatch {
         /// The certificate's file.
         certificate: PathBuf,
         /// The key's.
@@ -94,7 +94,7 @@ impl CertificateError {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         let text = match self {
-            Self::NoPair => "name one with --cert and --key, or take --self-signed".into(),
+            Self::NoneGiven => "name one with --cert and --key, or take --self-signed".into(),
             Self::Read { source, .. } => match source.kind() {
                 io::ErrorKind::NotFound => {
                     "for a certificate of the server's own making there is --self-signed".into()
@@ -127,15 +127,15 @@ impl CertificateError {
                  that with chmod 600",
                 path.display()
             ),
-            Self::Old { .. } => {
+            Self::Version1 { .. } => {
                 "have it issued with the names that it is for, which makes it one of version 3: openssl req -x509 -newkey rsa:2048 \
                  -nodes -keyout key.pem -out certificate.pem -subj /CN=NAME -addext subjectAltName=DNS:NAME"
                     .into()
             }
-            Self::Order { .. } => {
+            Self::ChainOrder { .. } => {
                 "put the server's certificate first, then those that lead to the authority".into()
             }
-            Self::OtherKey { .. } => {
+            Self::KeyMismatch { .. } => {
                 "name the two that were made together, or copy both anew".into()
             }
             Self::TooLarge { .. }

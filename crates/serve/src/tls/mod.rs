@@ -5,10 +5,10 @@
 //! [`reload`](CertificateStore::reload). Connections that stand keep what they were met with; so do sessions that are resumed, whose
 //! tickets live for half a day.
 
+mod certificate_files;
 mod certificates;
 mod error;
-mod files;
-mod own;
+mod self_signed;
 #[cfg(test)]
 mod tests;
 mod validity;
@@ -24,11 +24,11 @@ use rustls::server::ServerSessionMemoryCache;
 
 pub use certificates::{CertificateFingerprint, CertificateReload, CertificateStore};
 pub use error::CertificateError;
-pub use own::own_names;
+pub use self_signed::local_names;
 pub use validity::{CertificateNotValid, ValidityBound};
 
 /// How many sessions are kept of clients that take no tickets, which are few and old. Each is some hundred bytes.
-const SESSIONS: usize = 4096;
+const SESSION_CACHE_SIZE: usize = 4096;
 
 /// A certificate and its key, in PEM files. They may be one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub struct ServerTls {
     /// The certificates in it, to be read again.
     pub certificates: Arc<CertificateStore>,
     /// Of a self-signed certificate, PEM: what a client must trust. None when it came from files.
-    pub own: Option<String>,
+    pub self_signed_pem: Option<String>,
 }
 
 impl ServerTls {
@@ -59,9 +59,9 @@ impl ServerTls {
         let provider = Arc::new(crypto_provider());
         let certificates = Arc::new(CertificateStore::from_files(pairs, Arc::clone(&provider))?);
         Ok(Self {
-            config: Arc::new(config(&certificates, provider)?),
+            config: Arc::new(server_config(&certificates, provider)?),
             certificates,
-            own: None,
+            self_signed_pem: None,
         })
     }
 
@@ -72,20 +72,20 @@ impl ServerTls {
     /// When a name cannot be one, or the system gives no randomness.
     pub fn self_signed(names: Vec<String>) -> Result<Self, CertificateError> {
         let provider = Arc::new(crypto_provider());
-        let own = own::sign(names, &provider)?;
+        let own = self_signed::self_sign(names, &provider)?;
         let certificates = Arc::new(CertificateStore::fixed(
             own.certified,
             Arc::clone(&provider),
         ));
         Ok(Self {
-            config: Arc::new(config(&certificates, provider)?),
+            config: Arc::new(server_config(&certificates, provider)?),
             certificates,
-            own: Some(own.pem),
+            self_signed_pem: Some(own.pem),
         })
     }
 }
 
-fn config(
+fn server_config(
     certificates: &Arc<CertificateStore>,
     provider: Arc<CryptoProvider>,
 ) -> Result<ServerConfig, CertificateError> {
@@ -98,6 +98,6 @@ fn config(
     config.ignore_client_order = true;
     // Stateless: what a client resumes with, it carries itself. Keys of tickets change every six hours.
     config.ticketer = Ticketer::new()?;
-    config.session_storage = ServerSessionMemoryCache::new(SESSIONS);
+    config.session_storage = ServerSessionMemoryCache::new(SESSION_CACHE_SIZE);
     Ok(config)
 }

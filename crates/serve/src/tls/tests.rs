@@ -223,9 +223,9 @@ fn a_certificate_of_our_own_is_trusted_by_whoever_was_given_it() {
         BoundAddress::Tcp("[::]:80".parse().unwrap()),
         BoundAddress::Unix(None),
     ];
-    let names = own_names(&bound);
+    let names = local_names(&bound);
     let tls = ServerTls::self_signed(names.clone()).unwrap();
-    let pem = tls.own.clone().unwrap();
+    let pem = tls.self_signed_pem.clone().unwrap();
     for name in ["localhost", "127.0.0.1", "::1", "192.0.2.7"] {
         assert!(names.iter().any(|n| n == name), "{name}: {names:?}");
     }
@@ -238,7 +238,10 @@ fn a_certificate_of_our_own_is_trusted_by_whoever_was_given_it() {
     assert!(meet(&tls, TestCertificate::new().client(), "localhost").is_err());
     // It has no file that could change.
     assert!(!tls.certificates.has_changed());
-    assert_eq!(tls.certificates.reload().unwrap(), CertificateReload::Same);
+    assert_eq!(
+        tls.certificates.reload().unwrap(),
+        CertificateReload::Unchanged
+    );
     let other = ServerTls::self_signed(names).unwrap();
     assert_ne!(
         other.certificates.fingerprints(),
@@ -273,7 +276,10 @@ fn a_certificate_of_version_1_is_told() {
     let shown = TestCertificate::new();
     fs::write(shown.pair().certificate, OLD).unwrap();
     let error = made(shown.pair()).unwrap_err();
-    assert!(matches!(error, CertificateError::Old { .. }), "{error:?}");
+    assert!(
+        matches!(error, CertificateError::Version1 { .. }),
+        "{error:?}"
+    );
     assert!(error.to_string().contains("certificate.pem"), "{error}");
     assert!(error.hint().unwrap().contains("subjectAltName"));
 }
@@ -282,15 +288,15 @@ fn a_certificate_of_version_1_is_told() {
 fn a_certificate_out_of_its_time_is_used_and_told() {
     let shown = TestCertificate::new();
     let now = SystemTime::now();
-    let out = |tls: &ServerTls, now| tls.certificates.out_of_date(now);
+    let out = |tls: &ServerTls, now| tls.certificates.not_valid_at(now);
     let tls = made(shown.pair()).unwrap();
     assert_eq!(out(&tls, now), []);
     // Its own end shows when the time comes.
     let year = Duration::from_secs(366 * 24 * 3600);
     let later = out(&tls, now + 5000 * year);
-    assert!(matches!(later[0].when, ValidityBound::Expired(end) if end > now));
+    assert!(matches!(later[0].bound, ValidityBound::Expired(end) if end > now));
     let earlier = out(&tls, std::time::UNIX_EPOCH);
-    assert!(matches!(earlier[0].when, ValidityBound::NotYet(begin) if begin < now));
+    assert!(matches!(earlier[0].bound, ValidityBound::NotBefore(begin) if begin < now));
     assert!(earlier[0].to_string().contains("clock right"));
     shown.write(&shown.authority.issue_expired(&["localhost"]));
     let tls = made(shown.pair()).unwrap();
@@ -298,13 +304,13 @@ fn a_certificate_out_of_its_time_is_used_and_told() {
         panic!("it has expired");
     };
     let text = expired.to_string();
-    assert!(matches!(expired.when, ValidityBound::Expired(end) if end < now));
+    assert!(matches!(expired.bound, ValidityBound::Expired(end) if end < now));
     assert!(
         text.contains("certificate.pem expired on ") && text.contains(" GMT: "),
         "{text}"
     );
     assert_eq!(
-        out(&ServerTls::self_signed(own_names(&[])).unwrap(), now),
+        out(&ServerTls::self_signed(local_names(&[])).unwrap(), now),
         []
     );
 }

@@ -19,7 +19,7 @@ pub struct CertificateNotValid {
     /// Its file.
     pub path: PathBuf,
     /// Since when, or until when.
-    pub when: ValidityBound,
+    pub bound: ValidityBound,
 }
 
 /// Which end of its time.
@@ -28,20 +28,20 @@ pub enum ValidityBound {
     /// It was good until then.
     Expired(SystemTime),
     /// It is good from then on.
-    NotYet(SystemTime),
+    NotBefore(SystemTime),
 }
 
 impl fmt::Display for CertificateNotValid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.path.display();
         let date = |time| httpdate::fmt_http_date(time);
-        match self.when {
+        match self.bound {
             ValidityBound::Expired(end) => write!(
                 f,
                 "the certificate in {path} expired on {}: clients refuse it until it is renewed",
                 date(end)
             ),
-            ValidityBound::NotYet(begin) => write!(
+            ValidityBound::NotBefore(begin) => write!(
                 f,
                 "the certificate in {path} is valid from {} on: clients refuse it until then; is this machine's clock right?",
                 date(begin)
@@ -51,7 +51,7 @@ impl fmt::Display for CertificateNotValid {
 }
 
 /// What is the matter with a certificate at some time, if anything is.
-pub(super) fn at(
+pub(super) fn check_validity(
     path: &Path,
     certificate: &CertificateDer<'_>,
     provider: &CryptoProvider,
@@ -74,11 +74,11 @@ pub(super) fn at(
         }
         Err(Error::InvalidCertificate(CertificateError::NotValidYetContext {
             not_before, ..
-        })) => ValidityBound::NotYet(time(not_before)),
+        })) => ValidityBound::NotBefore(time(not_before)),
         _ => return None,
     };
     Some(CertificateNotValid {
         path: path.to_owned(),
-        when,
+        bound: when,
     })
 }

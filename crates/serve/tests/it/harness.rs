@@ -88,7 +88,7 @@ impl ServerSetup {
     /// With this way of accepting.
     pub(crate) fn accept(accept: AcceptStrategy) -> Self {
         let mut setup = Self::default();
-        setup.crew.accept = accept;
+        setup.crew.strategy = accept;
         setup
     }
 
@@ -125,7 +125,7 @@ impl ServerSetup {
         let server = Arc::new(FileServer::new(store, disk_threads, self.server));
         let unix = folder.path().join("socket");
         let options = BindOptions {
-            sockets: NonZeroUsize::new(self.crew.sockets()).unwrap(),
+            sockets: NonZeroUsize::new(self.crew.sockets_per_address()).unwrap(),
             ..BindOptions::default()
         };
         let addresses = [
@@ -163,7 +163,9 @@ impl ServerSetup {
 impl TestServer {
     /// How often a connection came to rest.
     pub(crate) fn rests(&self) -> u64 {
-        self.server.as_ref().map_or(0, |server| server.rests())
+        self.server
+            .as_ref()
+            .map_or(0, |server| server.idle_releases())
     }
 
     /// With what is said nothing about.
@@ -211,13 +213,13 @@ impl TestServer {
 
     /// Begins the end without waiting for it.
     pub(crate) fn stopper(&self) -> tokio_util::sync::CancellationToken {
-        self.crew.as_ref().unwrap().stopper()
+        self.crew.as_ref().unwrap().stop_token()
     }
 
     /// Ends it.
     pub(crate) fn end(&mut self, grace: Duration) -> ShutdownOutcome {
         self.server = None;
-        let ending = self.crew.take().unwrap().end(grace).unwrap();
+        let ending = self.crew.take().unwrap().shut_down(grace).unwrap();
         if let Some(disk) = self.disk.take() {
             disk.shutdown_timeout(LIMIT);
         }

@@ -52,8 +52,8 @@ impl LoggedServer {
         let log = Arc::new(log);
         let mut setup = ServerSetup::accept(accept);
         setup.server = FileServerOptions {
-            patience,
-            log: Some(AccessLog::new(Arc::clone(&log), AccessLogFormat::Json)),
+            timeouts: patience,
+            access_log: Some(AccessLog::new(Arc::clone(&log), AccessLogFormat::Json)),
             ..FileServerOptions::default()
         };
         let served = setup.start();
@@ -130,7 +130,7 @@ fn what_is_cut_off_at_the_end_is_logged() {
                 .send(request("PUT", "/key", &[("Content-Length", "1000000")]))
                 .send(vec![b'x'; 500_000]);
             eventually("it is being written", || logged.served.temporaries() == 1);
-            assert_eq!(logged.served.end(SHORT), ShutdownOutcome::CutOff);
+            assert_eq!(logged.served.end(SHORT), ShutdownOutcome::Aborted);
             logged.close();
             cut_off(&logged, &format!("{accept} {road:?}"));
         }
@@ -194,7 +194,7 @@ fn streams_that_are_cut_off_are_logged() {
                     let ending = scope.spawn(|| logged.served.end(SHORT));
                     ending.join().unwrap()
                 });
-                assert_eq!(ended, ShutdownOutcome::CutOff);
+                assert_eq!(ended, ShutdownOutcome::Aborted);
             };
             tokio::pin!(connection);
             tokio::select! {

@@ -67,7 +67,7 @@ fn what_others_put_there_is_boxed() {
 #[test]
 fn what_a_login_got_is_in_no_shared_cache() {
     let access = AccessControl::new(AccessOptions {
-        rules: vec!["ann:secret:ro".parse().unwrap()],
+        users: vec!["ann:secret:ro".parse().unwrap()],
         ..AccessOptions::default()
     });
     let said = http::HeaderValue::from_static("public, max-age=60");
@@ -151,7 +151,7 @@ fn pages_that_were_named_may_do_what_they_were_let() {
     let page = "https://page.test";
     let cors = CorsPolicy::new(CorsOptions {
         origins: AllowedOrigins::List(vec![page.parse().unwrap()]),
-        methods: vec![Method::GET, Method::PUT],
+        allowed_methods: vec![Method::GET, Method::PUT],
         ..CorsOptions::default()
     });
     let served = with(FileServerOptions {

@@ -22,7 +22,7 @@ const ANN: (&str, &str) = ("Authorization", "Basic YW5uOnNlY3JldA==");
 fn serving(access: AccessOptions, credentials: bool) -> TestServer {
     let cors = CorsPolicy::new(CorsOptions {
         origins: AllowedOrigins::List(vec![PAGE.parse().unwrap()]),
-        methods: vec![Method::GET, Method::PUT],
+        allowed_methods: vec![Method::GET, Method::PUT],
         credentials,
         ..CorsOptions::default()
     });
@@ -41,7 +41,7 @@ fn serving(access: AccessOptions, credentials: bool) -> TestServer {
 
 fn ann() -> AccessOptions {
     AccessOptions {
-        rules: vec!["ann:secret:rw".parse().unwrap()],
+        users: vec!["ann:secret:rw".parse().unwrap()],
         tokens: vec!["token:rw".parse().unwrap()],
         ..AccessOptions::default()
     }
@@ -54,7 +54,7 @@ fn pages_that_were_named_may_read_refusals() {
     let line = "bob:$2a$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW:ro";
     let served = serving(
         AccessOptions {
-            files: vec![AuthFile::parse(Path::new("logins"), line).unwrap()],
+            auth_files: vec![AuthFile::parse(Path::new("logins"), line).unwrap()],
             ..ann()
         },
         false,

@@ -69,7 +69,7 @@ fn requests_that_break_off_are_counted_as_what_they_were() {
 fn limited(rate: Option<u64>, total_rate: Option<u64>) -> TestServer {
     let setup = ServerSetup {
         server: FileServerOptions {
-            rate,
+            connection_rate: rate,
             total_rate,
             metrics: Arc::default(),
             ..FileServerOptions::default()
@@ -128,8 +128,8 @@ fn bytes_pass_no_faster_than_they_may() {
 fn d9_a_limit_is_not_the_peers_fault() {
     let setup = ServerSetup {
         server: FileServerOptions {
-            rate: Some(8 << 10),
-            patience: TimeoutOptions {
+            connection_rate: Some(8 << 10),
+            timeouts: TimeoutOptions {
                 grace: Duration::from_millis(500),
                 min_body_rate: 1 << 20,
                 min_reader_rate: 1 << 20,

@@ -15,7 +15,7 @@ use crate::harness::{LIMIT, ServerSetup, eventually, sample};
 fn d11_one_too_many_waits_until_another_leaves() {
     for accept in AcceptStrategy::ALL {
         let mut setup = ServerSetup::accept(accept);
-        setup.crew.connections = 2;
+        setup.crew.max_connections = 2;
         let served = setup.start();
         served.file("f", "here");
         let [mut first, mut second] =

@@ -23,15 +23,15 @@ fn key() -> SigningKey {
 /// `ann` may do everything, `bob` may read below `/bob`, a token may write below `/in`, and strangers may read below `/open`.
 fn served() -> TestServer {
     let access = AccessControl::new(AccessOptions {
-        rules: vec![
+        users: vec![
             "ann:secret:rw".parse().unwrap(),
             "bob:pass:ro:/bob".parse().unwrap(),
         ],
-        files: Vec::new(),
+        auth_files: Vec::new(),
         tokens: vec!["t0ken:rw:/in".parse().unwrap()],
         token_files: Vec::new(),
         anonymous: AnonymousAccess::Some(vec!["ro:/open".parse().unwrap()]),
-        signing: Some(key()),
+        signing_key: Some(key()),
         logins: LoginOptions::default(),
     });
     let setup = ServerSetup {

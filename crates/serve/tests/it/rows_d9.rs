@@ -27,7 +27,7 @@ fn counted(patience: TimeoutOptions) -> (TestServer, Arc<ServeMetrics>) {
     let mut setup = ServerSetup::accept(AcceptStrategy::Single);
     let metrics = Arc::new(ServeMetrics::new());
     setup.server = FileServerOptions {
-        patience,
+        timeouts: patience,
         metrics: Arc::clone(&metrics),
         ..FileServerOptions::default()
     };
@@ -302,12 +302,12 @@ fn d9_a_reader_over_http2_that_is_slow_and_steady_is_waited_for() {
 fn d9_a_limit_makes_no_idle_connection_immortal() {
     let mut setup = ServerSetup::accept(AcceptStrategy::Single);
     setup.server = FileServerOptions {
-        patience: TimeoutOptions {
+        timeouts: TimeoutOptions {
             idle: SHORT,
             ..patient()
         },
         // Its head takes longer than it may be idle.
-        rate: Some(8 << 10),
+        connection_rate: Some(8 << 10),
         ..FileServerOptions::default()
     };
     let served = setup.start();

@@ -23,7 +23,7 @@ fn served(patience: TimeoutOptions) -> (TestServer, Arc<ServeMetrics>) {
     let metrics = Arc::new(ServeMetrics::new());
     let setup = ServerSetup {
         server: FileServerOptions {
-            patience,
+            timeouts: patience,
             metrics: Arc::clone(&metrics),
             ..FileServerOptions::default()
         },

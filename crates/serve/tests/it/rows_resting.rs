@@ -36,7 +36,7 @@ fn rests_once(served: &TestServer, before: u64) {
 #[test]
 fn d9_a_part_of_the_next_head_is_waited_for_as_one() {
     let served = served(FileServerOptions {
-        patience: TimeoutOptions {
+        timeouts: TimeoutOptions {
             request_head: SHORT,
             idle: LIMIT,
             ..TimeoutOptions::default()
@@ -58,7 +58,7 @@ fn d9_a_part_of_the_next_head_is_waited_for_as_one() {
 #[test]
 fn d9_empty_lines_between_requests_are_nothing() {
     let served = served(FileServerOptions {
-        patience: TimeoutOptions {
+        timeouts: TimeoutOptions {
             request_head: SHORT,
             idle: 2 * SHORT,
             ..TimeoutOptions::default()
@@ -89,7 +89,7 @@ fn d9_empty_lines_between_requests_are_nothing() {
 #[test]
 fn d9_a_limit_of_rate_is_waited_out_at_rest() {
     let served = served(FileServerOptions {
-        rate: Some(100_000),
+        connection_rate: Some(100_000),
         ..FileServerOptions::default()
     });
     for road in RequestPathway::FIRST {

@@ -74,7 +74,7 @@ fn disk_work_never_blocks_a_reactor() {
 fn d9_what_the_disk_takes_is_not_the_peers_time() {
     const GRACE: Duration = Duration::from_millis(100);
     let mut setup = ServerSetup::accept(AcceptStrategy::Single);
-    setup.server.patience = TimeoutOptions {
+    setup.server.timeouts = TimeoutOptions {
         grace: GRACE,
         ..TimeoutOptions::default()
     };

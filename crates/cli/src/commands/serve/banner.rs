@@ -34,7 +34,7 @@ pub(super) struct ServeBanner {
 impl ServeBanner {
     /// Of doors that were opened to a store.
     pub(super) fn new(doors: &ServeListeners, store: &FileStore, admin: Vec<BoundAddress>) -> Self {
-        let own = |tls: &&ServerTls| tls.own.is_some();
+        let own = |tls: &&ServerTls| tls.self_signed_pem.is_some();
         let files = doors.tls.as_ref().map(|tls| &tls.certificates);
         let fingerprints = doors.tls.as_ref().filter(own);
         let fingerprints = fingerprints.map(|tls| tls.certificates.fingerprints());
@@ -43,10 +43,10 @@ impl ServeBanner {
             is_secure: doors.tls.is_some(),
             fingerprint: fingerprints.and_then(|all| Some(all.first()?.to_string())),
             admin,
-            removed_uploads: store.cleaned(),
+            removed_uploads: store.removed_leftovers(),
             unused_sockets: doors.unused_sockets.clone(),
             invalid_certificates: files
-                .map_or_else(Vec::new, |files| files.out_of_date(SystemTime::now())),
+                .map_or_else(Vec::new, |files| files.not_valid_at(SystemTime::now())),
         }
     }
 
@@ -71,7 +71,7 @@ impl ServeBanner {
             false => "read-only",
         };
         let mut lines = vec![format!("serving {folder}, {way}, {}", settings.access)];
-        if settings.store.discards {
+        if settings.store.discard_uploads {
             lines.push("uploads are thrown away (--sink null)".to_owned());
         }
         for url in all_urls(&self.addresses, self.is_secure) {

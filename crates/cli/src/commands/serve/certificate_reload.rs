@@ -46,7 +46,7 @@ fn reload_certificates(
     certificates: &CertificateStore,
 ) -> Result<(CertificateReload, Vec<CertificateNotValid>), CertificateError> {
     let reloaded = certificates.reload()?;
-    Ok((reloaded, certificates.out_of_date(SystemTime::now())))
+    Ok((reloaded, certificates.not_valid_at(SystemTime::now())))
 }
 
 /// Tells what came of it.

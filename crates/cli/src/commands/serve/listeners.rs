@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use haul_serve::FileServer;
 use haul_serve::accept::WorkerThreads;
-use haul_serve::tls::{CertificateError, CertificatePair, ServerTls, own_names};
+use haul_serve::tls::{CertificateError, CertificatePair, ServerTls, local_names};
 use haul_service::ServerNames;
 use haul_service::listen::{BindOptions, BoundAddress, BoundListener, InheritedSockets, bind};
 
@@ -30,7 +30,8 @@ impl ServeListeners {
     /// Listens, and gets the certificates ready.
     pub(super) fn open(settings: &ServeSettings) -> Result<Self, CommandError> {
         let options = BindOptions {
-            sockets: NonZeroUsize::new(settings.workers.sockets()).unwrap_or(NonZeroUsize::MIN),
+            sockets: NonZeroUsize::new(settings.workers.sockets_per_address())
+                .unwrap_or(NonZeroUsize::MIN),
             ..BindOptions::default()
         };
         // Files are read first: a certificate that is not there is told of before ports are taken.
@@ -60,7 +61,7 @@ impl ServeListeners {
             unused_sockets: handed.names(),
         };
         if settings.tls == TlsSettings::SelfSigned {
-            doors.tls = Some(ServerTls::self_signed(own_names(&doors.addresses()))?);
+            doors.tls = Some(ServerTls::self_signed(local_names(&doors.addresses()))?);
         }
         Ok(doors)
     }
@@ -73,12 +74,12 @@ impl ServeListeners {
     /// The names that it goes by, if nothing but the name keeps a stranger's page out: see [`ServerNames`].
     pub(super) fn server_names(&self, settings: &ServeSettings) -> Option<ServerNames> {
         let is_private = !self.bound.iter().any(|bound| is_public(&bound.local));
-        let is_trusting = self.tls.is_none() && settings.server.access.lets_strangers_in();
+        let is_trusting = self.tls.is_none() && settings.server.access.allows_anonymous();
         let allowed = settings
             .allowed_hosts
             .clone()
             .filter(|_| is_private && is_trusting)?;
-        let own = own_names(&[]);
+        let own = local_names(&[]);
         // As it is called by multicast DNS.
         let local = own
             .iter()

@@ -26,9 +26,9 @@ pub(super) async fn shut_down(
             seconds(grace)
         ));
     }
-    let aborter = crew.aborter();
+    let aborter = crew.abort_token();
     let mut ending = JoinSet::new();
-    ending.spawn_blocking(move || crew.end(grace));
+    ending.spawn_blocking(move || crew.shut_down(grace));
     loop {
         tokio::select! {
             ended = ending.join_next() => return ended.map_or(ExitReason::Done, |ended| match ended {
@@ -57,7 +57,7 @@ fn exit_reason(ended: io::Result<ShutdownOutcome>, grace: Duration) -> ExitReaso
             return ExitReason::LocalIo;
         }
     };
-    if ending == ShutdownOutcome::CutOff {
+    if ending == ShutdownOutcome::Aborted {
         message::print_error(
             &format!(
                 "requests were cut off that took longer than {}",

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use haul_serve::RESERVED;
+use haul_serve::RESERVED_NAME;
 use haul_serve::store::{FileStore, FileStoreOptions, StoreError, StoreRoot};
 
 use crate::commands::service::command_error::CommandError;
@@ -36,7 +36,7 @@ fn folder_error(folder: &Path, error: StoreError) -> CommandError {
             } else {
                 format!("make it first: mkdir -p {shown}")
             }),
-        StoreError::Conflict | StoreError::IsFolder | StoreError::Special => {
+        StoreError::Conflict | StoreError::IsFolder | StoreError::SpecialFile => {
             let above = folder.ancestors().find(|above| above.is_dir());
             let above = above.unwrap_or_else(|| Path::new("."));
             CommandError::local(format!("{shown} is not a folder")).with_hint(format!(
@@ -44,8 +44,10 @@ fn folder_error(folder: &Path, error: StoreError) -> CommandError {
                 above.display()
             ))
         }
-        StoreError::Denied => CommandError::local(format!("no permission to read {shown}"))
-            .with_hint("choose another folder, or run haul as somebody who may"),
+        StoreError::PermissionDenied => {
+            CommandError::local(format!("no permission to read {shown}"))
+                .with_hint("choose another folder, or run haul as somebody who may")
+        }
         error => CommandError::local(format!(
             "cannot serve {shown}: {}",
             message::chain_text(&error)
@@ -54,23 +56,30 @@ fn folder_error(folder: &Path, error: StoreError) -> CommandError {
 }
 
 fn upload_folder_error(folder: &Path, error: StoreError) -> CommandError {
-    let (shown, room) = (folder.display(), folder.join(RESERVED));
+    let (shown, room) = (folder.display(), folder.join(RESERVED_NAME));
     let is_folder = room.symlink_metadata().is_ok_and(|meta| meta.is_dir());
     let room = room.display();
     match error {
         // The room is well; the one file in it that is opened is a link, or a folder.
         StoreError::Conflict | StoreError::NotFound | StoreError::IsFolder if is_folder => {
-            CommandError::local(format!("{room}/lock is not a file"))
-                .with_hint("haul makes it, to know of other servers of the same folder: remove what is there")
+            CommandError::local(format!("{room}/lock is not a file")).with_hint(
+                "haul makes it, to know of other servers of the same folder: remove what is there",
+            )
         }
-        StoreError::Denied => CommandError::local(format!("no permission to write in {shown}")).with_hint(
-            format!("uploads are in {room} until they are whole; without -w/--writable nothing is written"),
-        ),
+        StoreError::PermissionDenied => CommandError::local(format!(
+            "no permission to write in {shown}"
+        ))
+        .with_hint(format!(
+            "uploads are in {room} until they are whole; without -w/--writable nothing is written"
+        )),
         StoreError::Conflict | StoreError::NotFound => {
             CommandError::local(format!("{room} is not a folder"))
                 .with_hint("haul keeps uploads there until they are whole: move it away")
         }
         StoreError::NoSpace => CommandError::local(format!("no space is left in {shown}")),
-        error => CommandError::local(format!("cannot write in {shown}: {}", message::chain_text(&error))),
+        error => CommandError::local(format!(
+            "cannot write in {shown}: {}",
+            message::chain_text(&error)
+        )),
     }
 }

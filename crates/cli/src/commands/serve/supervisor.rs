@@ -134,11 +134,11 @@ impl<'a> ServeSupervisor<'a> {
                 self.is_closing_files = true;
                 let store = Arc::clone(self.server.store());
                 self.chores.spawn_blocking(move || {
-                    store.sweep();
+                    store.maintain();
                     ServeChore::FilesClosed
                 });
             }
-            ServeEvent::TrimHeap if self.heap_trimmer.is_due(self.server.rests()) => {
+            ServeEvent::TrimHeap if self.heap_trimmer.is_due(self.server.idle_releases()) => {
                 self.chores.spawn_blocking(|| {
                     heap::trim();
                     ServeChore::HeapTrimmed

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use haul_serve::tls::own_names;
+use haul_serve::tls::local_names;
 use haul_service::listen::{BoundAddress, BoundListener, SocketFile};
 
 /// Files of sockets that others find us by. They go when this is dropped.
@@ -36,7 +36,7 @@ pub(crate) fn urls(local: &BoundAddress, is_secure: bool) -> Vec<String> {
         return vec![url(ip)];
     }
     // No browser goes to 0.0.0.0: this machine's own, and by which others may reach it.
-    let others = own_names(std::slice::from_ref(local)).into_iter();
+    let others = local_names(std::slice::from_ref(local)).into_iter();
     let others = others.filter_map(|name| name.parse::<IpAddr>().ok());
     let others = others.filter(|other| !other.is_loopback() && (ip.is_ipv6() || other.is_ipv4()));
     let own = IpAddr::from(Ipv4Addr::LOCALHOST);

@@ -133,15 +133,15 @@ fn access_options(
     };
     let key = args.sign_key.as_deref();
     Ok(AccessOptions {
-        rules: rules(("--auth", &args.auth), (LOGINS_VARIABLE, &variable))?,
-        files: read_each(&args.auth_file, logins)?,
+        users: rules(("--auth", &args.auth), (LOGINS_VARIABLE, &variable))?,
+        auth_files: read_each(&args.auth_file, logins)?,
         tokens: rules(("--token", &args.token), (TOKENS_VARIABLE, &variable))?,
         token_files: read_each(&args.token_file, tokens)?,
         anonymous: match &args.anonymous[..] {
             [] => AnonymousAccess::None,
             scopes => AnonymousAccess::Some(scopes.to_vec()),
         },
-        signing: key
+        signing_key: key
             .map(|key| read_signing_key("--sign-key", key))
             .transpose()?,
         ..AccessOptions::default()
@@ -222,7 +222,7 @@ fn auth_file_error(flag: &str, error: AuthFileError) -> SettingError {
         AuthFileErrorKind::Hash(_) => {
             Some("`htpasswd -nB USER` prints a line with a hash; add :ro or :rw to it")
         }
-        AuthFileErrorKind::Parts => Some("`htpasswd -nB USER` prints the first two parts"),
+        AuthFileErrorKind::Format => Some("`htpasswd -nB USER` prints the first two parts"),
         AuthFileErrorKind::Io(error) => match error.kind() {
             ErrorKind::IsADirectory => Some("name the file itself, which has a line for each"),
             ErrorKind::NotFound => Some("name a file with a line for each"),
@@ -244,7 +244,7 @@ fn check_store_is_writable(
     store: &FileStoreOptions,
 ) -> Result<(), SettingError> {
     // Files may be shared with a server that can.
-    let typed = options.rules.iter().map(|rule| &rule.scope);
+    let typed = options.users.iter().map(|rule| &rule.scope);
     let typed = typed.chain(options.tokens.iter().map(|rule| &rule.scope));
     let mut typed = typed.chain(anonymous_scopes(options));
     if store.writable || !typed.any(|scope| scope.right == AccessRight::Write) {
@@ -265,8 +265,8 @@ fn anonymous_scopes(options: &AccessOptions) -> &[AccessScope] {
 
 /// What anybody may do.
 fn all_scopes(options: &AccessOptions) -> impl Iterator<Item = &AccessScope> {
-    let users = options.rules.iter().map(|rule| &rule.scope);
-    let files = options.files.iter().flat_map(|file| &file.rules);
+    let users = options.users.iter().map(|rule| &rule.scope);
+    let files = options.auth_files.iter().flat_map(|file| &file.rules);
     let tokens = options.tokens.iter();
     let tokens = tokens.chain(options.token_files.iter().flat_map(|file| &file.rules));
     users
@@ -276,8 +276,8 @@ fn all_scopes(options: &AccessOptions) -> impl Iterator<Item = &AccessScope> {
 }
 
 fn access_summary(options: &AccessOptions) -> AccessSummary {
-    let files = options.files.iter().flat_map(|file| &file.rules);
-    let users = options.rules.iter().map(|rule| rule.user.as_str());
+    let files = options.auth_files.iter().flat_map(|file| &file.rules);
+    let users = options.users.iter().map(|rule| rule.user.as_str());
     let users: HashSet<&str> = users.chain(files.map(|rule| rule.user.as_str())).collect();
     let tokens = options.tokens.iter();
     let tokens = tokens.chain(options.token_files.iter().flat_map(|file| &file.rules));
@@ -285,9 +285,9 @@ fn access_summary(options: &AccessOptions) -> AccessSummary {
     AccessSummary {
         users: users.len(),
         tokens: tokens.len(),
-        has_signed_urls: options.signing.is_some(),
+        has_signed_urls: options.signing_key.is_some(),
         anonymous: Some(anonymous_scopes(options).to_vec()),
-        has_prefixes: options.signing.is_some()
+        has_prefixes: options.signing_key.is_some()
             || all_scopes(options).any(|scope| !scope.prefix.is_root()),
     }
 }

@@ -31,7 +31,7 @@ pub(super) fn cors_policy(
         }
     };
     let defaults = CorsOptions::default();
-    let mut methods = defaults.methods.clone();
+    let mut methods = defaults.allowed_methods.clone();
     if args.cors_write {
         if !writable {
             return Err(
@@ -43,7 +43,7 @@ pub(super) fn cors_policy(
     }
     let options = CorsOptions {
         origins,
-        methods,
+        allowed_methods: methods,
         credentials: args.cors_credentials,
         ..defaults
     };
@@ -52,7 +52,7 @@ pub(super) fn cors_policy(
             SettingError::new("--cors '*' and --cors-credentials: browsers refuse that, too")
                 .with_hint("name the pages: --cors https://host")
         }
-        CorsError::Field => SettingError::new("--cors cannot be used").caused_by(error),
+        CorsError::HeaderField => SettingError::new("--cors cannot be used").caused_by(error),
     };
     CorsPolicy::new(options).map(Some).map_err(wrong)
 }

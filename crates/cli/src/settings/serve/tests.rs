@@ -32,7 +32,7 @@ fn without_flags_a_folder_is_shared_with_this_machine_for_reading() {
     assert_eq!(settings.listen, ["127.0.0.1:8080".parse().unwrap()]);
     assert!(!settings.store.writable && settings.server.access.is_open());
     assert_eq!(settings.tls, TlsSettings::Off);
-    assert_eq!(settings.server.patience, TimeoutOptions::default());
+    assert_eq!(settings.server.timeouts, TimeoutOptions::default());
     assert_eq!(settings.grace, Duration::from_secs(10));
     assert_eq!(settings.access.to_string(), "to everybody");
     assert!(settings.log.is_none() && settings.admin.is_none() && settings.warnings.is_empty());
@@ -57,18 +57,18 @@ fn each_flag_arrives() {
             store.writable,
             store.durability,
             store.quota,
-            store.open_files,
-            store.discards
+            store.max_open_files,
+            store.discard_uploads
         ),
         (true, UploadDurability::Full, Some(1 << 20), 7, true)
     );
     assert_eq!(
-        (server.max_body, server.rate, server.total_rate),
+        (server.max_body, server.connection_rate, server.total_rate),
         (Some(1024), Some(2048), Some(3072))
     );
     assert_eq!(server.cache_control.as_ref().unwrap(), "no-store");
-    assert!(server.cors.as_ref().is_some_and(|cors| !cors.is_off()));
-    let patience = server.patience;
+    assert!(server.cors.as_ref().is_some_and(|cors| !cors.is_disabled()));
+    let patience = server.timeouts;
     let seconds = [
         patience.handshake,
         patience.request_head,
@@ -80,9 +80,9 @@ fn each_flag_arrives() {
     assert_eq!((patience.min_body_rate, patience.min_reader_rate), (9, 9));
     assert_eq!(
         (
-            settings.workers.accept,
+            settings.workers.strategy,
             settings.workers.threads,
-            settings.workers.connections
+            settings.workers.max_connections
         ),
         (AcceptStrategy::ReusePort, 3, 5)
     );
@@ -188,7 +188,7 @@ fn connections_want_descriptors() {
         }
     };
     let store = FileStoreOptions {
-        open_files: 1000,
+        max_open_files: 1000,
         ..FileStoreOptions::default()
     };
     let warned = |line, allowed| descriptor_warning(&args(line), &store, allowed).is_some();
@@ -215,7 +215,7 @@ fn by_default_connections_leave_descriptors_to_files() {
     ] {
         let crew = worker_options(&args.limits, &args.running, allowed).unwrap();
         let store = store_options(&args.files, &args.running, allowed);
-        let had = (crew.connections, store.open_files);
+        let had = (crew.max_connections, store.max_open_files);
         assert_eq!(had, (connections, open_files), "{allowed:?}");
     }
 }

@@ -8,7 +8,7 @@ use super::*;
 
 /// Runs a pending login to its end.
 async fn run(pending: PendingLogin) -> LoginResult {
-    pending.turn().await.expect("a turn").run()
+    pending.acquire_permit().await.expect("a turn").verify()
 }
 
 #[tokio::test]
@@ -17,7 +17,7 @@ async fn d15_hashed_passwords_are_hashed_once() {
         let access = access(hashed(&[format!("alice:{hash}:rw:/a")]));
         let right = || basic("alice", "pass");
         let checked = run(pending(&access, "GET /a", right())).await;
-        assert_eq!(tally::taken().0, 1);
+        assert_eq!(counters::take_counts().0, 1);
         let again = asked(&access, "GET /a", right(), Some(&checked));
         assert!(matches!(again, AccessDecision::Granted(_)), "{again:?}");
         assert_eq!(
@@ -34,7 +34,7 @@ async fn d15_hashed_passwords_are_hashed_once() {
             asked(&access, "GET /a", basic("bob", "pass"), Some(&checked)),
             AccessDecision::NeedsHashing(_)
         ));
-        assert_eq!(tally::taken().0, 0);
+        assert_eq!(counters::take_counts().0, 0);
     }
 }
 
@@ -46,19 +46,19 @@ async fn d15_wrong_passwords_are_remembered_too() {
     assert!(matches!(
         again,
         AccessDecision::Refused(AccessRefusal {
-            why: AccessRefusalReason::Wrong,
+            reason: AccessRefusalReason::WrongCredentials,
             ..
         })
     ));
     assert_eq!(status(&access, "GET /", basic("alice", "x")), 401);
-    assert_eq!(tally::taken().0, 1);
+    assert_eq!(counters::take_counts().0, 1);
 }
 
 #[tokio::test]
 async fn d15_the_outcome_counts_even_when_it_was_forgotten() {
     let mut options = hashed(&[format!("alice:{}:rw", argon2_of("pass"))]);
-    options.logins.lifetime = Duration::ZERO;
-    options.logins.wrong_lifetime = Duration::ZERO;
+    options.logins.success_lifetime = Duration::ZERO;
+    options.logins.failure_lifetime = Duration::ZERO;
     let access = access(options);
     for (password, wanted) in [("pass", true), ("x", false)] {
         let login = || basic("alice", password);
@@ -74,7 +74,7 @@ async fn d15_the_outcome_counts_even_when_it_was_forgotten() {
 
 /// Hashes and comparisons of a login that fails.
 async fn cost(access: &AccessControl, user: &str) -> (usize, usize) {
-    tally::taken();
+    counters::take_counts();
     if let AccessDecision::NeedsHashing(pending) =
         asked(access, "GET /", basic(user, "wrong"), None)
     {
@@ -83,12 +83,12 @@ async fn cost(access: &AccessControl, user: &str) -> (usize, usize) {
         assert!(matches!(
             again,
             AccessDecision::Refused(AccessRefusal {
-                why: AccessRefusalReason::Wrong,
+                reason: AccessRefusalReason::WrongCredentials,
                 ..
             })
         ));
     }
-    tally::taken()
+    counters::take_counts()
 }
 
 #[tokio::test]
@@ -100,7 +100,7 @@ async fn d15_a_name_that_nobody_has_costs_as_much_as_a_wrong_password() {
         format!("alice:{}:ro", argon2_of("pass")),
         format!("bob:{}:ro", bcrypt_of("word")),
     ]);
-    options.rules = rules(&["carol:pass:ro"]).rules;
+    options.users = rules(&["carol:pass:ro"]).users;
     let mixed = access(options);
     for user in ["alice", "bob", "carol", "nobody", "somebody", ""] {
         let (hashed, compared) = cost(&mixed, user).await;
@@ -113,7 +113,7 @@ async fn d15_a_stranger_with_the_password_of_another_stays_one() {
     // One user, so that every name leads to this hash.
     let access = access(hashed(&[format!("alice:{}:rw", argon2_of("pass"))]));
     let checked = run(pending(&access, "GET /", basic("mallory", "pass"))).await;
-    assert_eq!(tally::taken().0, 1);
+    assert_eq!(counters::take_counts().0, 1);
     let again = asked(&access, "GET /", basic("mallory", "pass"), Some(&checked));
     assert!(matches!(again, AccessDecision::Refused(_)));
     assert_eq!(status(&access, "GET /", basic("mallory", "pass")), 401);
@@ -122,16 +122,16 @@ async fn d15_a_stranger_with_the_password_of_another_stays_one() {
 #[tokio::test]
 async fn d15_the_password_of_another_is_nobody_elses() {
     let mut options = hashed(&[format!("alice:{}:rw", argon2_of("pass"))]);
-    options.rules = rules(&["carol:word:rw"]).rules;
+    options.users = rules(&["carol:word:rw"]).users;
     let access = access(options);
     // Carol's wrong password is held against the only hash there is, and fits.
     let checked = run(pending(&access, "GET /", basic("carol", "pass"))).await;
-    assert_eq!(tally::taken().0, 1);
+    assert_eq!(counters::take_counts().0, 1);
     let again = asked(&access, "GET /", basic("carol", "pass"), Some(&checked));
     assert!(matches!(
         again,
         AccessDecision::Refused(AccessRefusal {
-            why: AccessRefusalReason::Wrong,
+            reason: AccessRefusalReason::WrongCredentials,
             ..
         })
     ));
@@ -142,12 +142,12 @@ async fn d15_the_password_of_another_is_nobody_elses() {
 #[tokio::test]
 async fn d15_a_crowd_waits_within_bounds() {
     let mut options = hashed(&[format!("alice:{}:rw", argon2_of("pass"))]);
-    options.logins.hashing = std::num::NonZeroUsize::MIN;
-    options.logins.waiting = 2;
+    options.logins.concurrent_hashes = std::num::NonZeroUsize::MIN;
+    options.logins.max_waiting = 2;
     let access = access(options);
     let wrong = |number: u32| basic("alice", &number.to_string());
     let first = pending(&access, "GET /", wrong(0))
-        .turn()
+        .acquire_permit()
         .await
         .expect("a turn");
     let second = pending(&access, "GET /", wrong(1));
@@ -156,19 +156,19 @@ async fn d15_a_crowd_waits_within_bounds() {
         panic!("a fourth place");
     };
     assert_eq!(
-        (refusal.why, refusal.status()),
+        (refusal.reason, refusal.status()),
         (AccessRefusalReason::Busy, StatusCode::SERVICE_UNAVAILABLE)
     );
     assert!(refusal.retry_after().is_some() && refusal.challenges.is_empty());
     // The second has no turn before the first is done, and a place that is given up is free.
-    let mut turn = std::pin::pin!(second.turn());
+    let mut turn = std::pin::pin!(second.acquire_permit());
     assert!(futures_util::poll!(turn.as_mut()).is_pending());
     drop(third);
     let fourth = pending(&access, "GET /", wrong(3));
     assert!(futures_util::poll!(turn.as_mut()).is_pending());
-    let _ = first.run();
+    let _ = first.verify();
     let second = turn.await.expect("a turn");
-    let _ = second.run();
+    let _ = second.verify();
     let _ = run(fourth).await;
     // Places come back.
     for number in 10..20 {
@@ -180,7 +180,7 @@ async fn d15_a_crowd_waits_within_bounds() {
 #[test]
 fn d15_one_client_does_not_keep_the_others_out() {
     let mut options = hashed(&[format!("alice:{}:rw", argon2_of("pass"))]);
-    options.logins.of_one_address = std::num::NonZeroUsize::MIN;
+    options.logins.max_per_address = std::num::NonZeroUsize::MIN;
     let access = access(options);
     let _held = pending(&access, "GET /", basic("alice", "x"));
     assert_eq!(status(&access, "GET /", basic("alice", "pass")), 503);
@@ -190,14 +190,14 @@ fn d15_one_client_does_not_keep_the_others_out() {
     )]);
     let ask = AccessRequest {
         method: &Method::GET,
-        named: &named("/"),
+        path: &named("/"),
         query: None,
         headers: &headers,
         now: at(0),
         peer: Some([192, 0, 2, 2].into()),
     };
     assert!(matches!(
-        access.judge(&ask),
+        access.authorize(&ask),
         AccessDecision::NeedsHashing(_)
     ));
 }
@@ -208,9 +208,9 @@ async fn many_connections_with_one_login_cost_one_hash() {
     let all: Vec<_> = (0..16)
         .map(|_| pending(&access, "GET /", basic("alice", "pass")))
         .collect();
-    tally::taken();
+    counters::take_counts();
     for pending in all {
-        assert!(run(pending).await.is_right);
+        assert!(run(pending).await.is_correct);
     }
-    assert_eq!(tally::taken().0, 1);
+    assert_eq!(counters::take_counts().0, 1);
 }

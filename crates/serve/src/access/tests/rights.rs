@@ -58,15 +58,16 @@ fn d15_credentials_decide() {
     }
     let grant = granted(&access, "GET /a/x", basic("alice", "pass"));
     assert_eq!(
-        (grant.user.as_deref(), grant.how),
+        (grant.user.as_deref(), grant.source),
         (Some("alice"), PermissionSource::Login)
     );
     assert!(
-        grant.may(AccessRight::Write, &key("/a/y")) && !grant.may(AccessRight::Write, &key("/b"))
+        grant.allows(AccessRight::Write, &key("/a/y"))
+            && !grant.allows(AccessRight::Write, &key("/b"))
     );
-    assert!(grant.may_list(&key("/b")) && !grant.may_list(&ObjectKey::root()));
+    assert!(grant.allows_listing(&key("/b")) && !grant.allows_listing(&ObjectKey::root()));
     let grant = granted(&access, "OPTIONS /a", None);
-    assert!(!grant.may(AccessRight::Read, &key("/a")));
+    assert!(!grant.allows(AccessRight::Read, &key("/a")));
 }
 
 #[test]
@@ -100,11 +101,11 @@ fn d15_refusals_say_how_to_log_in_and_nothing_more() {
 fn d15_refusals_name_what_there_is() {
     let key = || Some("0123456789abcdef".parse().expect("a key"));
     let signed = AccessOptions {
-        signing: key(),
+        signing_key: key(),
         ..AccessOptions::default()
     };
     let both = AccessOptions {
-        signing: key(),
+        signing_key: key(),
         ..rules(&["alice:pass:ro"])
     };
     let common = AccessOptions {
@@ -154,7 +155,7 @@ fn d15_tokens_decide() {
         );
     }
     let grant = granted(&access, "GET /c", bearer("two"));
-    assert_eq!((grant.user, grant.how), (None, PermissionSource::Token));
+    assert_eq!((grant.user, grant.source), (None, PermissionSource::Token));
 }
 
 #[test]
@@ -184,7 +185,7 @@ fn d15_what_names_nobody_opens_nothing() {
         ..AccessOptions::default()
     };
     let signed = AccessOptions {
-        signing: Some(SigningKey::new(&[1; 16]).expect("a key")),
+        signing_key: Some(SigningKey::new(&[1; 16]).expect("a key")),
         ..AccessOptions::default()
     };
     for options in [file, tokens, nobody, signed] {
@@ -211,7 +212,7 @@ fn two_passwords_for_one_user_are_a_mistake() {
         wrong
     );
     let mut both = hashed(&[format!("alice:{}:ro", argon2_of("a"))]);
-    both.rules = rules(&["alice:a:ro"]).rules;
+    both.users = rules(&["alice:a:ro"]).users;
     assert_eq!(twice(both), wrong);
     let line = |scope| format!("alice:{}:{scope}", argon2_of("a"));
     assert_eq!(twice(hashed(&[line("ro"), line("rw:/x")])), Ok(()));
@@ -223,7 +224,7 @@ fn d15_a_signature_decides_alone() {
     use SignableMethod::{Get, Put};
     let signing = SigningKey::new(b"0123456789abcdef").expect("a key");
     let mut options = rules(&["alice:pass:rw"]);
-    options.signing = Some(signing.clone());
+    options.signing_key = Some(signing.clone());
     let access = access(options);
     let signed = |method, path: &str, query| {
         let query = signing.sign(method, &named(path), query, at(60));
@@ -232,12 +233,12 @@ fn d15_a_signature_decides_alone() {
     let get = signed(Get, "/a/b", None);
     let grant = granted(&access, &format!("GET {get}"), None);
     assert_eq!(
-        (grant.how, grant.user.as_deref()),
+        (grant.source, grant.user.as_deref()),
         (PermissionSource::Signature, None)
     );
-    assert!(grant.is_personal() && grant.may(Read, &key("/a/b")));
-    assert!(!grant.may(Write, &key("/a/b")) && !grant.may(Read, &key("/a/b/c")));
-    assert!(!grant.may(Read, &key("/a")) && !grant.may_list(&key("/a/b")));
+    assert!(grant.is_personal() && grant.allows(Read, &key("/a/b")));
+    assert!(!grant.allows(Write, &key("/a/b")) && !grant.allows(Read, &key("/a/b/c")));
+    assert!(!grant.allows(Read, &key("/a")) && !grant.allows_listing(&key("/a/b")));
     assert_eq!(status(&access, &format!("HEAD {get}"), None), 200);
     for method in ["PUT", "DELETE", "POST", "PATCH", "get"] {
         assert_eq!(
@@ -255,20 +256,20 @@ fn d15_a_signature_decides_alone() {
     let folder = signed(Get, "/a/", Some("format=tar"));
     let grant = granted(&access, &format!("GET {folder}"), None);
     assert!(
-        grant.may_list(&key("/a"))
-            && !grant.may_list(&key("/a/b"))
-            && !grant.may_list(&ObjectKey::root())
+        grant.allows_listing(&key("/a"))
+            && !grant.allows_listing(&key("/a/b"))
+            && !grant.allows_listing(&ObjectKey::root())
     );
     let grant = granted(&access, &format!("PUT {}", signed(Put, "/a/b", None)), None);
-    assert!(grant.may(Write, &key("/a/b")) && !grant.may(Read, &key("/a/b")));
+    assert!(grant.allows(Write, &key("/a/b")) && !grant.allows(Read, &key("/a/b")));
     let late = signing.sign(Get, &named("/a"), None, at(0));
     for (query, wanted) in [
-        (late.as_str(), AccessRefusalReason::Expired),
+        (late.as_str(), AccessRefusalReason::LinkExpired),
         ("haul-signature=x", AccessRefusalReason::BadSignature),
     ] {
         match asked(&access, &format!("GET /a?{query}"), None, None) {
             AccessDecision::Refused(refusal) => {
-                assert_eq!((refusal.why, refusal.challenges.len()), (wanted, 0))
+                assert_eq!((refusal.reason, refusal.challenges.len()), (wanted, 0))
             }
             other => panic!("{other:?}"),
         }

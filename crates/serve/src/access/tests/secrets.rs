@@ -9,8 +9,8 @@ use super::*;
 fn nothing_that_is_printed_shows_a_secret() {
     let mut options = rules(&["alice:hunter2:rw"]);
     options.tokens = vec!["hunter2:ro".parse().expect("a rule")];
-    options.signing = Some(SigningKey::new(b"hunter2hunter2hunter2").expect("a key"));
-    options.files = hashed(&[format!("bob:{}:ro", argon2_of("hunter2"))]).files;
+    options.signing_key = Some(SigningKey::new(b"hunter2hunter2hunter2").expect("a key"));
+    options.auth_files = hashed(&[format!("bob:{}:ro", argon2_of("hunter2"))]).auth_files;
     let shown = format!("{options:?}");
     let access = access(options);
     let pending = asked(&access, "GET /", basic("bob", "hunter2"), None);
@@ -18,7 +18,7 @@ fn nothing_that_is_printed_shows_a_secret() {
         HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static("Bearer hunter2"))]);
     let ask = AccessRequest {
         method: &Method::GET,
-        named: &named("/"),
+        path: &named("/"),
         query: Some("haul-signature=hunter2"),
         headers: &headers,
         now: at(0),
@@ -41,7 +41,7 @@ proptest! {
     ) {
         let mut options = rules(&["alice:correct horse battery staple:rw"]);
         options.tokens = vec!["Zm9yIG5vYm9keSBlbHNl:rw".parse().expect("a rule")];
-        options.signing = Some(SigningKey::new(b"0123456789abcdef").expect("a key"));
+        options.signing_key = Some(SigningKey::new(b"0123456789abcdef").expect("a key"));
         let access = access(options);
         let line = format!("{method} {path}?{}", query.unwrap_or_default());
         prop_assert!(matches!(status(&access, &line, field), 401 | 403));

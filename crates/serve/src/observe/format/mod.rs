@@ -15,7 +15,7 @@ use http::{HeaderValue, Version};
 use super::AccessRecord;
 
 /// Bytes of one field that a peer sent which are shown at most.
-const LONGEST_FIELD: usize = 8 * 1024;
+const MAX_FIELD_BYTES: usize = 8 * 1024;
 
 /// How a request is written to the access log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -31,19 +31,19 @@ pub enum AccessLogFormat {
 
 /// No such format.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{given}` is no format of access logs: common, combined or json")]
+#[error("`{text}` is no format of access logs: common, combined or json")]
 pub struct AccessLogFormatError {
     /// What was asked for.
-    pub given: String,
+    pub text: String,
 }
 
 impl AccessLogFormat {
     /// Appends the line of a request, with its newline.
     pub fn render(self, record: &AccessRecord, line: &mut Vec<u8>) {
         match self {
-            Self::Common => text::common(record, line),
-            Self::Combined => text::combined(record, line),
-            Self::Json => json::object(record, line),
+            Self::Common => text::write_common(record, line),
+            Self::Combined => text::write_combined(record, line),
+            Self::Json => json::write_json(record, line),
         }
         line.push(b'\n');
     }
@@ -58,14 +58,14 @@ impl std::str::FromStr for AccessLogFormat {
             "combined" => Ok(Self::Combined),
             "json" => Ok(Self::Json),
             _ => Err(AccessLogFormatError {
-                given: text.to_owned(),
+                text: text.to_owned(),
             }),
         }
     }
 }
 
 /// A request's target as it stood in its first line. HTTP/2 has no such line; it is shown as nginx shows it, by path and query.
-fn target(record: &AccessRecord) -> Cow<'_, str> {
+fn shown_request_target(record: &AccessRecord) -> Cow<'_, str> {
     let uri = &record.target;
     match uri.path_and_query() {
         Some(path) if record.version >= Version::HTTP_2 || uri.authority().is_none() => {
@@ -76,7 +76,7 @@ fn target(record: &AccessRecord) -> Cow<'_, str> {
 }
 
 /// A referer without its secrets.
-fn referer(value: &HeaderValue) -> Cow<'_, str> {
+fn redacted_referer(value: &HeaderValue) -> Cow<'_, str> {
     match std::str::from_utf8(value.as_bytes()) {
         Ok(text) => redacted_target(text),
         Err(_) => {
@@ -85,7 +85,7 @@ fn referer(value: &HeaderValue) -> Cow<'_, str> {
     }
 }
 
-fn version(version: Version) -> &'static str {
+fn version_name(version: Version) -> &'static str {
     match version {
         Version::HTTP_09 => "HTTP/0.9",
         Version::HTTP_10 => "HTTP/1.0",

@@ -12,7 +12,7 @@ use super::*;
 /// The request of Apache's manual.
 fn frank() -> AccessRecord {
     AccessRecord {
-        when: UNIX_EPOCH + Duration::from_millis(971_186_136_250),
+        time: UNIX_EPOCH + Duration::from_millis(971_186_136_250),
         peer: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
         user: Some("frank".into()),
         method: Some(Method::GET),
@@ -21,14 +21,14 @@ fn frank() -> AccessRecord {
         status: StatusCode::OK,
         sent: 2326,
         received: 0,
-        took: Duration::from_micros(1_234),
+        duration: Duration::from_micros(1_234),
         referer: Some(HeaderValue::from_static(
             "http://www.example.com/start.html",
         )),
         user_agent: Some(HeaderValue::from_static(
             "Mozilla/4.08 [en] (Win98; I ;Nav)",
         )),
-        is_cut_short: false,
+        is_incomplete: false,
     }
 }
 
@@ -75,7 +75,7 @@ fn what_is_not_there_is_a_hyphen_or_null() {
         sent: 0,
         referer: None,
         user_agent: None,
-        is_cut_short: true,
+        is_incomplete: true,
         ..frank()
     };
     let expected =
@@ -190,9 +190,9 @@ fn addresses_are_shown_by_their_own_family() {
 
 #[test]
 fn long_fields_are_cut_after_they_are_masked() {
-    let long = "\u{E4}".repeat(LONGEST_FIELD);
+    let long = "\u{E4}".repeat(MAX_FIELD_BYTES);
     let record = AccessRecord {
-        target: format!("/?q=//me:{}@h", "s".repeat(LONGEST_FIELD))
+        target: format!("/?q=//me:{}@h", "s".repeat(MAX_FIELD_BYTES))
             .parse()
             .unwrap(),
         user_agent: Some(HeaderValue::from_bytes(long.as_bytes()).unwrap()),
@@ -201,7 +201,7 @@ fn long_fields_are_cut_after_they_are_masked() {
     for format in [AccessLogFormat::Combined, AccessLogFormat::Json] {
         let text = line(format, &record);
         assert!(text.contains("/?q=//***@h"), "{text}");
-        assert!(text.contains("...\"") && text.len() < 5 * LONGEST_FIELD);
+        assert!(text.contains("...\"") && text.len() < 5 * MAX_FIELD_BYTES);
     }
     assert!(
         object(&record)["user_agent"]
@@ -247,7 +247,7 @@ prop_compose! {
     ) -> AccessRecord {
         let target: Vec<u8> = b"/".iter().copied().chain(path).collect();
         AccessRecord {
-            when: UNIX_EPOCH + Duration::from_millis(millis),
+            time: UNIX_EPOCH + Duration::from_millis(millis),
             user: user.map(Into::into),
             method: Some(Method::from_bytes(method.as_bytes()).unwrap()),
             target: Uri::try_from(target).unwrap_or_default(),

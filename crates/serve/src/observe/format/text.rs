@@ -4,14 +4,14 @@ use std::io::Write;
 
 use haul_service::observe::{UtcTimestamp, number};
 
-use super::{LONGEST_FIELD, referer, target, version};
+use super::{MAX_FIELD_BYTES, redacted_referer, shown_request_target, version_name};
 use crate::observe::AccessRecord;
 
 /// What stands for a field that is not there.
-const NONE: &[u8] = b"-";
+const ABSENT: &[u8] = b"-";
 
 /// Apache's `%h %l %u %t "%r" %>s %b`.
-pub(super) fn common(record: &AccessRecord, line: &mut Vec<u8>) {
+pub(super) fn write_common(record: &AccessRecord, line: &mut Vec<u8>) {
     match record.peer {
         // A `Vec` takes all that is written to it.
         Some(peer) => drop(write!(line, "{}", peer.to_canonical())),
@@ -21,49 +21,49 @@ pub(super) fn common(record: &AccessRecord, line: &mut Vec<u8>) {
     line.extend_from_slice(b" - ");
     match record.user.as_deref() {
         Some("") => line.extend_from_slice(b"\"\""),
-        Some(user) => escaped(user.as_bytes(), b" ", line),
-        None => line.extend_from_slice(NONE),
+        Some(user) => write_escaped(user.as_bytes(), b" ", line),
+        None => line.extend_from_slice(ABSENT),
     }
     line.extend_from_slice(b" [");
-    UtcTimestamp::from(record.when).common(line);
+    UtcTimestamp::from(record.time).common(line);
     line.extend_from_slice(b"] \"");
     match &record.method {
         Some(method) => {
-            escaped(method.as_str().as_bytes(), b"", line);
+            write_escaped(method.as_str().as_bytes(), b"", line);
             line.push(b' ');
-            escaped(target(record).as_bytes(), b"", line);
+            write_escaped(shown_request_target(record).as_bytes(), b"", line);
             line.push(b' ');
-            line.extend_from_slice(version(record.version).as_bytes());
+            line.extend_from_slice(version_name(record.version).as_bytes());
         }
-        None => line.extend_from_slice(NONE),
+        None => line.extend_from_slice(ABSENT),
     }
     line.extend_from_slice(b"\" ");
     number(line, u64::from(record.status.as_u16()), 3);
     line.push(b' ');
     match record.sent {
-        0 => line.extend_from_slice(NONE),
+        0 => line.extend_from_slice(ABSENT),
         sent => number(line, sent, 0),
     }
 }
 
 /// Common, and `"%{Referer}i" "%{User-Agent}i"`.
-pub(super) fn combined(record: &AccessRecord, line: &mut Vec<u8>) {
-    common(record, line);
-    let referer = record.referer.as_ref().map(referer);
-    quoted(referer.as_deref().map(str::as_bytes), line);
+pub(super) fn write_combined(record: &AccessRecord, line: &mut Vec<u8>) {
+    write_common(record, line);
+    let referer = record.referer.as_ref().map(redacted_referer);
+    write_quoted(referer.as_deref().map(str::as_bytes), line);
     let agent = record.user_agent.as_ref();
-    quoted(agent.map(http::HeaderValue::as_bytes), line);
+    write_quoted(agent.map(http::HeaderValue::as_bytes), line);
 }
 
-fn quoted(field: Option<&[u8]>, line: &mut Vec<u8>) {
+fn write_quoted(field: Option<&[u8]>, line: &mut Vec<u8>) {
     line.extend_from_slice(b" \"");
-    escaped(field.unwrap_or(NONE), b"", line);
+    write_escaped(field.unwrap_or(ABSENT), b"", line);
     line.push(b'"');
 }
 
 /// Appends what a peer sent, up to a length, so that it ends no field: all but plain ASCII, and what `also` says, as `\xHH`.
-fn escaped(field: &[u8], also: &[u8], line: &mut Vec<u8>) {
-    let shown = &field[..field.len().min(LONGEST_FIELD)];
+fn write_escaped(field: &[u8], also: &[u8], line: &mut Vec<u8>) {
+    let shown = &field[..field.len().min(MAX_FIELD_BYTES)];
     let is_plain = |byte: u8| {
         (b' '..=b'~').contains(&byte) && byte != b'"' && byte != b'\\' && !also.contains(&byte)
     };

@@ -1,10 +1,10 @@
 //! The numbers of a server: requests, bytes, times, connections, what went wrong.
 //!
-//! One request costs three atomic additions ([`ServeMetrics::request`]), its bytes one or two more; each is relaxed and on a line that
+//! One request costs three atomic additions ([`ServeMetrics::count_request`]), its bytes one or two more; each is relaxed and on a line that
 //! the thread has to itself. Names, units and labels are in `tell` alone. There are no labels that a peer could make up: methods
 //! and codes are classes, so the number of series is fixed.
 
-mod kinds;
+mod faults;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use haul_service::observe::{
 };
 use http::{Method, StatusCode};
 
-pub use kinds::{BodyRefusal, ConnectionFault};
+pub use faults::{BodyRefusal, ConnectionFault};
 
 /// The methods that are told apart, and all others.
 const METHODS: [&str; 7] = ["GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS", "other"];
@@ -27,7 +27,7 @@ const SENT: usize = 0;
 const RECEIVED: usize = 1;
 
 /// Counters of what lasts: begun and ended. What lies between is under way.
-const BEGUN: usize = 0;
+const STARTED: usize = 0;
 const ENDED: usize = 1;
 
 /// All numbers of one server. Shared by its threads behind an `Arc`.
@@ -42,13 +42,13 @@ pub struct ServeMetrics {
     /// Accepted and closed.
     connections: ShardedCounters<2>,
     /// Closed at once, for there were too many.
-    refused: ShardedCounters<1>,
+    refused_connections: ShardedCounters<1>,
     /// Bodies of requests being taken in.
     uploads: ShardedCounters<2>,
     /// By [`ConnectionFault`].
     faults: ShardedCounters<{ ConnectionFault::ALL.len() }>,
     /// By [`BodyRefusal`].
-    bodies: ShardedCounters<{ BodyRefusal::ALL.len() }>,
+    refused_bodies: ShardedCounters<{ BodyRefusal::ALL.len() }>,
 }
 
 /// A connection or an upload that is under way until this is dropped.
@@ -70,7 +70,7 @@ impl ServeMetrics {
 
     /// Counts a request whose answer has ended, well or not. Its bytes are counted apart, as they go.
     #[inline]
-    pub fn request(&self, method: &Method, status: StatusCode, took: Duration) {
+    pub fn count_request(&self, method: &Method, status: StatusCode, took: Duration) {
         let cell = method_class(method) * CODES.len() + code_class(status);
         self.requests.add(cell, 1);
         self.durations.observe(took);
@@ -78,39 +78,39 @@ impl ServeMetrics {
 
     /// Counts bytes of answers' bodies: chunk by chunk, so that large ones show while they go, or all at the end.
     #[inline]
-    pub fn sent(&self, bytes: u64) {
+    pub fn count_sent(&self, bytes: u64) {
         self.bytes.add(SENT, bytes);
     }
 
     /// Counts bytes of requests' bodies.
     #[inline]
-    pub fn received(&self, bytes: u64) {
+    pub fn count_received(&self, bytes: u64) {
         self.bytes.add(RECEIVED, bytes);
     }
 
     /// Counts a connection that was accepted, and is open until what this returns is dropped.
-    pub fn connection(self: &Arc<Self>) -> GaugeGuard {
-        self.held(|metrics| &metrics.connections)
+    pub fn track_connection(self: &Arc<Self>) -> GaugeGuard {
+        self.track(|metrics| &metrics.connections)
     }
 
     /// Counts a connection that was closed at once, for there were too many.
-    pub fn refused_connection(&self) {
-        self.refused.add(0, 1);
+    pub fn count_refused_connection(&self) {
+        self.refused_connections.add(0, 1);
     }
 
     /// Counts an upload, which is under way until what this returns is dropped.
-    pub fn upload(self: &Arc<Self>) -> GaugeGuard {
-        self.held(|metrics| &metrics.uploads)
+    pub fn track_upload(self: &Arc<Self>) -> GaugeGuard {
+        self.track(|metrics| &metrics.uploads)
     }
 
     /// Counts what went wrong with a connection or a request.
-    pub fn fault(&self, fault: ConnectionFault) {
+    pub fn count_fault(&self, fault: ConnectionFault) {
         self.faults.add(fault as usize, 1);
     }
 
     /// Counts a request's body that was not taken.
-    pub fn refused_body(&self, why: BodyRefusal) {
-        self.bodies.add(why as usize, 1);
+    pub fn count_refused_body(&self, why: BodyRefusal) {
+        self.refused_bodies.add(why as usize, 1);
     }
 
     /// These numbers alone, in Prometheus' text format.
@@ -121,15 +121,15 @@ impl ServeMetrics {
         out.into_text()
     }
 
-    fn held(self: &Arc<Self>, counters: fn(&Self) -> &ShardedCounters<2>) -> GaugeGuard {
-        counters(self).add(BEGUN, 1);
+    fn track(self: &Arc<Self>, counters: fn(&Self) -> &ShardedCounters<2>) -> GaugeGuard {
+        counters(self).add(STARTED, 1);
         GaugeGuard {
             metrics: Arc::clone(self),
             counters,
         }
     }
 
-    fn tell_requests(&self, out: &mut MetricsText) {
+    fn write_requests(&self, out: &mut MetricsText) {
         let help = "Requests answered, by method and class of status code.";
         let mut family = out.family("haul_http_requests_total", MetricKind::Counter, help);
         for (row, method) in METHODS.into_iter().enumerate() {
@@ -161,8 +161,8 @@ impl ServeMetrics {
         }
     }
 
-    fn tell_connections(&self, out: &mut MetricsText) {
-        let (open, accepted) = under_way(&self.connections);
+    fn write_connections(&self, out: &mut MetricsText) {
+        let (open, accepted) = in_progress_and_total(&self.connections);
         out.single(
             "haul_connections_open",
             MetricKind::Gauge,
@@ -177,14 +177,14 @@ impl ServeMetrics {
             accepted,
         );
         let help = "Connections closed at once, for there were too many.";
-        let refused = self.refused.sum(0);
+        let refused = self.refused_connections.sum(0);
         out.single(
             "haul_connections_refused_total",
             MetricKind::Counter,
             help,
             refused,
         );
-        let (uploads, begun) = under_way(&self.uploads);
+        let (uploads, begun) = in_progress_and_total(&self.uploads);
         out.single(
             "haul_uploads_in_flight",
             MetricKind::Gauge,
@@ -199,7 +199,7 @@ impl ServeMetrics {
         );
     }
 
-    fn tell_faults(&self, out: &mut MetricsText) {
+    fn write_faults(&self, out: &mut MetricsText) {
         let help = "What went wrong with connections and requests, by kind.";
         let mut family = out.family("haul_errors_total", MetricKind::Counter, help);
         for fault in ConnectionFault::ALL {
@@ -208,16 +208,19 @@ impl ServeMetrics {
         let help = "Bodies of requests that were not taken, by reason.";
         let mut family = out.family("haul_bodies_refused_total", MetricKind::Counter, help);
         for why in BodyRefusal::ALL {
-            family.sample(&[("reason", why.name())], self.bodies.sum(why as usize));
+            family.sample(
+                &[("reason", why.name())],
+                self.refused_bodies.sum(why as usize),
+            );
         }
     }
 }
 
 impl MetricSource for ServeMetrics {
     fn tell(&self, out: &mut MetricsText) {
-        self.tell_requests(out);
-        self.tell_connections(out);
-        self.tell_faults(out);
+        self.write_requests(out);
+        self.write_connections(out);
+        self.write_faults(out);
     }
 }
 
@@ -228,9 +231,9 @@ impl Drop for GaugeGuard {
 }
 
 /// How many are under way, and how many ever began. Ends are read first, so that none counts whose beginning does not.
-fn under_way(counters: &ShardedCounters<2>) -> (u64, u64) {
+fn in_progress_and_total(counters: &ShardedCounters<2>) -> (u64, u64) {
     let ended = counters.sum(ENDED);
-    let begun = counters.sum(BEGUN);
+    let begun = counters.sum(STARTED);
     (begun.saturating_sub(ended), begun)
 }
 

@@ -32,12 +32,12 @@ fn requests_are_told_by_method_and_class() {
         (Method::TRACE, 999, 1),
     ] {
         for _ in 0..times {
-            metrics.request(&method, StatusCode::from_u16(status).unwrap(), took);
+            metrics.count_request(&method, StatusCode::from_u16(status).unwrap(), took);
         }
     }
-    metrics.sent(1000);
-    metrics.sent(24);
-    metrics.received(7);
+    metrics.count_sent(1000);
+    metrics.count_sent(24);
+    metrics.count_received(7);
     for (sample, expected) in [
         ("haul_http_requests_total{method=\"GET\",code=\"2xx\"}", 5),
         ("haul_http_requests_total{method=\"GET\",code=\"3xx\"}", 1),
@@ -66,9 +66,9 @@ fn requests_are_told_by_method_and_class() {
 #[test]
 fn what_lasts_is_under_way_until_it_is_dropped_wherever_that_is() {
     let metrics = Arc::new(ServeMetrics::new());
-    let first = metrics.connection();
-    let second = metrics.connection();
-    let upload = metrics.upload();
+    let first = metrics.track_connection();
+    let second = metrics.track_connection();
+    let upload = metrics.track_upload();
     assert_eq!(count(&metrics, "haul_connections_open"), 2);
     assert_eq!(count(&metrics, "haul_uploads_in_flight"), 1);
     // On another thread, and so in another shard.
@@ -86,10 +86,10 @@ fn what_lasts_is_under_way_until_it_is_dropped_wherever_that_is() {
 #[test]
 fn faults_and_refusals_are_told_by_kind() {
     let metrics = Arc::new(ServeMetrics::new());
-    metrics.fault(ConnectionFault::ShortFile);
-    metrics.fault(ConnectionFault::ShortFile);
-    metrics.refused_body(BodyRefusal::Quota);
-    metrics.refused_connection();
+    metrics.count_fault(ConnectionFault::ShortFile);
+    metrics.count_fault(ConnectionFault::ShortFile);
+    metrics.count_refused_body(BodyRefusal::Quota);
+    metrics.count_refused_connection();
     assert_eq!(count(&metrics, "haul_errors_total{kind=\"short_file\"}"), 2);
     assert_eq!(count(&metrics, "haul_errors_total{kind=\"io\"}"), 0);
     assert_eq!(

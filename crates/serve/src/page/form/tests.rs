@@ -80,7 +80,10 @@ async fn d3_a_form_cut_off_at_any_byte_ends_in_an_error() {
     // The last line's end is not waited for.
     for end in 0..body.len() - 2 {
         let (files, error) = read(form(&body[..end], 64)).await;
-        assert!(matches!(error, Some(FormError::CutOff)), "{end}: {error:?}");
+        assert!(
+            matches!(error, Some(FormError::Truncated)),
+            "{end}: {error:?}"
+        );
         // Those before it were complete.
         assert!(files.len() <= 3);
         let (whole, _) = read(form(&body, 64)).await;
@@ -107,7 +110,10 @@ async fn d1_names_that_no_key_can_have_are_refused() {
         let (files, error) = read(form(&body, 999)).await;
         assert!(files.is_empty());
         assert!(
-            matches!(error, Some(FormError::Name(_) | FormError::Malformed(_))),
+            matches!(
+                error,
+                Some(FormError::FileName(_) | FormError::Malformed(_))
+            ),
             "{error:?}"
         );
     }
@@ -115,14 +121,14 @@ async fn d1_names_that_no_key_can_have_are_refused() {
 
 #[tokio::test]
 async fn too_many_parts_are_refused() {
-    let mut body = part("name=\"n\"", b"").repeat(MOST_PARTS);
+    let mut body = part("name=\"n\"", b"").repeat(MAX_PARTS);
     let mut more = body.clone();
     body.extend_from_slice(b"--XX--");
     assert!(read(form(&body, 9999)).await.1.is_none());
     more.extend_from_slice(&part("name=\"n\"", b""));
     assert!(matches!(
         read(form(&more, 9999)).await.1,
-        Some(FormError::TooMany)
+        Some(FormError::TooManyParts)
     ));
 }
 
@@ -137,5 +143,5 @@ async fn what_the_body_says_is_told() {
         ObjectKey::root(),
         stream::iter([Ok::<_, Infallible>(Bytes::new())]),
     );
-    assert!(matches!(none, Err(FormError::NoForm)));
+    assert!(matches!(none, Err(FormError::NotAForm)));
 }

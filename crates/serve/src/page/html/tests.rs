@@ -12,11 +12,11 @@ use crate::store::FolderPage;
 fn listing(path: &str, entries: Vec<FolderEntry>) -> FolderListing {
     FolderListing {
         key: ObjectKey::parse(path).expect("a key").key,
-        ask: PageRequest::first(HTML_LIMIT),
+        request: PageRequest::first(HTML_LIMIT),
         page: FolderPage {
             total: entries.len() as u64,
             entries,
-            ahead: 0,
+            preceding: 0,
             next: None,
             previous: None,
         },
@@ -136,7 +136,7 @@ fn hostile_names_are_shown_harmless() {
 fn what_is_not_allowed_is_not_on_the_page() {
     let entries = || vec![entry(b"f", EntryKind::File)];
     let read_only = ListingPageOptions {
-        offers_tar: false,
+        has_tar_link: false,
         ..ListingPageOptions::default()
     };
     let page = without_assets(&html(listing("/a/", entries()), read_only));
@@ -191,7 +191,7 @@ fn the_deepest_path_has_a_short_trail() {
         listing(&path, Vec::new()),
         ListingPageOptions::default(),
     ));
-    assert_eq!(page.matches("<bdi>a</bdi>").count(), MOST_CRUMBS + 1);
+    assert_eq!(page.matches("<bdi>a</bdi>").count(), MAX_BREADCRUMBS + 1);
     let to_the_top = format!(
         "<li><a href=\"{}\">haul</a></li><li>\u{2026}</li>",
         "../".repeat(1999)
@@ -213,9 +213,9 @@ fn sizes_and_times_are_exact_beneath_what_is_shown() {
 fn the_links_of_a_page_are_queries_that_we_read() {
     let place = "AAEAAAAAAAAAAAAAAAAAAAAAYQ";
     let mut part = listing("/", vec![entry(b"f", EntryKind::File)]);
-    part.ask.limit = 7;
+    part.request.limit = 7;
     part.page.total = 3;
-    part.page.ahead = 1;
+    part.page.preceding = 1;
     part.page.next = place.parse().ok();
     part.page.previous = place.parse().ok();
     let page = without_assets(&html(part, ListingPageOptions::default()));
@@ -241,7 +241,7 @@ fn the_links_of_a_page_are_queries_that_we_read() {
     ];
     assert_eq!(sorts, expected);
     assert!(matches!(
-        (&read[4].begin, &read[5].begin),
+        (&read[4].start, &read[5].start),
         (PageStart::Before(_), PageStart::After(_))
     ));
     assert!(read[1..].iter().all(|query| query.limit == Some(7)));

@@ -22,7 +22,7 @@ fn tar(top: &Path, path: &str) -> FolderTar {
 fn pack(top: &Path, path: &str) -> Vec<u8> {
     let pieces: Result<Vec<Bytes>, FolderTarError> = tar(top, path).collect();
     let pieces = pieces.expect("a whole archive");
-    assert!(pieces.iter().all(|piece| piece.len() <= PIECE + BLOCK));
+    assert!(pieces.iter().all(|piece| piece.len() <= CHUNK + BLOCK));
     pieces.concat()
 }
 
@@ -198,7 +198,9 @@ fn d13_a_file_that_shrinks_ends_the_archive() {
         .and_then(|file| file.set_len(300_000))
         .expect("cut");
     let mut rest: Vec<_> = tar.by_ref().collect();
-    assert!(matches!(rest.pop(), Some(Err(FolderTarError::Shrank { path })) if path == "files/f"));
+    assert!(
+        matches!(rest.pop(), Some(Err(FolderTarError::FileShrank { path })) if path == "files/f")
+    );
     assert!(rest.iter().all(Result::is_ok) && tar.next().is_none());
 }
 
@@ -248,7 +250,7 @@ fn d2_links_to_files_beneath_the_root_are_packed_and_no_others() {
     );
     assert_eq!(packed[&b"in/good"[..]], b"inside");
     // The two that lead to folders. What leads out or nowhere is not there, as in a listing.
-    assert_eq!(archive.left_out(), 2);
+    assert_eq!(archive.skipped(), 2);
     assert!(
         read(&pack(&top, "/"))
             .keys()
@@ -264,9 +266,9 @@ fn folders_without_end_end_the_archive() {
         fs::create_dir_all(top.path().join(path)).expect("folders");
         tar(top.path(), "/").find_map(Result::err)
     };
-    assert!(deep(DEEPEST - 1).is_none());
+    assert!(deep(MAX_DEPTH - 1).is_none());
     assert!(matches!(
-        deep(DEEPEST),
+        deep(MAX_DEPTH),
         Some(FolderTarError::TooDeep { .. })
     ));
 }
@@ -274,8 +276,8 @@ fn folders_without_end_end_the_archive() {
 #[test]
 fn names_of_archives() {
     let key = |path| ObjectKey::parse(path).expect("a key").key;
-    assert_eq!(file_name(&ObjectKey::root()), b"files.tar");
-    let name = file_name(&key("/a/b%FF/"));
+    assert_eq!(archive_name(&ObjectKey::root()), b"files.tar");
+    let name = archive_name(&key("/a/b%FF/"));
     assert_eq!(
         std::ffi::OsString::from_vec(name),
         OsStr::from_bytes(b"b\xff.tar")

@@ -14,13 +14,13 @@ use super::EntryKind;
 use super::order::{PageRequest, SortKey, SortRank};
 
 /// Bytes before the name.
-const HEAD: usize = 18;
+const FIXED_BYTES: usize = 18;
 
 /// Bytes of the longest name (`NAME_MAX`).
-const LONGEST_NAME: usize = 255;
+const MAX_NAME_BYTES: usize = 255;
 
 /// Letters of the longest cursor.
-const LONGEST: usize = (HEAD + LONGEST_NAME).div_ceil(3) * 4;
+const MAX_CURSOR_LEN: usize = (FIXED_BYTES + MAX_NAME_BYTES).div_ceil(3) * 4;
 
 /// A place in an order, between two entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl ListingCursor {
 
     /// Whether it is a place in that order.
     #[must_use]
-    pub fn is_of(&self, sort: SortKey, descending: bool) -> bool {
+    pub fn is_for_order(&self, sort: SortKey, descending: bool) -> bool {
         (self.sort, self.descending) == (sort, descending)
     }
 }
@@ -80,7 +80,7 @@ impl FromStr for ListingCursor {
     type Err = ListingCursorError;
 
     fn from_str(text: &str) -> Result<Self, ListingCursorError> {
-        if text.len() > LONGEST {
+        if text.len() > MAX_CURSOR_LEN {
             return Err(ListingCursorError);
         }
         let bytes = BASE64_URL_SAFE_NO_PAD
@@ -89,7 +89,7 @@ impl FromStr for ListingCursor {
         let (order, rest) = bytes.split_first().ok_or(ListingCursorError)?;
         let (kind, rest) = rest.split_first().ok_or(ListingCursorError)?;
         let (value, name) = rest.split_first_chunk().ok_or(ListingCursorError)?;
-        let is_name = !name.is_empty() && name.len() <= LONGEST_NAME;
+        let is_name = !name.is_empty() && name.len() <= MAX_NAME_BYTES;
         if !is_name || name.iter().any(|byte| matches!(byte, 0 | b'/')) {
             return Err(ListingCursorError);
         }
@@ -127,7 +127,7 @@ mod tests {
             (ask.sort, ask.descending) = (SortKey::Modified, descending);
             let cursor = ListingCursor::new(&ask, SortRank::new(EntryKind::File, value, name));
             prop_assert_eq!(cursor.to_string().parse(), Ok(cursor.clone()));
-            prop_assert!(cursor.is_of(SortKey::Modified, descending) && !cursor.is_of(SortKey::Size, descending));
+            prop_assert!(cursor.is_for_order(SortKey::Modified, descending) && !cursor.is_for_order(SortKey::Size, descending));
         }
 
         #[test]
@@ -141,12 +141,12 @@ mod tests {
     #[test]
     fn hostile_cursors_are_refused() {
         let encode = |bytes: &[u8]| BASE64_URL_SAFE_NO_PAD.encode(bytes);
-        let with_name = |name: &[u8]| encode(&[&[0; HEAD], name].concat());
+        let with_name = |name: &[u8]| encode(&[&[0; FIXED_BYTES], name].concat());
         assert!(with_name(b"a").parse::<ListingCursor>().is_ok());
         let refused = [
             String::new(),
             "!".to_owned(),
-            encode(&[0; HEAD]),
+            encode(&[0; FIXED_BYTES]),
             with_name(b"../x"),
             with_name(b"x\0"),
             with_name(&[b'x'; 256]),

@@ -41,7 +41,7 @@ pub struct PageRequest {
     /// Whether the greatest come first. Folders come first in any case.
     pub descending: bool,
     /// Where it begins.
-    pub from: PageStart,
+    pub start: PageStart,
     /// Entries on it; at least one. Memory grows with it, and with nothing else.
     pub limit: usize,
 }
@@ -53,7 +53,7 @@ impl PageRequest {
         Self {
             sort: SortKey::Name,
             descending: false,
-            from: PageStart::First,
+            start: PageStart::First,
             limit,
         }
     }
@@ -111,7 +111,7 @@ impl SortRank {
 }
 
 /// Nanoseconds since the epoch; before it, less than none.
-pub(super) fn nanos(time: SystemTime) -> i128 {
+pub(super) fn nanoseconds(time: SystemTime) -> i128 {
     let signed = |span: Duration| i128::try_from(span.as_nanos()).unwrap_or(i128::MAX);
     match time.duration_since(SystemTime::UNIX_EPOCH) {
         Ok(since) => signed(since),

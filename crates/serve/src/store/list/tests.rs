@@ -55,14 +55,14 @@ fn walk(folder: &OpenFolder, mut ask: PageRequest) -> (Vec<FolderPage>, Vec<Fold
         there.push(page);
         match next {
             Some(cursor) => {
-                ask.from = PageStart::After(cursor.to_string().parse().expect("a cursor"))
+                ask.start = PageStart::After(cursor.to_string().parse().expect("a cursor"))
             }
             None => break,
         }
     }
     let mut previous = there.last().and_then(|page| page.previous.clone());
     while let Some(cursor) = previous {
-        ask.from = PageStart::Before(cursor);
+        ask.start = PageStart::Before(cursor);
         let page = folder.page(&ask).expect("a page");
         previous = page.previous.clone();
         back.push(page);
@@ -113,13 +113,13 @@ proptest! {
         prop_assert_eq!(all.len(), entries.len());
         let model = sorted(all, sort, descending);
 
-        let ask = PageRequest { sort, descending, from: PageStart::First, limit };
+        let ask = PageRequest { sort, descending, start: PageStart::First, limit };
         let (there, back) = walk(&folder(top.path(), "/"), ask);
         let seen: Vec<FolderEntry> = there.iter().flat_map(|page| page.entries.clone()).collect();
         prop_assert_eq!(&seen, &model);
         let mut ahead = 0;
         for page in &there {
-            prop_assert_eq!((page.total, page.ahead), (model.len() as u64, ahead));
+            prop_assert_eq!((page.total, page.preceding), (model.len() as u64, ahead));
             prop_assert!(page.entries.len() == limit || page.next.is_none());
             ahead += page.entries.len() as u64;
         }
@@ -130,7 +130,7 @@ proptest! {
         let mut ahead = before.len() as u64;
         for page in &back {
             ahead -= page.entries.len() as u64;
-            prop_assert_eq!(page.ahead, ahead);
+            prop_assert_eq!(page.preceding, ahead);
             prop_assert!(page.next.is_some());
         }
     }
@@ -153,14 +153,14 @@ fn d12_fifty_thousand_entries_come_in_pages() {
         };
         let mut next = 0;
         while let Some(page) = (next < 50_000).then(|| folder.page(&ask).expect("a page")) {
-            assert_eq!((page.total, page.ahead), (50_000, next));
+            assert_eq!((page.total, page.preceding), (50_000, next));
             for entry in &page.entries {
                 assert_eq!(entry.name, format!("{next:05}").into_bytes());
                 next += 1;
             }
-            ask.from = page.next.map_or(PageStart::First, PageStart::After);
+            ask.start = page.next.map_or(PageStart::First, PageStart::After);
         }
-        assert_eq!((next, &ask.from), (50_000, &PageStart::First));
+        assert_eq!((next, &ask.start), (50_000, &PageStart::First));
     }
     assert_eq!(folder.into_entries().expect("entries").count(), 50_000);
 }
@@ -177,7 +177,7 @@ fn a_page_goes_on_where_its_last_entry_was_though_that_is_gone() {
     assert_eq!(names(&page), ["a", "b"]);
     fs::remove_file(top.path().join("b")).expect("removed");
     touch(&top.path().join("bb"), 1, 1);
-    ask.from = PageStart::After(page.next.expect("more"));
+    ask.start = PageStart::After(page.next.expect("more"));
     assert_eq!(names(&folder.page(&ask).expect("a page")), ["bb", "c"]);
 }
 
@@ -260,7 +260,7 @@ fn pipes_are_neither_files_nor_folders() {
 #[test]
 fn times_before_the_epoch_sort_before_it() {
     let before = SystemTime::UNIX_EPOCH - Duration::from_millis(1);
-    assert_eq!(order::nanos(before), -1_000_000);
+    assert_eq!(order::nanoseconds(before), -1_000_000);
     let top = tempfile::tempdir().expect("a directory");
     for (name, time) in [("old", before), ("epoch", SystemTime::UNIX_EPOCH)] {
         let file = fs::File::create(top.path().join(name)).expect("a file");

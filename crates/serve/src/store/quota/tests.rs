@@ -9,28 +9,28 @@ fn key(number: usize) -> ObjectKey {
 #[test]
 fn what_vanishes_is_given_back_and_what_stays_is_not() {
     let quota = Arc::new(StorageQuota::new(50, Some(100)));
-    let mut first = quota.claim(&key(1), 0);
-    first.more(30).expect("room");
-    let mut second = quota.claim(&key(2), 0);
-    assert!(matches!(second.more(21), Err(StoreError::OverQuota { .. })));
-    assert!(quota.has_refused() && !quota.has_refused());
-    second.more(20).expect("the rest");
+    let mut first = quota.reserve(&key(1), 0);
+    first.grow(30).expect("room");
+    let mut second = quota.reserve(&key(2), 0);
+    assert!(matches!(second.grow(21), Err(StoreError::OverQuota { .. })));
+    assert!(quota.take_refused() && !quota.take_refused());
+    second.grow(20).expect("the rest");
     drop(first);
-    second.more(30).expect("what the first gave back");
-    second.keep(0);
-    let one = || quota.claim(&key(3), 0).more(1);
+    second.grow(30).expect("what the first gave back");
+    second.commit(0);
+    let one = || quota.reserve(&key(3), 0).grow(1);
     assert!(matches!(one(), Err(StoreError::OverQuota { .. })));
-    quota.removing(1, || Ok::<_, ()>(())).expect("removed");
+    quota.remove_file(1, || Ok::<_, ()>(())).expect("removed");
     one().expect("what went");
-    quota.removing(9, || Err(())).expect_err("not removed");
-    assert!(!quota.has_room(2));
+    quota.remove_file(9, || Err(())).expect_err("not removed");
+    assert!(!quota.fits(2));
 }
 
 #[test]
 fn no_quota_is_no_limit() {
     let quota = Arc::new(StorageQuota::new(0, None));
-    let mut claimed = quota.claim(&key(1), 7);
-    claimed.more(u64::MAX).expect("room");
+    let mut claimed = quota.reserve(&key(1), 7);
+    claimed.grow(u64::MAX).expect("room");
     claimed.change(0).expect("room");
 }
 
@@ -76,7 +76,7 @@ impl QuotaModel {
         Self {
             files,
             uploads: Vec::new(),
-            count: (0, 0, quota.since()),
+            count: (0, 0, quota.begin_recount()),
             quota,
         }
     }
@@ -85,13 +85,13 @@ impl QuotaModel {
         let some = |index: usize| index % self.uploads.len().max(1);
         match *step {
             QuotaStep::Begin(key_) => {
-                let claimed = self.quota.claim(&key(key_), self.files[key_]);
+                let claimed = self.quota.reserve(&key(key_), self.files[key_]);
                 self.uploads.push((key_, 0, claimed));
             }
             QuotaStep::Take(index, bytes) => {
                 let index = some(index);
                 if let Some((_, len, claimed)) = self.uploads.get_mut(index)
-                    && claimed.more(bytes).is_ok()
+                    && claimed.grow(bytes).is_ok()
                 {
                     *len += bytes;
                 }
@@ -101,7 +101,7 @@ impl QuotaModel {
                 let before = self.files[key];
                 if claimed.change(before).is_ok() {
                     self.files[key] = len;
-                    claimed.keep(before);
+                    claimed.commit(before);
                 }
             }
             QuotaStep::Drop(index) if !self.uploads.is_empty() => {
@@ -111,7 +111,7 @@ impl QuotaModel {
             QuotaStep::Delete(key) => {
                 let bytes = std::mem::take(&mut self.files[key]);
                 self.quota
-                    .removing(bytes, || Ok::<_, ()>(()))
+                    .remove_file(bytes, || Ok::<_, ()>(()))
                     .expect("removed");
             }
             QuotaStep::Look => self.look(),
@@ -123,8 +123,8 @@ impl QuotaModel {
         self.count = match self.files.get(at) {
             Some(bytes) => (at + 1, found + bytes, since),
             None => {
-                self.quota.recounted(since, found);
-                (0, 0, self.quota.since())
+                self.quota.finish_recount(since, found);
+                (0, 0, self.quota.begin_recount())
             }
         };
     }
@@ -148,7 +148,7 @@ proptest! {
         }
         model.uploads.clear();
         let count = model.quota.lock();
-        prop_assert_eq!((count.claimed, count.changing, count.replaced.len()), (0, 0, 0));
+        prop_assert_eq!((count.reserved, count.in_flux, count.replaced.len()), (0, 0, 0));
     }
 
     #[test]

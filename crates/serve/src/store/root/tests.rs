@@ -3,7 +3,7 @@ use std::io::Read as _;
 use std::os::unix::fs::symlink;
 use std::sync::Arc;
 
-use super::super::folders::FolderCreator;
+use super::super::created_folders::FolderCreator;
 use super::*;
 
 fn key(path: &str) -> ObjectKey {
@@ -54,7 +54,7 @@ fn d2_links_that_lead_out_are_not_followed() {
             assert!(refused, "{path}: {found:?}");
         }
         let folders = Arc::new(FolderCreator::new(Arc::new(root), false));
-        let made = folders.open(&key("/out/new"), OpenScope::Anywhere);
+        let made = folders.open_or_create(&key("/out/new"), OpenScope::Anywhere);
         assert!(made.is_err() && !all.path().join("new").exists());
     }
     assert_eq!(read(&open(), "/a/in").expect("a link inside"), "inside");
@@ -107,14 +107,14 @@ fn what_was_opened_a_moment_ago_is_opened_without_waiting() {
     let all = tree();
     let root = StoreRoot::open(&all.path().join("root")).expect("a root");
     read(&root, "/a/b/f").expect("it warms the caches");
-    if root.by_kernel {
+    if root.has_openat2 {
         assert!(matches!(
-            root.open_now(&key("/a/b/f")),
-            CachedLookup::Done(Ok(_))
+            root.try_open(&key("/a/b/f")),
+            CachedLookup::Ready(Ok(_))
         ));
     }
     assert!(matches!(
-        root.segment_by_segment().open_now(&key("/a/b/f")),
-        CachedLookup::Wait
+        root.segment_by_segment().try_open(&key("/a/b/f")),
+        CachedLookup::WouldBlock
     ));
 }

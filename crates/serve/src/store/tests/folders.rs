@@ -21,8 +21,8 @@ fn d3_folders_that_an_upload_made_go_with_it() {
     let long = format!("/x/y/{}/f", "n".repeat(255));
     fs::create_dir(folder.path().join("y")).expect("a folder");
     fs::write(folder.path().join("y/f"), "").expect("a file");
-    assert!(store.put(&key(&long), Vec::new()).is_ok());
-    assert!(store.put(&key("/y/f/g/h"), Vec::new()).is_err());
+    assert!(store.begin_upload(&key(&long), Vec::new()).is_ok());
+    assert!(store.begin_upload(&key("/y/f/g/h"), Vec::new()).is_err());
     assert!(!folder.path().join("x").exists());
     // What somebody else put there stays, with the way to it.
     let unfinished = upload(&store, "/x/y/f", "x").expect("begun");
@@ -44,11 +44,11 @@ fn d3_an_upload_outlives_the_folders_that_another_took_away() {
         second.commit(None).expect("its folders are made again");
         assert_eq!(read(&store, "/x/y/g").expect("read"), "two");
         // Where nothing waits, too.
-        let CachedLookup::Done(begun) = store.put_now(&key("/z/f"), &[]) else {
+        let CachedLookup::Ready(begun) = store.try_begin_upload(&key("/z/f"), &[]) else {
             continue;
         };
         fs::remove_dir(folder.path().join("z")).expect("the folder");
-        let begun = begun.expect("begun").commit_now();
+        let begun = begun.expect("begun").try_commit();
         let done = begun.unwrap_or_else(|upload| upload.commit(None));
         assert!(!done.expect("its folder is made again").replaced);
         assert!(folder.path().join("z/f").exists());

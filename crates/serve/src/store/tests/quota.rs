@@ -72,15 +72,15 @@ fn d6_what_other_programs_remove_is_found_out_when_room_is_wanted() {
         put(&store, "/g", "123"),
         Err(StoreError::OverQuota { .. })
     ));
-    store.sweep();
+    store.maintain();
     let begun = upload(&store, "/g", "1234567890").expect("all of it is free");
     // What is under way counts once.
-    let full = |path| store.has_room_for(&key(path), 1);
+    let full = |path| store.check_space(&key(path), 1);
     assert!(matches!(full("/i"), Err(StoreError::OverQuota { .. })));
-    store.sweep();
+    store.maintain();
     begun.commit(None).expect("committed");
     assert!(full("/i").is_err() && full("/g").is_ok());
-    store.sweep();
+    store.maintain();
     assert!(matches!(
         put(&store, "/h", "1"),
         Err(StoreError::OverQuota { .. })

@@ -13,9 +13,9 @@ fn put_with_digest(store: &Arc<FileStore>, path: &str, text: &'static str) -> Co
         algorithm: digested.algorithm,
         digest: Some(digested.digest),
     };
-    let mut upload = store.put(&key(path), vec![wanted]).expect("begun");
+    let mut upload = store.begin_upload(&key(path), vec![wanted]).expect("begun");
     let mut pieces = [Bytes::from(text)];
-    upload.take(&pieces).expect("taken");
+    upload.accept(&pieces).expect("taken");
     upload.write(&mut pieces).expect("written");
     upload.commit(None).expect("committed")
 }
@@ -32,35 +32,40 @@ fn a_file_is_asked_for_its_digest_only_if_its_time_says_so_and_never_where_nobod
         let store = store(folder.path(), |_| {});
         put_with_digest(&store, "/with", "abc");
         put(&store, "/without", "abc").expect("put");
-        let object = store.read(&key("/with")).expect("read");
-        if object.is_remote() || object.meta().digest.is_none() {
+        let object = store.open_file(&key("/with")).expect("read");
+        if object.is_remote() || object.metadata().digest.is_none() {
             // No such attributes here.
             continue;
         }
-        assert_eq!(nanoseconds(object.meta()) % 1024, 517);
+        assert_eq!(nanoseconds(object.metadata()) % 1024, 517);
         // An attribute that names this version, beside a time that has no mark: nobody looks.
         let path = folder.path().join("without");
         let file = fs::File::options().write(true).open(&path).expect("a file");
         file.set_modified(UNIX_EPOCH + Duration::from_secs(1_000_000_000))
             .expect("its time");
-        let identity = FileVersionId::of(&rustix::fs::fstat(&file).expect("a look"));
-        let sum = object.meta().digest.clone().expect("a digest");
-        digest::keep(&file, &identity, &sum);
-        assert_eq!(digest::kept(&file, &identity), Some(sum));
-        let plain = store.read(&key("/without")).expect("read");
-        assert_eq!(plain.meta().digest, None);
+        let identity = FileVersionId::from_stat(&rustix::fs::fstat(&file).expect("a look"));
+        let sum = object.metadata().digest.clone().expect("a digest");
+        stored_digest::store_digest(&file, &identity, &sum);
+        assert_eq!(
+            stored_digest::read_stored_digest(&file, &identity),
+            Some(sum)
+        );
+        let plain = store.open_file(&key("/without")).expect("read");
+        assert_eq!(plain.metadata().digest, None);
 
         drop(object);
-        (0..4).for_each(|_| store.sweep());
-        let now = |path| match store.read_now(&key(path)) {
-            CachedLookup::Done(found) => Some(found.expect("read").meta().digest.is_some()),
-            CachedLookup::Wait => None,
+        (0..4).for_each(|_| store.maintain());
+        let now = |path| match store.try_open_file(&key(path)) {
+            CachedLookup::Ready(found) => Some(found.expect("read").metadata().digest.is_some()),
+            CachedLookup::WouldBlock => None,
         };
-        if store.root.open_now(&key("/with")).is_done() {
+        if store.root.try_open(&key("/with")).is_ready() {
             assert_eq!(now("/without"), Some(false), "{within}");
             let expected = store.is_memory.then_some(true);
             assert_eq!(now("/with"), expected, "{within}");
-            store.read(&key("/with")).expect("read by who may wait");
+            store
+                .open_file(&key("/with"))
+                .expect("read by who may wait");
             assert_eq!(now("/with"), Some(true), "{within}: it is open");
         }
     }
@@ -76,11 +81,12 @@ fn large_files_that_were_removed_are_closed_where_waiting_is_allowed() {
     let folder = tempfile::tempdir_in(".").expect("a directory");
     let store = store(folder.path(), |_| {});
     let disk = DiskThreads::new(runtime.handle().clone());
-    store.close_on(&disk);
+    store.set_threads(&disk);
     let large = |name: &str| {
         let file = fs::File::create(folder.path().join(name)).expect("a file");
-        file.set_len(closing::LARGE).expect("its length");
-        store.read(&key(&format!("/{name}"))).expect("read")
+        file.set_len(deferred_close::LARGE_FILE)
+            .expect("its length");
+        store.open_file(&key(&format!("/{name}"))).expect("read")
     };
     /// How many removed files of this folder are open.
     fn removed(folder: &Path) -> usize {
@@ -100,7 +106,7 @@ fn large_files_that_were_removed_are_closed_where_waiting_is_allowed() {
     for name in ["deleted", "little"] {
         if name == "little" {
             fs::write(folder.path().join(name), "x").expect("a change");
-            store.read(&key("/little")).expect("read anew");
+            store.open_file(&key("/little")).expect("read anew");
         }
         let named = ObjectKey::parse(&format!("/{name}")).expect("a key");
         store.delete(&named, None).expect("deleted");

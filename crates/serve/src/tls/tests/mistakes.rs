@@ -16,7 +16,7 @@ fn mistakes_are_found_at_the_start_and_say_what_to_do() {
     };
     let error = start(&certificate, &other.key);
     assert!(
-        matches!(error, CertificateError::OtherKey { .. }),
+        matches!(error, CertificateError::KeyMismatch { .. }),
         "{error:?}"
     );
     let error = start(&key, &key);
@@ -37,7 +37,7 @@ fn mistakes_are_found_at_the_start_and_say_what_to_do() {
         "{error:?}"
     );
     let error = ServerTls::from_files(Vec::new()).unwrap_err();
-    assert!(matches!(error, CertificateError::NoPair), "{error:?}");
+    assert!(matches!(error, CertificateError::NoneGiven), "{error:?}");
 
     let large = shown.directory.path().join("large");
     fs::write(&large, vec![b'a'; 1024 * 1024 + 1]).unwrap();
@@ -112,7 +112,10 @@ fn a_chain_in_the_wrong_order_is_told() {
     );
     fs::write(shown.pair().certificate, wrong).unwrap();
     let error = made(shown.pair()).unwrap_err();
-    assert!(matches!(error, CertificateError::Order { .. }), "{error:?}");
+    assert!(
+        matches!(error, CertificateError::ChainOrder { .. }),
+        "{error:?}"
+    );
     // One file with all of it, as some keep them, is fine.
     let all = format!(
         "{}{}{}",

@@ -14,7 +14,10 @@ fn a_new_certificate_is_met_by_new_handshakes() {
     let tls = made(shown.pair()).unwrap();
     let old = tls.certificates.fingerprints();
     assert!(!tls.certificates.has_changed());
-    assert_eq!(tls.certificates.reload().unwrap(), CertificateReload::Same);
+    assert_eq!(
+        tls.certificates.reload().unwrap(),
+        CertificateReload::Unchanged
+    );
 
     let issued = shown.authority.issue(&["localhost"]);
     shown.write(&issued);
@@ -58,7 +61,7 @@ fn a_reload_that_fails_keeps_the_old_and_is_reported_once() {
                 "{error:?}"
             ),
             1 => assert!(
-                matches!(error, CertificateError::OtherKey { .. }),
+                matches!(error, CertificateError::KeyMismatch { .. }),
                 "{error:?}"
             ),
             _ => assert!(matches!(error, CertificateError::Read { .. }), "{error:?}"),

@@ -1,0 +1,251 @@
+//! How names, sizes and times are shown.
+//!
+//! Names are hostile: any bytes, markup, characters that turn the line around so that `exe.txt` reads as something else. [`DisplayName`] makes
+//! visible what is not text or has no shape of its own; [`HtmlEscaped`] escapes whatever is written through it.
+
+use std::fmt::{self, Write};
+use std::time::{Duration, SystemTime};
+
+/// A name as text: what is no UTF-8, controls and changes of direction are written out.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct DisplayName<'a>(pub(super) &'a [u8]);
+
+impl fmt::Display for DisplayName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for chunk in self.0.utf8_chunks() {
+            let text = chunk.valid();
+            let mut from = 0;
+            for (at, letter) in text
+                .char_indices()
+                .filter(|(_, letter)| is_invisible(*letter))
+            {
+                write!(f, "{}{}", &text[from..at], letter.escape_unicode())?;
+                from = at + letter.len_utf8();
+            }
+            f.write_str(&text[from..])?;
+            chunk
+                .invalid()
+                .iter()
+                .try_for_each(|byte| write!(f, "\\x{byte:02x}"))?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a character is not seen itself, but may change how others are. Joiners are left, as scripts and emoji need them.
+fn is_invisible(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
+}
+
+/// Anything, escaped for HTML: for text and for values of attributes in either kind of quotes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct HtmlEscaped<T>(pub(super) T);
+
+impl<T: fmt::Display> fmt::Display for HtmlEscaped<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(HtmlEscaper(f), "{}", self.0)
+    }
+}
+
+/// Escapes what is written through it.
+struct HtmlEscaper<'a, 'b>(&'a mut fmt::Formatter<'b>);
+
+impl Write for HtmlEscaper<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let mut from = 0;
+        for (at, byte) in text.bytes().enumerate() {
+            let escaped = match byte {
+                b'<' => "&lt;",
+                b'>' => "&gt;",
+                b'&' => "&amp;",
+                b'"' => "&quot;",
+                b'\'' => "&#39;",
+                _ => continue,
+            };
+            self.0.write_str(&text[from..at])?;
+            self.0.write_str(escaped)?;
+            from = at + 1;
+        }
+        self.0.write_str(&text[from..])
+    }
+}
+
+/// Bytes in binary units.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DisplaySize(pub(crate) u64);
+
+impl fmt::Display for DisplaySize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+        if self.0 < 1024 {
+            return write!(f, "{} B", self.0);
+        }
+        // In tenths of the unit, rounded; what rounds up to 1024 of one unit is 1.0 of the next.
+        let mut bits = 10;
+        let tenths = |bits: u32| (u128::from(self.0) * 10 + (1 << (bits - 1))) >> bits;
+        let mut index = 0;
+        while tenths(bits) >= 10_240 && index + 1 < UNITS.len() {
+            (bits, index) = (bits + 10, index + 1);
+        }
+        let tenths = tenths(bits);
+        write!(f, "{}.{} {}", tenths / 10, tenths % 10, UNITS[index])
+    }
+}
+
+/// A number with its thousands apart.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct GroupedDigits(pub(super) u64);
+
+impl fmt::Display for GroupedDigits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = self.0.to_string();
+        for (at, digit) in digits.chars().enumerate() {
+            if at > 0 && (digits.len() - at).is_multiple_of(3) {
+                f.write_char(',')?;
+            }
+            f.write_char(digit)?;
+        }
+        Ok(())
+    }
+}
+
+/// A time in UTC, to the second. Displayed as RFC 3339 has it; the alternate form (`{:#}`) is for people, to the minute.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct DisplayUtc(pub(super) SystemTime);
+
+/// The first and the last second of the years that RFC 3339 can write.
+const SECONDS_OF_YEARS: (i64, i64) = (-62_167_219_200, 253_402_300_799);
+
+impl fmt::Display for DisplayUtc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let signed = |span: Duration| i64::try_from(span.as_secs()).unwrap_or(i64::MAX);
+        let seconds = match self.0.duration_since(SystemTime::UNIX_EPOCH) {
+            Ok(since) => signed(since),
+            // A second that has begun before the epoch is the one before.
+            Err(before) => -signed(before.duration() + Duration::from_nanos(999_999_999)),
+        };
+        let seconds = seconds.clamp(SECONDS_OF_YEARS.0, SECONDS_OF_YEARS.1);
+        let (year, month, day) = civil_date(seconds.div_euclid(86_400));
+        let second = seconds.rem_euclid(86_400);
+        // By hand, as there may be a hundred thousand of them twice on a page.
+        let mut text = *b"0000-00-00T00:00:00Z";
+        let mut put = |at: usize, value: i64| {
+            let two = u8::try_from(value % 100).unwrap_or(0);
+            (text[at], text[at + 1]) = (b'0' + two / 10, b'0' + two % 10);
+        };
+        put(0, year / 100);
+        put(2, year);
+        put(5, month);
+        put(8, day);
+        put(11, second / 3600);
+        put(14, second / 60 % 60);
+        put(17, second % 60);
+        let text = std::str::from_utf8(&text).unwrap_or_default();
+        if f.alternate() {
+            f.write_str(&text[..10])?;
+            f.write_char(' ')?;
+            f.write_str(&text[11..16])
+        } else {
+            f.write_str(text)
+        }
+    }
+}
+
+/// The date of a day counted from the epoch, in the Gregorian calendar (Howard Hinnant, "chrono-compatible low-level date algorithms").
+/// Years begin in March there, so that the leap day is the last one.
+fn civil_date(day: i64) -> (i64, i64, i64) {
+    let day = day + 719_468;
+    let (era, of_era) = (day.div_euclid(146_097), day.rem_euclid(146_097));
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let date = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (year + era * 400 + i64::from(month <= 2), month, date)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_is_not_seen_is_written_out() {
+        let shown = |name: &[u8]| DisplayName(name).to_string();
+        assert_eq!(
+            shown("plain žluťoučký 写真".as_bytes()),
+            "plain žluťoučký 写真"
+        );
+        assert_eq!(shown("a\u{202e}txt.exe".as_bytes()), "a\\u{202e}txt.exe");
+        assert_eq!(shown(b"a\nb\x7f\xff\xc3"), "a\\u{a}b\\u{7f}\\xff\\xc3");
+        assert_eq!(shown("👩\u{200d}💻".as_bytes()), "👩\u{200d}💻");
+    }
+
+    #[test]
+    fn sizes_are_rounded() {
+        let cases = [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.0 KiB"),
+            (1536, "1.5 KiB"),
+            (1_048_575, "1.0 MiB"),
+            (10 << 30, "10.0 GiB"),
+            (u64::MAX, "16.0 EiB"),
+        ];
+        for (bytes, text) in cases {
+            assert_eq!(DisplaySize(bytes).to_string(), text);
+        }
+        assert_eq!(GroupedDigits(999).to_string(), "999");
+        assert_eq!(GroupedDigits(1_234_567).to_string(), "1,234,567");
+    }
+
+    #[test]
+    fn times_are_in_utc() {
+        let at = |seconds: i64| {
+            let span = Duration::from_secs(seconds.unsigned_abs());
+            let time = match seconds < 0 {
+                true => SystemTime::UNIX_EPOCH - span,
+                false => SystemTime::UNIX_EPOCH + span,
+            };
+            DisplayUtc(time).to_string()
+        };
+        assert_eq!(at(0), "1970-01-01T00:00:00Z");
+        assert_eq!(at(951_826_154), "2000-02-29T12:09:14Z");
+        assert_eq!(at(-1), "1969-12-31T23:59:59Z");
+        assert_eq!(at(i64::from(i32::MAX) + 1), "2038-01-19T03:14:08Z");
+        assert_eq!(at(1_000_000_000_000), "9999-12-31T23:59:59Z");
+        let before = SystemTime::UNIX_EPOCH - Duration::from_millis(1);
+        assert_eq!(DisplayUtc(before).to_string(), "1969-12-31T23:59:59Z");
+        assert_eq!(
+            format!("{:#}", DisplayUtc(SystemTime::UNIX_EPOCH)),
+            "1970-01-01 00:00"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn dates_are_as_another_has_them(seconds in 0..253_402_300_799_u64) {
+            let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+            let other = httpdate::fmt_http_date(time);
+            let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+            let month = months.iter().position(|month| *month == &other[8..11]).map_or(0, |at| at + 1);
+            let expected = format!("{}-{month:02}-{}T{}Z", &other[12..16], &other[5..7], &other[17..25]);
+            prop_assert_eq!(DisplayUtc(time).to_string(), expected);
+        }
+
+        #[test]
+        fn nothing_escapes_the_escape(name in prop::collection::vec(any::<u8>(), 0..40)) {
+            let html = HtmlEscaped(DisplayName(&name)).to_string();
+            prop_assert!(!html.contains(['<', '>', '"', '\'']));
+            let mut back = html;
+            for (escaped, plain) in [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&amp;", "&")] {
+                back = back.replace(escaped, plain);
+            }
+            prop_assert_eq!(back, DisplayName(&name).to_string());
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! What a file lies on, as far as it tells whether a call may wait.
+//!
+//! A reactor must not wait for a disk. Most of what a server is asked for lies in the page cache, and a hand-over to a thread that may
+//! wait costs more than reading it; so it is asked for in a way that fails rather than waits (`RWF_NOWAIT`). That there is such a way
+//! depends on the file system. Where there is none, or where even a look at a file's size may go over a network, everything is
+//! done on threads that may wait.
+
+use std::os::fd::AsFd;
+
+/// Kinds of file systems.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FilesystemKind {
+    /// All of it is memory: no call waits.
+    Memory,
+    /// A disk of this machine behind the page cache.
+    LocalDisk,
+    /// A network, a program, or unknown: any call may wait.
+    Remote,
+}
+
+/// `statfs(2)`'s numbers (linux/magic.h).
+#[cfg(target_os = "linux")]
+mod magic {
+    pub(super) const MEMORY: [u64; 2] =
+        [0x0102_1994 /* tmpfs */, 0x8584_58f6 /* ramfs */];
+    pub(super) const CACHED: [u64; 8] = [
+        0xef53,      // ext2, ext3, ext4
+        0x5846_5342, // xfs
+        0x9123_683e, // btrfs
+        0xf2f5_2010, // f2fs
+        0xca45_1a4e, // bcachefs
+        0x2fc1_2fc1, // zfs
+        0x794c_7630, // overlayfs
+        0x7371_7368, // squashfs
+    ];
+}
+
+impl FilesystemKind {
+    /// What an open file lies on.
+    #[cfg(target_os = "linux")]
+    #[must_use]
+    pub fn of_file(file: impl AsFd) -> Self {
+        let Ok(found) = rustix::fs::fstatfs(file) else {
+            return Self::Remote;
+        };
+        // A signed word on most architectures, of which the lower half counts.
+        #[expect(clippy::cast_sign_loss, reason = "the numbers are bit patterns")]
+        let kind = found.f_type as u64 & 0xffff_ffff;
+        match kind {
+            _ if magic::MEMORY.contains(&kind) => Self::Memory,
+            _ if magic::CACHED.contains(&kind) => Self::LocalDisk,
+            _ => Self::Remote,
+        }
+    }
+
+    /// What an open file lies on: not to be told here.
+    #[cfg(not(target_os = "linux"))]
+    #[must_use]
+    pub fn of(_: impl AsFd) -> Self {
+        Self::Remote
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+
+    #[test]
+    fn what_no_table_knows_may_wait() {
+        let proc = File::open("/proc/self/status").expect("this process");
+        assert_eq!(FilesystemKind::of_file(&proc), FilesystemKind::Remote);
+        let shm = File::open("/dev/shm").expect("shared memory");
+        assert_eq!(FilesystemKind::of_file(&shm), FilesystemKind::Memory);
+    }
+}

@@ -1,0 +1,166 @@
+//! A folder's place, and looking at what is in it: which names are listed, what they are, where links lead.
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+use super::{EntryKind, FolderEntry};
+use crate::ObjectKey;
+use crate::store::{StoreError, StoreRoot};
+
+/// How what is in a folder is opened while it is walked. No link is followed; a pipe that took a file's place waits for nobody.
+const OPEN_FLAGS: OFlags = OFlags::RDONLY
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY)
+    .union(OFlags::CLOEXEC);
+
+/// Where a folder is.
+#[derive(Debug, Clone)]
+pub(super) struct FolderLocation {
+    /// Its key, of which those of its entries are made.
+    pub(super) key: ObjectKey,
+    /// Who follows links.
+    pub(super) root: Arc<StoreRoot>,
+}
+
+/// What a look at a name found.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct EntryLookup {
+    pub(super) kind: EntryKind,
+    pub(super) len: u64,
+    pub(super) modified: SystemTime,
+}
+
+/// What reading a directory alone says of an entry.
+#[derive(Debug)]
+pub(super) struct DirectoryRecord {
+    pub(super) name: Vec<u8>,
+    /// `None` for links and where the file system does not say.
+    pub(super) kind: Option<EntryKind>,
+}
+
+impl FolderLocation {
+    /// The next name that may be listed.
+    pub(super) fn next_record(&self, dir: &mut Dir) -> io::Result<Option<DirectoryRecord>> {
+        while let Some(entry) = dir.read() {
+            let entry = entry?;
+            if self.is_listed(entry.file_name().to_bytes()) {
+                return Ok(Some(DirectoryRecord {
+                    kind: entry_kind(entry.file_type()),
+                    name: entry.file_name().to_bytes().to_vec(),
+                }));
+            }
+        }
+        Ok(None)
+    }
+
+    fn is_listed(&self, name: &[u8]) -> bool {
+        // Whether it has a key. Names that neither begin with a dot nor lie deep have one for certain.
+        let has_key = || self.key.child(name).is_ok();
+        let is_deep = self.key.as_bytes().len() > 3000;
+        match name {
+            b"." | b".." => false,
+            [b'.', ..] => has_key(),
+            _ => !is_deep || has_key(),
+        }
+    }
+
+    /// Looks at a name, and where a link leads. `None`: it has gone, or the link leads nowhere, or where one may not look.
+    ///
+    /// # Errors
+    /// When there is no telling: a list without it would look whole.
+    pub(super) fn look_up(
+        &self,
+        dir: BorrowedFd<'_>,
+        name: &[u8],
+    ) -> io::Result<Option<EntryLookup>> {
+        let stat = match rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
+            return Ok(Some(EntryLookup::from_stat(&stat)));
+        }
+        let Ok(key) = self.key.child(name) else {
+            return Ok(None);
+        };
+        match self.root.open_any(&key) {
+            Ok(behind) => Ok(Some(EntryLookup::from_stat(&rustix::fs::fstat(behind)?))),
+            Err(StoreError::Io(error)) => Err(error),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Opens a name, or what a link of that name leads to.
+    pub(super) fn open(
+        &self,
+        dir: BorrowedFd<'_>,
+        name: &[u8],
+    ) -> Result<(OwnedFd, bool), StoreError> {
+        match rustix::fs::openat(dir, name, OPEN_FLAGS, Mode::empty()) {
+            Ok(fd) => Ok((fd, false)),
+            // The kernel's word for a link where none is followed.
+            Err(Errno::LOOP) => {
+                let key = self.key.child(name).map_err(|_| StoreError::TooLong)?;
+                Ok((self.root.open_any(&key)?, true))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl EntryLookup {
+    pub(super) fn from_stat(stat: &Stat) -> Self {
+        let kind = entry_kind(FileType::from_raw_mode(stat.st_mode)).unwrap_or(EntryKind::Other);
+        let len = match kind {
+            EntryKind::File => u64::try_from(stat.st_size).unwrap_or(0),
+            EntryKind::Folder | EntryKind::Other => 0,
+        };
+        Self {
+            kind,
+            len,
+            modified: modification_time(stat),
+        }
+    }
+
+    pub(super) fn into_entry(self, name: Vec<u8>) -> FolderEntry {
+        FolderEntry {
+            name,
+            kind: self.kind,
+            len: self.len,
+            modified: self.modified,
+        }
+    }
+}
+
+/// `None` where one has to look.
+fn entry_kind(file_type: FileType) -> Option<EntryKind> {
+    match file_type {
+        FileType::Directory => Some(EntryKind::Folder),
+        FileType::RegularFile => Some(EntryKind::File),
+        FileType::Symlink | FileType::Unknown => None,
+        _ => Some(EntryKind::Other),
+    }
+}
+
+/// When a file's content changed. Times that this system's clock cannot hold are the epoch.
+pub(crate) fn modification_time(stat: &Stat) -> SystemTime {
+    let seconds = Duration::from_secs(stat.st_mtime.unsigned_abs());
+    let whole = if stat.st_mtime < 0 {
+        SystemTime::UNIX_EPOCH.checked_sub(seconds)
+    } else {
+        SystemTime::UNIX_EPOCH.checked_add(seconds)
+    };
+    let nanos = u32::try_from(stat.st_mtime_nsec)
+        .unwrap_or(0)
+        .min(999_999_999);
+    whole
+        .and_then(|whole| whole.checked_add(Duration::from_nanos(nanos.into())))
+        .unwrap_or(SystemTime::UNIX_EPOCH)
+}

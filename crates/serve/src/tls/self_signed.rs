@@ -1,0 +1,105 @@
+//! A certificate that nobody but itself has signed: encryption at once, trust by comparing a fingerprint.
+//!
+//! It is valid for thirteen months. The key never leaves the memory of this process, so that a shorter time would guard nothing,
+//! and a certificate that ended or was replaced under a running server would be one more that people have to compare. A longer
+//! time some clients refuse (Apple's: 825 days).
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use haul_service::listen::BoundAddress;
+use rcgen::{
+    CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose,
+    PKCS_ECDSA_P256_SHA256, date_time_ymd,
+};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::{DnsName, PrivatePkcs8KeyDer};
+use rustls::sign::CertifiedKey;
+
+use super::CertificateError;
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A day before now for clients whose clocks are behind, and then thirteen months.
+const BACKDATED: Duration = DAY;
+const LIFETIME: Duration = DAY.saturating_mul(397);
+
+/// What was made.
+pub(super) struct SelfSignedCertificate {
+    pub(super) certified: CertifiedKey,
+    /// The certificate alone.
+    pub(super) pem: String,
+}
+
+/// The names and addresses by which this machine may be reached: `localhost`, its host name, and what is listened on. When that is
+/// every interface, the addresses that other machines most likely use.
+#[must_use]
+pub fn local_names(listening: &[BoundAddress]) -> Vec<String> {
+    let mut names = vec!["localhost".to_owned()];
+    let host = rustix::system::uname();
+    // Not every host's name is one that a certificate may have.
+    let host = host.nodename().to_str().ok().map(str::to_ascii_lowercase);
+    names.extend(host.filter(|name| is_name(name)));
+    let mut addresses: Vec<IpAddr> = vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+    for local in listening {
+        match local {
+            BoundAddress::Tcp(address) if address.ip().is_unspecified() => {
+                addresses.extend(outbound_addresses())
+            }
+            BoundAddress::Tcp(address) => addresses.push(address.ip().to_canonical()),
+            BoundAddress::Unix(_) => {}
+        }
+    }
+    names.extend(addresses.iter().map(ToString::to_string));
+    let mut seen = std::collections::HashSet::new();
+    names.retain(|name| seen.insert(name.clone()));
+    names
+}
+
+fn is_name(name: &str) -> bool {
+    !name.ends_with('.') && DnsName::try_from(name).is_ok()
+}
+
+/// The addresses from which this machine would speak to others: a datagram socket knows as soon as it has a peer, and nothing is
+/// sent. The peers are of no network (RFC 5737, RFC 3849).
+fn outbound_addresses() -> impl Iterator<Item = IpAddr> {
+    let peers: [IpAddr; 2] = [
+        Ipv4Addr::new(192, 0, 2, 1).into(),
+        Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into(),
+    ];
+    peers.into_iter().filter_map(|peer| {
+        let any: IpAddr = match peer {
+            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let socket = UdpSocket::bind((any, 0)).ok()?;
+        socket.connect((peer, 9)).ok()?;
+        let own = socket.local_addr().ok()?.ip();
+        (!own.is_unspecified()).then_some(own)
+    })
+}
+
+/// Makes a certificate for these names, on P-256: every client knows it, and a handshake signs with it in some thirty microseconds
+/// where RSA needs hundreds.
+pub(super) fn self_sign(
+    names: Vec<String>,
+    provider: &CryptoProvider,
+) -> Result<SelfSignedCertificate, CertificateError> {
+    let mut params = CertificateParams::new(names)?;
+    // Not a host: what people see first when a browser asks them.
+    params
+        .distinguished_name
+        .push(DnType::CommonName, "haul, self-signed");
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.unwrap_or_default().saturating_sub(BACKDATED);
+    params.not_before = date_time_ymd(1970, 1, 1) + now;
+    params.not_after = params.not_before + BACKDATED + LIFETIME;
+    let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+    let certificate = params.self_signed(&key)?;
+    let pem = certificate.pem();
+    let key = PrivatePkcs8KeyDer::from(key.serialize_der());
+    let certified = CertifiedKey::from_der(vec![certificate.der().clone()], key.into(), provider)?;
+    Ok(SelfSignedCertificate { certified, pem })
+}
