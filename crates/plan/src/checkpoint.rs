@@ -43,9 +43,9 @@ pub struct CheckpointSchedule {
     /// Limits.
     options: CheckpointOptions,
     /// When the last one began; `None` before the first.
-    begun: Option<Duration>,
+    last_started: Option<Duration>,
     /// When the last one ended, and how long it took; `None` while one runs and before the first.
-    ended: Option<(Duration, Duration)>,
+    last_finished: Option<(Duration, Duration)>,
 }
 
 impl CheckpointSchedule {
@@ -54,8 +54,8 @@ impl CheckpointSchedule {
     pub fn new(options: CheckpointOptions) -> Self {
         Self {
             options,
-            begun: None,
-            ended: None,
+            last_started: None,
+            last_finished: None,
         }
     }
 
@@ -64,7 +64,7 @@ impl CheckpointSchedule {
     pub fn is_due(&self, now: Duration, unclaimed: u64) -> bool {
         let options = &self.options;
         let enough = unclaimed >= options.unrecorded_bytes;
-        match (self.begun, self.ended) {
+        match (self.last_started, self.last_finished) {
             _ if unclaimed == 0 => false,
             (None, _) => enough || now >= options.first_after,
             (Some(_), None) => false,
@@ -78,14 +78,14 @@ impl CheckpointSchedule {
 
     /// One began.
     pub fn on_started(&mut self, now: Duration) {
-        self.begun = Some(now);
-        self.ended = None;
+        self.last_started = Some(now);
+        self.last_finished = None;
     }
 
     /// It ended.
     pub fn on_finished(&mut self, now: Duration) {
-        let begun = self.begun.unwrap_or(now);
-        self.ended = Some((now, now.saturating_sub(begun)));
+        let begun = self.last_started.unwrap_or(now);
+        self.last_finished = Some((now, now.saturating_sub(begun)));
     }
 }
 

@@ -111,7 +111,7 @@ impl FromStr for Checksum {
             });
         };
         let algorithm: DigestAlgorithm = name.trim().parse()?;
-        let digest = decode(hex.trim()).filter(|digest| digest.len() == algorithm.digest_len());
+        let digest = decode_hex(hex.trim()).filter(|digest| digest.len() == algorithm.digest_len());
         Ok(Self {
             algorithm,
             digest: Some(digest.ok_or(ChecksumError::Digest { algorithm })?),
@@ -120,7 +120,7 @@ impl FromStr for Checksum {
 }
 
 /// Hexadecimal, either case.
-fn decode(hex: &str) -> Option<Vec<u8>> {
+fn decode_hex(hex: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<u8>> = hex
         .chars()
         .map(|c| c.to_digit(16).and_then(|digit| u8::try_from(digit).ok()))

@@ -10,7 +10,7 @@ use std::str::FromStr;
 use http::HeaderValue;
 
 /// How much of a foreign Content-Type a message shows, in characters.
-const SHOWN: usize = 60;
+const MAX_SHOWN_CHARS: usize = 60;
 
 /// A media range, as Accept has it (RFC 9110 12.5.1) but without parameters: `image/*`, `application/pdf`, `*/*`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -219,7 +219,10 @@ impl ContentExpectation {
             return Err(UnexpectedContent::NoMediaType { expected: wanted });
         }
         // A peer wrote it: nothing that a terminal would take for more than text.
-        let shown = got.chars().take(SHOWN).flat_map(char::escape_debug);
+        let shown = got
+            .chars()
+            .take(MAX_SHOWN_CHARS)
+            .flat_map(char::escape_debug);
         Err(UnexpectedContent::MediaType {
             actual: shown.collect(),
             expected: wanted,

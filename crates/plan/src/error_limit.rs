@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 /// Ends before a share is judged: of ten jobs three may fail by accident, of a hundred hardly thirty.
-const JUDGED_FROM: u64 = 100;
+const MIN_JOBS_FOR_PERCENT: u64 = 100;
 
 /// How many jobs may fail: `N` or `P%`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -33,7 +33,7 @@ impl ErrorLimit {
         match self {
             Self::Count(most) => failed > *most,
             Self::Percent(share) => {
-                ended >= JUDGED_FROM && failed as f64 * 100.0 > share * ended as f64
+                ended >= MIN_JOBS_FOR_PERCENT && failed as f64 * 100.0 > share * ended as f64
             }
         }
     }

@@ -18,7 +18,7 @@ pub(crate) const DEFAULT_NAME: &str = "index.html";
 pub const RESERVED_SUFFIXES: [&str; 3] = [".haul-part", ".haul-journal", ".haul-bad-checksum"];
 
 /// Names that Windows takes for devices, whatever their ending.
-const RESERVED: [&str; 22] = [
+const WINDOWS_DEVICES: [&str; 22] = [
     "con", "prn", "aux", "nul", "com1", "com2", "com3", "com4", "com5", "com6", "com7", "com8",
     "com9", "lpt1", "lpt2", "lpt3", "lpt4", "lpt5", "lpt6", "lpt7", "lpt8", "lpt9",
 ];
@@ -34,7 +34,7 @@ pub fn from_content_disposition(value: &HeaderValue) -> Option<String> {
             .find(|(known, _)| known == name)
             .map(|(_, value)| value.as_str())
     };
-    let extended = find("filename*").and_then(extended_value);
+    let extended = find("filename*").and_then(decode_extended_value);
     extended
         .or_else(|| find("filename").map(str::to_owned))
         .and_then(|name| sanitize(last_component(&name)))
@@ -53,7 +53,7 @@ pub fn from_url(url: &Url) -> String {
 pub fn sanitize(name: &str) -> Option<String> {
     let clean: String = name
         .chars()
-        .map(|c| if is_harmless(c) { c } else { '_' })
+        .map(|c| if is_safe_char(c) { c } else { '_' })
         .collect();
     // Dots and blanks at the end vanish on Windows; at the start they hide, and `..` is a direction.
     let trimmed = clean
@@ -70,22 +70,22 @@ pub fn sanitize(name: &str) -> Option<String> {
         .next()
         .unwrap_or_default()
         .to_ascii_lowercase();
-    let named = if RESERVED.contains(&stem.trim_end()) || trimmed.starts_with('-') {
+    let named = if WINDOWS_DEVICES.contains(&stem.trim_end()) || trimmed.starts_with('-') {
         format!("_{trimmed}")
     } else {
         trimmed
     };
-    Some(apart_from_companions(shorten(&named)))
+    Some(without_reserved_suffix(shorten(&named)))
 }
 
 /// Whether a name ends as a companion's does, as a file system that folds case sees it.
 #[must_use]
 pub fn has_reserved_suffix(name: &str) -> bool {
-    companion_ending(name).is_some()
+    reserved_suffix_at(name).is_some()
 }
 
 /// Where a companion's ending begins in a name. Dots and blanks behind it count for nothing, as on Windows.
-fn companion_ending(name: &str) -> Option<usize> {
+fn reserved_suffix_at(name: &str) -> Option<usize> {
     let name = name.trim_end_matches(|c: char| c == '.' || c.is_whitespace());
     let at = name.rfind('.')?;
     RESERVED_SUFFIXES
@@ -105,15 +105,15 @@ pub(crate) fn case_folded(name: &str) -> String {
 
 /// A finished file must not look like another download's companion, or that one would take it for its own: the ending's dot
 /// gives way. The length stays, so that this can be the last step.
-fn apart_from_companions(mut name: String) -> String {
-    if let Some(at) = companion_ending(&name) {
+fn without_reserved_suffix(mut name: String) -> String {
+    if let Some(at) = reserved_suffix_at(&name) {
         name.replace_range(at..=at, "_");
     }
     name
 }
 
 /// Letters, digits and punctuation of any script; no separators, wildcards, controls or direction marks.
-fn is_harmless(c: char) -> bool {
+fn is_safe_char(c: char) -> bool {
     let direction = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
     !c.is_control()
         && !direction
@@ -158,7 +158,7 @@ fn shorten(name: &str) -> String {
     }
 }
 
-/// `name=value` pairs, names in lower case, quoted strings unescaped.
+/// `name=parameter_value` pairs, names in lower case, quoted strings unescaped.
 fn parameters(text: &str) -> Vec<(String, String)> {
     /// More parameters than this are not read.
     const MOST: usize = 16;
@@ -168,7 +168,7 @@ fn parameters(text: &str) -> Vec<(String, String)> {
         let Some((name, after)) = rest.split_once('=') else {
             break;
         };
-        let (value, after) = value(after.trim_start());
+        let (value, after) = parameter_value(after.trim_start());
         found.push((
             name.trim_matches([' ', '\t', ';']).to_ascii_lowercase(),
             value,
@@ -179,7 +179,7 @@ fn parameters(text: &str) -> Vec<(String, String)> {
 }
 
 /// A token or quoted string, and what follows its semicolon.
-fn value(text: &str) -> (String, &str) {
+fn parameter_value(text: &str) -> (String, &str) {
     let Some(quoted) = text.strip_prefix('"') else {
         let (token, rest) = text.split_once(';').unwrap_or((text, ""));
         return (token.trim().to_owned(), rest);
@@ -197,7 +197,7 @@ fn value(text: &str) -> (String, &str) {
 }
 
 /// RFC 8187 3.2: `charset'language'percent-encoded`, in UTF-8 or ISO-8859-1.
-fn extended_value(text: &str) -> Option<String> {
+fn decode_extended_value(text: &str) -> Option<String> {
     let mut parts = text.splitn(3, '\'');
     let (charset, _language, encoded) = (parts.next()?, parts.next()?, parts.next()?);
     let bytes: Vec<u8> = percent_decode_str(encoded).collect();

@@ -11,16 +11,16 @@ use url::Url;
 use crate::metalink::MEDIA_TYPE;
 
 /// Links that are looked at, of all fields together.
-const LINKS: usize = 256;
+const MAX_LINKS: usize = 256;
 
 /// The longest reference, in bytes.
-const LONGEST: usize = 8 * 1024;
+const MAX_REFERENCE_BYTES: usize = 8 * 1024;
 
 /// Parameters of a link that are looked at.
-const PARAMETERS: usize = 32;
+const MAX_PARAMETERS: usize = 32;
 
 /// The priority where none is given, and the lowest (RFC 6249 3.1).
-const LOWEST: u32 = 999_999;
+const LOWEST_PRIORITY: u32 = 999_999;
 
 /// Where else a file can be had.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -46,17 +46,17 @@ pub fn parse_link_headers(headers: &HeaderMap, base: &Url) -> LinkHeader {
     let mut found = LinkHeader::default();
     let values = headers.get_all(LINK).iter();
     let texts = values.filter_map(|value| std::str::from_utf8(value.as_bytes()).ok());
-    for link in texts.flat_map(LinkHeaderParser).take(LINKS) {
-        take(&link, base, &mut found);
+    for link in texts.flat_map(LinkHeaderParser).take(MAX_LINKS) {
+        add_link(&link, base, &mut found);
     }
     found.duplicates.sort_by_key(|duplicate| duplicate.priority);
     found
 }
 
 /// Sorts one link in, if it is of use.
-fn take(link: &LinkValue<'_>, base: &Url, found: &mut LinkHeader) {
+fn add_link(link: &LinkValue<'_>, base: &Url, found: &mut LinkHeader) {
     // A link with an anchor speaks of something else than what was asked for.
-    if link.reference.len() > LONGEST || link.parameter("anchor").is_some() {
+    if link.reference.len() > MAX_REFERENCE_BYTES || link.parameter("anchor").is_some() {
         return;
     }
     let http = |url: &Url| matches!(url.scheme(), "http" | "https") && url.has_host();
@@ -73,7 +73,7 @@ fn take(link: &LinkValue<'_>, base: &Url, found: &mut LinkHeader) {
         let priority = link
             .parameter("pri")
             .and_then(|pri| pri.trim().parse().ok());
-        let priority = priority.map_or(LOWEST, |pri: u32| pri.clamp(1, LOWEST));
+        let priority = priority.map_or(LOWEST_PRIORITY, |pri: u32| pri.clamp(1, LOWEST_PRIORITY));
         found.duplicates.push(DuplicateLink { url, priority });
     } else if is("describedby") && media.trim().eq_ignore_ascii_case(MEDIA_TYPE) {
         found.metalinks.push(url);
@@ -112,7 +112,7 @@ impl<'a> Iterator for LinkHeaderParser<'a> {
         self.0 = rest;
         let mut parameters = Vec::new();
         while let Some(parameter) = self.parameter() {
-            if parameters.len() < PARAMETERS {
+            if parameters.len() < MAX_PARAMETERS {
                 parameters.push(parameter);
             }
         }
@@ -129,17 +129,17 @@ impl<'a> Iterator for LinkHeaderParser<'a> {
 impl<'a> LinkHeaderParser<'a> {
     /// The next `;name=value`, `;name="value"` or `;name` of the link.
     fn parameter(&mut self) -> Option<(&'a str, String)> {
-        let rest = blank(self.0).strip_prefix(';')?;
-        let rest = blank(rest);
+        let rest = skip_blanks(self.0).strip_prefix(';')?;
+        let rest = skip_blanks(rest);
         let end = rest.find(['=', ';', ',', ' ', '\t']).unwrap_or(rest.len());
         let (name, rest) = rest.split_at(end);
-        let Some(value) = blank(rest).strip_prefix('=') else {
+        let Some(value) = skip_blanks(rest).strip_prefix('=') else {
             self.0 = rest;
             return Some((name, String::new()));
         };
-        let value = blank(value);
+        let value = skip_blanks(value);
         let (value, rest) = match value.strip_prefix('"') {
-            Some(quoted) => unquoted(quoted)?,
+            Some(quoted) => unquote(quoted)?,
             None => {
                 let end = value.find([';', ',', ' ', '\t']).unwrap_or(value.len());
                 (value[..end].to_owned(), &value[end..])
@@ -150,12 +150,12 @@ impl<'a> LinkHeaderParser<'a> {
     }
 }
 
-fn blank(text: &str) -> &str {
+fn skip_blanks(text: &str) -> &str {
     text.trim_start_matches([' ', '\t'])
 }
 
 /// A quoted string from behind its first quote, and what follows the second. `None` when there is no second.
-fn unquoted(text: &str) -> Option<(String, &str)> {
+fn unquote(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut chars = text.char_indices();
     while let Some((at, c)) = chars.next() {
@@ -262,13 +262,13 @@ mod tests {
 
     #[test]
     fn nothing_grows_beyond_its_limit() {
-        let many: Vec<String> = (0..LINKS + 9)
+        let many: Vec<String> = (0..MAX_LINKS + 9)
             .map(|n| format!("<{n}>;rel=duplicate"))
             .collect();
-        assert_eq!(duplicates(&[&many.join(",")]).len(), LINKS);
-        let long = format!("<{}>;rel=duplicate", "a".repeat(LONGEST + 1));
+        assert_eq!(duplicates(&[&many.join(",")]).len(), MAX_LINKS);
+        let long = format!("<{}>;rel=duplicate", "a".repeat(MAX_REFERENCE_BYTES + 1));
         assert_eq!(duplicates(&[&long]).len(), 0);
-        let parameters = format!("<x>{};rel=duplicate", ";a=b".repeat(PARAMETERS));
+        let parameters = format!("<x>{};rel=duplicate", ";a=b".repeat(MAX_PARAMETERS));
         assert_eq!(duplicates(&[&parameters]).len(), 0);
     }
 

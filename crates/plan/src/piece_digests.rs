@@ -109,7 +109,7 @@ impl PieceDigests {
     }
 
     /// The pieces that lie in a range whole, in a file of `total` bytes.
-    fn within(&self, range: &Range<u64>, total: u64) -> Range<u64> {
+    fn contained_in(&self, range: &Range<u64>, total: u64) -> Range<u64> {
         let first = range.start.div_ceil(self.length);
         let end = if range.end >= total {
             self.count()
@@ -128,11 +128,11 @@ pub struct PieceChecks {
     /// Bytes in the file.
     total: u64,
     /// Pieces that were handed out to be looked at, or were found right.
-    taken: RangeSet,
+    handed_out: RangeSet,
     /// Pieces that were found right.
-    good: RangeSet,
+    verified: RangeSet,
     /// How often pieces were bad: those that ever were.
-    bad: BTreeMap<u64, u32>,
+    failures: BTreeMap<u64, u32>,
 }
 
 impl PieceChecks {
@@ -142,9 +142,9 @@ impl PieceChecks {
         pieces.matches_length(total).then(|| Self {
             pieces,
             total,
-            taken: RangeSet::new(),
-            good: RangeSet::new(),
-            bad: BTreeMap::new(),
+            handed_out: RangeSet::new(),
+            verified: RangeSet::new(),
+            failures: BTreeMap::new(),
         })
     }
 
@@ -164,14 +164,19 @@ impl PieceChecks {
     pub fn take_ready(&mut self, done: &RangeSet, most: usize) -> Vec<u64> {
         let mut ready = Vec::new();
         for stretch in done.iter() {
-            let within = self.pieces.within(&stretch, self.total);
-            ready.extend(self.taken.gaps(within).flatten().take(most - ready.len()));
+            let within = self.pieces.contained_in(&stretch, self.total);
+            ready.extend(
+                self.handed_out
+                    .gaps(within)
+                    .flatten()
+                    .take(most - ready.len()),
+            );
             if ready.len() >= most {
                 break;
             }
         }
         for piece in &ready {
-            self.taken.insert(*piece..piece + 1);
+            self.handed_out.insert(*piece..piece + 1);
         }
         ready
     }
@@ -179,12 +184,12 @@ impl PieceChecks {
     /// A piece was looked at. Returns how often it has been bad, this time included; 0 for a good one.
     pub fn on_checked(&mut self, piece: u64, good: bool) -> u32 {
         if good {
-            self.good.insert(piece..piece + 1);
+            self.verified.insert(piece..piece + 1);
             return 0;
         }
-        self.taken.remove(piece..piece + 1);
-        self.good.remove(piece..piece + 1);
-        let times = self.bad.entry(piece).or_default();
+        self.handed_out.remove(piece..piece + 1);
+        self.verified.remove(piece..piece + 1);
+        let times = self.failures.entry(piece).or_default();
         *times += 1;
         *times
     }
@@ -192,13 +197,13 @@ impl PieceChecks {
     /// Whether every piece was found right.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.good.covers(&(0..self.pieces.count()))
+        self.verified.covers(&(0..self.pieces.count()))
     }
 
     /// Where the pieces end that were found right, from the first one on.
     #[must_use]
     pub fn verified_prefix(&self) -> u64 {
-        self.range(self.good.prefix_end()).start
+        self.range(self.verified.prefix_end()).start
     }
 }
 

@@ -66,20 +66,20 @@ impl RangeSet {
     pub fn covers(&self, range: &Range<u64>) -> bool {
         range.is_empty()
             || self
-                .holder(range.start)
+                .range_containing(range.start)
                 .is_some_and(|known| range.end <= known.end)
     }
 
     /// Whether a byte is in the set.
     #[must_use]
     pub fn contains(&self, at: u64) -> bool {
-        self.holder(at).is_some()
+        self.range_containing(at).is_some()
     }
 
     /// The stretch that a byte is in.
     #[must_use]
     pub fn range_at(&self, at: u64) -> Option<Range<u64>> {
-        self.holder(at).cloned()
+        self.range_containing(at).cloned()
     }
 
     /// The stretches, in order.
@@ -130,7 +130,7 @@ impl RangeSet {
     }
 
     /// The stretch that holds a byte.
-    fn holder(&self, at: u64) -> Option<&Range<u64>> {
+    fn range_containing(&self, at: u64) -> Option<&Range<u64>> {
         let index = self.ranges.partition_point(|known| known.end <= at);
         self.ranges.get(index).filter(|known| known.start <= at)
     }

@@ -4,7 +4,7 @@ use http::HeaderValue;
 use url::Url;
 
 /// The longest Location that is followed, in bytes: signed URLs reach two thousand.
-const LONGEST: usize = 16 * 1024;
+const MAX_LOCATION_BYTES: usize = 16 * 1024;
 
 /// What redirects may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub enum RedirectError {
     #[error("a redirect that does not say where to")]
     MissingLocation,
     /// The Location is longer than any URL in use.
-    #[error("a redirect to a URL of {0} bytes, more than the {LONGEST} that are followed")]
+    #[error("a redirect to a URL of {0} bytes, more than the {MAX_LOCATION_BYTES} that are followed")]
     LocationTooLong(usize),
     /// The Location is no URL.
     #[error("a redirect to something that is no URL")]
@@ -71,7 +71,7 @@ pub fn follow_redirect(
         return Err(RedirectError::TooMany(options.max_redirects));
     }
     let location = location.ok_or(RedirectError::MissingLocation)?;
-    if location.len() > LONGEST {
+    if location.len() > MAX_LOCATION_BYTES {
         return Err(RedirectError::LocationTooLong(location.len()));
     }
     let text =
@@ -176,10 +176,10 @@ mod tests {
             follow_redirect(&from, None, 0, options),
             Err(RedirectError::MissingLocation)
         );
-        let long = HeaderValue::from_str(&"x".repeat(LONGEST + 1)).unwrap();
+        let long = HeaderValue::from_str(&"x".repeat(MAX_LOCATION_BYTES + 1)).unwrap();
         assert_eq!(
             follow_redirect(&from, Some(&long), 0, options),
-            Err(RedirectError::LocationTooLong(LONGEST + 1))
+            Err(RedirectError::LocationTooLong(MAX_LOCATION_BYTES + 1))
         );
         assert_eq!(
             hop("http://a.test/", "file:///etc/passwd"),

@@ -26,29 +26,29 @@ pub struct ExpectedDigest {
 #[must_use]
 pub fn expected_digests(headers: &HeaderMap, whole: bool) -> Vec<ExpectedDigest> {
     let mut found = Vec::new();
-    listed(headers, "repr-digest", "Repr-Digest", &mut found);
-    listed(headers, "digest", "Digest", &mut found);
+    read_list(headers, "repr-digest", "Repr-Digest", &mut found);
+    read_list(headers, "digest", "Digest", &mut found);
     if whole {
-        listed(headers, "content-digest", "Content-Digest", &mut found);
-        single(
+        read_list(headers, "content-digest", "Content-Digest", &mut found);
+        read_single(
             headers,
             "content-md5",
             ("Content-MD5", DigestAlgorithm::Md5),
             &mut found,
         );
-        single(
+        read_single(
             headers,
             "x-amz-checksum-sha256",
             ("x-amz-checksum-sha256", DigestAlgorithm::Sha256),
             &mut found,
         );
-        single(
+        read_single(
             headers,
             "x-amz-checksum-sha1",
             ("x-amz-checksum-sha1", DigestAlgorithm::Sha1),
             &mut found,
         );
-        single(
+        read_single(
             headers,
             "x-amz-checksum-crc32c",
             ("x-amz-checksum-crc32c", DigestAlgorithm::Crc32c),
@@ -59,13 +59,18 @@ pub fn expected_digests(headers: &HeaderMap, whole: bool) -> Vec<ExpectedDigest>
 }
 
 /// A list of `name=value`; the newer fields write the value between colons.
-fn listed(headers: &HeaderMap, name: &str, field: &'static str, found: &mut Vec<ExpectedDigest>) {
+fn read_list(
+    headers: &HeaderMap,
+    name: &str,
+    field: &'static str,
+    found: &mut Vec<ExpectedDigest>,
+) {
     for value in headers.get_all(name) {
         for item in value.to_str().unwrap_or_default().split(',') {
             let Some((name, value)) = item.split_once('=') else {
                 continue;
             };
-            let Some(algorithm) = algorithm(name.trim()) else {
+            let Some(algorithm) = registered_algorithm(name.trim()) else {
                 continue;
             };
             let value = value.split(';').next().unwrap_or_default().trim();
@@ -79,7 +84,7 @@ fn listed(headers: &HeaderMap, name: &str, field: &'static str, found: &mut Vec<
 }
 
 /// A field that is one base64 value. S3 writes `VALUE-N` for a digest of digests, which says nothing about the file.
-fn single(
+fn read_single(
     headers: &HeaderMap,
     name: &str,
     what: (&'static str, DigestAlgorithm),
@@ -107,7 +112,7 @@ fn push(
 }
 
 /// The names of RFC 9530's registry that are known here.
-const REGISTERED: [(&str, DigestAlgorithm); 5] = [
+const REGISTERED_NAMES: [(&str, DigestAlgorithm); 5] = [
     ("sha-256", DigestAlgorithm::Sha256),
     ("sha-512", DigestAlgorithm::Sha512),
     ("sha", DigestAlgorithm::Sha1),
@@ -116,8 +121,8 @@ const REGISTERED: [(&str, DigestAlgorithm); 5] = [
 ];
 
 /// What a name of the registry stands for, in either case, as older fields have it.
-pub(crate) fn algorithm(name: &str) -> Option<DigestAlgorithm> {
-    let known = REGISTERED
+pub(crate) fn registered_algorithm(name: &str) -> Option<DigestAlgorithm> {
+    let known = REGISTERED_NAMES
         .iter()
         .find(|(known, _)| name.eq_ignore_ascii_case(known));
     known.map(|(_, algorithm)| *algorithm)
@@ -125,7 +130,9 @@ pub(crate) fn algorithm(name: &str) -> Option<DigestAlgorithm> {
 
 /// The registry's name of an algorithm, if it has one.
 pub(crate) fn registered_name(algorithm: DigestAlgorithm) -> Option<&'static str> {
-    let known = REGISTERED.iter().find(|(_, known)| *known == algorithm);
+    let known = REGISTERED_NAMES
+        .iter()
+        .find(|(_, known)| *known == algorithm);
     known.map(|(name, _)| *name)
 }
 

@@ -13,7 +13,7 @@ pub struct TokenBucket {
     /// What may be taken at once after a rest, in bytes.
     burst: u64,
     /// The moment at which the bucket is level, given what was taken.
-    level: Duration,
+    paid_until: Duration,
 }
 
 impl TokenBucket {
@@ -23,7 +23,7 @@ impl TokenBucket {
         Self {
             rate: rate.max(1),
             burst,
-            level: Duration::ZERO,
+            paid_until: Duration::ZERO,
         }
     }
 
@@ -31,8 +31,11 @@ impl TokenBucket {
     pub fn take(&mut self, now: Duration, bytes: u64) -> Duration {
         // A rest fills the bucket up to its burst and no further.
         let earliest = now.saturating_sub(self.cost(self.burst));
-        self.level = self.level.max(earliest).saturating_add(self.cost(bytes));
-        self.level.saturating_sub(now)
+        self.paid_until = self
+            .paid_until
+            .max(earliest)
+            .saturating_add(self.cost(bytes));
+        self.paid_until.saturating_sub(now)
     }
 
     /// How long the rate takes for some bytes.

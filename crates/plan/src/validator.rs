@@ -8,10 +8,10 @@ use http::HeaderValue;
 use http::header::{DATE, ETAG, HeaderMap, HeaderName, LAST_MODIFIED};
 
 /// The longest validator that is taken from a peer, in bytes. Real ones have some forty.
-const LONGEST: usize = 1024;
+const MAX_VALIDATOR_BYTES: usize = 1024;
 
 /// How much older than the answer a date must be before it tells versions apart (RFC 9110 8.8.2.2).
-pub(crate) const STRONG_AGE: Duration = Duration::from_secs(60);
+pub(crate) const MIN_STRONG_DATE_AGE: Duration = Duration::from_secs(60);
 
 /// An entity tag (RFC 9110 8.8.3).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl FromStr for EntityTag {
             .and_then(|rest| rest.strip_suffix('"'))
             .ok_or(EntityTagError)?;
         let fits = |byte: u8| byte == 0x21 || (0x23..=0x7e).contains(&byte) || byte >= 0x80;
-        if text.len() > LONGEST || !opaque.bytes().all(fits) {
+        if text.len() > MAX_VALIDATOR_BYTES || !opaque.bytes().all(fits) {
             return Err(EntityTagError);
         }
         Ok(Self {
@@ -128,7 +128,7 @@ impl ResourceVersion {
                 .get(ETAG)
                 .and_then(|value| std::str::from_utf8(value.as_bytes()).ok()?.parse().ok()),
             last_modified: text(LAST_MODIFIED)
-                .filter(|date| !date.is_empty() && date.len() <= LONGEST),
+                .filter(|date| !date.is_empty() && date.len() <= MAX_VALIDATOR_BYTES),
             date: text(DATE).and_then(|date| httpdate::parse_http_date(&date).ok()),
         }
     }
@@ -174,7 +174,7 @@ impl ResourceVersion {
                 let modified = self.last_modified.as_deref()?;
                 let then = httpdate::parse_http_date(modified).ok()?;
                 let age = self.date?.duration_since(then).ok()?;
-                (age >= STRONG_AGE).then(|| HeaderValue::from_str(modified).ok())?
+                (age >= MIN_STRONG_DATE_AGE).then(|| HeaderValue::from_str(modified).ok())?
             }
         }
     }

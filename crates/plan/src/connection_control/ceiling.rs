@@ -14,7 +14,7 @@ use std::time::Duration;
 const STANDS: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(300));
 
 /// After so long a number is given back that was taken by what may be an accident.
-const SOON: Duration = Duration::from_secs(1);
+const RESTORE_AFTER: Duration = Duration::from_secs(1);
 
 /// What was asked for and refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,55 +35,60 @@ pub(super) struct ConnectionCeiling {
     /// What the settings allow.
     max: usize,
     /// What is allowed now.
-    now: usize,
+    current: usize,
     /// What refusals have shown to be the limit, and when they last lowered it; none before the first.
-    known: Option<(usize, Duration)>,
+    known_limit: Option<(usize, Duration)>,
     /// When a number within the known limit was last refused.
-    doubted: Option<Duration>,
+    doubted_at: Option<Duration>,
     /// When more is allowed again.
-    lift: Duration,
+    lift_at: Duration,
     /// How long the next refusal counts.
-    stands: Duration,
+    limit_duration: Duration,
 }
 
 impl ConnectionCeiling {
     pub(super) fn new(max: usize) -> Self {
         Self {
             max,
-            now: max,
-            known: None,
-            doubted: None,
-            lift: Duration::MAX,
-            stands: STANDS.0,
+            current: max,
+            known_limit: None,
+            doubted_at: None,
+            lift_at: Duration::MAX,
+            limit_duration: STANDS.0,
         }
     }
 
-    pub(super) fn now(&self) -> usize {
-        self.now
+    pub(super) fn current(&self) -> usize {
+        self.current
     }
 
     /// Whether less is allowed than the limit, since a number within it was refused.
     pub(super) fn is_doubted(&self) -> bool {
-        self.known.is_some_and(|(limit, _)| self.now < limit)
+        self.known_limit
+            .is_some_and(|(limit, _)| self.current < limit)
     }
 
     /// One more than `open_connections` was refused.
-    pub(super) fn lower(&mut self, refused: ConnectionRefusal) {
+    pub(super) fn on_refusal(&mut self, refused: ConnectionRefusal) {
         let ConnectionRefusal {
             now,
             open_connections: open,
             ..
         } = refused;
-        match self.known {
+        match self.known_limit {
             // Of the same burst: it counts once, but shows how far down the limit is.
-            Some((_, lowered)) if refused.requested_at < lowered => self.set(open, lowered),
-            Some(_) if self.doubted.is_some_and(|then| refused.requested_at < then) => {
-                self.now = open.clamp(1, self.now);
+            Some((_, lowered)) if refused.requested_at < lowered => self.set_limit(open, lowered),
+            Some(_)
+                if self
+                    .doubted_at
+                    .is_some_and(|then| refused.requested_at < then) =>
+            {
+                self.current = open.clamp(1, self.current);
             }
             Some((limit, _)) if open < limit => self.doubt(refused),
             _ => {
-                self.set(open, now);
-                self.stand(now);
+                self.set_limit(open, now);
+                self.schedule_lift(now);
             }
         }
     }
@@ -96,11 +101,11 @@ impl ConnectionCeiling {
             ..
         } = refused;
         let again = self
-            .doubted
+            .doubted_at
             .is_some_and(|then| now.saturating_sub(then) < STANDS.0);
-        self.doubted = Some(now);
+        self.doubted_at = Some(now);
         if again {
-            self.set(
+            self.set_limit(
                 if refused.overloaded {
                     open.div_ceil(2)
                 } else {
@@ -108,32 +113,32 @@ impl ConnectionCeiling {
                 },
                 now,
             );
-            self.stand(now);
+            self.schedule_lift(now);
         } else {
-            self.now = open.clamp(1, self.now);
-            self.lift = now.saturating_add(SOON);
+            self.current = open.clamp(1, self.current);
+            self.lift_at = now.saturating_add(RESTORE_AFTER);
         }
     }
 
-    fn set(&mut self, limit: usize, when: Duration) {
-        self.now = limit.clamp(1, self.now);
-        self.known = Some((self.now, when));
+    fn set_limit(&mut self, limit: usize, when: Duration) {
+        self.current = limit.clamp(1, self.current);
+        self.known_limit = Some((self.current, when));
     }
 
-    fn stand(&mut self, now: Duration) {
-        self.lift = now.saturating_add(self.stands);
-        self.stands = (self.stands * 2).min(STANDS.1);
+    fn schedule_lift(&mut self, now: Duration) {
+        self.lift_at = now.saturating_add(self.limit_duration);
+        self.limit_duration = (self.limit_duration * 2).min(STANDS.1);
     }
 
     /// Allows more when it is time. True when that is a number which had been allowed before, and need not be tried out.
-    pub(super) fn lift(&mut self, now: Duration) -> bool {
-        if now < self.lift || self.now >= self.max {
+    pub(super) fn lift_if_due(&mut self, now: Duration) -> bool {
+        if now < self.lift_at || self.current >= self.max {
             return false;
         }
-        let limit = self.known.map_or(self.max, |(limit, _)| limit);
+        let limit = self.known_limit.map_or(self.max, |(limit, _)| limit);
         let back = self.is_doubted();
-        self.now = if back { limit } else { self.now + 1 };
-        self.lift = now.saturating_add(self.stands);
+        self.current = if back { limit } else { self.current + 1 };
+        self.lift_at = now.saturating_add(self.limit_duration);
         back
     }
 }

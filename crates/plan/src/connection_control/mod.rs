@@ -19,17 +19,17 @@
 //! `on_` calls when their thing happens; then [`ConnectionControl::target`] says how many connections should be open.
 
 mod ceiling;
-mod hold;
-mod level;
-mod probing;
+mod probe;
+mod probe_schedule;
+mod rate_samples;
 
 use std::time::Duration;
 
 pub use ceiling::ConnectionRefusal;
 
 use ceiling::ConnectionCeiling;
-use level::{REMEMBERED, RateSamples, SCATTER_FROM, SURE};
-use probing::{LONGEST, ProbeSchedule};
+use probe_schedule::{MAX_HOLD_WINDOW, ProbeSchedule};
+use rate_samples::{MAX_WINDOWS, MIN_WINDOWS_FOR_SCATTER, RateSamples, SIGNIFICANT_ERRORS};
 
 /// The share that the total rate must rise by for the next doubling in a ramp, once the scatter can be told. Doubling what
 /// helps gives much more than this, and noise between windows of a steady link stays below it.
@@ -41,17 +41,17 @@ const RAMP_HOPE: f64 = 0.5;
 
 /// The longest that a level waits for all its connections to deliver, unless answers are known to take longer: beyond it one
 /// that does not deliver is a stalled one, and the others tell enough.
-const SETTLE: Duration = Duration::from_secs(1);
+const MAX_SETTLE_TIME: Duration = Duration::from_secs(1);
 
 /// The same as long as no latency is known: the origin may be one that takes seconds to its first byte.
-const SETTLE_UNKNOWN: Duration = Duration::from_secs(5);
+const MAX_SETTLE_TIME_WITHOUT_LATENCY: Duration = Duration::from_secs(5);
 
 /// How long a lowered level waits for surplus connections to finish their claims, which take about two seconds each: only the
 /// least there are, on a slow link, take longer, and a hold must not be blind for ever.
-const DRAIN: Duration = Duration::from_secs(30);
+const MAX_DRAIN_TIME: Duration = Duration::from_secs(30);
 
 /// How soon to look again whether the connections of a level all deliver: a fifth of a ramp's window costs it little.
-const SETTLING: Duration = Duration::from_millis(10);
+const SETTLE_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Settings of a [`ConnectionControl`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,19 +112,19 @@ pub struct ConnectionControl {
     /// Connections wanted.
     target: usize,
     /// What the present number brings.
-    level: RateSamples,
+    samples: RateSamples,
     /// What refusals allow.
     ceiling: ConnectionCeiling,
     /// The number that was wanted before a refusal which may be an accident.
-    taken: Option<usize>,
+    before_refusal: Option<usize>,
     /// When to try another number, and what is known of smaller ones.
-    probing: ProbeSchedule,
+    schedule: ProbeSchedule,
     /// From a request to its answer, as the last sample has it.
     latency: Duration,
     /// A window while holding, by what is still to come.
-    watch: Duration,
+    hold_window: Duration,
     /// When the next sample is wanted.
-    next: Duration,
+    next_sample_at: Duration,
 }
 
 impl ConnectionControl {
@@ -141,13 +141,13 @@ impl ConnectionControl {
             options,
             phase: ControlPhase::Ramp { below: None },
             target,
-            level: RateSamples::new(target),
+            samples: RateSamples::new(target),
             ceiling: ConnectionCeiling::new(max),
-            taken: None,
-            probing: ProbeSchedule::default(),
+            before_refusal: None,
+            schedule: ProbeSchedule::default(),
             latency: Duration::ZERO,
-            watch: LONGEST,
-            next: options.window,
+            hold_window: MAX_HOLD_WINDOW,
+            next_sample_at: options.window,
         }
     }
 
@@ -161,7 +161,7 @@ impl ConnectionControl {
     #[must_use]
     pub fn settled_target(&self) -> usize {
         match &self.phase {
-            ControlPhase::Probe { base } => base.connections().min(self.ceiling.now()),
+            ControlPhase::Probe { base } => base.connections().min(self.ceiling.current()),
             _ => self.target,
         }
     }
@@ -169,7 +169,7 @@ impl ConnectionControl {
     /// When the next sample is wanted.
     #[must_use]
     pub fn next_sample_at(&self) -> Duration {
-        self.next
+        self.next_sample_at
     }
 
     /// No fewer than so many from now on: sources were dropped.
@@ -179,77 +179,84 @@ impl ConnectionControl {
 
     /// A connection, or a request on one, was refused: no more than the others, or fewer where the origin is overloaded.
     pub fn on_refused(&mut self, refused: ConnectionRefusal) {
-        self.ceiling.lower(refused);
+        self.ceiling.on_refusal(refused);
         if !self.ceiling.is_doubted() {
-            self.taken = None;
+            self.before_refusal = None;
         }
-        if self.target > self.ceiling.now() {
+        if self.target > self.ceiling.current() {
             if self.ceiling.is_doubted() {
-                self.taken.get_or_insert(self.target);
+                self.before_refusal.get_or_insert(self.target);
             }
-            self.settle(self.ceiling.now(), refused.now);
+            self.hold_at(self.ceiling.current(), refused.now);
         }
     }
 
     /// Takes a look and returns the target.
     pub fn on_sample(&mut self, sample: ProgressSample) -> usize {
-        if self.ceiling.lift(sample.now) {
-            self.give_back(sample.now);
+        if self.ceiling.lift_if_due(sample.now) {
+            self.restore_target(sample.now);
         }
         self.latency = sample.latency;
-        self.next = sample.now.saturating_add(self.window());
+        self.next_sample_at = sample.now.saturating_add(self.window());
         if self.options.fixed {
-            self.target = self.ceiling.now();
+            self.target = self.ceiling.current();
             return self.target;
         }
-        if let Some(rate) = self.level.take(sample, self.patience()) {
-            self.watch =
-                probing::window(sample.remaining, self.level.mean()).max(self.options.window);
+        if let Some(rate) = self.samples.add(sample, self.max_settle_time()) {
+            self.hold_window = probe_schedule::hold_window(sample.remaining, self.samples.mean())
+                .max(self.options.window);
             match self.phase {
                 ControlPhase::Ramp { .. } => self.ramp(rate, sample.now),
                 ControlPhase::Hold => self.hold(sample),
                 ControlPhase::Probe { .. } => self.judge_probe(sample.now),
             }
         }
-        self.next = sample.now.saturating_add(self.pause());
+        self.next_sample_at = sample.now.saturating_add(self.until_next_sample());
         self.target
     }
 
     /// What a refusal took turned out to be allowed all the same.
-    fn give_back(&mut self, now: Duration) {
-        if let Some(before) = self.taken.take().filter(|before| *before > self.target) {
-            self.settle(before, now);
+    fn restore_target(&mut self, now: Duration) {
+        if let Some(before) = self
+            .before_refusal
+            .take()
+            .filter(|before| *before > self.target)
+        {
+            self.hold_at(before, now);
         }
     }
 
     /// How long a level may take until all its connections deliver, or those too many have ended.
-    fn patience(&self) -> Duration {
-        if self.level.is_lowered() {
-            DRAIN
+    fn max_settle_time(&self) -> Duration {
+        if self.samples.is_lowered() {
+            MAX_DRAIN_TIME
         } else if self.latency.is_zero() {
-            SETTLE_UNKNOWN
+            MAX_SETTLE_TIME_WITHOUT_LATENCY
         } else {
-            SETTLE.max(self.latency * 4)
+            MAX_SETTLE_TIME.max(self.latency * 4)
         }
     }
 
     /// How long until the next sample: a window, or less while a new level's connections are still being made.
-    fn pause(&self) -> Duration {
-        if self.level.is_settled() {
+    fn until_next_sample(&self) -> Duration {
+        if self.samples.is_settled() {
             self.window()
-        } else if self.level.is_lowered() {
-            self.options.window.max(SETTLING)
+        } else if self.samples.is_lowered() {
+            self.options.window.max(SETTLE_CHECK_INTERVAL)
         } else {
-            self.window().min(SETTLING)
+            self.window().min(SETTLE_CHECK_INTERVAL)
         }
     }
 
     /// How long to watch before the next sample.
     fn window(&self) -> Duration {
         if matches!(self.phase, ControlPhase::Ramp { .. }) {
-            self.options.window.max(self.latency / 2).min(LONGEST)
+            self.options
+                .window
+                .max(self.latency / 2)
+                .min(MAX_HOLD_WINDOW)
         } else {
-            self.watch
+            self.hold_window
         }
     }
 
@@ -258,50 +265,52 @@ impl ConnectionControl {
             return self.climb(now);
         };
         let (smaller, before) = (below.connections(), below.mean());
-        let gain = self.level.mean() - before;
+        let gain = self.samples.mean() - before;
         let hope = RAMP_HOPE * before * (self.target as f64 / smaller as f64 - 1.0);
-        let early = self.level.windows() < SCATTER_FROM;
+        let early = self.samples.windows() < MIN_WINDOWS_FOR_SCATTER;
         let worth = if early { hope } else { RAMP_GAIN * before };
         // A gain cannot be ruled out: a level that seems worse is watched for longer before that counts.
-        let open = gain + SURE * self.level.error(below) >= hope;
+        let open = gain + SIGNIFICANT_ERRORS * self.samples.standard_error(below) >= hope;
         let patience = if gain < 0.0 {
-            2 * REMEMBERED
+            2 * MAX_WINDOWS
         } else {
-            REMEMBERED
+            MAX_WINDOWS
         };
-        if rate <= 0.0 || gain >= worth || (open && self.level.seen() >= patience) {
+        if rate <= 0.0 || gain >= worth || (open && self.samples.windows_seen() >= patience) {
             self.climb(now);
-        } else if !open && self.level.seen() >= REMEMBERED {
-            self.settle(smaller, now);
+        } else if !open && self.samples.windows_seen() >= MAX_WINDOWS {
+            self.hold_at(smaller, now);
         }
     }
 
     /// Doubles, or holds at the ceiling.
     fn climb(&mut self, now: Duration) {
-        self.probing.climbed_from(&self.level);
-        let next = (self.target * 2).min(self.ceiling.now());
+        self.schedule.left_level(&self.samples);
+        let next = (self.target * 2).min(self.ceiling.current());
         if next <= self.target {
-            self.settle(next, now);
+            self.hold_at(next, now);
             return;
         }
-        let below = std::mem::replace(&mut self.level, RateSamples::new(next));
+        let below = std::mem::replace(&mut self.samples, RateSamples::new(next));
         self.phase = ControlPhase::Ramp { below: Some(below) };
         self.target = next;
     }
 
     /// Holds a number.
-    fn settle(&mut self, connections: usize, now: Duration) {
+    fn hold_at(&mut self, connections: usize, now: Duration) {
         let tried = matches!(self.phase, ControlPhase::Probe { .. });
         let before = self.target;
-        self.target = connections.max(self.options.min).min(self.ceiling.now());
+        self.target = connections
+            .max(self.options.min)
+            .min(self.ceiling.current());
         if self.target < before {
-            self.level = RateSamples::lower(self.target);
-        } else if !tried || self.level.connections() != self.target {
+            self.samples = RateSamples::lowered(self.target);
+        } else if !tried || self.samples.connections() != self.target {
             // What a ramp's short windows showed is no measure for those of a hold; what a trial's showed is.
-            self.level = RateSamples::new(self.target);
+            self.samples = RateSamples::new(self.target);
         }
         self.phase = ControlPhase::Hold;
-        self.probing.wait(now, self.watch);
+        self.schedule.schedule_next(now, self.hold_window);
     }
 }
 

@@ -4,158 +4,163 @@ use std::time::Duration;
 
 use super::JobDispatcher;
 use super::host_queue::HostList;
+use super::job_entry::JobStage;
 use super::options::{DispatchDecision, JobTicket, UnreachableHost};
-use super::queued_job::QueuedJobStage;
 use super::slab_list::{SlabKey, SlabList};
 
 impl<T> JobDispatcher<T> {
     /// What to do now. A job that is given out runs until [`Self::ended`] or [`Self::retry_later`] is called with its ticket.
     pub fn next(&mut self, now: Duration) -> DispatchDecision<T> {
-        self.wake(now);
-        if let Some((job, why)) = self.refuse(now) {
+        self.wake_due(now);
+        if let Some((job, why)) = self.reject_unreachable(now) {
             return DispatchDecision::Reject(job, why);
         }
-        if let Some((host, stage)) = self.choose(now)
-            && let Some((ticket, job)) = self.start(host, stage, now)
+        if let Some((host, stage)) = self.choose_host(now)
+            && let Some((ticket, job)) = self.start_job(host, stage, now)
         {
             return DispatchDecision::Run(ticket, job);
         }
         if self.closed && self.jobs.len() == 0 {
             return DispatchDecision::Done;
         }
-        DispatchDecision::Wait(self.until())
+        DispatchDecision::Wait(self.next_wake())
     }
 
     /// What waited for a time that has come, waits no longer.
-    fn wake(&mut self, now: Duration) {
-        while let Some((due, id)) = self.later.first().copied().filter(|(due, _)| *due <= now) {
-            self.later.remove(&(due, id));
+    fn wake_due(&mut self, now: Duration) {
+        while let Some((due, id)) = self
+            .waiting_retries
+            .first()
+            .copied()
+            .filter(|(due, _)| *due <= now)
+        {
+            self.waiting_retries.remove(&(due, id));
             let host = self.jobs[id].host;
-            self.hosts[host].later.remove(&mut self.jobs, id);
-            self.queue_again(id);
-            self.file(host, false, now);
+            self.hosts[host].waiting_retries.remove(&mut self.jobs, id);
+            self.queue_retry(id);
+            self.update_list(host, false, now);
         }
         while let Some((until, id)) = self
-            .resting
+            .paused_hosts
             .first()
             .copied()
             .filter(|(until, _)| *until <= now)
         {
-            self.resting.remove(&(until, id));
-            self.hosts[id].rest = Duration::ZERO;
-            self.file(id, false, now);
+            self.paused_hosts.remove(&(until, id));
+            self.hosts[id].paused_until = Duration::ZERO;
+            self.update_list(id, false, now);
         }
     }
 
     /// A job is due to be tried again.
-    pub(super) fn queue_again(&mut self, id: SlabKey) {
+    pub(super) fn queue_retry(&mut self, id: SlabKey) {
         let host = self.jobs[id].host;
-        self.jobs[id].stage = QueuedJobStage::Due;
-        self.hosts[host].due.push_back(&mut self.jobs, id);
+        self.jobs[id].stage = JobStage::RetryDue;
+        self.hosts[host].due_retries.push_back(&mut self.jobs, id);
     }
 
     /// A job of a host that was given up.
-    fn refuse(&mut self, now: Duration) -> Option<(T, UnreachableHost)> {
-        let host = self.dead.front()?;
+    fn reject_unreachable(&mut self, now: Duration) -> Option<(T, UnreachableHost)> {
+        let host = self.circuit_open.front()?;
         let why = UnreachableHost {
-            failures: self.hosts[host].standing.strikes(),
-            retry_at: self.hosts[host].standing.until(),
+            failures: self.hosts[host].health.failures(),
+            retry_at: self.hosts[host].health.open_until(),
         };
-        let id = self.take(host)?;
-        self.file(host, false, now);
-        let load = self.drop_job(id, now)?.load?;
+        let id = self.pop_job(host)?;
+        self.update_list(host, false, now);
+        let load = self.remove_job(id, now)?.payload?;
         Some((load, why))
     }
 
     /// Whose turn it is, and where its job begins.
-    fn choose(&mut self, now: Duration) -> Option<(SlabKey, QueuedJobStage)> {
-        if let Some(host) = self.suspect.front() {
-            let alone = self.ready.is_empty() && self.unknown.is_empty();
-            if let Some(stage) = self.places.for_probe(&mut self.jobs, alone, now) {
+    fn choose_host(&mut self, now: Duration) -> Option<(SlabKey, JobStage)> {
+        if let Some(host) = self.half_open.front() {
+            let alone = self.ready.is_empty() && self.untried.is_empty();
+            if let Some(stage) = self.slots.stage_for_probe(&mut self.jobs, alone, now) {
                 return Some((host, stage));
             }
         }
-        self.pass_over_silent(now);
+        self.skip_unresponsive_hosts(now);
         // Whoever is within his turn goes on with it.
         let warm = self
             .ready
             .front()
-            .is_some_and(|host| self.hosts[host].goes_on());
-        let known_first = warm || !self.unknown_next;
+            .is_some_and(|host| self.hosts[host].continues_turn());
+        let known_first = warm || !self.untried_next;
         let turns = [known_first, !known_first];
         let known = turns.into_iter().find(|known| {
-            let some = !self.of(*known).is_empty();
-            some && self.places.has_room(&mut self.jobs, *known, now)
+            let some = !self.list_of_hosts(*known).is_empty();
+            some && self.slots.make_room(&mut self.jobs, *known, now)
         })?;
-        let host = self.of(known).front()?;
-        self.unknown_next = known;
-        Some((host, QueuedJobStage::Connecting))
+        let host = self.list_of_hosts(known).front()?;
+        self.untried_next = known;
+        Some((host, JobStage::AwaitingResponse))
     }
 
     /// Hosts of which a job may run: those that have answered, or the others.
-    fn of(&self, known: bool) -> &SlabList {
-        if known { &self.ready } else { &self.unknown }
+    fn list_of_hosts(&self, known: bool) -> &SlabList {
+        if known { &self.ready } else { &self.untried }
     }
 
     /// A host that has never answered, and is longer about it than others were, gets no further request until it does: it may be
     /// dead.
-    fn pass_over_silent(&mut self, now: Duration) {
-        let patience = self.places.patience();
-        while let Some(id) = self.unknown.front()
-            && self.hosts[id].is_slow_to_answer(patience, now)
+    fn skip_unresponsive_hosts(&mut self, now: Duration) {
+        let patience = self.slots.max_untried_wait();
+        while let Some(id) = self.untried.front()
+            && self.hosts[id].is_slow_to_respond(patience, now)
         {
-            self.hosts[id].silent = true;
-            self.file(id, false, now);
+            self.hosts[id].unresponsive = true;
+            self.update_list(id, false, now);
         }
     }
 
     /// Begins the next job of a host.
-    fn start(
+    fn start_job(
         &mut self,
         host: SlabKey,
-        stage: QueuedJobStage,
+        stage: JobStage,
         now: Duration,
     ) -> Option<(JobTicket, T)> {
-        let id = self.take(host)?;
-        self.runs += 1;
+        let id = self.pop_job(host)?;
+        self.run_count += 1;
         let known = &mut self.hosts[host];
         let job = &mut self.jobs[id];
         job.stage = stage;
-        job.at = now;
-        job.run = self.runs;
-        job.cold = known.heard.is_none();
-        job.probe = known.listed == Some(HostList::Suspect);
-        let load = job.load.take()?;
-        known.begins(now);
-        let used = known.used();
+        job.started_or_due = now;
+        job.run = self.run_count;
+        job.host_untried = known.last_response.is_none();
+        job.is_probe = known.list == Some(HostList::HalfOpen);
+        let load = job.payload.take()?;
+        known.job_started(now);
+        let used = known.used_slots();
         if let Some(control) = &mut known.control {
-            control.started(self.runs, used, now);
+            control.job_started(self.run_count, used, now);
         }
-        self.places.begin(&mut self.jobs, id);
+        self.slots.job_started(&mut self.jobs, id);
         self.unlist(host);
-        self.file(host, true, now);
+        self.update_list(host, true, now);
         let ticket = JobTicket {
             slot: id,
-            run: self.runs,
+            run: self.run_count,
         };
         Some((ticket, load))
     }
 
     /// Takes the next job out of a host's queues.
-    fn take(&mut self, host: SlabKey) -> Option<SlabKey> {
+    fn pop_job(&mut self, host: SlabKey) -> Option<SlabKey> {
         let host = &mut self.hosts[host];
-        let due = host.due.pop_front(&mut self.jobs);
-        due.or_else(|| host.fresh.pop_front(&mut self.jobs))
+        let due = host.due_retries.pop_front(&mut self.jobs);
+        due.or_else(|| host.new_jobs.pop_front(&mut self.jobs))
     }
 
     /// When something comes by itself.
-    fn until(&self) -> Option<Duration> {
-        let later = self.later.first().map(|(due, _)| *due);
-        let rested = self.resting.first().map(|(until, _)| *until);
+    fn next_wake(&self) -> Option<Duration> {
+        let later = self.waiting_retries.first().map(|(due, _)| *due);
+        let rested = self.paused_hosts.first().map(|(until, _)| *until);
         let waiting = [true, false]
             .into_iter()
-            .filter(|known| !self.of(*known).is_empty());
-        let room = waiting.filter_map(|known| self.places.next_room(&self.jobs, known));
+            .filter(|known| !self.list_of_hosts(*known).is_empty());
+        let room = waiting.filter_map(|known| self.slots.next_room_at(&self.jobs, known));
         let room = room.min();
         later.into_iter().chain(rested).chain(room).min()
     }

@@ -16,38 +16,38 @@ use super::host_refusals::HostRefusals;
 use super::rate_window::{RateWindow, WindowLength};
 
 /// What every host gets before anything is known: no more than a browser takes.
-pub(super) const START: usize = 4;
+pub(super) const INITIAL_REQUESTS: usize = 4;
 
 /// Each step of the climb: from 4 to 128 in two steps, so that a link of long round trips is filled after few of them.
-const STEP: usize = 6;
+const CLIMB_FACTOR: usize = 6;
 
 /// The share of the hoped-for gain that a step of the climb must bring for the next: half way between "nothing is shared" and
 /// "all is" a step of four would already be too large by half, and one of six by two thirds.
-const PAYS: f64 = 0.25;
+const CLIMB_GAIN_SHARE: f64 = 0.25;
 
 /// A level is kept for this gain, though it does not lead higher; and a trial of more must bring it.
-const KEPT: f64 = 0.05;
+const MIN_GAIN: f64 = 0.05;
 
 /// A trial of fewer may cost this.
-const COSTS: f64 = 0.03;
+const MAX_LOSS: f64 = 0.03;
 
 /// A trial that brings this much less ends with its first window.
-const CLEARLY: f64 = 0.1;
+const CLEAR_LOSS: f64 = 0.1;
 
 /// How long nothing ends before the places that are taken are not waited for.
-const PATIENCE: Duration = Duration::from_secs(1);
+const STALL_TIME: Duration = Duration::from_secs(1);
 
 /// Windows before a level is said not to pay, and those of a trial.
-const CERTAIN: u32 = 3;
+const TRIAL_WINDOWS: u32 = 3;
 
 /// Windows between trials: at first, and at most.
 const PAUSE: (u32, u32) = (8, 64);
 
 /// Where each place brings this share of what it brought on the lowest level, nothing is shared, and fewer would bring less.
-const UNSHARED: f64 = 0.8;
+const UNSHARED_RATE: f64 = 0.8;
 
 /// Windows that the mean of a hold is taken over.
-const REMEMBERED: f64 = 8.0;
+const MEAN_WINDOWS: f64 = 8.0;
 
 /// The mean rate of some windows.
 #[derive(Debug, Clone, Copy, Default)]
@@ -59,7 +59,7 @@ struct MeanRate {
 impl MeanRate {
     fn add(&mut self, rate: f64) {
         self.windows = self.windows.saturating_add(1);
-        self.rate += (rate - self.rate) / f64::from(self.windows).min(REMEMBERED);
+        self.rate += (rate - self.rate) / f64::from(self.windows).min(MEAN_WINDOWS);
     }
 }
 
@@ -82,20 +82,20 @@ pub(super) struct HostControl {
     /// The user's number: only refusals lower it.
     fixed: bool,
     /// The number without what refusals take.
-    wanted: usize,
+    desired: usize,
     phase: HostControlPhase,
     window: RateWindow,
     /// What the present number brings.
-    level: MeanRate,
+    mean: MeanRate,
     /// What each place brought on the lowest level; 0 while that is unknown.
-    single: f64,
+    rate_per_slot: f64,
     /// Windows until the next trial.
-    pause: u32,
+    windows_until_trial: u32,
     /// Whether the next trial is of more.
-    upward: bool,
+    try_more_next: bool,
     refusals: HostRefusals,
     /// When a job last ended, or the number was last raised because none did.
-    ended: Duration,
+    last_finished: Duration,
 }
 
 impl HostControl {
@@ -104,21 +104,26 @@ impl HostControl {
         Self {
             max,
             fixed,
-            wanted: if fixed { max } else { max.min(START) },
+            desired: if fixed {
+                max
+            } else {
+                max.min(INITIAL_REQUESTS)
+            },
             phase: HostControlPhase::Climb(None),
             window: RateWindow::new(now),
-            level: MeanRate::default(),
-            single: 0.0,
-            pause: PAUSE.0,
-            upward: true,
+            mean: MeanRate::default(),
+            rate_per_slot: 0.0,
+            windows_until_trial: PAUSE.0,
+            try_more_next: true,
             refusals: HostRefusals::new(),
-            ended: now,
+            last_finished: now,
         }
     }
 
     /// Requests that may be under way at once.
     pub(super) fn target(&self) -> usize {
-        self.wanted.min(self.refusals.limit().unwrap_or(usize::MAX))
+        self.desired
+            .min(self.refusals.limit().unwrap_or(usize::MAX))
     }
 
     /// Whether it knows something that outlasts the host's last job.
@@ -132,9 +137,9 @@ impl HostControl {
         if self.fixed || max == self.max {
             return;
         }
-        let held = matches!(self.phase, HostControlPhase::Hold) && self.wanted == self.max;
+        let held = matches!(self.phase, HostControlPhase::Hold) && self.desired == self.max;
         self.max = max;
-        if self.wanted > max {
+        if self.desired > max {
             self.hold(max, now);
         } else if held {
             // It was the old limit that ended the climb.
@@ -143,8 +148,8 @@ impl HostControl {
     }
 
     /// As many as there may be, at once.
-    pub(super) fn leap(&mut self, now: Duration) {
-        if !self.fixed && self.wanted < self.max {
+    pub(super) fn jump_to_max(&mut self, now: Duration) {
+        if !self.fixed && self.desired < self.max {
             self.hold(self.max, now);
         }
     }
@@ -152,172 +157,185 @@ impl HostControl {
     /// From the start again.
     pub(super) fn restart(&mut self, now: Duration) {
         if !self.fixed {
-            self.wanted = self.max.min(START);
+            self.desired = self.max.min(INITIAL_REQUESTS);
             self.phase = HostControlPhase::Climb(None);
-            self.moved(now);
+            self.restart_measurement(now);
         }
     }
 
     /// A job began as the `running`-th.
-    pub(super) fn started(&mut self, job: u64, running: usize, now: Duration) {
+    pub(super) fn job_started(&mut self, job: u64, running: usize, now: Duration) {
         let target = self.target();
-        self.window.started(job, (running, target), now);
+        self.window.job_started(job, (running, target), now);
     }
 
     /// The head of its answer came.
-    pub(super) fn headed(&mut self, job: u64, now: Duration) {
-        self.window.headed(job, now);
+    pub(super) fn job_responded(&mut self, job: u64, now: Duration) {
+        self.window.job_responded(job, now);
     }
 
     /// A job ended and left `running`; `bytes` if it was answered.
-    pub(super) fn ended(&mut self, job: u64, bytes: Option<u64>, running: usize, now: Duration) {
-        self.ended = now;
+    pub(super) fn job_finished(
+        &mut self,
+        job: u64,
+        bytes: Option<u64>,
+        running: usize,
+        now: Duration,
+    ) {
+        self.last_finished = now;
         if bytes.is_some() {
-            self.refusals.answered();
-            if self.refusals.lift(now, self.max) {
-                self.moved(now);
+            self.refusals.on_response();
+            if self.refusals.lift_if_due(now, self.max) {
+                self.restart_measurement(now);
             }
         }
-        let (target, length) = (self.target(), self.length());
+        let (target, length) = (self.target(), self.window_length());
         let rate = self
             .window
-            .ended((job, bytes), (running, target), length, now);
+            .job_finished((job, bytes), (running, target), length, now);
         if let Some(rate) = rate.filter(|_| !self.fixed) {
-            self.judge(rate, now);
+            self.window_finished(rate, now);
         }
     }
 
-    /// All places are taken, more jobs wait, and none has ended for [`PATIENCE`]: those that run are slow or stand still, and say
+    /// All places are taken, more jobs wait, and none has ended for [`STALL_TIME`]: those that run are slow or stand still, and say
     /// nothing about others. Twice as many are asked for then. Returns whether that is more than it was.
-    pub(super) fn waited(&mut self, now: Duration) -> bool {
-        if self.fixed || self.wanted >= self.max || now.saturating_sub(self.ended) < PATIENCE {
+    pub(super) fn widen_if_stalled(&mut self, now: Duration) -> bool {
+        if self.fixed
+            || self.desired >= self.max
+            || now.saturating_sub(self.last_finished) < STALL_TIME
+        {
             return false;
         }
-        self.ended = now;
-        self.wanted = (self.wanted * 2).min(self.max);
+        self.last_finished = now;
+        self.desired = (self.desired * 2).min(self.max);
         self.phase = HostControlPhase::Climb(None);
-        self.moved(now);
+        self.restart_measurement(now);
         true
     }
 
     /// What was asked for at `asked` was refused; `open` others are under way.
-    pub(super) fn refused(&mut self, (asked, now): (Duration, Duration), open: usize) {
+    pub(super) fn on_refused(&mut self, (asked, now): (Duration, Duration), open: usize) {
         let target = self.target();
-        if self.refusals.refused((asked, now), open, target) {
+        if self.refusals.on_refused((asked, now), open, target) {
             // What a higher number brought is of no use; where refusals end, the climb goes on from.
             self.phase = HostControlPhase::Hold;
-            self.moved(now);
+            self.restart_measurement(now);
         }
     }
 
     /// How long nothing should be asked, after a refusal.
-    pub(super) fn rest(&self, open: usize, asked: Option<Duration>) -> Option<Duration> {
-        self.refusals.rest(open, asked)
+    pub(super) fn pause_after_refusal(
+        &self,
+        open: usize,
+        asked: Option<Duration>,
+    ) -> Option<Duration> {
+        self.refusals.pause_after_refusal(open, asked)
     }
 
     /// How long the next window is: short in a climb, where an error costs little, and in a trial, which may be a loss; long where
     /// nothing is urgent.
-    fn length(&self) -> WindowLength {
+    fn window_length(&self) -> WindowLength {
         let target = self.target() as u64;
         match self.phase {
             HostControlPhase::Climb(_) => WindowLength {
-                answers: target.max(4),
-                least: Duration::from_millis(2),
+                responses: target.max(4),
+                min_time: Duration::from_millis(2),
             },
             HostControlPhase::Hold => WindowLength {
-                answers: (4 * target).max(16),
-                least: Duration::from_millis(20),
+                responses: (4 * target).max(16),
+                min_time: Duration::from_millis(20),
             },
             HostControlPhase::Trial(..) => WindowLength {
-                answers: (4 * target).max(16),
-                least: Duration::from_millis(5),
+                responses: (4 * target).max(16),
+                min_time: Duration::from_millis(5),
             },
         }
     }
 
-    fn judge(&mut self, rate: f64, now: Duration) {
-        self.level.add(rate);
-        if self.single == 0.0 {
-            self.single = rate / self.target() as f64;
+    fn window_finished(&mut self, rate: f64, now: Duration) {
+        self.mean.add(rate);
+        if self.rate_per_slot == 0.0 {
+            self.rate_per_slot = rate / self.target() as f64;
         }
         match self.phase {
             HostControlPhase::Climb(None) => self.climb(now),
-            HostControlPhase::Climb(Some(below)) => self.judge_step(below, now),
-            HostControlPhase::Hold => self.consider(now),
+            HostControlPhase::Climb(Some(below)) => self.judge_climb(below, now),
+            HostControlPhase::Hold => self.consider_trial(now),
             HostControlPhase::Trial(before, brought) => self.judge_trial(before, brought, now),
         }
     }
 
-    fn judge_step(&mut self, (below, brought): (usize, f64), now: Duration) {
+    fn judge_climb(&mut self, (below, brought): (usize, f64), now: Duration) {
         let target = self.target();
-        let gain = self.level.rate / brought.max(1.0) - 1.0;
+        let gain = self.mean.rate / brought.max(1.0) - 1.0;
         let hope = target as f64 / below.max(1) as f64 - 1.0;
-        if gain >= PAYS * hope {
+        if gain >= CLIMB_GAIN_SHARE * hope {
             self.climb(now);
-        } else if self.level.windows >= CERTAIN {
-            self.hold(if gain >= KEPT { target } else { below }, now);
+        } else if self.mean.windows >= TRIAL_WINDOWS {
+            self.hold(if gain >= MIN_GAIN { target } else { below }, now);
         }
     }
 
     /// Takes the next step, or stays at the top.
     fn climb(&mut self, now: Duration) {
         let target = self.target();
-        let next = target.saturating_mul(STEP).min(self.max);
-        self.phase = HostControlPhase::Climb(Some((target, self.level.rate)));
-        self.wanted = next;
+        let next = target.saturating_mul(CLIMB_FACTOR).min(self.max);
+        self.phase = HostControlPhase::Climb(Some((target, self.mean.rate)));
+        self.desired = next;
         if self.target() <= target {
             self.hold(target, now);
         } else {
-            self.moved(now);
+            self.restart_measurement(now);
         }
     }
 
     /// Keeps a number.
     fn hold(&mut self, number: usize, now: Duration) {
         self.phase = HostControlPhase::Hold;
-        self.wanted = number;
+        self.desired = number;
         // What the short windows of a climb showed is no measure for those of a hold.
-        self.moved(now);
+        self.restart_measurement(now);
     }
 
     /// The number changed: what it brings is seen from now on.
-    fn moved(&mut self, now: Duration) {
-        self.level = MeanRate::default();
-        self.window = self.window.renewed(now);
+    fn restart_measurement(&mut self, now: Duration) {
+        self.mean = MeanRate::default();
+        self.window = self.window.restarted(now);
     }
 
     /// Whether it is time to try another number, and which.
-    fn consider(&mut self, now: Duration) {
-        if self.level.windows < self.pause {
+    fn consider_trial(&mut self, now: Duration) {
+        if self.mean.windows < self.windows_until_trial {
             return;
         }
         let target = self.target();
         let more = (target + (target / 2).max(1)).min(self.max);
-        let shared = self.level.rate < UNSHARED * self.single * target as f64;
+        let shared = self.mean.rate < UNSHARED_RATE * self.rate_per_slot * target as f64;
         let fewer = if shared { target / 2 } else { 0 };
         let top = self.refusals.limit().is_some_and(|limit| target >= limit) || more <= target;
-        let other = match (self.upward, top, fewer) {
+        let other = match (self.try_more_next, top, fewer) {
             (_, true, 0) => return,
             (true, false, _) | (false, false, 0) => more,
             (false, ..) | (true, true, _) => fewer,
         };
-        self.phase = HostControlPhase::Trial(target, self.level.rate);
-        self.wanted = other;
-        self.moved(now);
+        self.phase = HostControlPhase::Trial(target, self.mean.rate);
+        self.desired = other;
+        self.restart_measurement(now);
     }
 
     fn judge_trial(&mut self, before: usize, brought: f64, now: Duration) {
-        let change = self.level.rate / brought.max(1.0) - 1.0;
-        if self.level.windows < CERTAIN && change > -CLEARLY {
+        let change = self.mean.rate / brought.max(1.0) - 1.0;
+        if self.mean.windows < TRIAL_WINDOWS && change > -CLEAR_LOSS {
             return;
         }
         let target = self.target();
-        let paid = change >= if target > before { KEPT } else { -COSTS };
+        let paid = change >= if target > before { MIN_GAIN } else { -MAX_LOSS };
         if paid {
-            self.pause = PAUSE.0;
+            self.windows_until_trial = PAUSE.0;
         } else {
-            self.pause = (self.pause * 2).min(PAUSE.1);
-            self.upward = !self.upward;
+            self.windows_until_trial = (self.windows_until_trial * 2).min(PAUSE.1);
+            self.try_more_next = !self.try_more_next;
         }
         self.hold(if paid { target } else { before }, now);
     }

@@ -27,88 +27,88 @@ const GIVEN_UP: (Duration, Duration) = (Duration::from_secs(30), Duration::from_
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct HostHealth {
     /// Failures in a row, those of one moment counted once.
-    strikes: u8,
+    failures: u8,
     /// How many times it was given up since it last answered.
-    deaths: u8,
+    times_opened: u8,
     /// When the last failure was counted; of one that is given up, until when.
     when: Duration,
     /// Whether it is given up.
-    dead: bool,
+    is_open: bool,
 }
 
 /// What a failure led to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HostFailureEffect {
     /// It is of the same moment as the one before.
-    Known,
+    AlreadyCounted,
     /// The host rests for so long.
-    Rest(Duration),
+    RetryAfter(Duration),
     /// It is given up.
-    GivenUp,
+    CircuitOpened,
 }
 
 impl HostHealth {
     /// Nothing speaks against the host.
-    pub(super) fn is_good(&self) -> bool {
-        self.strikes == 0
+    pub(super) fn is_healthy(&self) -> bool {
+        self.failures == 0
     }
 
-    pub(super) fn is_suspect(&self) -> bool {
-        self.strikes > 0 && !self.dead
+    pub(super) fn is_half_open(&self) -> bool {
+        self.failures > 0 && !self.is_open
     }
 
-    pub(super) fn is_dead(&self) -> bool {
-        self.dead
+    pub(super) fn is_open(&self) -> bool {
+        self.is_open
     }
 
     /// Failures in a row.
-    pub(super) fn strikes(&self) -> u32 {
-        self.strikes.into()
+    pub(super) fn failures(&self) -> u32 {
+        self.failures.into()
     }
 
     /// Until when a dead host is given up.
-    pub(super) fn until(&self) -> Duration {
+    pub(super) fn open_until(&self) -> Duration {
         self.when
     }
 
     /// It was reached.
-    pub(super) fn reached(&mut self) {
+    pub(super) fn on_reached(&mut self) {
         *self = Self::default();
     }
 
     /// A connection that was begun at `started` could not be made. `answered`: whether the host has ever answered; `pressed`:
     /// too many hosts that have not are suspect for each to get all its tries.
-    pub(super) fn strike(
+    pub(super) fn on_failure(
         &mut self,
         (started, now): (Duration, Duration),
         answered: bool,
         pressed: bool,
     ) -> HostFailureEffect {
-        if self.dead || (self.strikes > 0 && started <= self.when) {
-            return HostFailureEffect::Known;
+        if self.is_open || (self.failures > 0 && started <= self.when) {
+            return HostFailureEffect::AlreadyCounted;
         }
         let tries = match (answered, pressed) {
             (true, _) => HAS_ANSWERED,
             (false, false) => NEVER_ANSWERED,
             (false, true) => 1,
         };
-        self.strikes = self.strikes.saturating_add(1);
+        self.failures = self.failures.saturating_add(1);
         self.when = now;
-        if self.strikes >= tries || self.deaths > 0 {
-            self.dead = true;
-            self.when = now.saturating_add(doubled(GIVEN_UP, self.deaths));
-            self.deaths = self.deaths.saturating_add(1);
-            return HostFailureEffect::GivenUp;
+        if self.failures >= tries || self.times_opened > 0 {
+            self.is_open = true;
+            self.when = now.saturating_add(doubled(GIVEN_UP, self.times_opened));
+            self.times_opened = self.times_opened.saturating_add(1);
+            return HostFailureEffect::CircuitOpened;
         }
-        HostFailureEffect::Rest(doubled(REST, self.strikes - 1))
+        HostFailureEffect::RetryAfter(doubled(REST, self.failures - 1))
     }
 
     /// Lets one job through when the pause is over. True if it has just ended.
-    pub(super) fn try_again(&mut self, now: Duration) -> bool {
-        if !self.dead || now < self.when {
+    pub(super) fn half_open_if_due(&mut self, now: Duration) -> bool {
+        if !self.is_open || now < self.when {
             return false;
         }
-        self.dead = false;
+        self.is_open = false;
         // Whatever begins from now on is news.
         self.when = Duration::ZERO;
         true
@@ -133,49 +133,53 @@ mod tests {
     fn the_third_failure_in_a_row_is_the_last_and_the_pauses_double() {
         let mut standing = HostHealth::default();
         let tries: Vec<HostFailureEffect> = (0..3)
-            .map(|n| standing.strike((at(n * 10 + 1), at(n * 10 + 10)), false, false))
+            .map(|n| standing.on_failure((at(n * 10 + 1), at(n * 10 + 10)), false, false))
             .collect();
-        let rests = [200, 400].map(|ms| HostFailureEffect::Rest(Duration::from_millis(ms)));
-        assert_eq!(tries, [rests[0], rests[1], HostFailureEffect::GivenUp]);
-        assert_eq!(standing.until(), at(60));
-        assert!(!standing.try_again(at(59)) && standing.is_dead());
-        assert!(standing.try_again(at(60)) && standing.is_suspect());
+        let rests = [200, 400].map(|ms| HostFailureEffect::RetryAfter(Duration::from_millis(ms)));
         assert_eq!(
-            standing.strike((at(60), at(70)), false, false),
-            HostFailureEffect::GivenUp
+            tries,
+            [rests[0], rests[1], HostFailureEffect::CircuitOpened]
         );
-        assert_eq!(standing.until(), at(130));
-        assert!(standing.try_again(at(200)));
-        standing.reached();
-        assert!(standing.is_good());
+        assert_eq!(standing.open_until(), at(60));
+        assert!(!standing.half_open_if_due(at(59)) && standing.is_open());
+        assert!(standing.half_open_if_due(at(60)) && standing.is_half_open());
+        assert_eq!(
+            standing.on_failure((at(60), at(70)), false, false),
+            HostFailureEffect::CircuitOpened
+        );
+        assert_eq!(standing.open_until(), at(130));
+        assert!(standing.half_open_if_due(at(200)));
+        standing.on_reached();
+        assert!(standing.is_healthy());
         assert!(matches!(
-            standing.strike((at(200), at(201)), false, false),
-            HostFailureEffect::Rest(_)
+            standing.on_failure((at(200), at(201)), false, false),
+            HostFailureEffect::RetryAfter(_)
         ));
     }
 
     #[test]
     fn failures_of_one_moment_count_once() {
         let mut standing = HostHealth::default();
-        standing.strike((at(0), at(10)), false, false);
+        standing.on_failure((at(0), at(10)), false, false);
         for _ in 0..15 {
             assert_eq!(
-                standing.strike((at(10), at(11)), false, false),
-                HostFailureEffect::Known
+                standing.on_failure((at(10), at(11)), false, false),
+                HostFailureEffect::AlreadyCounted
             );
         }
-        assert_eq!(standing.strikes(), 1);
+        assert_eq!(standing.failures(), 1);
     }
 
     #[test]
     fn one_that_has_answered_gets_two_minutes_and_under_pressure_each_gets_less() {
         let mut standing = HostHealth::default();
         let mut now = Duration::ZERO;
-        while let HostFailureEffect::Rest(rest) = standing.strike((now, now), true, false) {
+        while let HostFailureEffect::RetryAfter(rest) = standing.on_failure((now, now), true, false)
+        {
             now += rest + Duration::from_nanos(1);
         }
         assert!((at(90)..at(180)).contains(&now), "{now:?}");
-        let pressed = HostHealth::default().strike((at(0), at(1)), false, true);
-        assert_eq!(pressed, HostFailureEffect::GivenUp);
+        let pressed = HostHealth::default().on_failure((at(0), at(1)), false, true);
+        assert_eq!(pressed, HostFailureEffect::CircuitOpened);
     }
 }

@@ -11,17 +11,17 @@
 use std::time::Duration;
 
 /// So many refusals are forgiven: fewer would be met by accident every few thousand answers, where one in a hundred is refused.
-const FORGIVEN: f32 = 3.0;
+const FORGIVEN_REFUSALS: f32 = 3.0;
 
 /// An answer forgives this share of a refusal: an origin in trouble may refuse one request in ten whatever their number, and one that
 /// has a limit refuses far more of those beyond it.
-const FORGIVES: f32 = 0.10;
+const FORGIVEN_PER_RESPONSE: f32 = 0.10;
 
 /// How long a limit stands: at first, and at most.
 const STANDS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
 
 /// The most that a host rests because Retry-After says so: longer than most limits' windows, as for a single download.
-const REST_ASKED: Duration = Duration::from_secs(120);
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(120);
 
 /// The rest after the second refusal in a row with nothing beside it, doubled with each one more: at first, and at most.
 const REST: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
@@ -32,31 +32,31 @@ pub(super) struct HostRefusals {
     /// No more than this at once; none while nothing was refused.
     limit: Option<usize>,
     /// Refusals that were not forgiven yet.
-    blame: f32,
+    unforgiven: f32,
     /// Refusals since the last answer.
-    row: u32,
+    in_a_row: u32,
     /// When the limit was last lowered: what was asked before is of that moment.
-    lowered: Duration,
+    lowered_at: Duration,
     /// When it is lifted, and how long it stands.
-    lift: Duration,
-    stands: Duration,
+    lift_at: Duration,
+    limit_duration: Duration,
     /// Whether it was lifted since it was last lowered.
-    lifted: bool,
+    was_lifted: bool,
     /// By how much.
-    step: usize,
+    lift_step: usize,
 }
 
 impl HostRefusals {
     pub(super) fn new() -> Self {
         Self {
             limit: None,
-            blame: 0.0,
-            row: 0,
-            lowered: Duration::ZERO,
-            lift: Duration::MAX,
-            stands: STANDS.0,
-            lifted: false,
-            step: 1,
+            unforgiven: 0.0,
+            in_a_row: 0,
+            lowered_at: Duration::ZERO,
+            lift_at: Duration::MAX,
+            limit_duration: STANDS.0,
+            was_lifted: false,
+            lift_step: 1,
         }
     }
 
@@ -66,65 +66,69 @@ impl HostRefusals {
     }
 
     /// Something was answered.
-    pub(super) fn answered(&mut self) {
-        self.blame = (self.blame - FORGIVES).max(0.0);
-        self.row = 0;
+    pub(super) fn on_response(&mut self) {
+        self.unforgiven = (self.unforgiven - FORGIVEN_PER_RESPONSE).max(0.0);
+        self.in_a_row = 0;
     }
 
     /// What was asked for at `asked` was refused, `open` others are under way. Returns whether that lowers the limit.
-    pub(super) fn refused(
+    pub(super) fn on_refused(
         &mut self,
         (asked, now): (Duration, Duration),
         open: usize,
         target: usize,
     ) -> bool {
-        self.row = self.row.saturating_add(1);
+        self.in_a_row = self.in_a_row.saturating_add(1);
         if let Some(limit) = self.limit
-            && asked < self.lowered
+            && asked < self.lowered_at
         {
             self.limit = Some(limit.min(open.max(1)));
             return open < limit;
         }
-        self.blame += 1.0;
-        if self.blame <= FORGIVEN || target <= 1 {
+        self.unforgiven += 1.0;
+        if self.unforgiven <= FORGIVEN_REFUSALS || target <= 1 {
             return false;
         }
-        if std::mem::take(&mut self.lifted) {
-            self.stands = (self.stands * 2).min(STANDS.1);
+        if std::mem::take(&mut self.was_lifted) {
+            self.limit_duration = (self.limit_duration * 2).min(STANDS.1);
         }
         self.limit = Some(open.min(target.saturating_sub(1)).max(1));
-        (self.blame, self.step) = (0.0, 1);
-        self.lowered = now;
-        self.lift = now.saturating_add(self.stands);
+        (self.unforgiven, self.lift_step) = (0.0, 1);
+        self.lowered_at = now;
+        self.lift_at = now.saturating_add(self.limit_duration);
         true
     }
 
     /// How long nothing at all should be asked, after a refusal beside which `open` others are under way.
-    pub(super) fn rest(&self, open: usize, asked: Option<Duration>) -> Option<Duration> {
-        if open > 0 || self.row < 2 {
+    pub(super) fn pause_after_refusal(
+        &self,
+        open: usize,
+        asked: Option<Duration>,
+    ) -> Option<Duration> {
+        if open > 0 || self.in_a_row < 2 {
             return None;
         }
         let own = REST
             .0
-            .saturating_mul(1 << (self.row - 2).min(20))
+            .saturating_mul(1 << (self.in_a_row - 2).min(20))
             .min(REST.1);
-        Some(asked.map_or(own, |asked| asked.min(REST_ASKED)))
+        Some(asked.map_or(own, |asked| asked.min(MAX_RETRY_AFTER)))
     }
 
     /// Lifts the limit when it is time, and forgets it at `max`. Returns whether it did.
-    pub(super) fn lift(&mut self, now: Duration, max: usize) -> bool {
-        let Some(limit) = self.limit.filter(|_| now >= self.lift) else {
+    pub(super) fn lift_if_due(&mut self, now: Duration, max: usize) -> bool {
+        let Some(limit) = self.limit.filter(|_| now >= self.lift_at) else {
             return false;
         };
-        if self.lifted {
+        if self.was_lifted {
             // The last lift was taken well.
-            self.stands = STANDS.0;
+            self.limit_duration = STANDS.0;
         }
-        self.lifted = true;
-        let lifted = limit.saturating_add(self.step);
-        self.step = (self.step * 2).min(max);
+        self.was_lifted = true;
+        let lifted = limit.saturating_add(self.lift_step);
+        self.lift_step = (self.lift_step * 2).min(max);
         self.limit = (lifted < max).then_some(lifted);
-        self.lift = now.saturating_add(self.stands);
+        self.lift_at = now.saturating_add(self.limit_duration);
         true
     }
 }
@@ -141,11 +145,11 @@ mod tests {
     fn refusals_of_one_moment_leave_those_that_were_not_refused() {
         let mut refusals = HostRefusals::new();
         for open in [7, 6, 5] {
-            assert!(!refusals.refused((ms(0), ms(50)), open, 8));
+            assert!(!refusals.on_refused((ms(0), ms(50)), open, 8));
         }
-        assert!(refusals.refused((ms(0), ms(51)), 6, 8));
-        assert!(refusals.refused((ms(1), ms(52)), 5, 6));
-        assert!(refusals.refused((ms(2), ms(53)), 4, 5));
+        assert!(refusals.on_refused((ms(0), ms(51)), 6, 8));
+        assert!(refusals.on_refused((ms(1), ms(52)), 5, 6));
+        assert!(refusals.on_refused((ms(2), ms(53)), 4, 5));
         assert_eq!(refusals.limit(), Some(4));
     }
 
@@ -153,9 +157,9 @@ mod tests {
     fn one_answer_in_a_hundred_may_be_refused() {
         let mut refusals = HostRefusals::new();
         for n in 0..10_000 {
-            refusals.answered();
+            refusals.on_response();
             if n % 100 == 50 {
-                assert!(!refusals.refused((ms(n), ms(n + 1)), 15, 16), "{n}");
+                assert!(!refusals.on_refused((ms(n), ms(n + 1)), 15, 16), "{n}");
             }
         }
         assert_eq!(refusals.limit(), None);
@@ -164,7 +168,7 @@ mod tests {
     /// Lowers to four at so many milliseconds.
     fn to_four(refusals: &mut HostRefusals, at: u64) {
         for _ in 0..4 {
-            refusals.refused((ms(at), ms(at)), 4, 5);
+            refusals.on_refused((ms(at), ms(at)), 4, 5);
         }
         assert_eq!(refusals.limit(), Some(4));
     }
@@ -174,8 +178,8 @@ mod tests {
         let mut refusals = HostRefusals::new();
         to_four(&mut refusals, 0);
         for (before, at) in [(999, 1000), (2999, 3000), (6999, 7000)] {
-            assert!(!refusals.lift(ms(before), 16));
-            assert!(refusals.lift(ms(at), 16));
+            assert!(!refusals.lift_if_due(ms(before), 16));
+            assert!(refusals.lift_if_due(ms(at), 16));
             assert_eq!(refusals.limit(), Some(5));
             to_four(&mut refusals, at);
         }
@@ -185,30 +189,36 @@ mod tests {
     fn a_limit_that_has_gone_is_forgotten_soon() {
         let mut refusals = HostRefusals::new();
         to_four(&mut refusals, 0);
-        assert!(refusals.lift(ms(1000), 16));
+        assert!(refusals.lift_if_due(ms(1000), 16));
         assert_eq!(refusals.limit(), Some(5));
-        assert!(refusals.lift(ms(2000), 16));
+        assert!(refusals.lift_if_due(ms(2000), 16));
         assert_eq!(refusals.limit(), Some(7));
-        assert!(refusals.lift(ms(3000), 16));
+        assert!(refusals.lift_if_due(ms(3000), 16));
         assert_eq!(refusals.limit(), Some(11));
-        assert!(refusals.lift(ms(4000), 16));
+        assert!(refusals.lift_if_due(ms(4000), 16));
         assert_eq!(refusals.limit(), None);
     }
 
     #[test]
     fn a_host_that_refuses_everything_is_left_alone_for_longer_and_longer() {
         let mut refusals = HostRefusals::new();
-        refusals.refused((ms(0), ms(0)), 0, 1);
-        assert_eq!(refusals.rest(0, Some(ms(5000))), None);
-        refusals.refused((ms(1), ms(1)), 0, 1);
-        assert_eq!(refusals.rest(1, None), None);
-        assert_eq!(refusals.rest(0, None), Some(ms(200)));
-        assert_eq!(refusals.rest(0, Some(ms(5000))), Some(ms(5000)));
-        assert_eq!(refusals.rest(0, Some(ms(5_000_000))), Some(ms(120_000)));
-        refusals.refused((ms(2), ms(2)), 0, 1);
-        assert_eq!(refusals.rest(0, None), Some(ms(400)));
-        refusals.answered();
-        refusals.refused((ms(3), ms(3)), 0, 1);
-        assert_eq!(refusals.rest(0, None), None);
+        refusals.on_refused((ms(0), ms(0)), 0, 1);
+        assert_eq!(refusals.pause_after_refusal(0, Some(ms(5000))), None);
+        refusals.on_refused((ms(1), ms(1)), 0, 1);
+        assert_eq!(refusals.pause_after_refusal(1, None), None);
+        assert_eq!(refusals.pause_after_refusal(0, None), Some(ms(200)));
+        assert_eq!(
+            refusals.pause_after_refusal(0, Some(ms(5000))),
+            Some(ms(5000))
+        );
+        assert_eq!(
+            refusals.pause_after_refusal(0, Some(ms(5_000_000))),
+            Some(ms(120_000))
+        );
+        refusals.on_refused((ms(2), ms(2)), 0, 1);
+        assert_eq!(refusals.pause_after_refusal(0, None), Some(ms(400)));
+        refusals.on_response();
+        refusals.on_refused((ms(3), ms(3)), 0, 1);
+        assert_eq!(refusals.pause_after_refusal(0, None), None);
     }
 }

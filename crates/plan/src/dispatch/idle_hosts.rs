@@ -11,17 +11,17 @@ use super::host_control::HostControl;
 use super::host_health::HostHealth;
 
 /// Hosts at most: some 10 MB of them.
-const MOST: usize = 65_536;
+const MAX_HOSTS: usize = 65_536;
 
 /// What there is to know of a host.
 #[derive(Debug, Default)]
 pub(super) struct IdleHost {
     /// Whether it can be reached.
-    pub(super) standing: HostHealth,
+    pub(super) health: HostHealth,
     /// What it refuses.
     pub(super) control: Option<Box<HostControl>>,
     /// Until when nothing should be asked.
-    pub(super) rest: Duration,
+    pub(super) paused_until: Duration,
 }
 
 /// Hosts without jobs.
@@ -31,7 +31,7 @@ pub(super) struct IdleHosts {
     /// In the order they were remembered, with the number of the time; those that were recalled since are still in it.
     order: VecDeque<(u64, Arc<str>)>,
     /// The next time's number.
-    next: u64,
+    next_number: u64,
 }
 
 impl IdleHosts {
@@ -39,11 +39,11 @@ impl IdleHosts {
         self.hosts.len()
     }
 
-    pub(super) fn remember(&mut self, name: Arc<str>, what: IdleHost) {
-        self.next += 1;
-        self.order.push_back((self.next, Arc::clone(&name)));
-        self.hosts.insert(name, (self.next, what));
-        while self.hosts.len() > MOST {
+    pub(super) fn insert(&mut self, name: Arc<str>, what: IdleHost) {
+        self.next_number += 1;
+        self.order.push_back((self.next_number, Arc::clone(&name)));
+        self.hosts.insert(name, (self.next_number, what));
+        while self.hosts.len() > MAX_HOSTS {
             let Some((time, name)) = self.order.pop_front() else {
                 break;
             };
@@ -64,7 +64,7 @@ impl IdleHosts {
     }
 
     /// What is known of a host that has a job again.
-    pub(super) fn recall(&mut self, name: &str) -> IdleHost {
+    pub(super) fn take(&mut self, name: &str) -> IdleHost {
         if self.hosts.is_empty() {
             return IdleHost::default();
         }
@@ -81,7 +81,7 @@ mod tests {
 
     fn rest(seconds: u64) -> IdleHost {
         IdleHost {
-            rest: Duration::from_secs(seconds),
+            paused_until: Duration::from_secs(seconds),
             ..IdleHost::default()
         }
     }
@@ -89,26 +89,26 @@ mod tests {
     #[test]
     fn the_oldest_go_and_one_that_was_remembered_again_is_not_old() {
         let mut memory = IdleHosts::default();
-        for n in 0..MOST {
-            memory.remember(n.to_string().into(), rest(1));
+        for n in 0..MAX_HOSTS {
+            memory.insert(n.to_string().into(), rest(1));
         }
-        assert_eq!(memory.recall("0").rest, Duration::from_secs(1));
-        memory.remember("0".into(), rest(2));
+        assert_eq!(memory.take("0").paused_until, Duration::from_secs(1));
+        memory.insert("0".into(), rest(2));
         for n in 0..10 {
-            memory.remember(format!("new {n}").into(), rest(3));
+            memory.insert(format!("new {n}").into(), rest(3));
         }
-        assert_eq!(memory.len(), MOST);
-        assert_eq!(memory.recall("1").rest, Duration::ZERO);
-        assert_eq!(memory.recall("0").rest, Duration::from_secs(2));
-        assert_eq!(memory.recall("new 9").rest, Duration::from_secs(3));
+        assert_eq!(memory.len(), MAX_HOSTS);
+        assert_eq!(memory.take("1").paused_until, Duration::ZERO);
+        assert_eq!(memory.take("0").paused_until, Duration::from_secs(2));
+        assert_eq!(memory.take("new 9").paused_until, Duration::from_secs(3));
     }
 
     #[test]
     fn hosts_that_come_and_go_leave_nothing() {
         let mut memory = IdleHosts::default();
         for _ in 0..10_000 {
-            memory.remember("x".into(), rest(1));
-            memory.recall("x");
+            memory.insert("x".into(), rest(1));
+            memory.take("x");
         }
         assert!(memory.order.len() < 100 && memory.len() == 0);
     }

@@ -8,14 +8,14 @@
 //!   host, jobs are tried again when they are due, before new ones, and new ones in their order;
 //! - each host gets its number of requests at once, found by watching what they bring (`control.rs`), and fewer where it
 //!   refuses (`refusals.rs`);
-//! - a host that cannot be reached is asked one job at a time, then given up: its jobs come out refused (`standing.rs`);
-//! - what waits for long for a connection takes no place of those that could be answered (`places.rs`);
+//! - a host that cannot be reached is asked one job at a time, then given up: its jobs come out refused (`health.rs`);
+//! - what waits for long for a connection takes no place of those that could be answered (`slots.rs`);
 //! - a host that is merely slow fills its own places and no others. In the window it could fill all, so the feeder asks
 //!   [`JobDispatcher::is_crowding`].
 //!
 //! Nothing is found by searching: hosts stand in the list of those whose turn may come, or in none; jobs stand in their
 //! host's queues. Every call costs the same whatever is held, but for the logarithm of what waits for a time. Of a host without
-//! jobs nothing is left, unless it is worth remembering (`memory.rs`).
+//! jobs nothing is left, unless it is worth remembering (`idle_hosts.rs`).
 //!
 //! # Order of calls
 //!
@@ -40,9 +40,9 @@ mod host_health;
 mod host_queue;
 mod host_refusals;
 mod idle_hosts;
+mod job_entry;
+mod job_outcome;
 mod options;
-mod outcome;
-mod queued_job;
 mod rate_window;
 mod request_slots;
 mod slab_list;
@@ -59,51 +59,51 @@ pub use options::{
 use crate::token_bucket::TokenBucket;
 use host_queue::{HostList, HostQueue};
 use idle_hosts::IdleHosts;
-use queued_job::QueuedJob;
+use job_entry::JobEntry;
 use request_slots::RequestSlots;
 use slab_list::{Slab, SlabKey, SlabList};
 
 /// How many times the window may be read in a second, if not all of it is for hosts that have room: past a slow host's million jobs
 /// within a minute.
-const AHEAD: u64 = 4;
+const SPILL_WINDOWS_PER_SECOND: u64 = 4;
 
 /// How far those that had room may be ahead of that pace, and so the longest that reading ahead waits for them.
-const DEBT: Duration = Duration::from_secs(1);
+const MAX_SPILL_DEBT: Duration = Duration::from_secs(1);
 
 /// Holds jobs and says which one is next. `T` is what the driver knows of a job.
 #[derive(Debug)]
 pub struct JobDispatcher<T> {
     options: JobDispatcherOptions,
     /// All jobs that are held.
-    jobs: Slab<QueuedJob<T>>,
+    jobs: Slab<JobEntry<T>>,
     /// All hosts that have jobs.
     hosts: Slab<HostQueue>,
     /// Them by name.
-    names: HashMap<Arc<str>, SlabKey>,
+    host_keys: HashMap<Arc<str>, SlabKey>,
     /// Hosts without jobs that are worth it.
-    memory: IdleHosts,
+    idle_hosts: IdleHosts,
     /// Hosts of which a job may run, in the order of their turns: those that have answered.
     ready: SlabList,
     /// And those of which nobody has heard.
-    unknown: SlabList,
+    untried: SlabList,
     /// Whether it is their turn, where both may.
-    unknown_next: bool,
+    untried_next: bool,
     /// Hosts of which a job may try whether they can be reached.
-    suspect: SlabList,
+    half_open: SlabList,
     /// Hosts whose jobs are refused.
-    dead: SlabList,
+    circuit_open: SlabList,
     /// Jobs to be tried again, by when.
-    later: BTreeSet<(Duration, SlabKey)>,
+    waiting_retries: BTreeSet<(Duration, SlabKey)>,
     /// Hosts of which nothing should be asked, by until when.
-    resting: BTreeSet<(Duration, SlabKey)>,
+    paused_hosts: BTreeSet<(Duration, SlabKey)>,
     /// How many run.
-    places: RequestSlots,
+    slots: RequestSlots,
     /// How fast is read past hosts that crowd: where those that do not take as much, others are found soon enough.
-    ahead: TokenBucket,
+    spill_rate: TokenBucket,
     /// Jobs of suspect hosts that have never answered.
-    doubtful: usize,
+    unreached_jobs: usize,
     /// Runs so far.
-    runs: u64,
+    run_count: u64,
     /// Whether the list has ended.
     closed: bool,
 }
@@ -114,21 +114,21 @@ impl<T> JobDispatcher<T> {
     pub fn new(options: JobDispatcherOptions) -> Self {
         let window = options.window.max(1) as u64;
         Self {
-            ahead: TokenBucket::new(window.saturating_mul(AHEAD), window),
+            spill_rate: TokenBucket::new(window.saturating_mul(SPILL_WINDOWS_PER_SECOND), window),
             jobs: Slab::new(),
             hosts: Slab::new(),
-            names: HashMap::new(),
-            memory: IdleHosts::default(),
+            host_keys: HashMap::new(),
+            idle_hosts: IdleHosts::default(),
             ready: SlabList::default(),
-            unknown: SlabList::default(),
-            unknown_next: false,
-            suspect: SlabList::default(),
-            dead: SlabList::default(),
-            later: BTreeSet::new(),
-            resting: BTreeSet::new(),
-            places: RequestSlots::new(&options),
-            doubtful: 0,
-            runs: 0,
+            untried: SlabList::default(),
+            untried_next: false,
+            half_open: SlabList::default(),
+            circuit_open: SlabList::default(),
+            waiting_retries: BTreeSet::new(),
+            paused_hosts: BTreeSet::new(),
+            slots: RequestSlots::new(&options),
+            unreached_jobs: 0,
+            run_count: 0,
             closed: false,
             options,
         }
@@ -145,9 +145,9 @@ impl<T> JobDispatcher<T> {
     #[must_use]
     pub fn is_crowding(&self, host: &str) -> bool {
         let free = self.options.window.saturating_sub(self.jobs.len()).max(1);
-        self.names.get(host).is_some_and(|id| {
+        self.host_keys.get(host).is_some_and(|id| {
             let host = &self.hosts[*id];
-            host.held as usize >= free && !host.standing.is_dead()
+            host.held_jobs as usize >= free && !host.health.is_open()
         })
     }
 
@@ -155,51 +155,55 @@ impl<T> JobDispatcher<T> {
     /// other hosts would help. Whether the list names others nobody knows, and most lists name one alone; so they are looked for at
     /// a measured pace, lest a list of millions is copied for nothing.
     pub fn may_spill(&mut self, now: Duration) -> bool {
-        let waiting = !(self.ready.is_empty() && self.unknown.is_empty());
-        let hungry = !waiting && self.places.is_idle();
-        if !hungry || !self.ahead.take(now, 0).is_zero() {
+        let waiting = !(self.ready.is_empty() && self.untried.is_empty());
+        let hungry = !waiting && self.slots.has_free_slot();
+        if !hungry || !self.spill_rate.take(now, 0).is_zero() {
             return false;
         }
-        self.ahead.take(now, 1);
+        self.spill_rate.take(now, 1);
         true
     }
 
     /// Looks at the hosts of which nothing has been heard for a while, though all their places are taken and more jobs wait. To be
     /// called now and then: without it a host whose first jobs stand still would get no more.
     pub fn widen_stalled_hosts(&mut self, now: Duration) {
-        let ids: Vec<SlabKey> = self.names.values().copied().collect();
+        let ids: Vec<SlabKey> = self.host_keys.values().copied().collect();
         for id in ids {
             let host = &mut self.hosts[id];
-            let waits = host.wants(&self.options, now).is_none()
-                && !(host.fresh.is_empty() && host.due.is_empty());
-            let small = host.is_of_small_files();
+            let waits = host.eligible_list(&self.options, now).is_none()
+                && !(host.new_jobs.is_empty() && host.due_retries.is_empty());
+            let small = host.has_few_large_files();
             let more = host.control.as_mut().filter(|_| waits && small);
-            if more.is_some_and(|control| control.waited(now)) {
-                self.file(id, false, now);
+            if more.is_some_and(|control| control.widen_if_stalled(now)) {
+                self.update_list(id, false, now);
             }
         }
     }
 
     /// Takes a job for a host: `scheme://name:port`, or whatever else tells origins apart.
     pub fn add(&mut self, host: &str, job: T, now: Duration) {
-        if self.ahead.take(now, 0) < DEBT {
-            self.ahead.take(now, 1);
+        if self.spill_rate.take(now, 0) < MAX_SPILL_DEBT {
+            self.spill_rate.take(now, 1);
         }
-        let host = match self.names.get(host) {
+        let host = match self.host_keys.get(host) {
             Some(id) => *id,
-            None => self.meet(host, now),
+            None => self.add_host(host, now),
         };
-        let id = self.jobs.insert(QueuedJob::new(host, job));
+        let id = self.jobs.insert(JobEntry::new(host, job));
         let known = &mut self.hosts[host];
-        known.fresh.push_back(&mut self.jobs, id);
-        known.held += 1;
-        let was_doubtful = known.is_doubtful();
-        known.standing.try_again(now);
-        if known.is_doubtful() {
+        known.new_jobs.push_back(&mut self.jobs, id);
+        known.held_jobs += 1;
+        let was_doubtful = known.is_unreached();
+        known.health.half_open_if_due(now);
+        if known.is_unreached() {
             // One that has just been let try again was not counted before.
-            self.doubtful += if was_doubtful { 1 } else { known.held as usize };
+            self.unreached_jobs += if was_doubtful {
+                1
+            } else {
+                known.held_jobs as usize
+            };
         }
-        self.file(host, false, now);
+        self.update_list(host, false, now);
     }
 
     /// No more will be added.
@@ -216,7 +220,7 @@ impl<T> JobDispatcher<T> {
     /// Jobs that run.
     #[must_use]
     pub fn running_jobs(&self) -> usize {
-        self.places.running()
+        self.slots.running()
     }
 
     /// Jobs that are queued, wait to be tried again, or run.
@@ -234,80 +238,80 @@ impl<T> JobDispatcher<T> {
     /// Hosts of which no jobs are held, but which are remembered.
     #[must_use]
     pub fn idle_host_count(&self) -> usize {
-        self.memory.len()
+        self.idle_hosts.len()
     }
 
     /// Requests that a host gets at once at present, for a report; `None` if nothing of it is held.
     #[must_use]
     pub fn request_limit(&self, host: &str) -> Option<usize> {
-        let id = self.names.get(host)?;
+        let id = self.host_keys.get(host)?;
         Some(self.hosts[*id].limit(&self.options))
     }
 
     /// A host has its first job here.
-    fn meet(&mut self, name: &str, now: Duration) -> SlabKey {
-        let known = self.memory.recall(name);
+    fn add_host(&mut self, name: &str, now: Duration) -> SlabKey {
+        let known = self.idle_hosts.take(name);
         let name: Arc<str> = name.into();
-        let rest = known.rest;
+        let rest = known.paused_until;
         let id = self.hosts.insert(HostQueue::new(Arc::clone(&name), known));
-        self.names.insert(name, id);
+        self.host_keys.insert(name, id);
         if rest > now {
-            self.resting.insert((rest, id));
+            self.paused_hosts.insert((rest, id));
         } else {
-            self.hosts[id].rest = Duration::ZERO;
+            self.hosts[id].paused_until = Duration::ZERO;
         }
         id
     }
 
     /// A job is no longer held.
-    fn drop_job(&mut self, id: SlabKey, now: Duration) -> Option<QueuedJob<T>> {
+    fn remove_job(&mut self, id: SlabKey, now: Duration) -> Option<JobEntry<T>> {
         let job = self.jobs.remove(id)?;
         let host = &mut self.hosts[job.host];
-        host.held -= 1;
-        let left = host.held;
-        if host.is_doubtful() {
-            self.doubtful -= 1;
+        host.held_jobs -= 1;
+        let left = host.held_jobs;
+        if host.is_unreached() {
+            self.unreached_jobs -= 1;
         }
         if left == 0 {
-            self.forget(job.host, now);
+            self.remove_host(job.host, now);
         }
         Some(job)
     }
 
     /// A host's last job has gone.
-    fn forget(&mut self, id: SlabKey, now: Duration) {
+    fn remove_host(&mut self, id: SlabKey, now: Duration) {
         self.unlist(id);
         let Some(mut host) = self.hosts.remove(id) else {
             return;
         };
-        self.names.remove(&host.name);
-        self.resting.remove(&(host.rest, id));
-        if let Some(known) = host.remembered(now) {
-            self.memory.remember(host.name, known);
+        self.host_keys.remove(&host.name);
+        self.paused_hosts.remove(&(host.paused_until, id));
+        if let Some(known) = host.to_idle(now) {
+            self.idle_hosts.insert(host.name, known);
         }
     }
 
     /// Puts a host into the list that it belongs to now; in front, if it goes on with a place that it has just left.
-    fn file(&mut self, id: SlabKey, goes_on: bool, now: Duration) {
+    fn update_list(&mut self, id: SlabKey, goes_on: bool, now: Duration) {
         let host = &mut self.hosts[id];
-        if host.is_worth_controlling(&self.options) {
-            host.controlled(&self.options, now);
+        if host.needs_control(&self.options) {
+            host.get_or_create_control(&self.options, now);
         }
-        let wanted = host.wants(&self.options, now);
-        let front = goes_on && host.goes_on();
-        if wanted == host.listed && !front {
+        let wanted = host.eligible_list(&self.options, now);
+        let front = goes_on && host.continues_turn();
+        if wanted == host.list && !front {
             return;
         }
         self.unlist(id);
-        self.hosts[id].listed = wanted;
+        self.hosts[id].list = wanted;
         let Some(wanted) = wanted else {
             return;
         };
         let list = match wanted {
             HostList::Ready => &mut self.ready,
-            HostList::Unknown => &mut self.unknown,
-            HostList::Suspect => &mut self.suspect,
-            HostList::Dead => &mut self.dead,
+            HostList::Untried => &mut self.untried,
+            HostList::HalfOpen => &mut self.half_open,
+            HostList::CircuitOpen => &mut self.circuit_open,
         };
         if front {
             list.push_front(&mut self.hosts, id);
@@ -318,11 +322,11 @@ impl<T> JobDispatcher<T> {
 
     /// Takes a host out of the list that it stands in.
     fn unlist(&mut self, id: SlabKey) {
-        let list = match self.hosts[id].listed.take() {
+        let list = match self.hosts[id].list.take() {
             Some(HostList::Ready) => &mut self.ready,
-            Some(HostList::Unknown) => &mut self.unknown,
-            Some(HostList::Suspect) => &mut self.suspect,
-            Some(HostList::Dead) => &mut self.dead,
+            Some(HostList::Untried) => &mut self.untried,
+            Some(HostList::HalfOpen) => &mut self.half_open,
+            Some(HostList::CircuitOpen) => &mut self.circuit_open,
             None => return,
         };
         list.remove(&mut self.hosts, id);

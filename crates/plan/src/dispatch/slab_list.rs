@@ -10,20 +10,20 @@ use std::ops::{Index, IndexMut};
 pub(super) type SlabKey = u32;
 
 /// No slot.
-const NOBODY: SlabKey = SlabKey::MAX;
+const NONE: SlabKey = SlabKey::MAX;
 
 /// Who stands before and after in a list.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ListLinks {
-    before: SlabKey,
-    after: SlabKey,
+    previous: SlabKey,
+    next: SlabKey,
 }
 
 impl Default for ListLinks {
     fn default() -> Self {
         Self {
-            before: NOBODY,
-            after: NOBODY,
+            previous: NONE,
+            next: NONE,
         }
     }
 }
@@ -101,55 +101,58 @@ pub(super) struct SlabList {
 impl Default for SlabList {
     fn default() -> Self {
         Self {
-            head: NOBODY,
-            tail: NOBODY,
+            head: NONE,
+            tail: NONE,
         }
     }
 }
 
 impl SlabList {
     pub(super) fn is_empty(&self) -> bool {
-        self.head == NOBODY
+        self.head == NONE
     }
 
     pub(super) fn front(&self) -> Option<SlabKey> {
-        (self.head != NOBODY).then_some(self.head)
+        (self.head != NONE).then_some(self.head)
     }
 
     pub(super) fn push_back<E: ListNode>(&mut self, slab: &mut Slab<E>, id: SlabKey) {
         *slab[id].links() = ListLinks {
-            before: self.tail,
-            after: NOBODY,
+            previous: self.tail,
+            next: NONE,
         };
         match self.tail {
-            NOBODY => self.head = id,
-            tail => slab[tail].links().after = id,
+            NONE => self.head = id,
+            tail => slab[tail].links().next = id,
         }
         self.tail = id;
     }
 
     pub(super) fn push_front<E: ListNode>(&mut self, slab: &mut Slab<E>, id: SlabKey) {
         *slab[id].links() = ListLinks {
-            before: NOBODY,
-            after: self.head,
+            previous: NONE,
+            next: self.head,
         };
         match self.head {
-            NOBODY => self.tail = id,
-            head => slab[head].links().before = id,
+            NONE => self.tail = id,
+            head => slab[head].links().previous = id,
         }
         self.head = id;
     }
 
     /// Takes out one that is in this list.
     pub(super) fn remove<E: ListNode>(&mut self, slab: &mut Slab<E>, id: SlabKey) {
-        let ListLinks { before, after } = std::mem::take(slab[id].links());
+        let ListLinks {
+            previous: before,
+            next: after,
+        } = std::mem::take(slab[id].links());
         match before {
-            NOBODY => self.head = after,
-            before => slab[before].links().after = after,
+            NONE => self.head = after,
+            before => slab[before].links().next = after,
         }
         match after {
-            NOBODY => self.tail = before,
-            after => slab[after].links().before = before,
+            NONE => self.tail = before,
+            after => slab[after].links().previous = before,
         }
     }
 

@@ -14,14 +14,14 @@ pub use error::{GlobError, GlobProblem};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Glob {
     /// Fixed text and what varies, from left to right.
-    pieces: Vec<GlobPiece>,
+    tokens: Vec<GlobToken>,
     /// How many URLs; never zero.
     len: u64,
 }
 
 /// A piece of a glob.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum GlobPiece {
+enum GlobToken {
     /// The same in each URL; escapes are undone.
     Fixed(String),
     /// One of these; never empty.
@@ -40,7 +40,7 @@ struct GlobRange {
     /// How many there are; never zero.
     count: u64,
     /// How they are written.
-    form: GlobMemberFormat,
+    format: GlobMemberFormat,
 }
 
 /// How the members of a range are written.
@@ -68,14 +68,17 @@ impl Glob {
     /// # Errors
     /// What is wrong, and at which character. No part of the text is repeated: it may hold a password.
     pub fn parse(text: &str) -> Result<Self, GlobError> {
-        let pieces = parse::pieces(text)?;
-        let mut counts = pieces.iter().map(GlobPiece::count);
+        let pieces = parse::parse_tokens(text)?;
+        let mut counts = pieces.iter().map(GlobToken::count);
         let len = counts.try_fold(1_u64, u64::checked_mul);
         let len = len.ok_or(GlobError {
             position: 1,
             problem: GlobProblem::TooManyUrls,
         })?;
-        Ok(Self { pieces, len })
+        Ok(Self {
+            tokens: pieces,
+            len,
+        })
     }
 
     /// How many URLs it stands for: at least one.
@@ -91,20 +94,20 @@ impl Glob {
     /// Whether nothing in it varies and nothing was written to vary: a plain URL.
     #[must_use]
     pub fn is_literal(&self) -> bool {
-        self.pieces
+        self.tokens
             .iter()
-            .all(|piece| matches!(piece, GlobPiece::Fixed(_)))
+            .all(|piece| matches!(piece, GlobToken::Fixed(_)))
     }
 
     /// The URL of a number below [`len`](Self::len), counted from zero.
     #[must_use]
     pub fn nth(&self, number: u64) -> Option<GlobUrl> {
-        (number < self.len).then(|| self.compute(number))
+        (number < self.len).then(|| self.url_at(number))
     }
 
     /// All URLs with what varied in them, one at a time.
     pub fn items(&self) -> impl Iterator<Item = GlobUrl> + '_ {
-        (0..self.len).map(|number| self.compute(number))
+        (0..self.len).map(|number| self.url_at(number))
     }
 
     /// All URLs, one at a time.
@@ -113,9 +116,9 @@ impl Glob {
     }
 
     /// Reads a number as a counter whose wheels are the pieces. The last turns fastest, so the wheels are read from there.
-    fn compute(&self, mut number: u64) -> GlobUrl {
-        let mut wheels: Vec<u64> = Vec::with_capacity(self.pieces.len());
-        for piece in self.pieces.iter().rev() {
+    fn url_at(&self, mut number: u64) -> GlobUrl {
+        let mut wheels: Vec<u64> = Vec::with_capacity(self.tokens.len());
+        for piece in self.tokens.iter().rev() {
             wheels.push(number % piece.count());
             number /= piece.count();
         }
@@ -123,21 +126,21 @@ impl Glob {
             url: String::new(),
             captures: Vec::new(),
         };
-        for (piece, wheel) in self.pieces.iter().zip(wheels.into_iter().rev()) {
+        for (piece, wheel) in self.tokens.iter().zip(wheels.into_iter().rev()) {
             match piece {
-                GlobPiece::Fixed(text) => item.url.push_str(text),
-                GlobPiece::Set(members) => {
+                GlobToken::Fixed(text) => item.url.push_str(text),
+                GlobToken::Set(members) => {
                     let member = usize::try_from(wheel).ok().and_then(|at| members.get(at));
-                    item.vary(member.cloned().unwrap_or_default());
+                    item.push_capture(member.cloned().unwrap_or_default());
                 }
-                GlobPiece::Range(range) => item.vary(range.member(wheel)),
+                GlobToken::Range(range) => item.push_capture(range.member(wheel)),
             }
         }
         item
     }
 }
 
-impl GlobPiece {
+impl GlobToken {
     /// How many texts it stands for.
     fn count(&self) -> u64 {
         match self {
@@ -152,7 +155,7 @@ impl GlobRange {
     /// A member by its number, which is below the count: so nothing here overflows.
     fn member(&self, number: u64) -> String {
         let value = self.first + number * self.step;
-        match self.form {
+        match self.format {
             GlobMemberFormat::Letter => u8::try_from(value)
                 .map(char::from)
                 .unwrap_or_default()
@@ -164,7 +167,7 @@ impl GlobRange {
 
 impl GlobUrl {
     /// Appends what a part stands for.
-    fn vary(&mut self, text: String) {
+    fn push_capture(&mut self, text: String) {
         self.url.push_str(&text);
         self.captures.push(text);
     }

@@ -2,22 +2,25 @@
 
 use std::net::Ipv6Addr;
 
-use super::{GlobError, GlobMemberFormat, GlobPiece, GlobProblem, GlobRange};
+use super::{GlobError, GlobMemberFormat, GlobProblem, GlobRange, GlobToken};
 
 /// The most digits of a number: what fits 64 bits. It bounds the padding as well.
-const MOST_DIGITS: usize = 20;
+const MAX_DIGITS: usize = 20;
 
 /// A place in the text.
 struct GlobCursor<'a> {
     /// What has not been read.
     rest: &'a str,
     /// The next character's number, from one.
-    at: usize,
+    position: usize,
 }
 
 /// All pieces of a text, neighbouring fixed ones joined.
-pub(super) fn pieces(text: &str) -> Result<Vec<GlobPiece>, GlobError> {
-    let mut cursor = GlobCursor { rest: text, at: 1 };
+pub(super) fn parse_tokens(text: &str) -> Result<Vec<GlobToken>, GlobError> {
+    let mut cursor = GlobCursor {
+        rest: text,
+        position: 1,
+    };
     let (mut pieces, mut fixed) = (Vec::new(), String::new());
     while let Some(c) = cursor.peek() {
         let piece = match c {
@@ -27,21 +30,21 @@ pub(super) fn pieces(text: &str) -> Result<Vec<GlobPiece>, GlobError> {
                 literal.chars().for_each(|_| cursor.skip());
                 continue;
             }
-            '[' => cursor.range()?,
-            '{' => cursor.set()?,
-            ']' | '}' => return Err(cursor.wrong(GlobProblem::UnmatchedBracket(c))),
+            '[' => cursor.parse_range()?,
+            '{' => cursor.parse_set()?,
+            ']' | '}' => return Err(cursor.error(GlobProblem::UnmatchedBracket(c))),
             _ => {
-                fixed.push(cursor.character("[]{}"));
+                fixed.push(cursor.unescape("[]{}"));
                 continue;
             }
         };
         if !fixed.is_empty() {
-            pieces.push(GlobPiece::Fixed(std::mem::take(&mut fixed)));
+            pieces.push(GlobToken::Fixed(std::mem::take(&mut fixed)));
         }
         pieces.push(piece);
     }
     if !fixed.is_empty() {
-        pieces.push(GlobPiece::Fixed(fixed));
+        pieces.push(GlobToken::Fixed(fixed));
     }
     Ok(pieces)
 }
@@ -54,7 +57,7 @@ impl GlobCursor<'_> {
     /// Goes on by one character.
     fn skip(&mut self) {
         self.rest = &self.rest[self.peek().map_or(0, char::len_utf8)..];
-        self.at += 1;
+        self.position += 1;
     }
 
     /// Goes on if the next character is this one.
@@ -67,15 +70,15 @@ impl GlobCursor<'_> {
     }
 
     /// An error where the cursor is.
-    fn wrong(&self, problem: GlobProblem) -> GlobError {
+    fn error(&self, problem: GlobProblem) -> GlobError {
         GlobError {
-            position: self.at,
+            position: self.position,
             problem,
         }
     }
 
     /// The next character, or the one behind a backslash when that is one of those that can be escaped.
-    fn character(&mut self, escapable: &str) -> char {
+    fn unescape(&mut self, escapable: &str) -> char {
         let mut chars = self.rest.chars();
         let (first, second) = (chars.next().unwrap_or_default(), chars.next());
         self.skip();
@@ -105,8 +108,8 @@ impl GlobCursor<'_> {
     }
 
     /// `{one,two}`; here commas and backslashes can be escaped, too.
-    fn set(&mut self) -> Result<GlobPiece, GlobError> {
-        let open = self.wrong(GlobProblem::UnclosedSet);
+    fn parse_set(&mut self) -> Result<GlobToken, GlobError> {
+        let open = self.error(GlobProblem::UnclosedSet);
         self.skip();
         if self.peek() == Some('}') {
             return Err(GlobError {
@@ -118,33 +121,33 @@ impl GlobCursor<'_> {
         loop {
             match self.peek() {
                 None => return Err(open),
-                Some(c @ ('{' | '[')) => return Err(self.wrong(GlobProblem::Nested(c))),
-                Some(']') => return Err(self.wrong(GlobProblem::UnmatchedBracket(']'))),
+                Some(c @ ('{' | '[')) => return Err(self.error(GlobProblem::Nested(c))),
+                Some(']') => return Err(self.error(GlobProblem::UnmatchedBracket(']'))),
                 Some(c @ ('}' | ',')) => {
                     self.skip();
                     members.push(std::mem::take(&mut member));
                     if c == '}' {
-                        return Ok(GlobPiece::Set(members));
+                        return Ok(GlobToken::Set(members));
                     }
                 }
-                Some(_) => member.push(self.character("[]{},\\")),
+                Some(_) => member.push(self.unescape("[]{},\\")),
             }
         }
     }
 
-    /// `[first-last]` or `[first-last:step]`.
-    fn range(&mut self) -> Result<GlobPiece, GlobError> {
-        let open = self.wrong(GlobProblem::UnclosedRange);
+    /// `[first-last]` or `[first-last:parse_step]`.
+    fn parse_range(&mut self) -> Result<GlobToken, GlobError> {
+        let open = self.error(GlobProblem::UnclosedRange);
         self.skip();
         if !self.rest.contains(']') {
             return Err(open);
         }
-        let begins = self.at;
-        let (first, form) = self.end_of_range()?;
+        let begins = self.position;
+        let (first, form) = self.parse_range_end()?;
         if !self.take('-') {
-            return Err(self.wrong(GlobProblem::MalformedRange));
+            return Err(self.error(GlobProblem::MalformedRange));
         }
-        let (last, other) = self.end_of_range()?;
+        let (last, other) = self.parse_range_end()?;
         let goes_up = match (form, other) {
             (GlobMemberFormat::Letter, GlobMemberFormat::Letter) => {
                 first <= last && (last < 97 || first >= 97)
@@ -158,31 +161,31 @@ impl GlobCursor<'_> {
                 problem: GlobProblem::DescendingRange,
             });
         }
-        let step = self.step(last - first)?;
+        let step = self.parse_step(last - first)?;
         if !self.take(']') {
-            return Err(self.wrong(GlobProblem::MalformedRange));
+            return Err(self.error(GlobProblem::MalformedRange));
         }
         // The whole of 64 bits is one more than can be counted.
         let count = ((last - first) / step).checked_add(1);
-        Ok(GlobPiece::Range(GlobRange {
+        Ok(GlobToken::Range(GlobRange {
             first,
             step,
             count: count.ok_or(GlobError {
                 problem: GlobProblem::TooManyUrls,
                 ..open
             })?,
-            form,
+            format: form,
         }))
     }
 
     /// A letter or a number. A zero in front of a number says that all are as long as this one.
-    fn end_of_range(&mut self) -> Result<(u64, GlobMemberFormat), GlobError> {
+    fn parse_range_end(&mut self) -> Result<(u64, GlobMemberFormat), GlobError> {
         if let Some(letter) = self.peek().filter(char::is_ascii_alphabetic) {
             self.skip();
             return Ok((u64::from(u32::from(letter)), GlobMemberFormat::Letter));
         }
         let padded = self.peek() == Some('0');
-        let (value, digits) = self.number()?;
+        let (value, digits) = self.parse_number()?;
         Ok((
             value,
             GlobMemberFormat::Number(if padded { digits } else { 0 }),
@@ -190,12 +193,12 @@ impl GlobCursor<'_> {
     }
 
     /// What follows a colon, or one.
-    fn step(&mut self, span: u64) -> Result<u64, GlobError> {
+    fn parse_step(&mut self, span: u64) -> Result<u64, GlobError> {
         if !self.take(':') {
             return Ok(1);
         }
-        let wrong = self.wrong(GlobProblem::InvalidStep);
-        let (step, _) = self.number()?;
+        let wrong = self.error(GlobProblem::InvalidStep);
+        let (step, _) = self.parse_number()?;
         // curl lets a range of one member have a step of one.
         if step == 0 || step > span.max(1) {
             return Err(wrong);
@@ -204,13 +207,13 @@ impl GlobCursor<'_> {
     }
 
     /// A decimal number and how many digits it was written with.
-    fn number(&mut self) -> Result<(u64, usize), GlobError> {
-        let begins = self.at;
+    fn parse_number(&mut self) -> Result<(u64, usize), GlobError> {
+        let begins = self.position;
         let digits: String = self.rest.chars().take_while(char::is_ascii_digit).collect();
         if digits.is_empty() {
-            return Err(self.wrong(GlobProblem::MalformedRange));
+            return Err(self.error(GlobProblem::MalformedRange));
         }
-        let value = digits.parse().ok().filter(|_| digits.len() <= MOST_DIGITS);
+        let value = digits.parse().ok().filter(|_| digits.len() <= MAX_DIGITS);
         digits.chars().for_each(|_| self.skip());
         let too_large = GlobError {
             position: begins,

@@ -32,26 +32,26 @@ type AssignedUrlKey = [u8; 6];
 const DIRECTORY: AssignedUrlKey = [0; 6];
 
 /// How much of a digest a suffix shows, at first. In a million URLs of one name a hundred need the second.
-const TAGS: [usize; 4] = [8, 16, 32, 64];
+const TAG_LENGTHS: [usize; 4] = [8, 16, 32, 64];
 
 /// The paths given out so far.
 #[derive(Debug, Default)]
 pub struct AssignedPaths {
     /// Who holds which path; a path that was named is under another key than one that was made.
-    held: BTreeMap<AssignedPathKey, AssignedUrlKey>,
+    assigned: BTreeMap<AssignedPathKey, AssignedUrlKey>,
     /// The last directory that was looked at, and by which rule. Neighbours in a list often share it.
-    last: Option<(PathBuf, PathComparison)>,
+    last_directory: Option<(PathBuf, PathComparison)>,
     /// Whether any path was named: while none was, only those that were made need to be looked for.
-    any_named: bool,
+    any_explicit: bool,
 }
 
 /// How a path is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PathComparison {
     /// Made of a URL: by its letters, whatever their case.
-    Made,
+    CaseFolded,
     /// Named by the list: as it is.
-    Named,
+    Exact,
 }
 
 /// A path that a URL could get.
@@ -61,9 +61,9 @@ pub struct PathCandidate<'a> {
     /// The name that is wanted.
     name: &'a str,
     /// The URL's digest.
-    sum: &'a PathDigest,
+    digest: &'a PathDigest,
     /// How many suffixes were tried.
-    tried: usize,
+    suffixes_tried: usize,
 }
 
 impl PathCandidate<'_> {
@@ -76,8 +76,8 @@ impl PathCandidate<'_> {
     /// The path that the URL gets if it does not get this one: made of its digest, so that whatever lies there was put there for it.
     #[must_use]
     pub fn alternative(&self) -> Option<PathBuf> {
-        let length = TAGS.get(self.tried)?;
-        let name = tagged(self.name, self.sum, *length);
+        let length = TAG_LENGTHS.get(self.suffixes_tried)?;
+        let name = with_digest_tag(self.name, self.digest, *length);
         Some(self.path.with_file_name(name))
     }
 }
@@ -110,56 +110,56 @@ impl AssignedPaths {
         explicit: bool,
         is_anothers: impl FnMut(PathCandidate<'_>) -> bool,
     ) -> PathAssignment {
-        let sum = path_digest::of_url(url);
-        let mut holder: AssignedUrlKey = first(&sum);
+        let sum = path_digest::digest_url(url);
+        let mut holder: AssignedUrlKey = first_bytes(&sum);
         if holder == DIRECTORY {
             holder = [1; 6];
         }
         if explicit {
-            self.any_named = true;
-            self.place_named(wanted, holder)
+            self.any_explicit = true;
+            self.assign_explicit(wanted, holder)
         } else {
-            self.place_made(&wanted, (holder, &sum), is_anothers)
+            self.assign_derived(&wanted, (holder, &sum), is_anothers)
         }
     }
 
-    fn place_named(&mut self, wanted: PathBuf, holder: AssignedUrlKey) -> PathAssignment {
-        let key = key(&wanted, PathComparison::Named);
-        match self.holder(key, &wanted, PathComparison::Named) {
+    fn assign_explicit(&mut self, wanted: PathBuf, holder: AssignedUrlKey) -> PathAssignment {
+        let key = path_key(&wanted, PathComparison::Exact);
+        match self.holder(key, &wanted, PathComparison::Exact) {
             Some(other) if other == holder => return PathAssignment::Duplicate,
             Some(_) => return PathAssignment::Conflict,
             None => {}
         }
-        let above = above(&wanted);
-        if !self.is_last(above, PathComparison::Named) {
+        let above = parent_directory(&wanted);
+        if !self.is_last_directory(above, PathComparison::Exact) {
             let mut directories: Vec<&Path> = above.ancestors().collect();
             // From the top down, so that what is remembered on the way to a conflict are directories that others need.
             directories.reverse();
             if !directories
                 .iter()
-                .all(|path| self.hold_directory(path, PathComparison::Named))
+                .all(|path| self.assign_directory(path, PathComparison::Exact))
             {
                 return PathAssignment::Conflict;
             }
-            self.last = Some((above.to_owned(), PathComparison::Named));
+            self.last_directory = Some((above.to_owned(), PathComparison::Exact));
         }
-        self.held.insert(key, holder);
+        self.assigned.insert(key, holder);
         PathAssignment::Assigned(wanted)
     }
 
-    fn place_made(
+    fn assign_derived(
         &mut self,
         wanted: &Path,
         (holder, sum): (AssignedUrlKey, &PathDigest),
         mut is_anothers: impl FnMut(PathCandidate<'_>) -> bool,
     ) -> PathAssignment {
-        let directory = self.directory(above(wanted));
+        let directory = self.assignable_directory(parent_directory(wanted));
         let name = wanted.file_name().unwrap_or_default().to_string_lossy();
-        let tags = std::iter::once(0).chain(TAGS);
-        let paths = tags.map(|length| directory.join(tagged(&name, sum, length)));
+        let tags = std::iter::once(0).chain(TAG_LENGTHS);
+        let paths = tags.map(|length| directory.join(with_digest_tag(&name, sum, length)));
         for (tried, path) in paths.enumerate() {
-            let key = key(&path, PathComparison::Made);
-            match self.holder(key, &path, PathComparison::Made) {
+            let key = path_key(&path, PathComparison::CaseFolded);
+            match self.holder(key, &path, PathComparison::CaseFolded) {
                 Some(other) if other == holder => return PathAssignment::Duplicate,
                 Some(_) => continue,
                 None => {}
@@ -167,11 +167,11 @@ impl AssignedPaths {
             let candidate = PathCandidate {
                 path: &path,
                 name: &name,
-                sum,
-                tried,
+                digest: sum,
+                suffixes_tried: tried,
             };
             if !is_anothers(candidate) {
-                self.held.insert(key, holder);
+                self.assigned.insert(key, holder);
                 return PathAssignment::Assigned(path);
             }
         }
@@ -181,48 +181,49 @@ impl AssignedPaths {
 
     /// A directory as it can be had: where a component of it is a file already, that component gets a suffix, too. It is made
     /// of the directory's own path, so that all its files stay together.
-    fn directory(&mut self, wanted: &Path) -> PathBuf {
-        if self.is_last(wanted, PathComparison::Made) {
+    fn assignable_directory(&mut self, wanted: &Path) -> PathBuf {
+        if self.is_last_directory(wanted, PathComparison::CaseFolded) {
             return wanted.to_owned();
         }
         let mut path = PathBuf::new();
         for component in wanted.components() {
             path.push(component);
-            if self.hold_directory(&path, PathComparison::Made) {
+            if self.assign_directory(&path, PathComparison::CaseFolded) {
                 continue;
             }
-            let sum = path_digest::of_text(b'd', &path.to_string_lossy());
+            let sum = path_digest::digest_text(b'd', &path.to_string_lossy());
             let name = component.as_os_str().to_string_lossy();
-            let tagged = TAGS.map(|length| path.with_file_name(tagged(&name, &sum, length)));
+            let tagged =
+                TAG_LENGTHS.map(|length| path.with_file_name(with_digest_tag(&name, &sum, length)));
             let mut free = tagged
                 .into_iter()
-                .filter(|path| self.hold_directory(path, PathComparison::Made));
+                .filter(|path| self.assign_directory(path, PathComparison::CaseFolded));
             // That none is free takes somebody who names such paths on purpose: then creating the directory fails.
             if let Some(tagged) = free.next() {
                 path = tagged;
             }
         }
-        self.last = Some((path.clone(), PathComparison::Made));
+        self.last_directory = Some((path.clone(), PathComparison::CaseFolded));
         path
     }
 
     /// Remembers a directory, unless it is a file.
-    fn hold_directory(&mut self, path: &Path, rule: PathComparison) -> bool {
+    fn assign_directory(&mut self, path: &Path, rule: PathComparison) -> bool {
         if path.file_name().is_none() {
             return true;
         }
-        let key = key(path, rule);
+        let key = path_key(path, rule);
         let holder = self.holder(key, path, rule);
         if holder.is_none_or(|holder| holder == DIRECTORY) {
-            self.held.entry(key).or_insert(DIRECTORY);
+            self.assigned.entry(key).or_insert(DIRECTORY);
             return true;
         }
         false
     }
 
     /// Whether this directory was looked at just now: once it is one, it stays one.
-    fn is_last(&self, path: &Path, rule: PathComparison) -> bool {
-        let last = self.last.as_ref();
+    fn is_last_directory(&self, path: &Path, rule: PathComparison) -> bool {
+        let last = self.last_directory.as_ref();
         last.is_some_and(|(last, by)| *by == rule && last == path)
     }
 
@@ -234,37 +235,39 @@ impl AssignedPaths {
         rule: PathComparison,
     ) -> Option<AssignedUrlKey> {
         let other = || match rule {
-            PathComparison::Made if !self.any_named => None,
-            PathComparison::Made => self.held.get(&key(path, PathComparison::Named)),
-            PathComparison::Named => self.held.get(&key(path, PathComparison::Made)),
+            PathComparison::CaseFolded if !self.any_explicit => None,
+            PathComparison::CaseFolded => self.assigned.get(&path_key(path, PathComparison::Exact)),
+            PathComparison::Exact => self
+                .assigned
+                .get(&path_key(path, PathComparison::CaseFolded)),
         };
-        self.held.get(&own).or_else(other).copied()
+        self.assigned.get(&own).or_else(other).copied()
     }
 }
 
 /// The directory that a path is in; the batch's own is empty.
-fn above(path: &Path) -> &Path {
+fn parent_directory(path: &Path) -> &Path {
     path.parent().unwrap_or_else(|| Path::new(""))
 }
 
 /// A name with so many digits of a digest before its ending; with none, as it is.
-fn tagged(name: &str, sum: &PathDigest, length: usize) -> String {
+fn with_digest_tag(name: &str, sum: &PathDigest, length: usize) -> String {
     if length == 0 {
         return name.to_owned();
     }
     filename::with_tag(name, &format!(".{}", &path_digest::hex(sum)[..length]))
 }
 
-fn key(path: &Path, rule: PathComparison) -> AssignedPathKey {
+fn path_key(path: &Path, rule: PathComparison) -> AssignedPathKey {
     let text = path.to_string_lossy();
-    first(&match rule {
-        PathComparison::Made => path_digest::of_text(b'm', &filename::case_folded(&text)),
-        PathComparison::Named => path_digest::of_text(b'n', &text),
+    first_bytes(&match rule {
+        PathComparison::CaseFolded => path_digest::digest_text(b'm', &filename::case_folded(&text)),
+        PathComparison::Exact => path_digest::digest_text(b'n', &text),
     })
 }
 
 /// The first bytes of a digest.
-fn first<const N: usize>(sum: &PathDigest) -> [u8; N] {
+fn first_bytes<const N: usize>(sum: &PathDigest) -> [u8; N] {
     std::array::from_fn(|at| sum[at])
 }
 

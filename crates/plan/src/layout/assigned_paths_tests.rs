@@ -26,7 +26,7 @@ fn free(path: &str) -> PathAssignment {
 
 /// What a suffix shows of a URL's digest.
 fn tag(from: &str, length: usize) -> String {
-    path_digest::hex(&path_digest::of_url(&url(from)))[..length].to_owned()
+    path_digest::hex(&path_digest::digest_url(&url(from)))[..length].to_owned()
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn c4_no_file_takes_the_path_of_a_directory_nor_the_reverse() {
     assert_eq!(made(&mut taken, "h/a", "http://h/a"), free("h/a"));
     let directory = format!(
         "h/a.{}",
-        &path_digest::hex(&path_digest::of_text(b'd', "h/a"))[..8]
+        &path_digest::hex(&path_digest::digest_text(b'd', "h/a"))[..8]
     );
     assert_eq!(
         made(&mut taken, "h/a/b", "http://h/a/b"),
@@ -238,7 +238,7 @@ proptest! {
         let (mut files, mut directories) = (HashSet::new(), HashSet::new());
         let mut wants: HashMap<(String, PathBuf), usize> = HashMap::new();
         for ((url, layout), placed) in list.iter().zip(&placed) {
-            let want = (path_digest::hex(&path_digest::of_url(url)), wanted(url, *layout));
+            let want = (path_digest::hex(&path_digest::digest_url(url)), wanted(url, *layout));
             match placed {
                 PathAssignment::Assigned(path) => {
                     assert_safe(path)?;
@@ -263,7 +263,7 @@ proptest! {
             let placed = made(&mut taken, "same", &format!("http://h.test/{name}"));
             prop_assert!(matches!(placed, PathAssignment::Assigned(_)));
         }
-        prop_assert_eq!(taken.held.len(), names.len());
+        prop_assert_eq!(taken.assigned.len(), names.len());
         prop_assert!(size_of::<AssignedPathKey>() + size_of::<AssignedUrlKey>() <= 13);
     }
 }

@@ -56,7 +56,7 @@ impl PathLayout {
             Self::Name => filename::from_url(url).into(),
             Self::Path => url_path::path(url),
             Self::Hash => {
-                let hash = path_digest::hex(&path_digest::of_url(url));
+                let hash = path_digest::hex(&path_digest::digest_url(url));
                 [&hash[..2], &hash[2..4], &hash].iter().collect()
             }
             Self::Template(template) => template.path(subject),

@@ -7,7 +7,7 @@ use url::{Position, Url};
 pub(super) type PathDigest = [u8; 32];
 
 /// Of a URL as a server sees it: without login and fragment.
-pub(super) fn of_url(url: &Url) -> PathDigest {
+pub(super) fn digest_url(url: &Url) -> PathDigest {
     let mut hasher = Sha256::new();
     hasher.update(&url[..Position::BeforeUsername]);
     hasher.update(&url[Position::BeforeHost..Position::AfterQuery]);
@@ -15,7 +15,7 @@ pub(super) fn of_url(url: &Url) -> PathDigest {
 }
 
 /// Of a text. Texts of different kinds (a first byte each) never have the same.
-pub(super) fn of_text(kind: u8, text: &str) -> PathDigest {
+pub(super) fn digest_text(kind: u8, text: &str) -> PathDigest {
     let mut hasher = Sha256::new();
     hasher.update([kind]);
     hasher.update(text);
@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn a_urls_digest_is_that_of_what_is_asked_for() {
-        let of = |text: &str| hex(&of_url(&Url::parse(text).unwrap()));
+        let of = |text: &str| hex(&digest_url(&Url::parse(text).unwrap()));
         // printf 'http://h.test:81/f?x=1' | sha256sum
         let plain = of("http://h.test:81/f?x=1");
         assert_eq!(plain, hex(&Sha256::digest("http://h.test:81/f?x=1").into()));

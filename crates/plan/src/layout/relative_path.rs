@@ -5,10 +5,10 @@ use std::path::{Component, Path, PathBuf};
 use crate::filename::has_reserved_suffix;
 
 /// The longest component that file systems take, in bytes.
-const LONGEST_NAME: usize = 255;
+const MAX_COMPONENT_BYTES: usize = 255;
 
 /// The longest path that Linux takes is 4096 bytes; the directory in front needs some of them.
-const LONGEST: usize = 3072;
+const MAX_PATH_BYTES: usize = 3072;
 
 /// Why a path is not one for a batch's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -50,7 +50,7 @@ pub fn relative_path(text: &str) -> Result<PathBuf, RelativePathError> {
     if text.contains(char::is_control) {
         return Err(RelativePathError::ControlCharacter);
     }
-    if text.len() > LONGEST {
+    if text.len() > MAX_PATH_BYTES {
         return Err(RelativePathError::TooLong);
     }
     let mut path = PathBuf::new();
@@ -59,7 +59,7 @@ pub fn relative_path(text: &str) -> Result<PathBuf, RelativePathError> {
             Component::Prefix(_) | Component::RootDir => return Err(RelativePathError::Absolute),
             Component::ParentDir => return Err(RelativePathError::ParentComponent),
             Component::CurDir => {}
-            Component::Normal(name) if name.len() > LONGEST_NAME => {
+            Component::Normal(name) if name.len() > MAX_COMPONENT_BYTES => {
                 return Err(RelativePathError::TooLong);
             }
             Component::Normal(name) if has_reserved_suffix(&name.to_string_lossy()) => {

@@ -11,11 +11,11 @@ use sha2::{Digest, Sha256};
 use url::{Position, Url};
 
 /// Beginnings of names that S3 and GCS keep for signatures.
-const PREFIXES: [&str; 2] = ["x-amz-", "x-goog-"];
+const SIGNATURE_PREFIXES: [&str; 2] = ["x-amz-", "x-goog-"];
 
 /// Names that mean a signature only together: those that say so, and all that stand with them. CloudFront, the older ways of S3,
 /// GCS and OSS; Azure.
-const TOGETHER: [(&[&str], &[&str]); 2] = [
+const SIGNATURE_GROUPS: [(&[&str], &[&str]); 2] = [
     (
         &["signature", "expires"],
         &[
@@ -48,8 +48,8 @@ impl ResourceId {
         let mut hasher = Sha256::new();
         hasher.update(&url[Position::BeforeHost..Position::AfterPath]);
         if let Some(query) = url.query() {
-            let names: Vec<String> = query.split('&').map(name).collect();
-            let signed = |name: &str| is_signed(&names, name);
+            let names: Vec<String> = query.split('&').map(parameter_name).collect();
+            let signed = |name: &str| is_signature_parameter(&names, name);
             let pairs = query.split('&').zip(&names);
             for (pair, _) in pairs.filter(|(_, name)| !signed(name)) {
                 hasher.update("&");
@@ -77,16 +77,18 @@ impl fmt::Display for ResourceId {
 }
 
 /// The name in a pair of a query, in lower case.
-fn name(pair: &str) -> String {
+fn parameter_name(pair: &str) -> String {
     let name = pair.split_once('=').map_or(pair, |(name, _)| name);
     name.to_ascii_lowercase()
 }
 
 /// Whether a name belongs to a signature, beside those others.
-fn is_signed(names: &[String], name: &str) -> bool {
+fn is_signature_parameter(names: &[String], name: &str) -> bool {
     let has = |wanted: &&str| names.iter().any(|name| name == wanted);
-    PREFIXES.iter().any(|prefix| name.starts_with(prefix))
-        || TOGETHER
+    SIGNATURE_PREFIXES
+        .iter()
+        .any(|prefix| name.starts_with(prefix))
+        || SIGNATURE_GROUPS
             .iter()
             .any(|(marks, all)| all.contains(&name) && marks.iter().all(has))
 }

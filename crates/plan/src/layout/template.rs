@@ -11,17 +11,17 @@ use super::{PathLayoutInput, path_digest, url_path};
 use crate::filename;
 
 /// Wider numbers are a mistake.
-const WIDEST: usize = 20;
+const MAX_WIDTH: usize = 20;
 
 /// The longest template, in bytes.
-const LONGEST: usize = 1024;
+const MAX_TEMPLATE_BYTES: usize = 1024;
 
 /// A path with places for what differs between URLs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PathTemplate(Vec<TemplatePiece>);
+pub struct PathTemplate(Vec<TemplateToken>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum TemplatePiece {
+enum TemplateToken {
     /// As it is, escapes undone.
     Text(String),
     /// What differs, and for numbers how many digits at least.
@@ -77,7 +77,7 @@ pub enum PathTemplateProblem {
     )]
     UnknownField(String),
     /// A width that is no number, too large, or not for a number.
-    #[error("a width is for {{index}} and {{line}}, as {{index:06}}, and at most {WIDEST}")]
+    #[error("a width is for {{index}} and {{line}}, as {{index:06}}, and at most {MAX_WIDTH}")]
     InvalidWidth,
     /// It begins with a slash, has `..` or a NUL.
     #[error("the path would lead out of the directory")]
@@ -89,7 +89,7 @@ pub enum PathTemplateProblem {
     #[error("the path would be empty")]
     Empty,
     /// Too much.
-    #[error("a template has at most {LONGEST} bytes")]
+    #[error("a template has at most {MAX_TEMPLATE_BYTES} bytes")]
     TooLong,
 }
 
@@ -112,9 +112,9 @@ impl FromStr for PathTemplate {
                 let end = rest
                     .find('}')
                     .ok_or_else(|| fail(offset, PathTemplateProblem::UnclosedBrace))?;
-                let field = field(&rest[1..end]).map_err(|problem| fail(offset, problem))?;
+                let field = parse_field(&rest[1..end]).map_err(|problem| fail(offset, problem))?;
                 if !fixed.is_empty() {
-                    pieces.push(TemplatePiece::Text(std::mem::take(&mut fixed)));
+                    pieces.push(TemplateToken::Text(std::mem::take(&mut fixed)));
                 }
                 pieces.push(field);
                 offset += end + 1;
@@ -126,7 +126,7 @@ impl FromStr for PathTemplate {
             }
         }
         if !fixed.is_empty() {
-            pieces.push(TemplatePiece::Text(fixed));
+            pieces.push(TemplateToken::Text(fixed));
         }
         Ok(Self(pieces))
     }
@@ -137,7 +137,7 @@ fn check_path(text: &str) -> Result<(), (usize, PathTemplateProblem)> {
     if text.is_empty() {
         return Err((0, PathTemplateProblem::Empty));
     }
-    if text.len() > LONGEST {
+    if text.len() > MAX_TEMPLATE_BYTES {
         return Err((0, PathTemplateProblem::TooLong));
     }
     if text.starts_with('/') {
@@ -160,7 +160,7 @@ fn check_path(text: &str) -> Result<(), (usize, PathTemplateProblem)> {
 }
 
 /// What stands between braces.
-fn field(text: &str) -> Result<TemplatePiece, PathTemplateProblem> {
+fn parse_field(text: &str) -> Result<TemplateToken, PathTemplateProblem> {
     let (name, width) = text
         .split_once(':')
         .map_or((text, None), |(name, width)| (name, Some(width)));
@@ -171,15 +171,15 @@ fn field(text: &str) -> Result<TemplatePiece, PathTemplateProblem> {
         ));
     };
     let Some(width) = width else {
-        return Ok(TemplatePiece::Field(*field, 0));
+        return Ok(TemplateToken::Field(*field, 0));
     };
     let is_number = matches!(field, TemplateField::Index | TemplateField::Line);
     let digits = width.bytes().all(|byte| byte.is_ascii_digit());
     let width = width
         .parse()
         .ok()
-        .filter(|width| is_number && digits && *width <= WIDEST);
-    Ok(TemplatePiece::Field(
+        .filter(|width| is_number && digits && *width <= MAX_WIDTH);
+    Ok(TemplateToken::Field(
         *field,
         width.ok_or(PathTemplateProblem::InvalidWidth)?,
     ))
@@ -191,8 +191,8 @@ impl PathTemplate {
         let mut text = String::new();
         for piece in &self.0 {
             match piece {
-                TemplatePiece::Text(fixed) => text.push_str(fixed),
-                TemplatePiece::Field(field, width) => field.write(*width, subject, &mut text),
+                TemplateToken::Text(fixed) => text.push_str(fixed),
+                TemplateToken::Field(field, width) => field.write(*width, subject, &mut text),
             }
         }
         let (directories, name) = text.rsplit_once('/').unwrap_or(("", &text));
@@ -211,8 +211,8 @@ impl TemplateField {
         let url = subject.url;
         let name = || filename::from_url(url);
         match self {
-            Self::Index => number(subject.index, width, text),
-            Self::Line => number(subject.line, width, text),
+            Self::Index => write_number(subject.index, width, text),
+            Self::Line => write_number(subject.line, width, text),
             Self::Host => text.push_str(&url_path::host(url)),
             Self::Dir => text.push_str(&url_path::directories(url).join("/")),
             Self::Name => text.push_str(&name()),
@@ -220,13 +220,13 @@ impl TemplateField {
             Self::Ext => {
                 text.push_str(filename::split_extension(&name()).1.trim_start_matches('.'))
             }
-            Self::Hash => text.push_str(&path_digest::hex(&path_digest::of_url(url))),
+            Self::Hash => text.push_str(&path_digest::hex(&path_digest::digest_url(url))),
         }
     }
 }
 
 /// A number with zeros in front.
-fn number(value: u64, width: usize, text: &mut String) {
+fn write_number(value: u64, width: usize, text: &mut String) {
     // Writing to a string does not fail.
     let _ = write!(text, "{value:0width$}");
 }

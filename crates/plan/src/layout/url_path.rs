@@ -12,17 +12,17 @@ use super::path_digest;
 use crate::filename::{self, MAX_LENGTH};
 
 /// The most directories that are mirrored one by one.
-const DEEPEST: usize = 48;
+const MAX_DIRECTORIES: usize = 48;
 
 /// The most bytes of such directories: with a host and a name, a path stays well below what Linux takes.
-const LONGEST_DIRECTORY: usize = 1024;
+const MAX_DIRECTORY_BYTES: usize = 1024;
 
 /// Longer queries are a digest in the name.
-const LONGEST_QUERY: usize = 64;
+const MAX_SHOWN_QUERY_BYTES: usize = 64;
 
 /// What the queries have in them that open or sign something. Wider than need be (a `monkey` has a `key`): what is taken for
 /// a secret costs a readable name, what is not gets into file names.
-const SECRET: [&str; 16] = [
+const SECRET_PARTS: [&str; 16] = [
     "auth", "code", "cred", "hdn", "hmac", "jwt", "key", "pass", "policy", "pwd", "secret",
     "session", "sid", "sig", "ticket", "token",
 ];
@@ -41,18 +41,20 @@ pub(super) fn host(url: &Url) -> String {
     let text = url
         .port()
         .map_or_else(|| host.to_owned(), |port| format!("{host}+{port}"));
-    safe(&text)
+    safe_component(&text)
 }
 
 /// What stands in a path before its name. Empty components are left out, as a file system would.
 pub(super) fn directories(url: &Url) -> Vec<String> {
     let whole = url.path().rsplit_once('/').map_or("", |(front, _)| front);
     let parts = || whole.split('/').filter(|part| !part.is_empty());
-    let safe: Vec<String> = parts().take(DEEPEST + 1).map(component).collect();
-    if safe.len() <= DEEPEST && safe.iter().map(String::len).sum::<usize>() <= LONGEST_DIRECTORY {
+    let safe: Vec<String> = parts().take(MAX_DIRECTORIES + 1).map(component).collect();
+    if safe.len() <= MAX_DIRECTORIES
+        && safe.iter().map(String::len).sum::<usize>() <= MAX_DIRECTORY_BYTES
+    {
         return safe;
     }
-    vec![path_digest::hex(&path_digest::of_text(b'd', whole))]
+    vec![path_digest::hex(&path_digest::digest_text(b'd', whole))]
 }
 
 /// The last component, with the query if there is one.
@@ -70,27 +72,28 @@ fn name(url: &Url) -> String {
 fn with_query(mut name: String, query: &str) -> String {
     let text = decoded(query);
     let lower = text.to_lowercase();
-    let is_secret = SECRET.iter().any(|part| lower.contains(part));
-    let shown = if query.len() > LONGEST_QUERY || text.len() > LONGEST_QUERY || is_secret {
-        path_digest::hex(&path_digest::of_text(b'q', query))[..16].to_owned()
-    } else {
-        text
-    };
+    let is_secret = SECRET_PARTS.iter().any(|part| lower.contains(part));
+    let shown =
+        if query.len() > MAX_SHOWN_QUERY_BYTES || text.len() > MAX_SHOWN_QUERY_BYTES || is_secret {
+            path_digest::hex(&path_digest::digest_text(b'q', query))[..16].to_owned()
+        } else {
+            text
+        };
     // Cut here, since what `sanitize` cuts off is what makes the difference.
     let mut keep = name.len().min(MAX_LENGTH - shown.len() - 1);
     while !name.is_char_boundary(keep) {
         keep -= 1;
     }
     name.truncate(keep);
-    safe(&format!("{name}_{shown}"))
+    safe_component(&format!("{name}_{shown}"))
 }
 
 /// One component of a URL's path, safe.
 fn component(text: &str) -> String {
-    safe(&decoded(text))
+    safe_component(&decoded(text))
 }
 
-fn safe(text: &str) -> String {
+fn safe_component(text: &str) -> String {
     filename::sanitize(text).unwrap_or_else(|| "_".to_owned())
 }
 

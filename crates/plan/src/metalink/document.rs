@@ -18,16 +18,16 @@ const VERSION_4: &str = "urn:ietf:params:xml:ns:metalink";
 const VERSION_3: &str = "http://www.metalinker.org/";
 
 /// The lowest priority, and what counts where none is given (RFC 5854 4.2.16.2).
-const LOWEST: u32 = 999_999;
+const LOWEST_PRIORITY: u32 = 999_999;
 
 /// Components that a name may have; the last ones count.
-const COMPONENTS: usize = 16;
+const MAX_COMPONENTS: usize = 16;
 
 /// The longest name of a country or the like that is kept.
-const LOCATION: usize = 16;
+const MAX_LOCATION_BYTES: usize = 16;
 
 /// Digests of pieces, strongest first. CRCs are not among them: they are for accidents on the way, and mirrors may lie.
-const STRONGEST: [DigestAlgorithm; 4] = [
+const PIECE_ALGORITHMS: [DigestAlgorithm; 4] = [
     DigestAlgorithm::Sha512,
     DigestAlgorithm::Sha256,
     DigestAlgorithm::Sha1,
@@ -35,22 +35,22 @@ const STRONGEST: [DigestAlgorithm; 4] = [
 ];
 
 /// A whole document.
-pub(super) fn document(text: &str) -> Result<Metalink, MetalinkError> {
+pub(super) fn parse_document(text: &str) -> Result<Metalink, MetalinkError> {
     let mut xml = XmlReader::open(text, "metalink")?;
     let mut metalink = Metalink::default();
     match xml.namespace() {
-        VERSION_4 => xml.children(|xml, element| file_of(xml, &element, &mut metalink))?,
+        VERSION_4 => xml.children(|xml, element| add_file(xml, &element, &mut metalink))?,
         VERSION_3 => xml.children(|xml, element| match element.name() {
-            "files" => xml.children(|xml, element| file_of(xml, &element, &mut metalink)),
+            "files" => xml.children(|xml, element| add_file(xml, &element, &mut metalink)),
             _ => xml.skip(),
         })?,
-        _ => return Err(xml.wrong(MetalinkProblem::NotMetalink)),
+        _ => return Err(xml.error(MetalinkProblem::NotMetalink)),
     }
     Ok(metalink)
 }
 
 /// A child that is a file is added, or what is wrong with it; any other passed over.
-fn file_of(
+fn add_file(
     xml: &mut XmlReader<'_>,
     element: &XmlElement<'_>,
     metalink: &mut Metalink,
@@ -59,19 +59,19 @@ fn file_of(
         return xml.skip();
     }
     if metalink.files.len() >= MAX_FILES {
-        return Err(xml.wrong(MetalinkProblem::TooManyFiles));
+        return Err(xml.error(MetalinkProblem::TooManyFiles));
     }
     let (depth, line) = (xml.depth(), xml.line());
     let name = element.attribute("name").unwrap_or_default();
     let mut reading = MetalinkFileBuilder::default();
     let read = xml.children(|xml, element| reading.child(xml, &element));
     let file = match read {
-        Ok(()) => reading.file(&name, line).map_err(|what| MetalinkError {
+        Ok(()) => reading.finish(&name, line).map_err(|what| MetalinkError {
             line,
             problem: what,
         }),
         Err(error) if error.problem.affects_one_file() => {
-            xml.leave(depth)?;
+            xml.skip_to_end_of(depth)?;
             Err(error)
         }
         Err(error) => return Err(error),
@@ -120,7 +120,7 @@ impl MetalinkFileBuilder {
         let text = xml.text()?;
         let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let size = text.parse().ok().filter(|_| digits);
-        self.size = Some(size.ok_or_else(|| xml.wrong(MetalinkProblem::InvalidSize))?);
+        self.size = Some(size.ok_or_else(|| xml.error(MetalinkProblem::InvalidSize))?);
         Ok(())
     }
 
@@ -155,7 +155,7 @@ impl MetalinkFileBuilder {
         let length: u64 = length
             .trim()
             .parse()
-            .map_err(|_| xml.wrong(MetalinkProblem::InvalidSize))?;
+            .map_err(|_| xml.error(MetalinkProblem::InvalidSize))?;
         let mut digests = Vec::new();
         xml.children(|xml, element| {
             if element.name() != "hash" {
@@ -164,14 +164,18 @@ impl MetalinkFileBuilder {
             // Version 3 numbers them. They are taken in order, since everybody writes them so; any other is an error.
             let number = element.attribute("piece");
             if number.is_some_and(|number| number.trim().parse() != Ok(digests.len())) {
-                return Err(xml.wrong(MetalinkProblem::PiecesOutOfOrder));
+                return Err(xml.error(MetalinkProblem::PiecesOutOfOrder));
             }
             digests.push(digest(xml, algorithm)?);
             Ok(())
         })?;
         let pieces = PieceDigests::new(algorithm, length, digests)
-            .map_err(|error| xml.wrong(error.into()))?;
-        let rank = |pieces: &PieceDigests| STRONGEST.iter().position(|a| *a == pieces.algorithm());
+            .map_err(|error| xml.error(error.into()))?;
+        let rank = |pieces: &PieceDigests| {
+            PIECE_ALGORITHMS
+                .iter()
+                .position(|a| *a == pieces.algorithm())
+        };
         if self
             .pieces
             .as_ref()
@@ -190,7 +194,7 @@ impl MetalinkFileBuilder {
     ) -> Result<(), MetalinkError> {
         self.urls += 1;
         if self.urls > MAX_URLS {
-            return Err(xml.wrong(MetalinkProblem::TooManyUrls));
+            return Err(xml.error(MetalinkProblem::TooManyUrls));
         }
         let text = xml.text()?;
         let http = |url: &Url| matches!(url.scheme(), "http" | "https") && url.has_host();
@@ -200,13 +204,13 @@ impl MetalinkFileBuilder {
                 priority: priority(element),
                 location: element
                     .attribute("location")
-                    .filter(|place| !place.is_empty() && place.len() <= LOCATION),
+                    .filter(|place| !place.is_empty() && place.len() <= MAX_LOCATION_BYTES),
             });
         }
         Ok(())
     }
 
-    fn file(mut self, name: &str, line: u64) -> Result<MetalinkFile, MetalinkProblem> {
+    fn finish(mut self, name: &str, line: u64) -> Result<MetalinkFile, MetalinkProblem> {
         if let (Some(size), Some(pieces)) = (self.size, &self.pieces)
             && !pieces.matches_length(size)
         {
@@ -215,7 +219,7 @@ impl MetalinkFileBuilder {
         self.mirrors.sort_by_key(|mirror| mirror.priority);
         Ok(MetalinkFile {
             line,
-            path: path(name).ok_or(MetalinkProblem::UnusableName)?,
+            path: safe_path(name).ok_or(MetalinkProblem::UnusableName)?,
             size: self.size,
             checksums: self.checksums,
             pieces: self.pieces,
@@ -225,13 +229,13 @@ impl MetalinkFileBuilder {
 }
 
 /// What stands for `..` and the like is left out, so that the rest is beneath where it is put.
-fn path(name: &str) -> Option<PathBuf> {
+fn safe_path(name: &str) -> Option<PathBuf> {
     let parts: Vec<String> = name
         .split(['/', '\\'])
         .filter(|part| !matches!(*part, "" | "." | ".."))
         .filter_map(filename::sanitize)
         .collect();
-    let last = parts.len().saturating_sub(COMPONENTS);
+    let last = parts.len().saturating_sub(MAX_COMPONENTS);
     (!parts.is_empty()).then(|| parts[last..].iter().collect())
 }
 
@@ -241,12 +245,14 @@ fn priority(element: &XmlElement<'_>) -> u32 {
     let preference = || Some(101 - number("preference")?.min(100));
     number("priority")
         .or_else(preference)
-        .map_or(LOWEST, |priority| priority.clamp(1, LOWEST))
+        .map_or(LOWEST_PRIORITY, |priority| {
+            priority.clamp(1, LOWEST_PRIORITY)
+        })
 }
 
 fn algorithm(element: &XmlElement<'_>) -> Option<DigestAlgorithm> {
     let algorithm = element.attribute("type")?.trim().parse().ok()?;
-    STRONGEST.contains(&algorithm).then_some(algorithm)
+    PIECE_ALGORITHMS.contains(&algorithm).then_some(algorithm)
 }
 
 /// The text of an element as a digest.
@@ -254,5 +260,5 @@ fn digest(xml: &mut XmlReader<'_>, algorithm: DigestAlgorithm) -> Result<Vec<u8>
     let text = xml.text()?;
     let checksum = format!("{algorithm}:{text}").parse::<Checksum>();
     let digest = checksum.ok().and_then(|checksum| checksum.digest);
-    digest.ok_or_else(|| xml.wrong(MetalinkProblem::InvalidDigest(algorithm)))
+    digest.ok_or_else(|| xml.error(MetalinkProblem::InvalidDigest(algorithm)))
 }

@@ -107,7 +107,7 @@ pub fn parse(bytes: &[u8]) -> Result<Metalink, MetalinkError> {
             problem: MetalinkProblem::NotUtf8,
         }
     })?;
-    document::document(text.trim_start_matches('\u{feff}'))
+    document::parse_document(text.trim_start_matches('\u{feff}'))
 }
 
 #[cfg(test)]

@@ -14,13 +14,13 @@ use quick_xml::{Reader, XmlVersion};
 use super::error::{MetalinkError, MetalinkProblem};
 
 /// Elements in one another. Metalink has five.
-const DEEPEST: usize = 32;
+const MAX_DEPTH: usize = 32;
 
 /// Bytes in the text of an element that is read: a URL is the longest that there is.
-const LONGEST: usize = 16 * 1024;
+const MAX_TEXT_BYTES: usize = 16 * 1024;
 
 /// Attributes of an element that are looked at.
-const ATTRIBUTES: usize = 64;
+const MAX_ATTRIBUTES: usize = 64;
 
 /// A document that is being read.
 pub(super) struct XmlReader<'a> {
@@ -44,17 +44,17 @@ pub(super) struct XmlElement<'a>(BytesStart<'a>);
 impl<'a> XmlElement<'a> {
     /// Its name without a prefix.
     pub(super) fn name(&self) -> &str {
-        local(self.0.name().0)
+        local_name(self.0.name().0)
     }
 
     /// An attribute's value, if it has it and it can be read.
     pub(super) fn attribute(&self, name: &str) -> Option<String> {
-        value_of(&self.0, name)
+        attribute_value(&self.0, name)
     }
 }
 
 /// What stands behind the prefix, if there is one.
-fn local(name: &str) -> &str {
+fn local_name(name: &str) -> &str {
     name.split_once(':').map_or(name, |(_, local)| local)
 }
 
@@ -62,16 +62,16 @@ fn prefix(name: &str) -> &str {
     name.split_once(':').map_or("", |(prefix, _)| prefix)
 }
 
-fn value_of(element: &BytesStart<'_>, name: &str) -> Option<String> {
+fn attribute_value(element: &BytesStart<'_>, name: &str) -> Option<String> {
     let mut attributes = element.attributes();
     // Looking for doubles takes the square of their number.
     attributes.with_checks(false);
     let attribute = attributes
-        .take(ATTRIBUTES)
+        .take(MAX_ATTRIBUTES)
         .filter_map(Result::ok)
         .find(|attribute| attribute.key.0 == name)?;
     let value = attribute.normalized_value(XmlVersion::Implicit1_0).ok()?;
-    (value.len() <= LONGEST).then(|| value.into_owned())
+    (value.len() <= MAX_TEXT_BYTES).then(|| value.into_owned())
 }
 
 impl<'a> XmlReader<'a> {
@@ -88,17 +88,17 @@ impl<'a> XmlReader<'a> {
             namespace: String::new(),
         };
         loop {
-            match xml.event()? {
-                Event::Start(root) if local(root.name().0) == name => {
+            match xml.next_event()? {
+                Event::Start(root) if local_name(root.name().0) == name => {
                     prefix(root.name().0).clone_into(&mut xml.prefix);
                     let declared = match &xml.prefix[..] {
-                        "" => value_of(&root, "xmlns"),
-                        prefix => value_of(&root, &format!("xmlns:{prefix}")),
+                        "" => attribute_value(&root, "xmlns"),
+                        prefix => attribute_value(&root, &format!("xmlns:{prefix}")),
                     };
                     xml.namespace = declared.unwrap_or_default();
                     return Ok(xml);
                 }
-                Event::Start(_) | Event::Eof => return Err(xml.wrong(MetalinkProblem::NotMetalink)),
+                Event::Start(_) | Event::Eof => return Err(xml.error(MetalinkProblem::NotMetalink)),
                 _ => {}
             }
         }
@@ -116,11 +116,13 @@ impl<'a> XmlReader<'a> {
         mut each: impl FnMut(&mut Self, XmlElement<'a>) -> Result<(), MetalinkError>,
     ) -> Result<(), MetalinkError> {
         loop {
-            match self.event()? {
-                Event::Start(child) if self.is_ours(&child) => each(self, XmlElement(child))?,
+            match self.next_event()? {
+                Event::Start(child) if self.is_metalink_element(&child) => {
+                    each(self, XmlElement(child))?
+                }
                 Event::Start(_) => self.skip()?,
                 Event::End(_) => return Ok(()),
-                Event::Eof => return Err(self.wrong(MetalinkProblem::Truncated)),
+                Event::Eof => return Err(self.error(MetalinkProblem::Truncated)),
                 _ => {}
             }
         }
@@ -130,7 +132,7 @@ impl<'a> XmlReader<'a> {
     pub(super) fn text(&mut self) -> Result<String, MetalinkError> {
         let mut text = String::new();
         loop {
-            match self.event()? {
+            match self.next_event()? {
                 Event::Text(piece) => text.push_str(&piece),
                 Event::CData(piece) => text.push_str(&piece),
                 Event::GeneralRef(reference) => {
@@ -138,42 +140,42 @@ impl<'a> XmlReader<'a> {
                     match (named, reference.resolve_char_ref()) {
                         (Some(plain), _) => text.push_str(plain),
                         (None, Ok(Some(c))) => text.push(c),
-                        _ => return Err(self.wrong(MetalinkProblem::UnknownEntity)),
+                        _ => return Err(self.error(MetalinkProblem::UnknownEntity)),
                     }
                 }
                 Event::Start(_) => self.skip()?,
                 Event::End(_) => return Ok(text.trim().to_owned()),
-                Event::Eof => return Err(self.wrong(MetalinkProblem::Truncated)),
+                Event::Eof => return Err(self.error(MetalinkProblem::Truncated)),
                 _ => {}
             }
-            if text.len() > LONGEST {
-                return Err(self.wrong(MetalinkProblem::TextTooLong));
+            if text.len() > MAX_TEXT_BYTES {
+                return Err(self.error(MetalinkProblem::TextTooLong));
             }
         }
     }
 
     /// Passes over the rest of the element that was last opened.
     pub(super) fn skip(&mut self) -> Result<(), MetalinkError> {
-        self.leave(self.depth)
+        self.skip_to_end_of(self.depth)
     }
 
-    /// Elements that are open: what [`XmlReader::leave`] takes to leave the last of them.
+    /// Elements that are open: what [`XmlReader::skip_to_end_of`] takes to leave the last of them.
     pub(super) fn depth(&self) -> usize {
         self.depth
     }
 
     /// Passes over what is left of the element that was the `depth`-th to be opened, and over its end.
-    pub(super) fn leave(&mut self, depth: usize) -> Result<(), MetalinkError> {
+    pub(super) fn skip_to_end_of(&mut self, depth: usize) -> Result<(), MetalinkError> {
         while self.depth >= depth {
-            if let Event::Eof = self.event()? {
-                return Err(self.wrong(MetalinkProblem::Truncated));
+            if let Event::Eof = self.next_event()? {
+                return Err(self.error(MetalinkProblem::Truncated));
             }
         }
         Ok(())
     }
 
     /// An error at the place that was reached.
-    pub(super) fn wrong(&self, what: MetalinkProblem) -> MetalinkError {
+    pub(super) fn error(&self, what: MetalinkProblem) -> MetalinkError {
         let line = self.line();
         MetalinkError {
             line,
@@ -192,13 +194,13 @@ impl<'a> XmlReader<'a> {
         line
     }
 
-    fn event(&mut self) -> Result<Event<'a>, MetalinkError> {
+    fn next_event(&mut self) -> Result<Event<'a>, MetalinkError> {
         match self.reader.read_event() {
-            Ok(Event::DocType(_)) => Err(self.wrong(MetalinkProblem::DocumentType)),
+            Ok(Event::DocType(_)) => Err(self.error(MetalinkProblem::DocumentType)),
             Ok(event) => {
                 match event {
-                    Event::Start(_) if self.depth >= DEEPEST => {
-                        return Err(self.wrong(MetalinkProblem::NestedTooDeeply));
+                    Event::Start(_) if self.depth >= MAX_DEPTH => {
+                        return Err(self.error(MetalinkProblem::NestedTooDeeply));
                     }
                     Event::Start(_) => self.depth += 1,
                     Event::End(_) => self.depth = self.depth.saturating_sub(1),
@@ -206,13 +208,13 @@ impl<'a> XmlReader<'a> {
                 }
                 Ok(event)
             }
-            Err(error) => Err(self.wrong(MetalinkProblem::InvalidXml(error.to_string()))),
+            Err(error) => Err(self.error(MetalinkProblem::InvalidXml(error.to_string()))),
         }
     }
 
-    fn is_ours(&self, element: &BytesStart<'_>) -> bool {
+    fn is_metalink_element(&self, element: &BytesStart<'_>) -> bool {
         prefix(element.name().0) == self.prefix
             && (!self.prefix.is_empty()
-                || value_of(element, "xmlns").is_none_or(|other| other == self.namespace))
+                || attribute_value(element, "xmlns").is_none_or(|other| other == self.namespace))
     }
 }

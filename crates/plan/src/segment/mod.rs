@@ -48,7 +48,7 @@ pub struct ClaimRequest<'a> {
 
 impl ClaimRequest<'_> {
     /// What of a stretch it may fetch first.
-    fn front(&self, stretch: Range<u64>) -> Option<Range<u64>> {
+    fn first_fetchable(&self, stretch: Range<u64>) -> Option<Range<u64>> {
         match self.excluded {
             Some(barred) => barred.gaps(stretch).next(),
             None => Some(stretch),
@@ -57,7 +57,7 @@ impl ClaimRequest<'_> {
 
     /// Whether it may fetch all of a range.
     fn may_fetch(&self, range: Range<u64>) -> bool {
-        self.front(range.clone()) == Some(range)
+        self.first_fetchable(range.clone()) == Some(range)
     }
 }
 
@@ -74,19 +74,19 @@ struct ActiveClaim {
     /// Where it ends now.
     end: u64,
     /// When it was claimed.
-    since: Duration,
+    claimed_at: Duration,
     /// When its answer began.
-    answered: Option<Duration>,
+    response_at: Option<Duration>,
     /// When bytes last came.
-    last: Duration,
+    last_bytes_at: Duration,
     /// How many silent workers in a row lost this rest, the last one to this claim: each doubles what the next is given.
-    silences: u32,
+    silent_predecessors: u32,
 }
 
 impl ActiveClaim {
     /// Bytes a second since its answer began.
     fn rate(&self, now: Duration) -> Option<f64> {
-        let seconds = now.saturating_sub(self.answered?).as_secs_f64();
+        let seconds = now.saturating_sub(self.response_at?).as_secs_f64();
         Some((self.reserved - self.start) as f64 / seconds.max(1e-3))
     }
 }
@@ -103,9 +103,9 @@ pub struct SegmentPlan {
     /// Nobody's yet.
     unclaimed: RangeSet,
     /// Claims in hand, as many as there are workers.
-    held: Vec<ActiveClaim>,
+    active_claims: Vec<ActiveClaim>,
     /// The next claim's number.
-    next: u64,
+    next_id: u64,
     /// How fast connections are and how long answers take.
     pace: ConnectionPace,
 }
@@ -122,8 +122,8 @@ impl SegmentPlan {
             options,
             done,
             unclaimed,
-            held: Vec::new(),
-            next: 0,
+            active_claims: Vec::new(),
+            next_id: 0,
             pace: ConnectionPace::default(),
         }
     }
@@ -150,10 +150,10 @@ impl SegmentPlan {
         if range.is_empty() {
             return None;
         }
-        let claim = self.hold(range, None, now);
+        let claim = self.add_claim(range, None, now);
         // Its request is older than the plan: how long the answer took cannot be told from here.
-        if let Some(holding) = self.held.last_mut() {
-            holding.answered = Some(now);
+        if let Some(holding) = self.active_claims.last_mut() {
+            holding.response_at = Some(now);
         }
         Some(claim)
     }
@@ -165,27 +165,31 @@ impl SegmentPlan {
 
     /// The same for a worker that is not like the others.
     pub fn claim_for(&mut self, claimer: &ClaimRequest<'_>, now: Duration) -> Option<Claim> {
-        if let Some(gap) = self.gap_for(claimer) {
-            let size = self.size_of_next(gap.end - gap.start, claimer, now);
-            return Some(self.hold(gap.start..gap.start + size, None, now));
+        if let Some(gap) = self.unclaimed_gap_for(claimer) {
+            let size = self.next_claim_size(gap.end - gap.start, claimer, now);
+            return Some(self.add_claim(gap.start..gap.start + size, None, now));
         }
-        let over = self.cut_for(claimer, now)?;
+        let over = self.takeover_for(claimer, now)?;
         let victim = self
-            .held
+            .active_claims
             .iter_mut()
             .find(|holding| holding.id == over.victim)?;
         let range = over.from..victim.end;
         victim.end = over.from;
         let voided = victim.reserved == victim.end;
-        let silences = if voided { victim.silences + 1 } else { 0 };
+        let silences = if voided {
+            victim.silent_predecessors + 1
+        } else {
+            0
+        };
         self.unclaimed.insert(range.clone());
         let taken = ClaimTakeover {
             victim: over.victim,
             victim_emptied: voided,
         };
-        let claim = self.hold(range, Some(taken), now);
-        if let Some(holding) = self.held.last_mut() {
-            holding.silences = silences;
+        let claim = self.add_claim(range, Some(taken), now);
+        if let Some(holding) = self.active_claims.last_mut() {
+            holding.silent_predecessors = silences;
         }
         Some(claim)
     }
@@ -199,29 +203,36 @@ impl SegmentPlan {
     /// Whether [`SegmentPlan::claim_for`] would.
     #[must_use]
     pub fn has_work_for(&self, claimer: &ClaimRequest<'_>, now: Duration) -> bool {
-        self.gap_for(claimer).is_some() || self.cut_for(claimer, now).is_some()
+        self.unclaimed_gap_for(claimer).is_some() || self.takeover_for(claimer, now).is_some()
     }
 
     /// The first stretch that nobody has and that it may fetch.
-    fn gap_for(&self, claimer: &ClaimRequest<'_>) -> Option<Range<u64>> {
-        self.unclaimed.iter().find_map(|gap| claimer.front(gap))
+    fn unclaimed_gap_for(&self, claimer: &ClaimRequest<'_>) -> Option<Range<u64>> {
+        self.unclaimed
+            .iter()
+            .find_map(|gap| claimer.first_fetchable(gap))
     }
 
     /// What it may best take of another's rest.
-    fn cut_for(&self, claimer: &ClaimRequest<'_>, now: Duration) -> Option<TakeoverSplit> {
-        let pace = self.pace.of(claimer.rate);
-        takeover::best(&self.held, &self.options, &pace, now, |range| {
+    fn takeover_for(&self, claimer: &ClaimRequest<'_>, now: Duration) -> Option<TakeoverSplit> {
+        let pace = self.pace.with_rate(claimer.rate);
+        takeover::best_takeover(&self.active_claims, &self.options, &pace, now, |range| {
             claimer.may_fetch(range)
         })
     }
 
     /// The head of a claim's answer came.
     pub fn response_started(&mut self, id: ClaimId, now: Duration) {
-        if let Some(holding) = self.held.iter_mut().find(|holding| holding.id == id) {
-            holding.last = now;
-            if holding.answered.is_none() {
-                holding.answered = Some(now);
-                self.pace.answered(now.saturating_sub(holding.since));
+        if let Some(holding) = self
+            .active_claims
+            .iter_mut()
+            .find(|holding| holding.id == id)
+        {
+            holding.last_bytes_at = now;
+            if holding.response_at.is_none() {
+                holding.response_at = Some(now);
+                self.pace
+                    .response_took(now.saturating_sub(holding.claimed_at));
             }
         }
     }
@@ -229,10 +240,14 @@ impl SegmentPlan {
     /// `wanted` bytes are at hand for a claim: how many of them may be written? What is not granted belongs to another
     /// worker by now, or lies beyond the claim.
     pub fn reserve(&mut self, id: ClaimId, wanted: u64, now: Duration) -> u64 {
-        let Some(holding) = self.held.iter_mut().find(|holding| holding.id == id) else {
+        let Some(holding) = self
+            .active_claims
+            .iter_mut()
+            .find(|holding| holding.id == id)
+        else {
             return 0;
         };
-        holding.last = now;
+        holding.last_bytes_at = now;
         let granted = wanted.min(holding.end - holding.reserved);
         holding.reserved += granted;
         granted
@@ -240,7 +255,11 @@ impl SegmentPlan {
 
     /// The next `bytes` reserved bytes of a claim are in the file.
     pub fn mark_written(&mut self, id: ClaimId, bytes: u64) {
-        if let Some(holding) = self.held.iter_mut().find(|holding| holding.id == id) {
+        if let Some(holding) = self
+            .active_claims
+            .iter_mut()
+            .find(|holding| holding.id == id)
+        {
             let end = holding.written.saturating_add(bytes).min(holding.reserved);
             self.done.insert(holding.written..end);
             holding.written = end;
@@ -250,7 +269,7 @@ impl SegmentPlan {
     /// Where a claim ends now; 0 for one that was released.
     #[must_use]
     pub fn claim_end(&self, id: ClaimId) -> u64 {
-        self.held
+        self.active_claims
             .iter()
             .find(|holding| holding.id == id)
             .map_or(0, |holding| holding.end)
@@ -258,15 +277,19 @@ impl SegmentPlan {
 
     /// A worker is through with a claim, for whatever reason: what it did not write is anybody's again.
     pub fn release(&mut self, id: ClaimId) {
-        let Some(at) = self.held.iter().position(|holding| holding.id == id) else {
+        let Some(at) = self
+            .active_claims
+            .iter()
+            .position(|holding| holding.id == id)
+        else {
             return;
         };
-        let holding = self.held.swap_remove(at);
-        self.pace.ended(
+        let holding = self.active_claims.swap_remove(at);
+        self.pace.claim_finished(
             holding.written - holding.start,
             holding
-                .answered
-                .map(|then| holding.last.saturating_sub(then)),
+                .response_at
+                .map(|then| holding.last_bytes_at.saturating_sub(then)),
         );
         self.unclaimed.insert(holding.written..holding.end);
     }
@@ -323,43 +346,46 @@ impl SegmentPlan {
         self.done.covers(&(0..self.length))
     }
 
-    fn size_of_next(&self, gap: u64, claimer: &ClaimRequest<'_>, now: Duration) -> u64 {
-        let workers = self.held.len() as u64 + 1;
-        let pace = self.pace.of(claimer.rate);
-        let rate = pace.rate().or_else(|| self.rate_of_held(now));
+    fn next_claim_size(&self, gap: u64, claimer: &ClaimRequest<'_>, now: Duration) -> u64 {
+        let workers = self.active_claims.len() as u64 + 1;
+        let pace = self.pace.with_rate(claimer.rate);
+        let rate = pace.rate().or_else(|| self.mean_active_rate(now));
         self.options
             .size(&pace, rate, self.unclaimed.total_bytes(), workers)
             .clamp(1, gap)
-            .max(self.options.crumb(gap))
+            .max(self.options.whole_gap_if_small(gap))
     }
 
     /// Bytes a second that a claim in hand brings, on average; `None` if none has brought any.
-    fn rate_of_held(&self, now: Duration) -> Option<f64> {
-        let rates = self.held.iter().filter_map(|holding| holding.rate(now));
+    fn mean_active_rate(&self, now: Duration) -> Option<f64> {
+        let rates = self
+            .active_claims
+            .iter()
+            .filter_map(|holding| holding.rate(now));
         let (count, sum) = rates.fold((0u32, 0.0), |(count, sum), rate| (count + 1, sum + rate));
         (sum > 0.0).then(|| sum / f64::from(count))
     }
 
-    fn hold(
+    fn add_claim(
         &mut self,
         range: Range<u64>,
         taken_from: Option<ClaimTakeover>,
         now: Duration,
     ) -> Claim {
         self.unclaimed.remove(range.clone());
-        let id = ClaimId(self.next);
-        self.next += 1;
+        let id = ClaimId(self.next_id);
+        self.next_id += 1;
         let Range { start, end } = range;
-        self.held.push(ActiveClaim {
+        self.active_claims.push(ActiveClaim {
             id,
             start,
             written: start,
             reserved: start,
             end,
-            since: now,
-            answered: None,
-            last: now,
-            silences: 0,
+            claimed_at: now,
+            response_at: None,
+            last_bytes_at: now,
+            silent_predecessors: 0,
         });
         Claim {
             id,

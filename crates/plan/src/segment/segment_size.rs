@@ -4,14 +4,14 @@ use std::time::Duration;
 
 /// A request costs one latency in which its connection is idle. Segments that take this many latencies keep that cost
 /// near 3 %.
-const LATENCIES: f64 = 32.0;
+const LATENCIES_PER_SEGMENT: f64 = 32.0;
 
 /// A claim takes about so many seconds at most, unless its latency asks for more: a connection that is one too many goes
 /// when its claim ends, so this is how long it takes to get along with fewer. At 20 ms of latency it costs 1 %.
-const LASTS: f64 = 2.0;
+const MAX_CLAIM_SECONDS: f64 = 2.0;
 
 /// Weight of a new measurement: the last five or so count.
-const WEIGHT: f64 = 0.2;
+const AVERAGE_WEIGHT: f64 = 0.2;
 
 /// Limits on the sizes of segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl Default for SegmentOptions {
 
 impl SegmentOptions {
     /// Whether an idle worker may take part of what a slow one still holds; the rest of a silent one it may always have.
-    pub(super) fn splits(&self) -> bool {
+    pub(super) fn allows_splitting(&self) -> bool {
         self.fixed_size.is_none() && !self.rate_limited
     }
 
@@ -77,11 +77,14 @@ impl SegmentOptions {
             return fixed.max(1);
         }
         let half_share = unclaimed / (2 * self.connections.max(1) as u64);
-        let worth_asking = pace.worth_asking().max(self.min_size).min(self.max_size);
+        let worth_asking = pace
+            .min_worthwhile_size()
+            .max(self.min_size)
+            .min(self.max_size);
         let even_share = unclaimed.div_ceil(workers).max(self.min_size);
         let lasting = rate
             .filter(|_| !self.fixed_connections)
-            .map_or(self.max_size, |rate| (LASTS * rate) as u64);
+            .map_or(self.max_size, |rate| (MAX_CLAIM_SECONDS * rate) as u64);
         half_share
             .min(lasting)
             .max(worth_asking)
@@ -90,7 +93,7 @@ impl SegmentOptions {
     }
 
     /// How much of a gap must be claimed so that no crumb is left: all of it, if it is hardly more than the least.
-    pub(super) fn crumb(&self, gap: u64) -> u64 {
+    pub(super) fn whole_gap_if_small(&self, gap: u64) -> u64 {
         if self.fixed_size.is_none() && gap < self.min_size.saturating_mul(2) {
             gap
         } else {
@@ -107,16 +110,16 @@ pub(super) struct ConnectionPace {
     /// Bytes a second of one connection, once its answer has begun.
     rate: Option<f64>,
     /// Whether that is the rate of the one who asks, and not of all.
-    own: bool,
+    is_of_claimer: bool,
 }
 
 impl ConnectionPace {
     /// The same for somebody whose connection brings another rate, if that is known.
-    pub(super) fn of(&self, rate: Option<f64>) -> Self {
+    pub(super) fn with_rate(&self, rate: Option<f64>) -> Self {
         match rate {
             Some(_) => Self {
                 rate,
-                own: true,
+                is_of_claimer: true,
                 ..*self
             },
             None => self.clone(),
@@ -124,24 +127,24 @@ impl ConnectionPace {
     }
 
     /// What whoever asks can be expected to bring beside one that brings `slow`, in bytes a second.
-    pub(super) fn beside(&self, slow: f64) -> f64 {
+    pub(super) fn expected_rate(&self, slow: f64) -> f64 {
         match self.rate {
-            Some(rate) if self.own => rate,
+            Some(rate) if self.is_of_claimer => rate,
             // Without a finished claim to compare with, the idle worker's connection is taken to be as fast.
             rate => rate.unwrap_or(slow).max(slow),
         }
     }
 
     /// An answer's head came after this time.
-    pub(super) fn answered(&mut self, after: Duration) {
-        blend(&mut self.latency, after.as_secs_f64());
+    pub(super) fn response_took(&mut self, after: Duration) {
+        update_average(&mut self.latency, after.as_secs_f64());
     }
 
     /// A claim ended: so many bytes in so long.
-    pub(super) fn ended(&mut self, bytes: u64, during: Option<Duration>) {
+    pub(super) fn claim_finished(&mut self, bytes: u64, during: Option<Duration>) {
         let seconds = during.unwrap_or_default().as_secs_f64();
         if bytes > 0 && seconds > 0.0 {
-            blend(&mut self.rate, bytes as f64 / seconds);
+            update_average(&mut self.rate, bytes as f64 / seconds);
         }
     }
 
@@ -161,13 +164,13 @@ impl ConnectionPace {
         clippy::cast_sign_loss,
         reason = "float casts saturate, which is meant"
     )]
-    fn worth_asking(&self) -> u64 {
-        (LATENCIES * self.latency() * self.rate.unwrap_or(0.0)) as u64
+    fn min_worthwhile_size(&self) -> u64 {
+        (LATENCIES_PER_SEGMENT * self.latency() * self.rate.unwrap_or(0.0)) as u64
     }
 }
 
-fn blend(average: &mut Option<f64>, new: f64) {
-    *average = Some(average.map_or(new, |old| old + WEIGHT * (new - old)));
+fn update_average(average: &mut Option<f64>, new: f64) {
+    *average = Some(average.map_or(new, |old| old + AVERAGE_WEIGHT * (new - old)));
 }
 
 #[cfg(test)]
@@ -189,8 +192,8 @@ mod tests {
             ..options
         };
         assert_eq!(told.size(&pace, Some(1000.0), 4096 * MIB, 4), 64 * MIB);
-        pace.ended(8 * MIB, Some(Duration::from_secs(1)));
-        pace.answered(Duration::from_millis(125));
+        pace.claim_finished(8 * MIB, Some(Duration::from_secs(1)));
+        pace.response_took(Duration::from_millis(125));
         assert_eq!(size(&pace, pace.rate()), 32 * MIB);
     }
 }

@@ -71,14 +71,14 @@ pub fn select_ranges_of_value(value: &[u8], len: u64, limits: &RangeLimits) -> R
     if len == 0 {
         return RangeSelection::Whole;
     }
-    match read(value, len, limits) {
+    match parse_ranges(value, len, limits) {
         Some(parts) => parts.selection(len, limits),
         None => RangeSelection::Whole,
     }
 }
 
 /// The parts that exist; `None` for a value that is malformed, of another unit or too long a list.
-fn read(value: &[u8], len: u64, limits: &RangeLimits) -> Option<SelectedRanges> {
+fn parse_ranges(value: &[u8], len: u64, limits: &RangeLimits) -> Option<SelectedRanges> {
     let value = value.trim_ascii();
     let equals = value.iter().position(|byte| *byte == b'=')?;
     let (unit, set) = (&value[..equals], &value[equals + 1..]);
@@ -96,7 +96,7 @@ fn read(value: &[u8], len: u64, limits: &RangeLimits) -> Option<SelectedRanges> 
         if !member.is_empty() {
             is_empty = false;
             RangeSpec::read(member)?
-                .within(len)
+                .clamp_to(len)
                 .into_iter()
                 .for_each(|range| parts.push(range));
         }
@@ -118,20 +118,20 @@ impl RangeSpec {
         let dash = member.iter().position(|byte| *byte == b'-')?;
         let (first, last) = (&member[..dash], &member[dash + 1..]);
         if first.is_empty() {
-            return number(last).map(Self::Last);
+            return saturating_number(last).map(Self::Last);
         }
-        let first = number(first)?;
+        let first = saturating_number(first)?;
         let last = if last.is_empty() {
             u64::MAX
         } else {
-            number(last)?
+            saturating_number(last)?
         };
         // A range that runs backwards makes the whole field invalid (14.1.1).
         (first <= last).then_some(Self::From { first, last })
     }
 
     /// What there is of it in a file that is not empty.
-    fn within(self, len: u64) -> Option<Range<u64>> {
+    fn clamp_to(self, len: u64) -> Option<Range<u64>> {
         let range = match self {
             Self::From { first, last } => first..last.saturating_add(1).min(len),
             Self::Last(count) => len.saturating_sub(count)..len,
@@ -141,7 +141,7 @@ impl RangeSpec {
 }
 
 /// Digits only; what is too large is the largest there is.
-fn number(digits: &[u8]) -> Option<u64> {
+fn saturating_number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
@@ -156,52 +156,52 @@ fn number(digits: &[u8]) -> Option<u64> {
 #[derive(Default)]
 struct SelectedRanges {
     /// The only part: one needs no allocation. Empty once there are two.
-    one: Option<Range<u64>>,
+    single: Option<Range<u64>>,
     /// All of them, if there are two or more.
-    many: Vec<Range<u64>>,
+    multiple: Vec<Range<u64>>,
     /// How many ranges had bytes of earlier ones.
     overlaps: usize,
 }
 
 impl SelectedRanges {
-    fn so_far(&mut self) -> &mut [Range<u64>] {
-        if self.many.is_empty() {
-            self.one.as_mut_slice()
+    fn ranges(&mut self) -> &mut [Range<u64>] {
+        if self.multiple.is_empty() {
+            self.single.as_mut_slice()
         } else {
-            &mut self.many
+            &mut self.multiple
         }
     }
 
     fn push(&mut self, range: Range<u64>) {
         // At most a hundred against a hundred. Parts that were joined cover the same bytes as the ranges they are of.
         let overlaps = self
-            .so_far()
+            .ranges()
             .iter()
             .any(|part| part.start < range.end && range.start < part.end);
         self.overlaps += usize::from(overlaps);
-        let neighbour = self.so_far().last_mut();
+        let neighbour = self.ranges().last_mut();
         if let Some(part) = neighbour.filter(|part| (part.start..=part.end).contains(&range.start))
         {
             part.end = part.end.max(range.end);
-        } else if !self.many.is_empty() {
-            self.many.push(range);
-        } else if let Some(first) = self.one.take() {
-            self.many.extend([first, range]);
+        } else if !self.multiple.is_empty() {
+            self.multiple.push(range);
+        } else if let Some(first) = self.single.take() {
+            self.multiple.extend([first, range]);
         } else {
-            self.one = Some(range);
+            self.single = Some(range);
         }
     }
 
     fn selection(mut self, len: u64, limits: &RangeLimits) -> RangeSelection {
-        let lengths = self.so_far().iter().map(|part| part.end - part.start);
+        let lengths = self.ranges().iter().map(|part| part.end - part.start);
         let total = lengths.fold(0, u64::saturating_add);
         if self.overlaps > limits.max_overlaps || total > len {
             return RangeSelection::Whole;
         }
-        match self.one {
+        match self.single {
             Some(range) => RangeSelection::Single(range),
-            None if self.many.is_empty() => RangeSelection::Unsatisfiable,
-            None => RangeSelection::Multiple(self.many),
+            None if self.multiple.is_empty() => RangeSelection::Unsatisfiable,
+            None => RangeSelection::Multiple(self.multiple),
         }
     }
 }

@@ -22,7 +22,7 @@ use http::header::{
 };
 
 use super::entity_tag_list::{self, EntityTagList};
-use crate::validator::{EntityTag, STRONG_AGE};
+use crate::validator::{EntityTag, MIN_STRONG_DATE_AGE};
 
 /// The conditions of one request.
 #[derive(Debug, Clone, Default)]
@@ -47,7 +47,7 @@ enum IfRange {
     /// The one of this date.
     Date(SystemTime),
     /// What cannot be read.
-    Nothing,
+    Malformed,
 }
 
 /// What is there now, as answers say it.
@@ -80,8 +80,8 @@ impl RequestConditions {
         Self {
             if_match: EntityTagList::parse(headers, IF_MATCH),
             if_none_match: EntityTagList::parse(headers, IF_NONE_MATCH),
-            if_modified_since: date(headers, IF_MODIFIED_SINCE),
-            if_unmodified_since: date(headers, IF_UNMODIFIED_SINCE),
+            if_modified_since: single_date(headers, IF_MODIFIED_SINCE),
+            if_unmodified_since: single_date(headers, IF_UNMODIFIED_SINCE),
             if_range: IfRange::parse(headers),
         }
     }
@@ -108,7 +108,7 @@ impl RequestConditions {
     /// For GET and HEAD of something that is there.
     #[must_use]
     pub fn evaluate_read(&self, current: CurrentRepresentation<'_>) -> ConditionOutcome {
-        if !self.is_as_expected(Some(current)) {
+        if !self.if_match_holds(Some(current)) {
             return ConditionOutcome::PreconditionFailed;
         }
         let known = match &self.if_none_match {
@@ -131,7 +131,7 @@ impl RequestConditions {
     /// If-Unmodified-Since on a key that does not exist has no date to be compared with and is ignored (13.1.4); If-Match fails.
     #[must_use]
     pub fn evaluate_write(&self, current: Option<CurrentRepresentation<'_>>) -> ConditionOutcome {
-        if !self.is_as_expected(current) {
+        if !self.if_match_holds(current) {
             return ConditionOutcome::PreconditionFailed;
         }
         let etag = current.and_then(|current| current.etag);
@@ -161,14 +161,15 @@ impl RequestConditions {
             Some(IfRange::Tag(tag)) => current.etag.is_some_and(|etag| tag.strong_eq(etag)),
             Some(IfRange::Date(date)) => current.last_modified.is_some_and(|modified| {
                 let age = now.duration_since(modified);
-                seconds(*date) == seconds(modified) && age.is_ok_and(|age| age >= STRONG_AGE)
+                whole_seconds(*date) == whole_seconds(modified)
+                    && age.is_ok_and(|age| age >= MIN_STRONG_DATE_AGE)
             }),
-            Some(IfRange::Nothing) => false,
+            Some(IfRange::Malformed) => false,
         }
     }
 
     /// The first two steps: If-Match, or in its absence If-Unmodified-Since.
-    fn is_as_expected(&self, current: Option<CurrentRepresentation<'_>>) -> bool {
+    fn if_match_holds(&self, current: Option<CurrentRepresentation<'_>>) -> bool {
         match &self.if_match {
             Some(EntityTagList::Any) => current.is_some(),
             Some(listed) => {
@@ -181,7 +182,7 @@ impl RequestConditions {
                 let (Some(date), Some(modified)) = (self.if_unmodified_since, modified) else {
                     return true;
                 };
-                seconds(modified) <= seconds(date)
+                whole_seconds(modified) <= whole_seconds(date)
             }
         }
     }
@@ -190,7 +191,7 @@ impl RequestConditions {
         let (Some(date), Some(modified)) = (self.if_modified_since, current.last_modified) else {
             return false;
         };
-        seconds(modified) <= seconds(date)
+        whole_seconds(modified) <= whole_seconds(date)
     }
 }
 
@@ -199,19 +200,19 @@ impl IfRange {
         let mut lines = headers.get_all(IF_RANGE).iter();
         let value = lines.next()?.as_bytes().trim_ascii();
         if lines.next().is_some() {
-            return Some(Self::Nothing);
+            return Some(Self::Malformed);
         }
         let read = if value.starts_with(b"\"") || value.starts_with(b"W/") {
-            entity_tag_list::read(value).map(Self::Tag)
+            entity_tag_list::parse_tag(value).map(Self::Tag)
         } else {
             http_date(value).map(Self::Date)
         };
-        Some(read.unwrap_or(Self::Nothing))
+        Some(read.unwrap_or(Self::Malformed))
     }
 }
 
 /// The date in a field that stands once.
-fn date(headers: &HeaderMap, name: HeaderName) -> Option<SystemTime> {
+fn single_date(headers: &HeaderMap, name: HeaderName) -> Option<SystemTime> {
     let mut lines = headers.get_all(name).iter();
     let date = http_date(lines.next()?.as_bytes())?;
     lines.next().is_none().then_some(date)
@@ -223,7 +224,7 @@ fn http_date(value: &[u8]) -> Option<SystemTime> {
 }
 
 /// The second that a time lies in, counted from 1970; files may be older.
-fn seconds(time: SystemTime) -> i128 {
+fn whole_seconds(time: SystemTime) -> i128 {
     match time.duration_since(UNIX_EPOCH) {
         Ok(since) => i128::from(since.as_secs()),
         Err(before) => {

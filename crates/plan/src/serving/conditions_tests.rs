@@ -289,10 +289,10 @@ fn d8_a_date_in_if_range_must_be_equal_and_old_enough() {
 #[test]
 fn files_from_before_1970_have_seconds_too() {
     let before = |nanos| UNIX_EPOCH - Duration::from_nanos(nanos);
-    assert_eq!(seconds(before(0)), 0);
-    assert_eq!(seconds(before(1)), -1);
-    assert_eq!(seconds(before(1_000_000_000)), -1);
-    assert_eq!(seconds(before(1_000_000_001)), -2);
+    assert_eq!(whole_seconds(before(0)), 0);
+    assert_eq!(whole_seconds(before(1)), -1);
+    assert_eq!(whole_seconds(before(1_000_000_000)), -1);
+    assert_eq!(whole_seconds(before(1_000_000_001)), -2);
 }
 
 /// One request of the model: which tags and which seconds, not how they are written.

@@ -49,7 +49,7 @@ impl EntityTagList {
             return found;
         };
         for member in std::iter::once(first).chain(more).flat_map(members) {
-            match read(member) {
+            match parse_tag(member) {
                 Some(tag) => found.matches |= same(&tag),
                 None => found.malformed = true,
             }
@@ -59,7 +59,7 @@ impl EntityTagList {
 }
 
 /// A tag as it stands in a header.
-pub(super) fn read(value: &[u8]) -> Option<EntityTag> {
+pub(super) fn parse_tag(value: &[u8]) -> Option<EntityTag> {
     std::str::from_utf8(value).ok()?.parse().ok()
 }
 

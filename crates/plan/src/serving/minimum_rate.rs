@@ -13,39 +13,39 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct MinimumRate {
     /// When the stock is used up if nothing more comes.
-    empty_at: Duration,
+    exhausted_at: Duration,
     /// Bytes that are not put to account yet.
-    bytes: u64,
+    uncredited_bytes: u64,
 }
 
 impl MinimumRate {
     /// Begins anew with a full stock.
-    pub(super) fn begin(&mut self, now: Duration, grace: Duration) {
+    pub(super) fn start(&mut self, now: Duration, grace: Duration) {
         *self = Self {
-            empty_at: now.saturating_add(grace),
-            bytes: 0,
+            exhausted_at: now.saturating_add(grace),
+            uncredited_bytes: 0,
         };
     }
 
     /// Bytes came.
     pub(super) fn add(&mut self, bytes: u64) {
-        self.bytes = self.bytes.saturating_add(bytes);
+        self.uncredited_bytes = self.uncredited_bytes.saturating_add(bytes);
     }
 
     /// Puts what came to account. `rate` is in bytes a second; with 0, any byte fills the stock.
-    pub(super) fn settle(&mut self, now: Duration, rate: u64, grace: Duration) {
-        let bytes = std::mem::take(&mut self.bytes);
+    pub(super) fn credit(&mut self, now: Duration, rate: u64, grace: Duration) {
+        let bytes = std::mem::take(&mut self.uncredited_bytes);
         if bytes > 0 {
-            self.empty_at = self
-                .empty_at
+            self.exhausted_at = self
+                .exhausted_at
                 .saturating_add(time_for(bytes, rate))
                 .min(now.saturating_add(grace));
         }
     }
 
     /// When the stock is used up, by what was put to account.
-    pub(super) fn empty_at(&self) -> Duration {
-        self.empty_at
+    pub(super) fn exhausted_at(&self) -> Duration {
+        self.exhausted_at
     }
 }
 

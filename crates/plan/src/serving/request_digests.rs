@@ -16,7 +16,7 @@ use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STAN
 use http::header::{HeaderMap, HeaderValue};
 
 use crate::checksum::{Checksum, DigestAlgorithm};
-use crate::response_digests::{ExpectedDigest, algorithm, registered_name};
+use crate::response_digests::{ExpectedDigest, registered_algorithm, registered_name};
 
 /// Base64 as structured fields have it: padding and spare bits are not looked at (RFC 9651 4.2.7).
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
@@ -51,9 +51,9 @@ pub enum DigestFieldError {
 /// When one of the three fields is malformed.
 pub fn request_digests(headers: &HeaderMap) -> Result<Vec<ExpectedDigest>, DigestFieldError> {
     let mut found = Vec::new();
-    dictionary(headers, ("content-digest", "Content-Digest"), &mut found)?;
-    dictionary(headers, ("repr-digest", "Repr-Digest"), &mut found)?;
-    content_md5(headers, &mut found)?;
+    read_dictionary(headers, ("content-digest", "Content-Digest"), &mut found)?;
+    read_dictionary(headers, ("repr-digest", "Repr-Digest"), &mut found)?;
+    read_content_md5(headers, &mut found)?;
     Ok(found)
 }
 
@@ -66,7 +66,7 @@ pub fn digest_field_value(checksum: &Checksum) -> Option<HeaderValue> {
 }
 
 /// One base64 value in one line.
-fn content_md5(
+fn read_content_md5(
     headers: &HeaderMap,
     found: &mut Vec<ExpectedDigest>,
 ) -> Result<(), DigestFieldError> {
@@ -83,7 +83,7 @@ fn content_md5(
 }
 
 /// A dictionary of byte sequences (RFC 9651 3.2). Each line must be one in itself; together they are one.
-fn dictionary(
+fn read_dictionary(
     headers: &HeaderMap,
     (name, field): (&str, &'static str),
     found: &mut Vec<ExpectedDigest>,
@@ -91,7 +91,7 @@ fn dictionary(
     for line in headers.get_all(name) {
         let members = members(line.as_bytes().trim_ascii());
         for (name, digest) in members.ok_or(DigestFieldError::Malformed { field })? {
-            if let Some(algorithm) = algorithm(name) {
+            if let Some(algorithm) = registered_algorithm(name) {
                 // The last of two members with one name counts (RFC 9651 4.2.2).
                 found.retain(|other| other.field != field || other.algorithm != algorithm);
                 push((field, algorithm), digest, found)?;
@@ -119,7 +119,7 @@ fn push(
 
 /// The members of a dictionary, or `None` if it is not one whose values are all byte sequences.
 fn members(line: &[u8]) -> Option<Vec<(&str, Vec<u8>)>> {
-    let mut rest = FieldCursor(line);
+    let mut rest = StructuredFieldCursor(line);
     let mut members = Vec::new();
     while !rest.0.is_empty() {
         let name = rest.key()?;
@@ -138,9 +138,9 @@ fn members(line: &[u8]) -> Option<Vec<(&str, Vec<u8>)>> {
 }
 
 /// What is still to be read of a structured field.
-struct FieldCursor<'a>(&'a [u8]);
+struct StructuredFieldCursor<'a>(&'a [u8]);
 
-impl<'a> FieldCursor<'a> {
+impl<'a> StructuredFieldCursor<'a> {
     fn take(&mut self, byte: u8) -> Option<()> {
         self.0 = self.0.strip_prefix(&[byte])?;
         Some(())

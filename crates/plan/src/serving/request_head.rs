@@ -36,7 +36,7 @@ pub enum AmbiguousHead {
 }
 
 /// Reads a head, with the empty line at its end and any before its beginning.
-pub(super) fn judge(head: &[u8]) -> Result<RequestBodyFraming, AmbiguousHead> {
+pub(super) fn check_framing(head: &[u8]) -> Result<RequestBodyFraming, AmbiguousHead> {
     let (mut lengths, mut hosts) = (0, 0);
     let mut follows = RequestBodyFraming::Length(0);
     // Of HTTP/1.0, which knows no Host.
@@ -186,7 +186,7 @@ mod tests {
             ),
         ];
         for (head, expected) in cases {
-            let judged = judge(head.as_bytes()).map(|_| ());
+            let judged = check_framing(head.as_bytes()).map(|_| ());
             assert_eq!(judged, expected, "{head:?}");
         }
     }
@@ -241,7 +241,7 @@ mod tests {
             ),
         ] {
             let head = format!("PUT / HTTP/1.1\r\nHost: x\r\n{field}\r\n");
-            assert_eq!(judge(head.as_bytes()), follows, "{field}");
+            assert_eq!(check_framing(head.as_bytes()), follows, "{field}");
         }
     }
 }

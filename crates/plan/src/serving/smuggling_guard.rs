@@ -10,37 +10,37 @@
 
 use std::collections::VecDeque;
 
-use super::request_head::{AmbiguousHead, RequestBodyFraming, judge};
+use super::request_head::{AmbiguousHead, RequestBodyFraming, check_framing};
 
 /// What is to be done with bytes that come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum HeadWatchAction {
+enum HeadTracking {
     /// Heads are looked for.
     #[default]
-    Yes,
+    Active,
     /// Where the next head would begin is not known: chunks came, or what nobody can be sure of.
-    NoMore,
+    BoundaryLost,
     /// The connection speaks another protocol.
-    Other,
+    OtherProtocol,
 }
 
 /// Watches the bytes of one connection.
 #[derive(Debug, Default)]
 pub struct SmugglingGuard {
     /// Whether anything is looked at.
-    looking: HeadWatchAction,
+    tracking: HeadTracking,
     /// The beginning of a head.
-    pending: Vec<u8>,
+    partial_head: Vec<u8>,
     /// How far its end was looked for.
-    sought: HeadEndSearch,
+    head_end: HeadEndSearch,
     /// Bytes of a body that are still to come.
-    skip: u64,
+    body_bytes_left: u64,
     /// The first head that came and was not asked about.
-    first: Option<HeadVerdict>,
+    first_unchecked: Option<HeadVerdict>,
     /// Those behind it: whoever sends requests without waiting for answers.
-    more: VecDeque<HeadVerdict>,
+    more_unchecked: VecDeque<HeadVerdict>,
     /// A head was asked about: what comes now is not what the connection began with.
-    has_had_one: bool,
+    has_checked_one: bool,
 }
 
 /// What a head says of the body after it, if all readers would find the same.
@@ -49,17 +49,17 @@ type HeadVerdict = Result<RequestBodyFraming, AmbiguousHead>;
 impl SmugglingGuard {
     /// Bytes came. Of those only the beginning of a head is kept.
     pub fn observe(&mut self, mut bytes: &[u8]) {
-        while self.looking == HeadWatchAction::Yes {
-            let skipped =
-                usize::try_from(self.skip).map_or(bytes.len(), |skip| skip.min(bytes.len()));
-            self.skip -= skipped as u64;
+        while self.tracking == HeadTracking::Active {
+            let skipped = usize::try_from(self.body_bytes_left)
+                .map_or(bytes.len(), |skip| skip.min(bytes.len()));
+            self.body_bytes_left -= skipped as u64;
             bytes = &bytes[skipped..];
             if bytes.is_empty() {
                 return;
             }
-            bytes = match self.pending.is_empty() {
-                true => self.begin(bytes),
-                false => self.go_on(bytes),
+            bytes = match self.partial_head.is_empty() {
+                true => self.start_head(bytes),
+                false => self.continue_head(bytes),
             };
         }
     }
@@ -67,20 +67,20 @@ impl SmugglingGuard {
     /// Whether a request has begun to come that was not asked about. Empty lines before it are no beginning (RFC 9112 2.2).
     #[must_use]
     pub fn has_pending_request(&self) -> bool {
-        self.first.is_some() || (!self.pending.is_empty() && self.sought.has_begun)
+        self.first_unchecked.is_some() || (!self.partial_head.is_empty() && self.head_end.has_begun)
     }
 
     /// Whether what came is what the connection began with. Another protocol may be begun there and nowhere else: behind a request,
     /// a proxy that shares the connection among its clients would let one of them take it away from all others.
     #[must_use]
     pub fn is_at_connection_start(&self) -> bool {
-        self.looking != HeadWatchAction::Other && !self.has_had_one
+        self.tracking != HeadTracking::OtherProtocol && !self.has_checked_one
     }
 
     /// No more heads will be looked at.
     pub fn stop(&mut self) {
         *self = Self {
-            looking: HeadWatchAction::Other,
+            tracking: HeadTracking::OtherProtocol,
             ..Self::default()
         };
     }
@@ -90,12 +90,15 @@ impl SmugglingGuard {
     /// # Errors
     /// See [`AmbiguousHead`]: to be answered with 400, and the connection closed.
     pub fn check_head(&mut self, follows: RequestBodyFraming) -> Result<(), AmbiguousHead> {
-        if self.looking == HeadWatchAction::Other {
+        if self.tracking == HeadTracking::OtherProtocol {
             return Ok(());
         }
-        self.has_had_one = true;
-        let judged = self.first.take().ok_or(AmbiguousHead::HeadNotFound)?;
-        self.first = self.more.pop_front();
+        self.has_checked_one = true;
+        let judged = self
+            .first_unchecked
+            .take()
+            .ok_or(AmbiguousHead::HeadNotFound)?;
+        self.first_unchecked = self.more_unchecked.pop_front();
         match judged? == follows {
             true => Ok(()),
             false => Err(AmbiguousHead::ConflictingLengths),
@@ -103,42 +106,42 @@ impl SmugglingGuard {
     }
 
     /// A head begins here, and mostly ends here. Returns what is behind it.
-    fn begin<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
-        self.sought = HeadEndSearch::default();
-        let Some(end) = self.sought.end(bytes) else {
-            self.pending.extend_from_slice(bytes);
+    fn start_head<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+        self.head_end = HeadEndSearch::default();
+        let Some(end) = self.head_end.find(bytes) else {
+            self.partial_head.extend_from_slice(bytes);
             return &[];
         };
         let (head, rest) = bytes.split_at(end);
-        self.ends(judge(head));
+        self.head_finished(check_framing(head));
         rest
     }
 
     /// More of a head. Returns what is behind it.
-    fn go_on<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+    fn continue_head<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         /// Behind the end may be much of a body.
         const SOME: usize = 4096;
-        let before = self.pending.len();
+        let before = self.partial_head.len();
         let some = &bytes[..bytes.len().min(SOME)];
-        self.pending.extend_from_slice(some);
-        let Some(end) = self.sought.end(&self.pending) else {
+        self.partial_head.extend_from_slice(some);
+        let Some(end) = self.head_end.find(&self.partial_head) else {
             return &bytes[some.len()..];
         };
-        let judged = judge(&self.pending[..end]);
-        self.pending = Vec::new();
-        self.ends(judged);
+        let judged = check_framing(&self.partial_head[..end]);
+        self.partial_head = Vec::new();
+        self.head_finished(judged);
         &bytes[end - before..]
     }
 
     /// A head ends.
-    fn ends(&mut self, judged: HeadVerdict) {
+    fn head_finished(&mut self, judged: HeadVerdict) {
         match judged {
-            Ok(RequestBodyFraming::Length(length)) => self.skip = length,
-            Ok(RequestBodyFraming::Chunked) | Err(_) => self.looking = HeadWatchAction::NoMore,
+            Ok(RequestBodyFraming::Length(length)) => self.body_bytes_left = length,
+            Ok(RequestBodyFraming::Chunked) | Err(_) => self.tracking = HeadTracking::BoundaryLost,
         }
-        match &self.first {
-            None => self.first = Some(judged),
-            Some(_) => self.more.push_back(judged),
+        match &self.first_unchecked {
+            None => self.first_unchecked = Some(judged),
+            Some(_) => self.more_unchecked.push_back(judged),
         }
     }
 }
@@ -147,33 +150,33 @@ impl SmugglingGuard {
 #[derive(Debug, Default)]
 struct HeadEndSearch {
     /// Bytes before this one have no end.
-    at: usize,
+    searched: usize,
     /// Whether the first line has begun: empty lines before a request are passed over (RFC 9112 2.2).
     has_begun: bool,
 }
 
 impl HeadEndSearch {
     /// Where the head ends, as a reader sees it who takes bare line feeds.
-    fn end(&mut self, bytes: &[u8]) -> Option<usize> {
+    fn find(&mut self, bytes: &[u8]) -> Option<usize> {
         loop {
-            let left = &bytes[self.at..];
+            let left = &bytes[self.searched..];
             let found = match self.has_begun {
                 true => left.iter().position(|byte| *byte == b'\n'),
                 false => left.iter().position(|byte| !matches!(byte, b'\r' | b'\n')),
             };
             let Some(found) = found else {
-                self.at = bytes.len();
+                self.searched = bytes.len();
                 return None;
             };
-            self.at += found;
+            self.searched += found;
             if !std::mem::replace(&mut self.has_begun, true) {
                 continue;
             }
-            match &bytes[self.at + 1..] {
-                [b'\n', ..] => return Some(self.at + 2),
-                [b'\r', b'\n', ..] => return Some(self.at + 3),
+            match &bytes[self.searched + 1..] {
+                [b'\n', ..] => return Some(self.searched + 2),
+                [b'\r', b'\n', ..] => return Some(self.searched + 3),
                 [] | [b'\r'] => return None,
-                _ => self.at += 1,
+                _ => self.searched += 1,
             }
         }
     }
@@ -216,9 +219,9 @@ mod tests {
         let head = b"A:\r\n".repeat(20_000);
         let mut looks = 0;
         for end in 0..=head.len() {
-            let before = sought.at;
-            assert_eq!(sought.end(&head[..end]), None);
-            assert!(sought.at >= before);
+            let before = sought.searched;
+            assert_eq!(sought.find(&head[..end]), None);
+            assert!(sought.searched >= before);
             looks += end - before;
         }
         assert!(looks <= head.len() * 5, "{looks}");

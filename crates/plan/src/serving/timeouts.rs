@@ -59,11 +59,11 @@ pub struct Timeouts {
     /// Limits.
     options: TimeoutOptions,
     /// What for, while no request is under way.
-    awaited: IdleWait,
+    awaiting: IdleWait,
     /// Since when.
-    since: Duration,
+    awaiting_since: Duration,
     /// A head began before the last exchange was over: pipelined. Its time begins when that one ends.
-    head_is_early: bool,
+    head_is_pipelined: bool,
     /// Requests whose answer is not done.
     exchanges: u32,
     /// Request bodies under way.
@@ -71,15 +71,15 @@ pub struct Timeouts {
     /// Answers under way.
     responses: u32,
     /// How bodies come, while there are any.
-    body: MinimumRate,
+    body_rate: MinimumRate,
     /// How answers are taken, while there are any.
-    reader: MinimumRate,
+    reader_rate: MinimumRate,
     /// Pauses that are not over: in HTTP/2 several exchanges may wait for the server.
     pauses: u32,
     /// When the first of them began, by the caller's time.
     paused_at: Duration,
     /// How long all pauses were that are over.
-    lost: Duration,
+    total_paused: Duration,
 }
 
 impl Timeouts {
@@ -88,80 +88,82 @@ impl Timeouts {
     pub fn new(options: TimeoutOptions, now: Duration) -> Self {
         Self {
             options,
-            awaited: IdleWait::Handshake,
-            since: now,
-            head_is_early: false,
+            awaiting: IdleWait::Handshake,
+            awaiting_since: now,
+            head_is_pipelined: false,
             exchanges: 0,
             bodies: 0,
             responses: 0,
-            body: MinimumRate::default(),
-            reader: MinimumRate::default(),
+            body_rate: MinimumRate::default(),
+            reader_rate: MinimumRate::default(),
             pauses: 0,
             paused_at: Duration::ZERO,
-            lost: Duration::ZERO,
+            total_paused: Duration::ZERO,
         }
     }
 
     /// The TLS handshake is done, or there is none.
     pub fn handshake_done(&mut self, now: Duration) {
-        self.awaited = IdleWait::Request;
-        self.since = self.clock(now);
+        self.awaiting = IdleWait::Request;
+        self.awaiting_since = self.unpaused_time(now);
     }
 
     /// A byte of a request's head came. Only the first of each head counts.
     pub fn head_started(&mut self, now: Duration) {
-        if !self.is_quiet() {
-            self.head_is_early = true;
-        } else if !matches!(self.awaited, IdleWait::Head) {
-            self.awaited = IdleWait::Head;
-            self.since = self.clock(now);
+        if !self.has_no_request() {
+            self.head_is_pipelined = true;
+        } else if !matches!(self.awaiting, IdleWait::Head) {
+            self.awaiting = IdleWait::Head;
+            self.awaiting_since = self.unpaused_time(now);
         }
     }
 
     /// A request's head is whole; from here on the server is at work.
     pub fn head_done(&mut self) {
-        self.awaited = IdleWait::Request;
-        self.head_is_early = false;
+        self.awaiting = IdleWait::Request;
+        self.head_is_pipelined = false;
         self.exchanges = self.exchanges.saturating_add(1);
     }
 
     /// The server asks for a request's body, for the first time.
     pub fn body_started(&mut self, now: Duration) {
         if self.bodies == 0 {
-            self.body.begin(self.clock(now), self.options.grace);
+            self.body_rate
+                .start(self.unpaused_time(now), self.options.grace);
         }
         self.bodies = self.bodies.saturating_add(1);
     }
 
     /// Bytes of a request's body came.
     pub fn body_received(&mut self, bytes: u64) {
-        self.body.add(bytes);
+        self.body_rate.add(bytes);
     }
 
     /// A request's body has ended, or nobody wants the rest.
     pub fn body_done(&mut self, now: Duration) {
         self.bodies = self.bodies.saturating_sub(1);
-        self.settle_down(now);
+        self.await_next_request(now);
     }
 
     /// The server begins to send an answer.
     pub fn response_started(&mut self, now: Duration) {
         if self.responses == 0 {
-            self.reader.begin(self.clock(now), self.options.grace);
+            self.reader_rate
+                .start(self.unpaused_time(now), self.options.grace);
         }
         self.responses = self.responses.saturating_add(1);
     }
 
     /// The peer took bytes of answers.
     pub fn response_sent(&mut self, bytes: u64) {
-        self.reader.add(bytes);
+        self.reader_rate.add(bytes);
     }
 
     /// An answer is sent, and with it the exchange is over.
     pub fn response_done(&mut self, now: Duration) {
         self.responses = self.responses.saturating_sub(1);
         self.exchanges = self.exchanges.saturating_sub(1);
-        self.settle_down(now);
+        self.await_next_request(now);
     }
 
     /// The server makes the peer wait: until [`Timeouts::resume`] no time passes. Pauses may overlap.
@@ -175,7 +177,9 @@ impl Timeouts {
     /// The peer's turn again, when this was called as often as [`Timeouts::pause`].
     pub fn resume(&mut self, now: Duration) {
         if self.pauses == 1 {
-            self.lost = self.lost.saturating_add(now.saturating_sub(self.paused_at));
+            self.total_paused = self
+                .total_paused
+                .saturating_add(now.saturating_sub(self.paused_at));
         }
         self.pauses = self.pauses.saturating_sub(1);
     }
@@ -187,7 +191,7 @@ impl Timeouts {
         if self.pauses > 0 {
             return Duration::MAX;
         }
-        self.nearest().0.saturating_add(self.lost)
+        self.next_deadline().0.saturating_add(self.total_paused)
     }
 
     /// Whether the peer has been waited for long enough, and for what. `None` means that [`Timeouts::deadline`] lies ahead.
@@ -195,46 +199,51 @@ impl Timeouts {
         if self.pauses > 0 {
             return None;
         }
-        let (now, options) = (self.clock(now), self.options);
-        self.body.settle(now, options.min_body_rate, options.grace);
-        self.reader
-            .settle(now, options.min_reader_rate, options.grace);
-        let (deadline, tired) = self.nearest();
+        let (now, options) = (self.unpaused_time(now), self.options);
+        self.body_rate
+            .credit(now, options.min_body_rate, options.grace);
+        self.reader_rate
+            .credit(now, options.min_reader_rate, options.grace);
+        let (deadline, tired) = self.next_deadline();
         (deadline <= now).then_some(tired)
     }
 
     /// Since when no request has been under way, nor the head of one. Never in a pause: then it is not known what has come.
     #[must_use]
     pub fn idle_since(&self) -> Option<Duration> {
-        (self.is_idle() && self.pauses == 0).then(|| self.since.saturating_add(self.lost))
+        (self.is_idle() && self.pauses == 0)
+            .then(|| self.awaiting_since.saturating_add(self.total_paused))
     }
 
     /// Whether no request is under way, nor the head of one.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.is_quiet() && matches!(self.awaited, IdleWait::Request)
+        self.has_no_request() && matches!(self.awaiting, IdleWait::Request)
     }
 
-    /// The deadline that comes first, and what it is of, by the clock of [`Timeouts::clock`].
-    fn nearest(&self) -> (Duration, TimeoutKind) {
+    /// The deadline that comes first, and what it is of, by the clock of [`Timeouts::unpaused_time`].
+    fn next_deadline(&self) -> (Duration, TimeoutKind) {
         let options = &self.options;
-        if self.is_quiet() {
-            let (limit, tired) = match self.awaited {
+        if self.has_no_request() {
+            let (limit, tired) = match self.awaiting {
                 IdleWait::Handshake => (options.handshake, TimeoutKind::Handshake),
                 IdleWait::Request => (options.idle, TimeoutKind::Idle),
                 IdleWait::Head => (options.request_head, TimeoutKind::RequestHead),
             };
-            return (until(self.since.saturating_add(limit), limit), tired);
+            return (
+                deadline_unless_unlimited(self.awaiting_since.saturating_add(limit), limit),
+                tired,
+            );
         }
         let stock = |open: u32, rate: &MinimumRate| {
             if open > 0 {
-                until(rate.empty_at(), options.grace)
+                deadline_unless_unlimited(rate.exhausted_at(), options.grace)
             } else {
                 Duration::MAX
             }
         };
-        let body = stock(self.bodies, &self.body);
-        let reader = stock(self.responses, &self.reader);
+        let body = stock(self.bodies, &self.body_rate);
+        let reader = stock(self.responses, &self.reader_rate);
         if body <= reader {
             (body, TimeoutKind::SlowBody)
         } else {
@@ -243,36 +252,36 @@ impl Timeouts {
     }
 
     /// Whether no request is under way.
-    fn is_quiet(&self) -> bool {
+    fn has_no_request(&self) -> bool {
         self.exchanges == 0 && self.bodies == 0
     }
 
     /// If that was the end of the last exchange, the next request is waited for.
-    fn settle_down(&mut self, now: Duration) {
-        if self.is_quiet() {
-            let is_early = std::mem::take(&mut self.head_is_early);
-            self.awaited = if is_early {
+    fn await_next_request(&mut self, now: Duration) {
+        if self.has_no_request() {
+            let is_early = std::mem::take(&mut self.head_is_pipelined);
+            self.awaiting = if is_early {
                 IdleWait::Head
             } else {
                 IdleWait::Request
             };
-            self.since = self.clock(now);
+            self.awaiting_since = self.unpaused_time(now);
         }
     }
 
     /// The time without the pauses.
-    fn clock(&self, now: Duration) -> Duration {
+    fn unpaused_time(&self, now: Duration) -> Duration {
         let now = if self.pauses > 0 {
             now.min(self.paused_at)
         } else {
             now
         };
-        now.saturating_sub(self.lost)
+        now.saturating_sub(self.total_paused)
     }
 }
 
 /// A deadline, unless its limit is none.
-fn until(deadline: Duration, limit: Duration) -> Duration {
+fn deadline_unless_unlimited(deadline: Duration, limit: Duration) -> Duration {
     if limit.is_zero() {
         Duration::MAX
     } else {

@@ -6,66 +6,66 @@ use super::slab_list::{ListLinks, ListNode, SlabKey};
 
 /// Where a job is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum QueuedJobStage {
+pub(super) enum JobStage {
     /// Queued, never tried.
-    Fresh,
+    New,
     /// Queued, to be tried again.
-    Due,
+    RetryDue,
     /// To be tried again, but not yet.
-    Later,
+    RetryWaiting,
     /// Running, without an answer, in a place.
-    Connecting,
+    AwaitingResponse,
     /// Running, without an answer, for so long that it has no place.
-    Limbo,
+    Overdue,
     /// Running, answered.
-    Answered,
+    Responding,
     /// Running as a large file, over connections of its own.
-    Large,
+    LargeFile,
 }
 
-impl QueuedJobStage {
+impl JobStage {
     pub(super) fn is_running(self) -> bool {
-        !matches!(self, Self::Fresh | Self::Due | Self::Later)
+        !matches!(self, Self::New | Self::RetryDue | Self::RetryWaiting)
     }
 }
 
 /// A job.
 #[derive(Debug)]
-pub(super) struct QueuedJob<T> {
+pub(super) struct JobEntry<T> {
     /// Its neighbours in the list that it is in.
     pub(super) links: ListLinks,
     /// What the driver knows of it; not here while it runs.
-    pub(super) load: Option<T>,
+    pub(super) payload: Option<T>,
     /// Its host.
     pub(super) host: SlabKey,
-    pub(super) stage: QueuedJobStage,
+    pub(super) stage: JobStage,
     /// When it began to run, or is due.
-    pub(super) at: Duration,
+    pub(super) started_or_due: Duration,
     /// Its present run.
     pub(super) run: u64,
     /// Whether its host had never answered when it began.
-    pub(super) cold: bool,
+    pub(super) host_untried: bool,
     /// Whether it tries a suspect host.
-    pub(super) probe: bool,
+    pub(super) is_probe: bool,
 }
 
-impl<T> ListNode for QueuedJob<T> {
+impl<T> ListNode for JobEntry<T> {
     fn links(&mut self) -> &mut ListLinks {
         &mut self.links
     }
 }
 
-impl<T> QueuedJob<T> {
+impl<T> JobEntry<T> {
     pub(super) fn new(host: SlabKey, load: T) -> Self {
         Self {
             links: ListLinks::default(),
-            load: Some(load),
+            payload: Some(load),
             host,
-            stage: QueuedJobStage::Fresh,
-            at: Duration::ZERO,
+            stage: JobStage::New,
+            started_or_due: Duration::ZERO,
             run: 0,
-            cold: false,
-            probe: false,
+            host_untried: false,
+            is_probe: false,
         }
     }
 }

@@ -2,71 +2,71 @@
 
 use std::time::Duration;
 
-use super::level::{REMEMBERED, RateSamples, SURE};
-use super::probing::ProbeSchedule;
+use super::probe_schedule::ProbeSchedule;
+use super::rate_samples::{MAX_WINDOWS, RateSamples, SIGNIFICANT_ERRORS};
 use super::{ConnectionControl, ControlPhase, ProgressSample};
 
 /// A step up is kept if the rate rises by this, a step down if it does not fall by it: less is not worth a connection, and
 /// tells nothing about a link that scatters at all.
-const STEP_GAIN: f64 = 0.05;
+const MIN_GAIN: f64 = 0.05;
 
 /// A step up that gains this share of what it would bring if nothing were shared leads back to a ramp, and one that scatters
 /// too much to judge is kept from this share on: half way between "nothing is shared" and "all is".
-const LEAP: f64 = 0.5;
+const LARGE_GAIN_SHARE: f64 = 0.5;
 
 /// Windows of a trial, at least, unless it is clearly a loss: the first one still has new connections come up to speed.
-const TRIAL_WINDOWS: usize = 2;
+const MIN_PROBE_WINDOWS: usize = 2;
 
 /// Windows before a trial, at least: from fewer the scatter, which says how far to trust a difference, cannot be told.
-const BASE_WINDOWS: usize = 4;
+const MIN_BASE_WINDOWS: usize = 4;
 
 /// A step up should bring so many times the scatter if nothing is shared. The windows of a trial then tell it from noise:
 /// the difference of two and four of them may err by 1.3 scatters, and half of the gain must be seen.
-const VISIBLE: f64 = 3.0;
+const MIN_STEP_SCATTERS: f64 = 3.0;
 
 /// A change of the rate by this, for so many windows, is a change of the link: three windows in a row that lie 30 % off
 /// to one side are rare even where windows scatter by as much.
 const SHIFT: (f64, usize) = (0.3, 3);
 
 /// While surplus connections end, which takes many windows, a loss must be so many times as certain as in one judgement.
-const DRAINING: f64 = 2.0;
+const DRAINING_CERTAINTY: f64 = 2.0;
 
 impl ConnectionControl {
     /// Looks whether the link has changed, or whether it is time to try another number.
     pub(super) fn hold(&mut self, sample: ProgressSample) {
-        if self.level.shifted(SHIFT.0, SHIFT.1) {
+        if self.samples.has_shifted(SHIFT.0, SHIFT.1) {
             // The link is another one than before: what was learned is of no use.
-            self.level = RateSamples::new(self.target);
+            self.samples = RateSamples::new(self.target);
             self.phase = ControlPhase::Ramp { below: None };
-            self.probing = ProbeSchedule::default();
+            self.schedule = ProbeSchedule::default();
             return;
         }
-        if !self.probing.is_due(sample.now) || self.level.windows() < BASE_WINDOWS {
+        if !self.schedule.is_due(sample.now) || self.samples.windows() < MIN_BASE_WINDOWS {
             return;
         }
-        let up = (self.target + self.step_up()).min(self.ceiling.now());
+        let up = (self.target + self.step_up()).min(self.ceiling.current());
         if let Some(fewer) = self
-            .probing
-            .doubts(&self.level, self.ceiling.now(), sample.now)
+            .schedule
+            .lower_candidate(&self.samples, self.ceiling.current(), sample.now)
             .filter(|fewer| *fewer >= self.options.min)
         {
-            self.probe(RateSamples::lower(fewer));
+            self.start_probe(RateSamples::lowered(fewer));
         } else if up > self.target {
-            self.probe(RateSamples::new(up));
+            self.start_probe(RateSamples::new(up));
         }
     }
 
     /// How many more connections to try: a quarter, or so many more as the scatter asks for, up to twice as many.
     fn step_up(&self) -> usize {
-        let scatter = self.level.scatter().unwrap_or(0.0);
-        let visible =
-            (1..self.target).find(|more| *more as f64 >= VISIBLE * scatter * self.target as f64);
+        let scatter = self.samples.scatter().unwrap_or(0.0);
+        let visible = (1..self.target)
+            .find(|more| *more as f64 >= MIN_STEP_SCATTERS * scatter * self.target as f64);
         visible.unwrap_or(self.target).max(self.target / 4)
     }
 
-    fn probe(&mut self, level: RateSamples) {
+    fn start_probe(&mut self, level: RateSamples) {
         self.target = level.connections();
-        let base = std::mem::replace(&mut self.level, level);
+        let base = std::mem::replace(&mut self.samples, level);
         self.phase = ControlPhase::Probe { base };
     }
 
@@ -76,107 +76,115 @@ impl ConnectionControl {
             return;
         };
         let before = base.mean();
-        let (least, error) = (base.connections(), SURE * self.level.error(base));
-        let change = self.level.mean() - before;
-        let trial = ConnectionTrial {
+        let (least, error) = (
+            base.connections(),
+            SIGNIFICANT_ERRORS * self.samples.standard_error(base),
+        );
+        let change = self.samples.mean() - before;
+        let trial = ProbeResult {
             change: change / before.max(1.0),
             error: error / before.max(1.0),
-            hoped: self.target as f64 / least as f64 - 1.0,
-            windows: if self.level.is_settled() {
-                self.level.windows()
+            hoped_change: self.target as f64 / least as f64 - 1.0,
+            windows: if self.samples.is_settled() {
+                self.samples.windows()
             } else {
                 0
             },
         };
-        if self.level.is_lowered() {
+        if self.samples.is_lowered() {
             self.judge_lower(trial, least, now);
         } else {
             self.judge_higher(trial, least, now);
         }
     }
 
-    fn judge_higher(&mut self, trial: ConnectionTrial, base: usize, now: Duration) {
+    fn judge_higher(&mut self, trial: ProbeResult, base: usize, now: Duration) {
         let Some(paid) = trial.pays() else {
             return;
         };
-        if trial.change + trial.error < -STEP_GAIN {
+        if trial.change + trial.error < -MIN_GAIN {
             // Connections that hurt are shared ones, whatever a single one brought.
-            self.probing.forget_single();
+            self.schedule.forget_single();
         }
-        self.probing.tried(paid);
-        if paid && trial.change >= LEAP * trial.hoped {
+        self.schedule.probe_finished(paid);
+        if paid && trial.change >= LARGE_GAIN_SHARE * trial.hoped_change {
             // Nothing is shared any more: doubling finds the limit sooner than steps do.
             self.climb(now);
             return;
         }
         let keep = if paid { self.target } else { base };
-        self.settle(keep, now);
+        self.hold_at(keep, now);
     }
 
-    fn judge_lower(&mut self, trial: ConnectionTrial, base: usize, now: Duration) {
+    fn judge_lower(&mut self, trial: ProbeResult, base: usize, now: Duration) {
         let Some(costs) = trial.costs() else {
             return;
         };
         let keep = if costs {
-            self.probing.brought_less(self.target, now);
+            self.schedule.lower_probe_failed(self.target, now);
             base
         } else {
-            self.probing.tried(true);
+            self.schedule.probe_finished(true);
             self.target
         };
-        self.settle(keep, now);
+        self.hold_at(keep, now);
     }
 }
 
 /// How another number compares, in shares of what the number before brought.
 #[derive(Debug, Clone, Copy)]
-struct ConnectionTrial {
+struct ProbeResult {
     /// How much more it brings; negative for less.
     change: f64,
     /// How far off that may well be.
     error: f64,
     /// The change if nothing is shared; negative for fewer connections.
-    hoped: f64,
+    hoped_change: f64,
     /// Windows seen; none while surplus connections have not ended.
     windows: usize,
 }
 
-impl ConnectionTrial {
+impl ProbeResult {
     /// Whether more connections pay; `None` if it is too early to tell.
     fn pays(&self) -> Option<bool> {
-        if self.change + self.error < -STEP_GAIN {
+        if self.change + self.error < -MIN_GAIN {
             // So clear that not even a second window is needed.
             Some(false)
-        } else if self.windows < TRIAL_WINDOWS {
+        } else if self.windows < MIN_PROBE_WINDOWS {
             None
-        } else if self.change >= STEP_GAIN.max(self.error) {
+        } else if self.change >= MIN_GAIN.max(self.error) {
             Some(true)
-        } else if self.change + self.error < STEP_GAIN {
+        } else if self.change + self.error < MIN_GAIN {
             Some(false)
         } else {
-            self.tired()
-                .then_some(self.change >= (LEAP * self.hoped).max(STEP_GAIN))
+            self.has_all_windows()
+                .then_some(self.change >= (LARGE_GAIN_SHARE * self.hoped_change).max(MIN_GAIN))
         }
     }
 
     /// Whether fewer connections cost something; `None` if it is too early to tell.
     fn costs(&self) -> Option<bool> {
-        let certainty = if self.windows == 0 { DRAINING } else { 1.0 };
-        if self.change + certainty * self.error < 2.0 * -STEP_GAIN {
+        let certainty = if self.windows == 0 {
+            DRAINING_CERTAINTY
+        } else {
+            1.0
+        };
+        if self.change + certainty * self.error < 2.0 * -MIN_GAIN {
             // So clear that not even a second window is needed.
             Some(true)
-        } else if self.windows < TRIAL_WINDOWS {
+        } else if self.windows < MIN_PROBE_WINDOWS {
             None
-        } else if self.change >= -STEP_GAIN {
+        } else if self.change >= -MIN_GAIN {
             Some(false)
-        } else if self.change + self.error < -STEP_GAIN {
+        } else if self.change + self.error < -MIN_GAIN {
             Some(true)
         } else {
-            self.tired().then_some(self.change < LEAP * self.hoped)
+            self.has_all_windows()
+                .then_some(self.change < LARGE_GAIN_SHARE * self.hoped_change)
         }
     }
 
-    fn tired(&self) -> bool {
-        self.windows >= REMEMBERED
+    fn has_all_windows(&self) -> bool {
+        self.windows >= MAX_WINDOWS
     }
 }
