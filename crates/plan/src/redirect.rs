@@ -44,7 +44,9 @@ pub enum RedirectError {
     #[error("a redirect that does not say where to")]
     MissingLocation,
     /// The Location is longer than any URL in use.
-    #[error("a redirect to a URL of {0} bytes, more than the {MAX_LOCATION_BYTES} that are followed")]
+    #[error(
+        "a redirect to a URL of {0} bytes, more than the {MAX_LOCATION_BYTES} that are followed"
+    )]
     LocationTooLong(usize),
     /// The Location is no URL.
     #[error("a redirect to something that is no URL")]

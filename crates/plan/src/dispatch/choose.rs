@@ -1,5 +1,6 @@
-//! What runs next, and until when nothing does.
+//! Which job runs next, and until when none does.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::JobDispatcher;
@@ -9,141 +10,127 @@ use super::options::{DispatchDecision, JobTicket, UnreachableHost};
 use super::slab_list::{SlabKey, SlabList};
 
 impl<T> JobDispatcher<T> {
-    /// What to do now. A job that is given out runs until [`Self::ended`] or [`Self::retry_later`] is called with its ticket.
+    /// Says what to do now. A job that is given out runs until [`Self::on_finished`] or [`Self::retry_later`] is called with
+    /// its ticket.
     pub fn next(&mut self, now: Duration) -> DispatchDecision<T> {
         self.wake_due(now);
-        if let Some((job, why)) = self.reject_unreachable(now) {
-            return DispatchDecision::Reject(job, why);
+        if let Some((job, host)) = self.reject_unreachable(now) {
+            return DispatchDecision::Reject(job, host);
         }
         if let Some((host, stage)) = self.choose_host(now)
             && let Some((ticket, job)) = self.start_job(host, stage, now)
         {
             return DispatchDecision::Run(ticket, job);
         }
-        if self.closed && self.jobs.len() == 0 {
+        if self.closed && self.jobs.is_empty() {
             return DispatchDecision::Done;
         }
         DispatchDecision::Wait(self.next_wake())
     }
 
-    /// What waited for a time that has come, waits no longer.
+    /// Queues the retries whose time has come, and ends the pauses of hosts that are over.
     fn wake_due(&mut self, now: Duration) {
-        while let Some((due, id)) = self
-            .waiting_retries
-            .first()
-            .copied()
-            .filter(|(due, _)| *due <= now)
-        {
-            self.waiting_retries.remove(&(due, id));
-            let host = self.jobs[id].host;
-            self.hosts[host].waiting_retries.remove(&mut self.jobs, id);
-            self.queue_retry(id);
+        while let Some(job) = pop_if_due(&mut self.waiting_retries, now) {
+            let host = self.jobs[job].host;
+            self.hosts[host].waiting_retries.remove(&mut self.jobs, job);
+            self.queue_retry(job);
             self.update_list(host, false, now);
         }
-        while let Some((until, id)) = self
-            .paused_hosts
-            .first()
-            .copied()
-            .filter(|(until, _)| *until <= now)
-        {
-            self.paused_hosts.remove(&(until, id));
-            self.hosts[id].paused_until = Duration::ZERO;
-            self.update_list(id, false, now);
+        while let Some(host) = pop_if_due(&mut self.paused_hosts, now) {
+            self.hosts[host].paused_until = Duration::ZERO;
+            self.update_list(host, false, now);
         }
     }
 
-    /// A job is due to be tried again.
-    pub(super) fn queue_retry(&mut self, id: SlabKey) {
-        let host = self.jobs[id].host;
-        self.jobs[id].stage = JobStage::RetryDue;
-        self.hosts[host].due_retries.push_back(&mut self.jobs, id);
+    /// Queues a job whose next try is due.
+    pub(super) fn queue_retry(&mut self, job: SlabKey) {
+        let host = self.jobs[job].host;
+        self.jobs[job].stage = JobStage::RetryDue;
+        self.hosts[host].due_retries.push_back(&mut self.jobs, job);
     }
 
-    /// A job of a host that was given up.
+    /// Takes out a job of a host whose circuit breaker is open.
     fn reject_unreachable(&mut self, now: Duration) -> Option<(T, UnreachableHost)> {
         let host = self.circuit_open.front()?;
-        let why = UnreachableHost {
-            failures: self.hosts[host].health.failures(),
-            retry_at: self.hosts[host].health.open_until(),
+        let health = &self.hosts[host].health;
+        let unreachable = UnreachableHost {
+            failures: health.failures(),
+            retry_at: health.open_until(),
         };
-        let id = self.pop_job(host)?;
+        let job = self.pop_job(host)?;
         self.update_list(host, false, now);
-        let load = self.remove_job(id, now)?.payload?;
-        Some((load, why))
+        let payload = self.remove_job(job, now)?.payload?;
+        Some((payload, unreachable))
     }
 
-    /// Whose turn it is, and where its job begins.
+    /// Chooses the host whose turn it is, and the stage in which its job begins.
     fn choose_host(&mut self, now: Duration) -> Option<(SlabKey, JobStage)> {
         if let Some(host) = self.half_open.front() {
-            let alone = self.ready.is_empty() && self.untried.is_empty();
-            if let Some(stage) = self.slots.stage_for_probe(&mut self.jobs, alone, now) {
+            let is_alone = self.ready.is_empty() && self.untried.is_empty();
+            if let Some(stage) = self.slots.stage_for_probe(&mut self.jobs, is_alone, now) {
                 return Some((host, stage));
             }
         }
         self.skip_unresponsive_hosts(now);
-        // Whoever is within his turn goes on with it.
-        let warm = self
+        // A host within its turn goes first.
+        let within_turn = self
             .ready
             .front()
             .is_some_and(|host| self.hosts[host].continues_turn());
-        let known_first = warm || !self.untried_next;
-        let turns = [known_first, !known_first];
-        let known = turns.into_iter().find(|known| {
-            let some = !self.list_of_hosts(*known).is_empty();
-            some && self.slots.make_room(&mut self.jobs, *known, now)
+        let tried_first = within_turn || !self.untried_next;
+        let tried = [tried_first, !tried_first].into_iter().find(|tried| {
+            !self.runnable_hosts(*tried).is_empty()
+                && self.slots.make_room(&mut self.jobs, *tried, now)
         })?;
-        let host = self.list_of_hosts(known).front()?;
-        self.untried_next = known;
+        let host = self.runnable_hosts(tried).front()?;
+        self.untried_next = tried;
         Some((host, JobStage::AwaitingResponse))
     }
 
-    /// Hosts of which a job may run: those that have answered, or the others.
-    fn list_of_hosts(&self, known: bool) -> &SlabList {
-        if known { &self.ready } else { &self.untried }
+    /// Hosts of which a job may run: those that have been `tried`, or the others.
+    fn runnable_hosts(&self, tried: bool) -> &SlabList {
+        if tried { &self.ready } else { &self.untried }
     }
 
-    /// A host that has never answered, and is longer about it than others were, gets no further request until it does: it may be
-    /// dead.
+    /// Takes hosts out of turn that have never responded and take longer than others did: they may be dead. Such a host gets
+    /// no further request until it responds.
     fn skip_unresponsive_hosts(&mut self, now: Duration) {
-        let patience = self.slots.max_untried_wait();
-        while let Some(id) = self.untried.front()
-            && self.hosts[id].is_slow_to_respond(patience, now)
+        let max_wait = self.slots.max_untried_wait();
+        while let Some(host) = self.untried.front()
+            && self.hosts[host].is_slow_to_respond(max_wait, now)
         {
-            self.hosts[id].unresponsive = true;
-            self.update_list(id, false, now);
+            self.hosts[host].unresponsive = true;
+            self.update_list(host, false, now);
         }
     }
 
     /// Begins the next job of a host.
     fn start_job(
         &mut self,
-        host: SlabKey,
+        host_key: SlabKey,
         stage: JobStage,
         now: Duration,
     ) -> Option<(JobTicket, T)> {
-        let id = self.pop_job(host)?;
+        let key = self.pop_job(host_key)?;
         self.run_count += 1;
-        let known = &mut self.hosts[host];
-        let job = &mut self.jobs[id];
+        let run = self.run_count;
+        let host = &mut self.hosts[host_key];
+        let job = &mut self.jobs[key];
         job.stage = stage;
         job.started_or_due = now;
-        job.run = self.run_count;
-        job.host_untried = known.last_response.is_none();
-        job.is_probe = known.list == Some(HostList::HalfOpen);
-        let load = job.payload.take()?;
-        known.job_started(now);
-        let used = known.used_slots();
-        if let Some(control) = &mut known.control {
-            control.job_started(self.run_count, used, now);
+        job.run = run;
+        job.host_untried = host.last_response.is_none();
+        job.is_probe = host.list == Some(HostList::HalfOpen);
+        let payload = job.payload.take()?;
+        host.job_started(now);
+        let used = host.used_slots();
+        if let Some(control) = &mut host.control {
+            control.job_started(run, used, now);
         }
-        self.slots.job_started(&mut self.jobs, id);
-        self.unlist(host);
-        self.update_list(host, true, now);
-        let ticket = JobTicket {
-            slot: id,
-            run: self.run_count,
-        };
-        Some((ticket, load))
+        self.slots.job_started(&mut self.jobs, key);
+        self.unlist(host_key);
+        self.update_list(host_key, true, now);
+        Some((JobTicket { key, run }, payload))
     }
 
     /// Takes the next job out of a host's queues.
@@ -153,15 +140,21 @@ impl<T> JobDispatcher<T> {
         due.or_else(|| host.new_jobs.pop_front(&mut self.jobs))
     }
 
-    /// When something comes by itself.
+    /// The next moment at which something changes without an event.
     fn next_wake(&self) -> Option<Duration> {
-        let later = self.waiting_retries.first().map(|(due, _)| *due);
-        let rested = self.paused_hosts.first().map(|(until, _)| *until);
+        let retry = self.waiting_retries.first().map(|(due, _)| *due);
+        let pause = self.paused_hosts.first().map(|(until, _)| *until);
         let waiting = [true, false]
             .into_iter()
-            .filter(|known| !self.list_of_hosts(*known).is_empty());
-        let room = waiting.filter_map(|known| self.slots.next_room_at(&self.jobs, known));
-        let room = room.min();
-        later.into_iter().chain(rested).chain(room).min()
+            .filter(|tried| !self.runnable_hosts(*tried).is_empty());
+        let room = waiting.filter_map(|tried| self.slots.next_room_at(&self.jobs, tried));
+        retry.into_iter().chain(pause).chain(room).min()
     }
+}
+
+/// Takes out the key with the earliest time, if that has come.
+fn pop_if_due(times: &mut BTreeSet<(Duration, SlabKey)>, now: Duration) -> Option<SlabKey> {
+    let first = *times.first().filter(|(time, _)| *time <= now)?;
+    times.remove(&first);
+    Some(first.1)
 }

@@ -1,52 +1,55 @@
-//! How many requests at once one host gets, found by watching what they bring.
+//! How many requests at once one host gets, found by measuring the rate at different numbers.
 //!
-//! The same idea as [`ConnectionControl`](crate::ConnectionControl): climb while climbing pays, come back when it does not, try
-//! another number now and then. It is another one because small files ask for something else. That control looks at bytes in
-//! windows of time while each connection delivers; here a connection is silent for a round trip between two answers, a window
-//! shorter than that holds bursts and gaps, and one that is long enough for an ocean is longer than a whole batch on loopback.
-//! So the windows here are [so many answers](super::window). It has no tick: every decision falls where a job ends. And there
-//! may be thousands of hosts at once, where a download has one control: this one has no history but a mean.
+//! The idea is that of [`ConnectionControl`](crate::ConnectionControl): climb while climbing pays, go back when it does not,
+//! try another number now and then. Small files need another control, though. That one measures bytes in windows of time while
+//! each connection delivers. Here a connection is silent for a round trip between two responses; a window shorter than that
+//! holds bursts and gaps, and a window long enough for an ocean is longer than a whole batch on loopback. So the windows here
+//! are [a number of responses](super::rate_window). The control has no tick: every decision falls where a job ends. And a
+//! batch may have thousands of hosts, where a download has one control: this one keeps no history but a mean.
 //!
-//! A level is judged by one window if it pays, and by three before it is said not to: too many requests at once cost a few
-//! percent, too few cost multiples. Refusals are counted [beside it](super::refusals).
+//! A number is judged by one window if it pays, and by three before it counts as not paying: too many requests at once cost a
+//! few percent, too few cost multiples. Refusals are counted [separately](super::host_refusals).
 
 use std::time::Duration;
 
 use super::host_refusals::HostRefusals;
 use super::rate_window::{RateWindow, WindowLength};
 
-/// What every host gets before anything is known: no more than a browser takes.
+/// The requests of every host before anything is measured: no more than a browser makes.
 pub(super) const INITIAL_REQUESTS: usize = 4;
 
-/// Each step of the climb: from 4 to 128 in two steps, so that a link of long round trips is filled after few of them.
+/// The factor of each step of the climb: from 4 to 128 in two steps, so that a link of long round trips is filled after few of
+/// them.
 const CLIMB_FACTOR: usize = 6;
 
-/// The share of the hoped-for gain that a step of the climb must bring for the next: half way between "nothing is shared" and
-/// "all is" a step of four would already be too large by half, and one of six by two thirds.
+/// The share of the hoped-for gain that a step of the climb must bring for the next one. At half of it, which lies in the
+/// middle between "nothing is shared" and "all is", a step of four would already be too large by half, and one of six by two
+/// thirds.
 const CLIMB_GAIN_SHARE: f64 = 0.25;
 
-/// A level is kept for this gain, though it does not lead higher; and a trial of more must bring it.
+/// The gain for which a number is kept although the climb ends, and that a trial of more requests must bring.
 const MIN_GAIN: f64 = 0.05;
 
-/// A trial of fewer may cost this.
+/// The loss that a trial of fewer requests may bring.
 const MAX_LOSS: f64 = 0.03;
 
-/// A trial that brings this much less ends with its first window.
+/// A trial with this loss ends with its first window.
 const CLEAR_LOSS: f64 = 0.1;
 
-/// How long nothing ends before the places that are taken are not waited for.
+/// All requests are in use and none ends for this long: then the running ones are not waited for.
 const STALL_TIME: Duration = Duration::from_secs(1);
 
-/// Windows before a level is said not to pay, and those of a trial.
+/// Windows before a number counts as not paying, and of a trial.
 const TRIAL_WINDOWS: u32 = 3;
 
 /// Windows between trials: at first, and at most.
-const PAUSE: (u32, u32) = (8, 64);
+const TRIAL_PAUSE: (u32, u32) = (8, 64);
 
-/// Where each place brings this share of what it brought on the lowest level, nothing is shared, and fewer would bring less.
+/// If each request brings this share of the rate that it brought at the lowest number, nothing is shared, and fewer requests
+/// would bring less.
 const UNSHARED_RATE: f64 = 0.8;
 
-/// Windows that the mean of a hold is taken over.
+/// Windows over which the mean of a hold is taken.
 const MEAN_WINDOWS: f64 = 8.0;
 
 /// The mean rate of some windows.
@@ -63,35 +66,42 @@ impl MeanRate {
     }
 }
 
+/// A number of requests and the rate that it brought.
+#[derive(Debug, Clone, Copy)]
+struct MeasuredNumber {
+    requests: usize,
+    rate: f64,
+}
+
 /// What the control is doing.
 #[derive(Debug, Clone, Copy)]
 enum HostControlPhase {
-    /// Climbing; a number below, and what it brought.
-    Climb(Option<(usize, f64)>),
+    /// Climbing, from the number below if there is one.
+    Climb { below: Option<MeasuredNumber> },
     /// Keeping the number.
     Hold,
-    /// Trying another number; the one before, and what it brought.
-    Trial(usize, f64),
+    /// Trying another number than the one before.
+    Trial { before: MeasuredNumber },
 }
 
-/// The number for one host.
+/// Finds the number of requests for one host.
 #[derive(Debug, Clone)]
 pub(super) struct HostControl {
-    /// Never more than this.
+    /// The highest number.
     max: usize,
-    /// The user's number: only refusals lower it.
-    fixed: bool,
-    /// The number without what refusals take.
+    /// The number is the user's: only refusals lower it.
+    is_fixed: bool,
+    /// The number, not yet lowered by refusals.
     desired: usize,
     phase: HostControlPhase,
     window: RateWindow,
-    /// What the present number brings.
+    /// The rate at the present number.
     mean: MeanRate,
-    /// What each place brought on the lowest level; 0 while that is unknown.
+    /// The rate of each request at the lowest number; 0 while that is unknown.
     rate_per_slot: f64,
     /// Windows until the next trial.
     windows_until_trial: u32,
-    /// Whether the next trial is of more.
+    /// Whether the next trial is of more requests.
     try_more_next: bool,
     refusals: HostRefusals,
     /// When a job last ended, or the number was last raised because none did.
@@ -99,91 +109,91 @@ pub(super) struct HostControl {
 }
 
 impl HostControl {
-    pub(super) fn new(max: usize, fixed: bool, now: Duration) -> Self {
+    pub(super) fn new(max: usize, is_fixed: bool, now: Duration) -> Self {
         let max = max.max(1);
         Self {
             max,
-            fixed,
-            desired: if fixed {
+            is_fixed,
+            desired: if is_fixed {
                 max
             } else {
                 max.min(INITIAL_REQUESTS)
             },
-            phase: HostControlPhase::Climb(None),
+            phase: HostControlPhase::Climb { below: None },
             window: RateWindow::new(now),
             mean: MeanRate::default(),
             rate_per_slot: 0.0,
-            windows_until_trial: PAUSE.0,
+            windows_until_trial: TRIAL_PAUSE.0,
             try_more_next: true,
             refusals: HostRefusals::new(),
             last_finished: now,
         }
     }
 
-    /// Requests that may be under way at once.
+    /// Requests that the host may have at once.
     pub(super) fn target(&self) -> usize {
         self.desired
             .min(self.refusals.limit().unwrap_or(usize::MAX))
     }
 
-    /// Whether it knows something that outlasts the host's last job.
+    /// Whether the control is of use after the host's last job.
     pub(super) fn is_worth_keeping(&self) -> bool {
         self.refusals.limit().is_some()
     }
 
-    /// The host turned out to allow another number, by its protocol.
+    /// The host allows another number, by its protocol.
     pub(super) fn set_max(&mut self, max: usize, now: Duration) {
         let max = max.max(1);
-        if self.fixed || max == self.max {
+        if self.is_fixed || max == self.max {
             return;
         }
-        let held = matches!(self.phase, HostControlPhase::Hold) && self.desired == self.max;
+        let at_old_max = matches!(self.phase, HostControlPhase::Hold) && self.desired == self.max;
         self.max = max;
         if self.desired > max {
             self.hold(max, now);
-        } else if held {
-            // It was the old limit that ended the climb.
-            self.phase = HostControlPhase::Climb(None);
+        } else if at_old_max {
+            // The old limit ended the climb.
+            self.phase = HostControlPhase::Climb { below: None };
         }
     }
 
-    /// As many as there may be, at once.
+    /// Goes to the highest number at once.
     pub(super) fn jump_to_max(&mut self, now: Duration) {
-        if !self.fixed && self.desired < self.max {
+        if !self.is_fixed && self.desired < self.max {
             self.hold(self.max, now);
         }
     }
 
-    /// From the start again.
+    /// Climbs from the start again.
     pub(super) fn restart(&mut self, now: Duration) {
-        if !self.fixed {
+        if !self.is_fixed {
             self.desired = self.max.min(INITIAL_REQUESTS);
-            self.phase = HostControlPhase::Climb(None);
+            self.phase = HostControlPhase::Climb { below: None };
             self.restart_measurement(now);
         }
     }
 
-    /// A job began as the `running`-th.
-    pub(super) fn job_started(&mut self, job: u64, running: usize, now: Duration) {
+    /// A run began as the `running`-th at once.
+    pub(super) fn job_started(&mut self, run: u64, running: usize, now: Duration) {
         let target = self.target();
-        self.window.job_started(job, (running, target), now);
+        self.window.job_started(run, running, target, now);
     }
 
-    /// The head of its answer came.
-    pub(super) fn job_responded(&mut self, job: u64, now: Duration) {
-        self.window.job_responded(job, now);
+    /// The head of a run's response came.
+    pub(super) fn job_responded(&mut self, run: u64, now: Duration) {
+        self.window.job_responded(run, now);
     }
 
-    /// A job ended and left `running`; `bytes` if it was answered.
+    /// A run ended and left `running` others; `response_bytes` if there was a response.
     pub(super) fn job_finished(
         &mut self,
-        job: u64,
-        bytes: Option<u64>,
+        run: u64,
+        response_bytes: Option<u64>,
         running: usize,
         now: Duration,
     ) {
         self.last_finished = now;
-        if bytes.is_some() {
+        if response_bytes.is_some() {
             self.refusals.on_response();
             if self.refusals.lift_if_due(now, self.max) {
                 self.restart_measurement(now);
@@ -192,16 +202,17 @@ impl HostControl {
         let (target, length) = (self.target(), self.window_length());
         let rate = self
             .window
-            .job_finished((job, bytes), (running, target), length, now);
-        if let Some(rate) = rate.filter(|_| !self.fixed) {
+            .job_finished(run, response_bytes, running, target, length, now);
+        if let Some(rate) = rate.filter(|_| !self.is_fixed) {
             self.window_finished(rate, now);
         }
     }
 
-    /// All places are taken, more jobs wait, and none has ended for [`STALL_TIME`]: those that run are slow or stand still, and say
-    /// nothing about others. Twice as many are asked for then. Returns whether that is more than it was.
+    /// Doubles the number if none of the requests has ended for [`STALL_TIME`], to be called while all of them are in use and
+    /// more jobs wait: the running ones are slow or stand still, which says nothing about others. Returns whether the number
+    /// has risen.
     pub(super) fn widen_if_stalled(&mut self, now: Duration) -> bool {
-        if self.fixed
+        if self.is_fixed
             || self.desired >= self.max
             || now.saturating_sub(self.last_finished) < STALL_TIME
         {
@@ -209,36 +220,36 @@ impl HostControl {
         }
         self.last_finished = now;
         self.desired = (self.desired * 2).min(self.max);
-        self.phase = HostControlPhase::Climb(None);
+        self.phase = HostControlPhase::Climb { below: None };
         self.restart_measurement(now);
         true
     }
 
-    /// What was asked for at `asked` was refused; `open` others are under way.
-    pub(super) fn on_refused(&mut self, (asked, now): (Duration, Duration), open: usize) {
+    /// A request that was made at `requested_at` was refused; `open` others are under way.
+    pub(super) fn on_refused(&mut self, requested_at: Duration, now: Duration, open: usize) {
         let target = self.target();
-        if self.refusals.on_refused((asked, now), open, target) {
-            // What a higher number brought is of no use; where refusals end, the climb goes on from.
+        if self.refusals.on_refused(requested_at, now, open, target) {
+            // The rate of a higher number is of no use; the climb goes on from where refusals end.
             self.phase = HostControlPhase::Hold;
             self.restart_measurement(now);
         }
     }
 
-    /// How long nothing should be asked, after a refusal.
+    /// How long the host should get no request, after a refusal.
     pub(super) fn pause_after_refusal(
         &self,
         open: usize,
-        asked: Option<Duration>,
+        retry_after: Option<Duration>,
     ) -> Option<Duration> {
-        self.refusals.pause_after_refusal(open, asked)
+        self.refusals.pause_after_refusal(open, retry_after)
     }
 
-    /// How long the next window is: short in a climb, where an error costs little, and in a trial, which may be a loss; long where
-    /// nothing is urgent.
+    /// The length of the next window: short in a climb, where a mistake costs little, and in a trial, which may be a loss;
+    /// long in a hold, where nothing is urgent.
     fn window_length(&self) -> WindowLength {
         let target = self.target() as u64;
         match self.phase {
-            HostControlPhase::Climb(_) => WindowLength {
+            HostControlPhase::Climb { .. } => WindowLength {
                 responses: target.max(4),
                 min_time: Duration::from_millis(2),
             },
@@ -246,7 +257,7 @@ impl HostControl {
                 responses: (4 * target).max(16),
                 min_time: Duration::from_millis(20),
             },
-            HostControlPhase::Trial(..) => WindowLength {
+            HostControlPhase::Trial { .. } => WindowLength {
                 responses: (4 * target).max(16),
                 min_time: Duration::from_millis(5),
             },
@@ -259,21 +270,28 @@ impl HostControl {
             self.rate_per_slot = rate / self.target() as f64;
         }
         match self.phase {
-            HostControlPhase::Climb(None) => self.climb(now),
-            HostControlPhase::Climb(Some(below)) => self.judge_climb(below, now),
+            HostControlPhase::Climb { below: None } => self.climb(now),
+            HostControlPhase::Climb { below: Some(below) } => self.judge_climb(below, now),
             HostControlPhase::Hold => self.consider_trial(now),
-            HostControlPhase::Trial(before, brought) => self.judge_trial(before, brought, now),
+            HostControlPhase::Trial { before } => self.judge_trial(before, now),
         }
     }
 
-    fn judge_climb(&mut self, (below, brought): (usize, f64), now: Duration) {
+    fn judge_climb(&mut self, below: MeasuredNumber, now: Duration) {
         let target = self.target();
-        let gain = self.mean.rate / brought.max(1.0) - 1.0;
-        let hope = target as f64 / below.max(1) as f64 - 1.0;
-        if gain >= CLIMB_GAIN_SHARE * hope {
+        let gain = self.mean.rate / below.rate.max(1.0) - 1.0;
+        let hoped_gain = target as f64 / below.requests.max(1) as f64 - 1.0;
+        if gain >= CLIMB_GAIN_SHARE * hoped_gain {
             self.climb(now);
         } else if self.mean.windows >= TRIAL_WINDOWS {
-            self.hold(if gain >= MIN_GAIN { target } else { below }, now);
+            self.hold(
+                if gain >= MIN_GAIN {
+                    target
+                } else {
+                    below.requests
+                },
+                now,
+            );
         }
     }
 
@@ -281,7 +299,9 @@ impl HostControl {
     fn climb(&mut self, now: Duration) {
         let target = self.target();
         let next = target.saturating_mul(CLIMB_FACTOR).min(self.max);
-        self.phase = HostControlPhase::Climb(Some((target, self.mean.rate)));
+        self.phase = HostControlPhase::Climb {
+            below: Some(self.measured()),
+        };
         self.desired = next;
         if self.target() <= target {
             self.hold(target, now);
@@ -290,53 +310,67 @@ impl HostControl {
         }
     }
 
-    /// Keeps a number.
+    /// The present number and its rate.
+    fn measured(&self) -> MeasuredNumber {
+        MeasuredNumber {
+            requests: self.target(),
+            rate: self.mean.rate,
+        }
+    }
+
     fn hold(&mut self, number: usize, now: Duration) {
         self.phase = HostControlPhase::Hold;
         self.desired = number;
-        // What the short windows of a climb showed is no measure for those of a hold.
+        // The short windows of a climb are no measure for the long ones of a hold.
         self.restart_measurement(now);
     }
 
-    /// The number changed: what it brings is seen from now on.
+    /// The number changed: its rate is measured from now on.
     fn restart_measurement(&mut self, now: Duration) {
         self.mean = MeanRate::default();
         self.window = self.window.restarted(now);
     }
 
-    /// Whether it is time to try another number, and which.
+    /// Begins a trial of another number when it is time.
     fn consider_trial(&mut self, now: Duration) {
         if self.mean.windows < self.windows_until_trial {
             return;
         }
         let target = self.target();
         let more = (target + (target / 2).max(1)).min(self.max);
-        let shared = self.mean.rate < UNSHARED_RATE * self.rate_per_slot * target as f64;
-        let fewer = if shared { target / 2 } else { 0 };
-        let top = self.refusals.limit().is_some_and(|limit| target >= limit) || more <= target;
-        let other = match (self.try_more_next, top, fewer) {
+        let is_shared = self.mean.rate < UNSHARED_RATE * self.rate_per_slot * target as f64;
+        let fewer = if is_shared { target / 2 } else { 0 };
+        let at_top = self.refusals.limit().is_some_and(|limit| target >= limit) || more <= target;
+        let other = match (self.try_more_next, at_top, fewer) {
             (_, true, 0) => return,
             (true, false, _) | (false, false, 0) => more,
             (false, ..) | (true, true, _) => fewer,
         };
-        self.phase = HostControlPhase::Trial(target, self.mean.rate);
+        self.phase = HostControlPhase::Trial {
+            before: self.measured(),
+        };
         self.desired = other;
         self.restart_measurement(now);
     }
 
-    fn judge_trial(&mut self, before: usize, brought: f64, now: Duration) {
-        let change = self.mean.rate / brought.max(1.0) - 1.0;
+    fn judge_trial(&mut self, before: MeasuredNumber, now: Duration) {
+        let change = self.mean.rate / before.rate.max(1.0) - 1.0;
         if self.mean.windows < TRIAL_WINDOWS && change > -CLEAR_LOSS {
             return;
         }
         let target = self.target();
-        let paid = change >= if target > before { MIN_GAIN } else { -MAX_LOSS };
-        if paid {
-            self.windows_until_trial = PAUSE.0;
+        let min_change = if target > before.requests {
+            MIN_GAIN
         } else {
-            self.windows_until_trial = (self.windows_until_trial * 2).min(PAUSE.1);
+            -MAX_LOSS
+        };
+        let paid = change >= min_change;
+        if paid {
+            self.windows_until_trial = TRIAL_PAUSE.0;
+        } else {
+            self.windows_until_trial = (self.windows_until_trial * 2).min(TRIAL_PAUSE.1);
             self.try_more_next = !self.try_more_next;
         }
-        self.hold(if paid { target } else { before }, now);
+        self.hold(if paid { target } else { before.requests }, now);
     }
 }

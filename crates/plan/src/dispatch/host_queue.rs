@@ -1,7 +1,7 @@
-//! One host: its queue, its places, and whether its turn may come.
+//! One host: its queued jobs, its running requests, and whether its turn may come.
 //!
-//! A host that is merely queued is this and its name, and no more; a [`HostControl`] is made for those that have more jobs
-//! than the few places that everybody gets.
+//! A host that is merely queued needs this struct and its name, and no more. A [`HostControl`] is made only for a host with
+//! more jobs than the few requests that every host gets.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,65 +12,61 @@ use super::idle_hosts::IdleHost;
 use super::options::{HostRequestLimit, JobDispatcherOptions};
 use super::slab_list::{ListLinks, ListNode, SlabList};
 
-/// Jobs in a row that a host keeps its places for before others' turn comes: its connections are warm, and making one costs about
+/// Jobs in a row that a host runs before the turn of other hosts comes: its connections are warm, and making one costs about
 /// as much as three small files.
 const TURN_JOBS: u16 = 16;
 
-/// Large jobs of a host that share one of its places: they bring their own connections, and whatever they are, small ones
-/// go on beside them. Each one beyond takes a place: more files at once than this only make each of them late.
+/// Large files of a host that share one of its requests: they bring their own connections, and small files go on beside
+/// them. Each large file beyond this number counts as a request: more of them at once only make each of them late.
 const LARGE_FILES_PER_SLOT: u32 = 4;
 
-/// The list that a host stands in.
+/// The list that a host is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HostList {
-    /// One of its jobs may run, and it has answered.
+    /// One of its jobs may run, and the host has responded before.
     Ready,
-    /// One of its jobs may run, and nobody has heard of it.
+    /// One of its jobs may run, and the host has never responded.
     Untried,
-    /// One of its jobs may try whether it can be reached.
+    /// One of its jobs may find out whether the host can be reached.
     HalfOpen,
-    /// Its jobs are refused.
+    /// Its jobs are rejected.
     CircuitOpen,
 }
 
-/// What is known of a host with jobs.
+/// A host with jobs.
 #[derive(Debug)]
 pub(super) struct HostQueue {
-    /// What the driver calls it.
     pub(super) name: Arc<str>,
-    /// Its neighbours in the list that it stands in.
     links: ListLinks,
-    /// Which list that is.
+    /// The list that the host is in.
     pub(super) list: Option<HostList>,
     /// Jobs that were never tried.
     pub(super) new_jobs: SlabList,
-    /// Jobs that are due to be tried again.
+    /// Jobs whose next try is due.
     pub(super) due_retries: SlabList,
-    /// Jobs that will be.
+    /// Jobs whose next try is not due yet.
     pub(super) waiting_retries: SlabList,
-    /// Jobs in all, running or not.
+    /// All jobs, running or not.
     pub(super) held_jobs: u32,
-    /// Jobs under way.
     pub(super) running_jobs: u32,
-    /// How many of those are large.
+    /// How many of the running jobs are large files.
     pub(super) large_files: u32,
-    /// Streams that it allows on a connection; 0 where it does not multiplex.
+    /// Streams that the host allows on a connection; 0 where it does not multiplex.
     pub(super) max_streams: u32,
-    /// When it was last heard of.
+    /// When the host last responded.
     pub(super) last_response: Option<Duration>,
-    /// When the first of the jobs under way began.
+    /// Since when at least one job has been running.
     busy_since: Duration,
-    /// Whether it has never answered, and is longer about it than usual.
+    /// Whether the host has never responded and takes longer than untried hosts usually do.
     pub(super) unresponsive: bool,
-    /// Whether it can be reached.
     pub(super) health: HostHealth,
-    /// Until when nothing should be asked; zero if anything may.
+    /// Until when the host gets no request; zero if it may get one.
     pub(super) paused_until: Duration,
-    /// How many at once; none while that is the same as for everybody.
+    /// Finds the number of requests; `None` while that is the same as for every host.
     pub(super) control: Option<Box<HostControl>>,
     /// Jobs begun in this turn.
     jobs_this_turn: u16,
-    /// Places that a job of its own has just left.
+    /// Requests that have ended and whose connections are free for the next job.
     freed_slots: u16,
 }
 
@@ -81,7 +77,7 @@ impl ListNode for HostQueue {
 }
 
 impl HostQueue {
-    pub(super) fn new(name: Arc<str>, known: IdleHost) -> Self {
+    pub(super) fn new(name: Arc<str>, idle: IdleHost) -> Self {
         Self {
             name,
             links: ListLinks::default(),
@@ -96,18 +92,18 @@ impl HostQueue {
             last_response: None,
             busy_since: Duration::ZERO,
             unresponsive: false,
-            health: known.health,
-            paused_until: known.paused_until,
-            control: known.control,
+            health: idle.health,
+            paused_until: idle.paused_until,
+            control: idle.control,
             jobs_this_turn: 0,
             freed_slots: 0,
         }
     }
 
-    /// What outlasts its last job, if anything does.
+    /// What is remembered after the last job, if anything is worth it.
     pub(super) fn to_idle(&mut self, now: Duration) -> Option<IdleHost> {
         let control = self.control.take();
-        let known = IdleHost {
+        let idle = IdleHost {
             health: self.health,
             control: control.filter(|control| control.is_worth_keeping()),
             paused_until: if self.paused_until > now {
@@ -116,12 +112,12 @@ impl HostQueue {
                 Duration::ZERO
             },
         };
-        let any =
-            !known.health.is_healthy() || known.control.is_some() || !known.paused_until.is_zero();
-        any.then_some(known)
+        let is_worth_keeping =
+            !idle.health.is_healthy() || idle.control.is_some() || !idle.paused_until.is_zero();
+        is_worth_keeping.then_some(idle)
     }
 
-    /// Requests that it may have at once.
+    /// Requests that the host may have at once.
     pub(super) fn limit(&self, options: &JobDispatcherOptions) -> usize {
         match (&self.control, options.per_host) {
             (Some(control), _) => control.target(),
@@ -130,7 +126,7 @@ impl HostQueue {
         }
     }
 
-    /// The most that this can become.
+    /// The highest number that [`limit`](Self::limit) can become.
     fn max_limit(&self, options: &JobDispatcherOptions) -> usize {
         match options.per_host {
             HostRequestLimit::Auto { .. } if self.max_streams > 0 => {
@@ -140,19 +136,18 @@ impl HostQueue {
         }
     }
 
-    /// Places in use.
+    /// How much of [`limit`](Self::limit) is in use.
     pub(super) fn used_slots(&self) -> usize {
-        let shared =
-            self.large_files.min(1) + self.large_files.saturating_sub(LARGE_FILES_PER_SLOT);
-        (self.running_jobs - self.large_files + shared) as usize
+        let large = self.large_files.min(1) + self.large_files.saturating_sub(LARGE_FILES_PER_SLOT);
+        (self.running_jobs - self.large_files + large) as usize
     }
 
-    /// Whether its jobs may all be waiting for nothing: nobody has ever reached it. One that has answered may come back.
+    /// Whether all jobs may be waiting in vain: the host has failed and never responded. One that has responded may come back.
     pub(super) fn is_unreached(&self) -> bool {
         self.health.is_half_open() && self.last_response.is_none()
     }
 
-    /// Which list it should stand in.
+    /// The list that the host should be in.
     pub(super) fn eligible_list(
         &self,
         options: &JobDispatcherOptions,
@@ -167,30 +162,29 @@ impl HostQueue {
         } else if self.health.is_half_open() {
             (self.running_jobs == 0).then_some(HostList::HalfOpen)
         } else {
-            let ready = match self.last_response {
+            let list = match self.last_response {
                 Some(_) => HostList::Ready,
                 None => HostList::Untried,
             };
-            (self.used_slots() < self.limit(options)).then_some(ready)
+            (self.used_slots() < self.limit(options)).then_some(list)
         }
     }
 
-    /// Whether a number that is never met may be one of slow answers: large files end late, and say nothing of it.
+    /// Whether slow ends of jobs say something about the number of requests: large files end late anyway.
     pub(super) fn has_few_large_files(&self) -> bool {
         self.large_files <= LARGE_FILES_PER_SLOT
     }
 
-    /// The control, made when it is first of use.
     pub(super) fn get_or_create_control(
         &mut self,
         options: &JobDispatcherOptions,
         now: Duration,
     ) -> &mut HostControl {
-        let most = self.max_limit(options);
-        let fixed = matches!(options.per_host, HostRequestLimit::Fixed(_));
+        let max = self.max_limit(options);
+        let is_fixed = matches!(options.per_host, HostRequestLimit::Fixed(_));
         let multiplexes = self.max_streams > 0;
         self.control.get_or_insert_with(|| {
-            let mut control = HostControl::new(most, fixed, now);
+            let mut control = HostControl::new(max, is_fixed, now);
             if multiplexes {
                 control.jump_to_max(now);
             }
@@ -198,7 +192,7 @@ impl HostQueue {
         })
     }
 
-    /// More jobs wait than a host gets places unasked: what it can do is worth finding out.
+    /// Whether more jobs wait than every host gets requests, so that the host's own number is worth finding.
     pub(super) fn needs_control(&self, options: &JobDispatcherOptions) -> bool {
         matches!(options.per_host, HostRequestLimit::Auto { .. })
             && self.control.is_none()
@@ -206,40 +200,39 @@ impl HostQueue {
             && self.health.is_healthy()
     }
 
-    /// It answered over so many streams on one connection.
+    /// Takes the number of streams that the connection of a response allows; `None` if it does not multiplex.
     pub(super) fn set_max_streams(
         &mut self,
-        streams: Option<usize>,
+        max_streams: Option<usize>,
         options: &JobDispatcherOptions,
         now: Duration,
     ) {
-        let streams = streams.map_or(0, |streams| {
+        let max_streams = max_streams.map_or(0, |streams| {
             u32::try_from(streams).unwrap_or(u32::MAX).max(1)
         });
-        if streams == self.max_streams {
+        if max_streams == self.max_streams {
             return;
         }
-        let news = self.max_streams == 0;
-        self.max_streams = streams;
-        let most = self.max_limit(options);
+        let is_new = self.max_streams == 0;
+        self.max_streams = max_streams;
+        let max = self.max_limit(options);
         if let Some(control) = &mut self.control {
-            control.set_max(most, now);
-            if news {
+            control.set_max(max, now);
+            if is_new {
                 control.jump_to_max(now);
-            } else if streams == 0 {
-                // As many connections would be another thing.
+            } else if max_streams == 0 {
+                // A number of streams says nothing about the number of connections.
                 control.restart(now);
             }
         }
     }
 
-    /// Whether it has never answered, and has been asked for longer than that should take.
-    pub(super) fn is_slow_to_respond(&self, patience: Duration, now: Duration) -> bool {
-        let asked = self.running_jobs > 0 && self.last_response.is_none();
-        asked && now.saturating_sub(self.busy_since) > patience
+    /// Whether the host has never responded and has had a request for longer than `max_wait`.
+    pub(super) fn is_slow_to_respond(&self, max_wait: Duration, now: Duration) -> bool {
+        let awaits_first = self.running_jobs > 0 && self.last_response.is_none();
+        awaits_first && now.saturating_sub(self.busy_since) > max_wait
     }
 
-    /// One of its jobs begins.
     pub(super) fn job_started(&mut self, now: Duration) {
         if self.running_jobs == 0 {
             self.busy_since = now;
@@ -249,7 +242,7 @@ impl HostQueue {
         self.freed_slots = self.freed_slots.saturating_sub(1);
     }
 
-    /// One of its jobs has left its place: to the next of its own, unless the turn is over.
+    /// Frees the connection of a job for the next job of this host, unless the turn is over.
     pub(super) fn job_finished(&mut self) {
         self.running_jobs -= 1;
         self.unresponsive &= self.running_jobs > 0;
@@ -260,7 +253,7 @@ impl HostQueue {
         }
     }
 
-    /// Whether it goes on before others.
+    /// Whether the host's turn goes on before those of others: it has free connections.
     pub(super) fn continues_turn(&self) -> bool {
         self.freed_slots > 0 && self.jobs_this_turn < TURN_JOBS
     }
@@ -270,14 +263,14 @@ impl HostQueue {
 mod tests {
     use super::*;
 
-    fn host(running: u32, large: u32) -> HostQueue {
+    fn host(running_jobs: u32, large_files: u32) -> HostQueue {
         let mut host = HostQueue::new("http://a.test:80".into(), IdleHost::default());
-        (host.running_jobs, host.large_files) = (running, large);
+        (host.running_jobs, host.large_files) = (running_jobs, large_files);
         host
     }
 
     #[test]
-    fn four_large_jobs_share_a_place() {
+    fn four_large_files_share_a_slot() {
         let used = |running, large| host(running, large).used_slots();
         assert_eq!(used(3, 0), 3);
         assert_eq!(used(3, 1), 3);
@@ -292,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_is_what_the_protocol_allows_and_a_number_of_the_user_stays() {
+    fn the_limit_follows_the_protocol_unless_the_user_fixed_it() {
         let options = JobDispatcherOptions::default();
         let mut host = host(0, 0);
         assert_eq!((host.limit(&options), host.max_limit(&options)), (4, 128));

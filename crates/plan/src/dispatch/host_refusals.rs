@@ -1,48 +1,51 @@
-//! What a host's refusals (429, 503, resets) leave of its number.
+//! How refusals (429, 503, resets) lower a host's number of requests.
 //!
-//! A refusal is news only where many are: an origin that takes four at once refuses half of eight, one that fails at random
-//! refuses one in a hundred whatever the number is, and to give up a place for each of those would end at one. So a few refusals
-//! are forgiven, and each so many answers forgive one more; what goes beyond lowers the number to those that were not refused.
-//! All that were asked before that are of the same moment, and only show how far down the limit is.
+//! A refusal is news only where there are many: an origin that takes four requests at once refuses half of eight, an origin
+//! that fails at random refuses one in a hundred whatever the number is, and to lower the number for each of those would end at
+//! one. So a few refusals are forgiven, and responses forgive further ones; what goes beyond lowers the number to the requests
+//! that were not refused. All requests made before that are of the same moment, and only show how far down the limit is.
 //!
-//! A limit is lifted by one after a while. Where that one is refused, the while doubles; where it is not, the next step is larger
-//! and comes soon, for then it was no limit but a bad moment.
+//! After a while the limit is lifted by one. If that one is refused, the next lift takes twice as long; if not, the next lift is
+//! larger and comes soon, for then there was no limit but a bad moment.
 
 use std::time::Duration;
 
-/// So many refusals are forgiven: fewer would be met by accident every few thousand answers, where one in a hundred is refused.
+/// So many refusals are forgiven: fewer would be exceeded by accident every few thousand responses, where one in a hundred is
+/// refused.
 const FORGIVEN_REFUSALS: f32 = 3.0;
 
-/// An answer forgives this share of a refusal: an origin in trouble may refuse one request in ten whatever their number, and one that
-/// has a limit refuses far more of those beyond it.
+/// The share of a refusal that a response forgives: an origin in trouble may refuse one request in ten whatever their number,
+/// and one that has a limit refuses far more of those beyond it.
 const FORGIVEN_PER_RESPONSE: f32 = 0.10;
 
-/// How long a limit stands: at first, and at most.
-const STANDS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
+/// How long a limit holds: at first, and at most.
+const LIMIT_DURATION: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
 
-/// The most that a host rests because Retry-After says so: longer than most limits' windows, as for a single download.
+/// The longest Retry-After that is obeyed: longer than the windows of most rate limits, as for a single download.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(120);
 
-/// The rest after the second refusal in a row with nothing beside it, doubled with each one more: at first, and at most.
-const REST: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
+/// The pause after the second refusal in a row without another request under way, doubled with each further one: at first, and
+/// at most.
+const REFUSAL_PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 
-/// What one host has refused.
+/// The refusals of one host.
 #[derive(Debug, Clone)]
 pub(super) struct HostRefusals {
-    /// No more than this at once; none while nothing was refused.
+    /// Requests at once; `None` without refusals.
     limit: Option<usize>,
     /// Refusals that were not forgiven yet.
     unforgiven: f32,
-    /// Refusals since the last answer.
+    /// Refusals since the last response.
     in_a_row: u32,
-    /// When the limit was last lowered: what was asked before is of that moment.
+    /// When the limit was last lowered: requests made before are of that moment.
     lowered_at: Duration,
-    /// When it is lifted, and how long it stands.
+    /// When the limit is lifted.
     lift_at: Duration,
+    /// How long the limit holds.
     limit_duration: Duration,
-    /// Whether it was lifted since it was last lowered.
+    /// Whether the limit was lifted since it was last lowered.
     was_lifted: bool,
-    /// By how much.
+    /// By how much the next lift raises the limit.
     lift_step: usize,
 }
 
@@ -54,33 +57,34 @@ impl HostRefusals {
             in_a_row: 0,
             lowered_at: Duration::ZERO,
             lift_at: Duration::MAX,
-            limit_duration: STANDS.0,
+            limit_duration: LIMIT_DURATION.0,
             was_lifted: false,
             lift_step: 1,
         }
     }
 
-    /// What is allowed; none if there is no limit.
+    /// Requests that are allowed at once; `None` if there is no limit.
     pub(super) fn limit(&self) -> Option<usize> {
         self.limit
     }
 
-    /// Something was answered.
     pub(super) fn on_response(&mut self) {
         self.unforgiven = (self.unforgiven - FORGIVEN_PER_RESPONSE).max(0.0);
         self.in_a_row = 0;
     }
 
-    /// What was asked for at `asked` was refused, `open` others are under way. Returns whether that lowers the limit.
+    /// A request that was made at `requested_at` was refused, `open` others are under way. Returns whether that lowers the
+    /// limit.
     pub(super) fn on_refused(
         &mut self,
-        (asked, now): (Duration, Duration),
+        requested_at: Duration,
+        now: Duration,
         open: usize,
         target: usize,
     ) -> bool {
         self.in_a_row = self.in_a_row.saturating_add(1);
         if let Some(limit) = self.limit
-            && asked < self.lowered_at
+            && requested_at < self.lowered_at
         {
             self.limit = Some(limit.min(open.max(1)));
             return open < limit;
@@ -90,7 +94,7 @@ impl HostRefusals {
             return false;
         }
         if std::mem::take(&mut self.was_lifted) {
-            self.limit_duration = (self.limit_duration * 2).min(STANDS.1);
+            self.limit_duration = (self.limit_duration * 2).min(LIMIT_DURATION.1);
         }
         self.limit = Some(open.min(target.saturating_sub(1)).max(1));
         (self.unforgiven, self.lift_step) = (0.0, 1);
@@ -99,30 +103,30 @@ impl HostRefusals {
         true
     }
 
-    /// How long nothing at all should be asked, after a refusal beside which `open` others are under way.
+    /// How long the host should get no request at all, after a refusal while `open` others are under way.
     pub(super) fn pause_after_refusal(
         &self,
         open: usize,
-        asked: Option<Duration>,
+        retry_after: Option<Duration>,
     ) -> Option<Duration> {
         if open > 0 || self.in_a_row < 2 {
             return None;
         }
-        let own = REST
+        let pause = REFUSAL_PAUSE
             .0
             .saturating_mul(1 << (self.in_a_row - 2).min(20))
-            .min(REST.1);
-        Some(asked.map_or(own, |asked| asked.min(MAX_RETRY_AFTER)))
+            .min(REFUSAL_PAUSE.1);
+        Some(retry_after.map_or(pause, |wait| wait.min(MAX_RETRY_AFTER)))
     }
 
-    /// Lifts the limit when it is time, and forgets it at `max`. Returns whether it did.
+    /// Lifts the limit when it is time, and drops it at `max`. Returns whether it did.
     pub(super) fn lift_if_due(&mut self, now: Duration, max: usize) -> bool {
         let Some(limit) = self.limit.filter(|_| now >= self.lift_at) else {
             return false;
         };
         if self.was_lifted {
-            // The last lift was taken well.
-            self.limit_duration = STANDS.0;
+            // The last lift met no refusal.
+            self.limit_duration = LIMIT_DURATION.0;
         }
         self.was_lifted = true;
         let lifted = limit.saturating_add(self.lift_step);
@@ -142,53 +146,53 @@ mod tests {
     }
 
     #[test]
-    fn refusals_of_one_moment_leave_those_that_were_not_refused() {
+    fn refusals_of_one_moment_lower_the_limit_to_the_requests_not_refused() {
         let mut refusals = HostRefusals::new();
         for open in [7, 6, 5] {
-            assert!(!refusals.on_refused((ms(0), ms(50)), open, 8));
+            assert!(!refusals.on_refused(ms(0), ms(50), open, 8));
         }
-        assert!(refusals.on_refused((ms(0), ms(51)), 6, 8));
-        assert!(refusals.on_refused((ms(1), ms(52)), 5, 6));
-        assert!(refusals.on_refused((ms(2), ms(53)), 4, 5));
+        assert!(refusals.on_refused(ms(0), ms(51), 6, 8));
+        assert!(refusals.on_refused(ms(1), ms(52), 5, 6));
+        assert!(refusals.on_refused(ms(2), ms(53), 4, 5));
         assert_eq!(refusals.limit(), Some(4));
     }
 
     #[test]
-    fn one_answer_in_a_hundred_may_be_refused() {
+    fn one_response_in_a_hundred_may_be_a_refusal() {
         let mut refusals = HostRefusals::new();
         for n in 0..10_000 {
             refusals.on_response();
             if n % 100 == 50 {
-                assert!(!refusals.on_refused((ms(n), ms(n + 1)), 15, 16), "{n}");
+                assert!(!refusals.on_refused(ms(n), ms(n + 1), 15, 16), "{n}");
             }
         }
         assert_eq!(refusals.limit(), None);
     }
 
-    /// Lowers to four at so many milliseconds.
-    fn to_four(refusals: &mut HostRefusals, at: u64) {
+    /// Lowers the limit to four, at so many milliseconds.
+    fn lower_to_four(refusals: &mut HostRefusals, at: u64) {
         for _ in 0..4 {
-            refusals.on_refused((ms(at), ms(at)), 4, 5);
+            refusals.on_refused(ms(at), ms(at), 4, 5);
         }
         assert_eq!(refusals.limit(), Some(4));
     }
 
     #[test]
-    fn a_limit_that_stays_is_asked_ever_more_seldom() {
+    fn a_limit_that_stays_is_tested_ever_more_seldom() {
         let mut refusals = HostRefusals::new();
-        to_four(&mut refusals, 0);
+        lower_to_four(&mut refusals, 0);
         for (before, at) in [(999, 1000), (2999, 3000), (6999, 7000)] {
             assert!(!refusals.lift_if_due(ms(before), 16));
             assert!(refusals.lift_if_due(ms(at), 16));
             assert_eq!(refusals.limit(), Some(5));
-            to_four(&mut refusals, at);
+            lower_to_four(&mut refusals, at);
         }
     }
 
     #[test]
-    fn a_limit_that_has_gone_is_forgotten_soon() {
+    fn a_limit_that_has_gone_is_dropped_soon() {
         let mut refusals = HostRefusals::new();
-        to_four(&mut refusals, 0);
+        lower_to_four(&mut refusals, 0);
         assert!(refusals.lift_if_due(ms(1000), 16));
         assert_eq!(refusals.limit(), Some(5));
         assert!(refusals.lift_if_due(ms(2000), 16));
@@ -200,11 +204,11 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_refuses_everything_is_left_alone_for_longer_and_longer() {
+    fn a_host_that_refuses_everything_gets_longer_and_longer_pauses() {
         let mut refusals = HostRefusals::new();
-        refusals.on_refused((ms(0), ms(0)), 0, 1);
+        refusals.on_refused(ms(0), ms(0), 0, 1);
         assert_eq!(refusals.pause_after_refusal(0, Some(ms(5000))), None);
-        refusals.on_refused((ms(1), ms(1)), 0, 1);
+        refusals.on_refused(ms(1), ms(1), 0, 1);
         assert_eq!(refusals.pause_after_refusal(1, None), None);
         assert_eq!(refusals.pause_after_refusal(0, None), Some(ms(200)));
         assert_eq!(
@@ -215,10 +219,10 @@ mod tests {
             refusals.pause_after_refusal(0, Some(ms(5_000_000))),
             Some(ms(120_000))
         );
-        refusals.on_refused((ms(2), ms(2)), 0, 1);
+        refusals.on_refused(ms(2), ms(2), 0, 1);
         assert_eq!(refusals.pause_after_refusal(0, None), Some(ms(400)));
         refusals.on_response();
-        refusals.on_refused((ms(3), ms(3)), 0, 1);
+        refusals.on_refused(ms(3), ms(3), 0, 1);
         assert_eq!(refusals.pause_after_refusal(0, None), None);
     }
 }

@@ -1,7 +1,7 @@
-//! What is remembered of hosts that have no job here at the moment.
+//! What the dispatcher remembers of hosts that have no job at the moment.
 //!
-//! Of most that is nothing. Only those that were given up, are suspect, or refuse are worth it: forgetting one costs a few
-//! timeouts, or a few refusals. So the memory is bounded, and the one remembered longest ago goes first.
+//! Of most hosts that is nothing. Only hosts that cannot be reached or that refuse requests are worth remembering: forgetting
+//! one costs a few timeouts, or a few refusals. So the number is bounded, and the oldest entry goes first.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -10,27 +10,26 @@ use std::time::Duration;
 use super::host_control::HostControl;
 use super::host_health::HostHealth;
 
-/// Hosts at most: some 10 MB of them.
+/// The most hosts that are remembered: some 10 MB of them.
 const MAX_HOSTS: usize = 65_536;
 
-/// What there is to know of a host.
+/// What is remembered of a host.
 #[derive(Debug, Default)]
 pub(super) struct IdleHost {
-    /// Whether it can be reached.
     pub(super) health: HostHealth,
-    /// What it refuses.
     pub(super) control: Option<Box<HostControl>>,
-    /// Until when nothing should be asked.
+    /// Until when the host gets no request.
     pub(super) paused_until: Duration,
 }
 
 /// Hosts without jobs.
 #[derive(Debug, Default)]
 pub(super) struct IdleHosts {
+    /// By name, with the number of the insertion.
     hosts: HashMap<Arc<str>, (u64, IdleHost)>,
-    /// In the order they were remembered, with the number of the time; those that were recalled since are still in it.
+    /// Insertions in their order. Those of hosts that were taken out since are still here.
     order: VecDeque<(u64, Arc<str>)>,
-    /// The next time's number.
+    /// The next insertion's number.
     next_number: u64,
 }
 
@@ -39,39 +38,43 @@ impl IdleHosts {
         self.hosts.len()
     }
 
-    pub(super) fn insert(&mut self, name: Arc<str>, what: IdleHost) {
+    pub(super) fn insert(&mut self, name: Arc<str>, host: IdleHost) {
         self.next_number += 1;
         self.order.push_back((self.next_number, Arc::clone(&name)));
-        self.hosts.insert(name, (self.next_number, what));
+        self.hosts.insert(name, (self.next_number, host));
         while self.hosts.len() > MAX_HOSTS {
-            let Some((time, name)) = self.order.pop_front() else {
+            let Some((number, name)) = self.order.pop_front() else {
                 break;
             };
-            if self
-                .hosts
-                .get(&name)
-                .is_some_and(|(known, _)| *known == time)
-            {
+            if self.is_current(number, &name) {
                 self.hosts.remove(&name);
             }
         }
-        // Hosts that come and go would fill the order without ever filling the memory.
+        // Hosts that come and go would fill the order without ever filling the map.
         if self.order.len() > 2 * self.hosts.len() + 64 {
-            let hosts = &self.hosts;
-            self.order
-                .retain(|(time, name)| hosts.get(name).is_some_and(|(known, _)| known == time));
+            let order = std::mem::take(&mut self.order).into_iter();
+            self.order = order
+                .filter(|(number, name)| self.is_current(*number, name))
+                .collect();
         }
     }
 
-    /// What is known of a host that has a job again.
+    /// Takes out what is known of a host that has a job again.
     pub(super) fn take(&mut self, name: &str) -> IdleHost {
         if self.hosts.is_empty() {
             return IdleHost::default();
         }
         self.hosts
             .remove(name)
-            .map(|(_, what)| what)
+            .map(|(_, host)| host)
             .unwrap_or_default()
+    }
+
+    /// Whether the entry for a name is the one of this insertion.
+    fn is_current(&self, number: u64, name: &str) -> bool {
+        self.hosts
+            .get(name)
+            .is_some_and(|(current, _)| *current == number)
     }
 }
 
@@ -79,7 +82,7 @@ impl IdleHosts {
 mod tests {
     use super::*;
 
-    fn rest(seconds: u64) -> IdleHost {
+    fn paused_until(seconds: u64) -> IdleHost {
         IdleHost {
             paused_until: Duration::from_secs(seconds),
             ..IdleHost::default()
@@ -87,29 +90,29 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_go_and_one_that_was_remembered_again_is_not_old() {
-        let mut memory = IdleHosts::default();
+    fn the_oldest_entries_go_and_an_entry_inserted_again_is_new() {
+        let mut hosts = IdleHosts::default();
         for n in 0..MAX_HOSTS {
-            memory.insert(n.to_string().into(), rest(1));
+            hosts.insert(n.to_string().into(), paused_until(1));
         }
-        assert_eq!(memory.take("0").paused_until, Duration::from_secs(1));
-        memory.insert("0".into(), rest(2));
+        assert_eq!(hosts.take("0").paused_until, Duration::from_secs(1));
+        hosts.insert("0".into(), paused_until(2));
         for n in 0..10 {
-            memory.insert(format!("new {n}").into(), rest(3));
+            hosts.insert(format!("new {n}").into(), paused_until(3));
         }
-        assert_eq!(memory.len(), MAX_HOSTS);
-        assert_eq!(memory.take("1").paused_until, Duration::ZERO);
-        assert_eq!(memory.take("0").paused_until, Duration::from_secs(2));
-        assert_eq!(memory.take("new 9").paused_until, Duration::from_secs(3));
+        assert_eq!(hosts.len(), MAX_HOSTS);
+        assert_eq!(hosts.take("1").paused_until, Duration::ZERO);
+        assert_eq!(hosts.take("0").paused_until, Duration::from_secs(2));
+        assert_eq!(hosts.take("new 9").paused_until, Duration::from_secs(3));
     }
 
     #[test]
     fn hosts_that_come_and_go_leave_nothing() {
-        let mut memory = IdleHosts::default();
+        let mut hosts = IdleHosts::default();
         for _ in 0..10_000 {
-            memory.insert("x".into(), rest(1));
-            memory.take("x");
+            hosts.insert("x".into(), paused_until(1));
+            hosts.take("x");
         }
-        assert!(memory.order.len() < 100 && memory.len() == 0);
+        assert!(hosts.order.len() < 100 && hosts.len() == 0);
     }
 }

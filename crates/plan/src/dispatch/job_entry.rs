@@ -1,25 +1,25 @@
-//! A job that is held, and where it is.
+//! A job that the dispatcher holds.
 
 use std::time::Duration;
 
 use super::slab_list::{ListLinks, ListNode, SlabKey};
 
-/// Where a job is.
+/// What a job is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum JobStage {
     /// Queued, never tried.
     New,
-    /// Queued, to be tried again.
+    /// Queued for another try.
     RetryDue,
-    /// To be tried again, but not yet.
+    /// Waits for the time of its next try.
     RetryWaiting,
-    /// Running, without an answer, in a place.
+    /// Runs in a slot, without a response.
     AwaitingResponse,
-    /// Running, without an answer, for so long that it has no place.
+    /// Has run without a response for so long that it no longer takes a slot.
     Overdue,
-    /// Running, answered.
+    /// Runs, and the response has begun.
     Responding,
-    /// Running as a large file, over connections of its own.
+    /// Runs as a large file, over connections of its own.
     LargeFile,
 }
 
@@ -27,25 +27,28 @@ impl JobStage {
     pub(super) fn is_running(self) -> bool {
         !matches!(self, Self::New | Self::RetryDue | Self::RetryWaiting)
     }
+
+    /// Whether the job's request has no response yet.
+    pub(super) fn awaits_response(self) -> bool {
+        matches!(self, Self::AwaitingResponse | Self::Overdue)
+    }
 }
 
-/// A job.
+/// A job that the dispatcher holds.
 #[derive(Debug)]
 pub(super) struct JobEntry<T> {
-    /// Its neighbours in the list that it is in.
-    pub(super) links: ListLinks,
-    /// What the driver knows of it; not here while it runs.
+    links: ListLinks,
+    /// The driver's description of the job; `None` while the job runs.
     pub(super) payload: Option<T>,
-    /// Its host.
     pub(super) host: SlabKey,
     pub(super) stage: JobStage,
-    /// When it began to run, or is due.
+    /// When the present run began; of a waiting job, when its retry is due.
     pub(super) started_or_due: Duration,
-    /// Its present run.
+    /// The present run.
     pub(super) run: u64,
-    /// Whether its host had never answered when it began.
+    /// Whether the host had never responded when the run began.
     pub(super) host_untried: bool,
-    /// Whether it tries a suspect host.
+    /// Whether the run tries a host whose circuit breaker is half-open.
     pub(super) is_probe: bool,
 }
 
@@ -56,10 +59,10 @@ impl<T> ListNode for JobEntry<T> {
 }
 
 impl<T> JobEntry<T> {
-    pub(super) fn new(host: SlabKey, load: T) -> Self {
+    pub(super) fn new(host: SlabKey, payload: T) -> Self {
         Self {
             links: ListLinks::default(),
-            payload: Some(load),
+            payload: Some(payload),
             host,
             stage: JobStage::New,
             started_or_due: Duration::ZERO,

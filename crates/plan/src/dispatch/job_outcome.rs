@@ -1,4 +1,4 @@
-//! What the end of a job's run means for its host and for what comes next.
+//! What the driver reports of running jobs, and what that means for their hosts.
 
 use std::time::Duration;
 
@@ -8,175 +8,163 @@ use super::job_entry::JobStage;
 use super::options::{JobRunReport, JobRunResult, JobTicket};
 use super::slab_list::SlabKey;
 
-/// The share of the window that jobs of hosts which nobody has reached may take, before another such host gets fewer tries: they
-/// wait for seconds each, and the living need the rest.
-const DOUBTFUL: usize = 4;
+/// Jobs of hosts that failed and never responded may take this share of the window (one part in so many). Beyond it, further
+/// such hosts get a single try: their jobs wait for seconds each, and the living need the rest of the window.
+const UNREACHED_SHARE: usize = 4;
 
 /// A run that has ended.
 #[derive(Debug, Clone, Copy)]
 struct FinishedRun {
     host: SlabKey,
-    /// Which one, and when it began.
     run: u64,
     started_at: Duration,
-    /// Whether it was a large file.
     is_large: bool,
-    /// Bytes of its answer.
+    /// Bytes of the response.
     bytes: u64,
 }
 
 impl<T> JobDispatcher<T> {
-    /// The head of an answer came that says that the host is well. `multiplexed`: how many streams it allows on the connection, if it
-    /// multiplexes.
+    /// The head of a response came that says that the host is well. `max_streams`: how many streams the host allows on the
+    /// connection, if it multiplexes.
     pub fn on_response_head(
         &mut self,
         ticket: JobTicket,
-        multiplexed: Option<usize>,
+        max_streams: Option<usize>,
         now: Duration,
     ) {
         let Some(host) = self.running_host(ticket) else {
             return;
         };
-        let stage = self.jobs[ticket.slot].stage;
-        if matches!(stage, JobStage::AwaitingResponse | JobStage::Overdue) {
-            self.slots.job_responded(&mut self.jobs, ticket.slot, now);
+        if self.jobs[ticket.key].stage.awaits_response() {
+            self.slots.job_responded(&mut self.jobs, ticket.key, now);
         }
         self.on_reached(host, now);
-        self.hosts[host].set_max_streams(multiplexed, &self.options, now);
+        self.hosts[host].set_max_streams(max_streams, &self.options, now);
         if let Some(control) = &mut self.hosts[host].control {
             control.job_responded(ticket.run, now);
         }
         self.update_list(host, false, now);
     }
 
-    /// The job's file is large: it goes on over connections of its own, and small jobs of its host go on beside it. Several large
-    /// ones share one place of their host; in the total each counts as one.
+    /// The job's file is large: it goes on over connections of its own, and small files of its host go on beside it. Several
+    /// large files share one request of their host; among all requests each counts as one.
     pub fn on_large_file(&mut self, ticket: JobTicket, now: Duration) {
         self.ensure_response_head(ticket, now);
-        let Some(host) = self.running_host(ticket) else {
+        let Some(host_key) = self.running_host(ticket) else {
             return;
         };
-        if self.jobs[ticket.slot].stage == JobStage::LargeFile {
+        if self.jobs[ticket.key].stage == JobStage::LargeFile {
             return;
         }
-        self.jobs[ticket.slot].stage = JobStage::LargeFile;
-        let known = &mut self.hosts[host];
-        known.large_files += 1;
-        let used = known.used_slots();
-        if let Some(control) = &mut known.control {
+        self.jobs[ticket.key].stage = JobStage::LargeFile;
+        let host = &mut self.hosts[host_key];
+        host.large_files += 1;
+        let used = host.used_slots();
+        if let Some(control) = &mut host.control {
             control.job_finished(ticket.run, None, used, now);
         }
-        self.update_list(host, false, now);
+        self.update_list(host_key, false, now);
     }
 
     /// The job has ended for good.
-    pub fn on_finished(&mut self, ticket: JobTicket, ended: JobRunReport, now: Duration) {
-        let Some(run) = self.leave_slot(ticket, ended.bytes) else {
+    pub fn on_finished(&mut self, ticket: JobTicket, report: JobRunReport, now: Duration) {
+        let Some(run) = self.leave_slot(ticket, report.bytes) else {
             return;
         };
-        self.record_result(run, ended.result, now);
+        self.record_result(run, report.result, now);
         self.update_list(run.host, true, now);
-        self.remove_job(ticket.slot, now);
+        self.remove_job(ticket.key, now);
     }
 
-    /// The job will be tried again, not before `wait` has passed. Until then it takes no place, though it is held.
+    /// The job will be tried again, not before `wait` has passed. Until then it takes no slot, though it is held.
     pub fn retry_later(
         &mut self,
         ticket: JobTicket,
         job: T,
         wait: Duration,
-        how: JobRunResult,
+        result: JobRunResult,
         now: Duration,
     ) {
         let Some(run) = self.leave_slot(ticket, 0) else {
             return;
         };
-        let id = ticket.slot;
-        self.jobs[id].payload = Some(job);
+        let key = ticket.key;
+        self.jobs[key].payload = Some(job);
         let due = now.saturating_add(wait);
         if wait.is_zero() {
-            self.queue_retry(id);
+            self.queue_retry(key);
         } else {
-            self.jobs[id].stage = JobStage::RetryWaiting;
-            self.jobs[id].started_or_due = due;
-            self.waiting_retries.insert((due, id));
+            self.jobs[key].stage = JobStage::RetryWaiting;
+            self.jobs[key].started_or_due = due;
+            self.waiting_retries.insert((due, key));
             self.hosts[run.host]
                 .waiting_retries
-                .push_back(&mut self.jobs, id);
+                .push_back(&mut self.jobs, key);
         }
-        self.record_result(run, how, now);
+        self.record_result(run, result, now);
         if self.hosts[run.host].health.is_open() {
             self.make_retries_due(run.host);
         }
         self.update_list(run.host, true, now);
     }
 
-    /// The host of a job that runs.
+    /// The host of a running job; `None` for a ticket whose run is over.
     fn running_host(&self, ticket: JobTicket) -> Option<SlabKey> {
-        let job = self.jobs.get(ticket.slot)?;
+        let job = self.jobs.get(ticket.key)?;
         (job.run == ticket.run && job.stage.is_running()).then_some(job.host)
     }
 
-    /// A job of which no head was told has one if it is large.
+    /// A large file has a response, even if the driver has not reported its head.
     fn ensure_response_head(&mut self, ticket: JobTicket, now: Duration) {
         if let Some(host) = self.running_host(ticket)
-            && matches!(
-                self.jobs[ticket.slot].stage,
-                JobStage::AwaitingResponse | JobStage::Overdue
-            )
+            && self.jobs[ticket.key].stage.awaits_response()
         {
-            let streams = self.hosts[host].max_streams;
-            let multiplexed = (streams > 0).then_some(streams as usize);
-            self.on_response_head(ticket, multiplexed, now);
+            let max_streams = self.hosts[host].max_streams;
+            let max_streams = (max_streams > 0).then_some(max_streams as usize);
+            self.on_response_head(ticket, max_streams, now);
         }
     }
 
-    /// A job leaves its place.
+    /// Frees the slot of a job whose run has ended.
     fn leave_slot(&mut self, ticket: JobTicket, bytes: u64) -> Option<FinishedRun> {
         let host = self.running_host(ticket)?;
-        self.slots.job_finished(&mut self.jobs, ticket.slot);
-        let job = &self.jobs[ticket.slot];
-        let large = job.stage == JobStage::LargeFile;
+        self.slots.job_finished(&mut self.jobs, ticket.key);
+        let job = &self.jobs[ticket.key];
+        let is_large = job.stage == JobStage::LargeFile;
         self.hosts[host].job_finished();
-        self.hosts[host].large_files -= u32::from(large);
+        self.hosts[host].large_files -= u32::from(is_large);
         Some(FinishedRun {
             host,
             run: job.run,
             started_at: job.started_or_due,
-            is_large: large,
+            is_large,
             bytes,
         })
     }
 
-    /// What a run says about its host.
-    fn record_result(&mut self, run: FinishedRun, how: JobRunResult, now: Duration) {
-        let known = &mut self.hosts[run.host];
-        let vouched = known
-            .last_response
-            .is_some_and(|heard| heard > run.started_at);
-        let answered =
-            matches!(how, JobRunResult::Done | JobRunResult::Failed).then_some(run.bytes);
-        let used = known.used_slots();
-        if let Some(control) = known.control.as_mut().filter(|_| !run.is_large) {
-            control.job_finished(run.run, answered, used, now);
+    fn record_result(&mut self, run: FinishedRun, result: JobRunResult, now: Duration) {
+        let host = &mut self.hosts[run.host];
+        let responded_since = host.last_response.is_some_and(|at| at > run.started_at);
+        let response_bytes =
+            matches!(result, JobRunResult::Done | JobRunResult::Failed).then_some(run.bytes);
+        let used = host.used_slots();
+        if let Some(control) = host.control.as_mut().filter(|_| !run.is_large) {
+            control.job_finished(run.run, response_bytes, used, now);
         }
-        match how {
+        match result {
             JobRunResult::Done | JobRunResult::Failed => self.on_reached(run.host, now),
-            JobRunResult::Refused {
-                retry_after: wait, ..
-            } => {
+            JobRunResult::Refused { retry_after, .. } => {
                 self.on_reached(run.host, now);
-                self.on_refused(run, wait, now);
+                self.on_refused(run, retry_after, now);
             }
-            // Others were answered meanwhile: it is the host's limit that this one met. It vouches for nobody itself.
-            JobRunResult::Unreachable if vouched => self.on_refused(run, None, now),
+            // Other requests got responses meanwhile: this one met the host's limit. It does not count as a response.
+            JobRunResult::Unreachable if responded_since => self.on_refused(run, None, now),
             JobRunResult::Unreachable => self.on_unreachable(run, now),
         }
     }
 
-    /// A host was heard of.
-    fn on_reached(&mut self, id: SlabKey, now: Duration) {
-        let host = &mut self.hosts[id];
+    fn on_reached(&mut self, key: SlabKey, now: Duration) {
+        let host = &mut self.hosts[key];
         if host.is_unreached() {
             self.unreached_jobs -= host.held_jobs as usize;
         }
@@ -186,18 +174,18 @@ impl<T> JobDispatcher<T> {
             return;
         }
         host.health.on_reached();
-        self.pause_host(id, Duration::ZERO);
+        self.pause_host(key, Duration::ZERO);
     }
 
-    fn on_refused(&mut self, run: FinishedRun, wait: Option<Duration>, now: Duration) {
+    fn on_refused(&mut self, run: FinishedRun, retry_after: Option<Duration>, now: Duration) {
         let options = self.options;
         let host = &mut self.hosts[run.host];
-        // What a host refuses that was asked for one thing at a time says nothing about a number, but a rest may help.
+        // If this was the only request, the refusal says nothing about their number, but a pause may help.
         let open = host.running_jobs as usize;
         let control = host.get_or_create_control(&options, now);
-        control.on_refused((run.started_at, now), open);
-        if let Some(rest) = control.pause_after_refusal(open, wait) {
-            self.pause_host(run.host, now.saturating_add(rest));
+        control.on_refused(run.started_at, now, open);
+        if let Some(pause) = control.pause_after_refusal(open, retry_after) {
+            self.pause_host(run.host, now.saturating_add(pause));
         }
     }
 
@@ -206,16 +194,16 @@ impl<T> JobDispatcher<T> {
         let held = host.held_jobs as usize;
         let counted = if host.is_unreached() { held } else { 0 };
         let others = self.unreached_jobs - counted;
-        let pressed = others > self.options.window / DOUBTFUL;
-        let answered = host.last_response.is_some();
-        let strike = host
+        let one_try = others > self.options.window / UNREACHED_SHARE;
+        let has_responded = host.last_response.is_some();
+        let effect = host
             .health
-            .on_failure((run.started_at, now), answered, pressed);
+            .on_failure(run.started_at, now, has_responded, one_try);
         self.unreached_jobs = others + if host.is_unreached() { held } else { 0 };
-        match strike {
+        match effect {
             HostFailureEffect::AlreadyCounted => {}
-            HostFailureEffect::RetryAfter(rest) => {
-                self.pause_host(run.host, now.saturating_add(rest))
+            HostFailureEffect::RetryAfter(pause) => {
+                self.pause_host(run.host, now.saturating_add(pause));
             }
             HostFailureEffect::CircuitOpened => {
                 self.pause_host(run.host, Duration::ZERO);
@@ -224,18 +212,18 @@ impl<T> JobDispatcher<T> {
         }
     }
 
-    /// Asks nothing of a host until then; zero ends a rest.
-    fn pause_host(&mut self, id: SlabKey, until: Duration) {
-        let before = std::mem::replace(&mut self.hosts[id].paused_until, until);
-        self.paused_hosts.remove(&(before, id));
+    /// Gives a host no request until then; zero ends a pause.
+    fn pause_host(&mut self, key: SlabKey, until: Duration) {
+        let before = std::mem::replace(&mut self.hosts[key].paused_until, until);
+        self.paused_hosts.remove(&(before, key));
         if !until.is_zero() {
-            self.paused_hosts.insert((until, id));
+            self.paused_hosts.insert((until, key));
         }
     }
 
-    /// What a host that was given up would try again later is refused now.
-    fn make_retries_due(&mut self, id: SlabKey) {
-        while let Some(job) = self.hosts[id].waiting_retries.pop_front(&mut self.jobs) {
+    /// Queues the waiting retries of a host whose circuit breaker has opened, so that they are rejected now.
+    fn make_retries_due(&mut self, host: SlabKey) {
+        while let Some(job) = self.hosts[host].waiting_retries.pop_front(&mut self.jobs) {
             self.waiting_retries
                 .remove(&(self.jobs[job].started_or_due, job));
             self.queue_retry(job);

@@ -1,38 +1,40 @@
 //! Which job of a batch runs next.
 //!
-//! A [`JobDispatcher`] holds a window of a list that may be endless: jobs that are queued, that wait to be tried again, and that
-//! run. It says which one is next, so that
+//! A [`JobDispatcher`] holds a window of a list that may be endless: jobs that are queued, that wait for a retry, and that run.
+//! It says which job is next, so that
 //!
-//! - hosts take turns: neither a list sorted by host nor one huge host keeps others from theirs. A turn is some jobs long, and a
-//!   place that a job leaves goes to the next one of the same host within the turn, because its connection is warm. Within a
-//!   host, jobs are tried again when they are due, before new ones, and new ones in their order;
-//! - each host gets its number of requests at once, found by watching what they bring (`control.rs`), and fewer where it
-//!   refuses (`refusals.rs`);
-//! - a host that cannot be reached is asked one job at a time, then given up: its jobs come out refused (`health.rs`);
-//! - what waits for long for a connection takes no place of those that could be answered (`slots.rs`);
-//! - a host that is merely slow fills its own places and no others. In the window it could fill all, so the feeder asks
+//! - hosts take turns: neither a list sorted by host nor one huge host keeps others from theirs. A turn is some jobs long, and
+//!   the connection that a job frees goes to the next job of the same host within the turn, because it is warm. Within a host,
+//!   due retries run before new jobs, and new jobs in their order;
+//! - each host gets its number of requests at once, found by measuring the rate (`host_control.rs`), and fewer where it refuses
+//!   requests (`host_refusals.rs`);
+//! - a host that cannot be reached gets one job at a time, then its jobs are rejected: a circuit breaker (`host_health.rs`);
+//! - a request that waits long for a connection takes no slot of requests that could get a response (`request_slots.rs`);
+//! - a host that is merely slow fills its own requests and no others. It could fill the whole window, so the feeder asks
 //!   [`JobDispatcher::is_crowding`].
 //!
-//! Nothing is found by searching: hosts stand in the list of those whose turn may come, or in none; jobs stand in their
-//! host's queues. Every call costs the same whatever is held, but for the logarithm of what waits for a time. Of a host without
-//! jobs nothing is left, unless it is worth remembering (`idle_hosts.rs`).
+//! Nothing is found by searching: a host is in the list of hosts whose turn may come, or in none; jobs are in their host's
+//! queues. Every call costs the same whatever the dispatcher holds, apart from the logarithm of the number of jobs and hosts
+//! that wait for a time. Of a host without jobs nothing is left, unless it is worth remembering (`idle_hosts.rs`).
 //!
 //! # Order of calls
 //!
-//! The *feeder*: while [`JobDispatcher::has_room`], [`JobDispatcher::add`]; at the list's end [`JobDispatcher::close`]. Before it adds, it may
-//! ask [`JobDispatcher::is_crowding`]. If so, then it
+//! The *feeder* reads the list: while [`JobDispatcher::has_room`], it calls [`JobDispatcher::add`]; at the list's end
+//! [`JobDispatcher::close`]. Before it adds a job, it may ask [`JobDispatcher::is_crowding`]. If so, it asks
+//! [`JobDispatcher::may_spill`]:
 //!
-//! - asks [`JobDispatcher::may_spill`]. If not, what is held keeps the places busy, or enough was read ahead: it waits until something has
-//!   ended, or some milliseconds;
-//! - else puts the job aside, with all later ones of that host, behind each other (a temporary file, in which each record of a host
-//!   leads to the next, needs memory for the host's first and last only), and reads on;
-//! - when something has ended, offers what lies aside first: for each host that has something aside and would no longer crowd,
-//!   in turn, as long as there is room. At the list's end it goes on with that until nothing lies aside, and only then closes.
+//! - If not, the held jobs keep the slots busy, or enough was read ahead: the feeder waits until a job has ended, or some
+//!   milliseconds.
+//! - Else it spills the job, with all later ones of that host, behind each other, and reads on. (A spill file in which each
+//!   record of a host leads to the next needs memory for the host's first and last record only.)
+//! - When a job has ended, the feeder first offers spilled jobs: for each host that has some and no longer crowds, in turn, as
+//!   long as there is room. At the list's end it goes on until nothing is spilled, and only then closes.
 //!
-//! The *driver*: after every call that changes anything, and when the time has come that it named, [`JobDispatcher::next`] until that
-//! says to wait. For each job that runs: [`JobDispatcher::delivering`] when the head of an answer came, [`JobDispatcher::large`] if it goes
-//! on over connections of its own, and then either [`JobDispatcher::ended`] or [`JobDispatcher::again`]. A ticket that is no longer good is
-//! ignored.
+//! The *driver* runs jobs: after every call that changes anything, and when the moment of the last
+//! [`DispatchDecision::Wait`] has come, it calls [`JobDispatcher::next`] until that says to wait. For each running job it
+//! calls [`JobDispatcher::on_response_head`] when the head of a response came, [`JobDispatcher::on_large_file`] if the file goes
+//! on over connections of its own, and then either [`JobDispatcher::on_finished`] or [`JobDispatcher::retry_later`]. A ticket
+//! whose run is over is ignored.
 
 mod choose;
 mod host_control;
@@ -61,46 +63,45 @@ use host_queue::{HostList, HostQueue};
 use idle_hosts::IdleHosts;
 use job_entry::JobEntry;
 use request_slots::RequestSlots;
-use slab_list::{Slab, SlabKey, SlabList};
+use slab::Slab;
+use slab_list::{SlabKey, SlabList};
 
-/// How many times the window may be read in a second, if not all of it is for hosts that have room: past a slow host's million jobs
-/// within a minute.
+/// How many windows of jobs may be spilled in a second: past a slow host's million jobs within a minute.
 const SPILL_WINDOWS_PER_SECOND: u64 = 4;
 
-/// How far those that had room may be ahead of that pace, and so the longest that reading ahead waits for them.
+/// How far jobs that had room may be ahead of that pace, and so the longest that spilling waits for them.
 const MAX_SPILL_DEBT: Duration = Duration::from_secs(1);
 
-/// Holds jobs and says which one is next. `T` is what the driver knows of a job.
+/// Holds jobs and says which one is next. `T` is the driver's description of a job.
 #[derive(Debug)]
 pub struct JobDispatcher<T> {
     options: JobDispatcherOptions,
-    /// All jobs that are held.
     jobs: Slab<JobEntry<T>>,
-    /// All hosts that have jobs.
+    /// Hosts that have jobs.
     hosts: Slab<HostQueue>,
-    /// Them by name.
+    /// The keys of those hosts, by name.
     host_keys: HashMap<Arc<str>, SlabKey>,
-    /// Hosts without jobs that are worth it.
+    /// Hosts without jobs that are worth remembering.
     idle_hosts: IdleHosts,
-    /// Hosts of which a job may run, in the order of their turns: those that have answered.
+    /// Hosts that have responded and of which a job may run, in the order of their turns.
     ready: SlabList,
-    /// And those of which nobody has heard.
+    /// Hosts that have never responded and of which a job may run, in the order of their turns.
     untried: SlabList,
-    /// Whether it is their turn, where both may.
+    /// Whether it is the turn of an untried host, where both have one.
     untried_next: bool,
-    /// Hosts of which a job may try whether they can be reached.
+    /// Half-open hosts of which a job may find out whether they can be reached.
     half_open: SlabList,
-    /// Hosts whose jobs are refused.
+    /// Hosts whose jobs are rejected.
     circuit_open: SlabList,
-    /// Jobs to be tried again, by when.
+    /// Jobs that wait for a retry, by when it is due.
     waiting_retries: BTreeSet<(Duration, SlabKey)>,
-    /// Hosts of which nothing should be asked, by until when.
+    /// Hosts that get no request, by until when.
     paused_hosts: BTreeSet<(Duration, SlabKey)>,
-    /// How many run.
     slots: RequestSlots,
-    /// How fast is read past hosts that crowd: where those that do not take as much, others are found soon enough.
+    /// How fast jobs of crowding hosts may be spilled. Jobs that had room are counted, too: where the list brings those, other
+    /// hosts are found soon enough without spilling.
     spill_rate: TokenBucket,
-    /// Jobs of suspect hosts that have never answered.
+    /// Jobs of hosts that failed and never responded.
     unreached_jobs: usize,
     /// Runs so far.
     run_count: u64,
@@ -109,7 +110,7 @@ pub struct JobDispatcher<T> {
 }
 
 impl<T> JobDispatcher<T> {
-    /// Nothing is held yet.
+    /// A dispatcher without jobs.
     #[must_use]
     pub fn new(options: JobDispatcherOptions) -> Self {
         let window = options.window.max(1) as u64;
@@ -134,138 +135,139 @@ impl<T> JobDispatcher<T> {
         }
     }
 
-    /// Whether one more may be added. What is added all the same is held beyond the window.
+    /// Whether the window has room for a job. A job that is added all the same is held beyond the window.
     #[must_use]
     pub fn has_room(&self) -> bool {
         self.jobs.len() < self.options.window.max(1)
     }
 
-    /// Whether a host holds as much of the window as is still free: half of it if it is alone, and the less the more hosts crowd.
-    /// A host that was given up never crowds: its jobs do not stay.
+    /// Whether a host holds as much of the window as is still free: half of it if the host is alone, and the less the more hosts
+    /// crowd. A host whose circuit breaker is open never crowds: its jobs do not stay.
     #[must_use]
     pub fn is_crowding(&self, host: &str) -> bool {
         let free = self.options.window.saturating_sub(self.jobs.len()).max(1);
-        self.host_keys.get(host).is_some_and(|id| {
-            let host = &self.hosts[*id];
+        self.host_keys.get(host).is_some_and(|key| {
+            let host = &self.hosts[*key];
             host.held_jobs as usize >= free && !host.health.is_open()
         })
     }
 
-    /// Leave to put a job aside whose host would crowd, and to read on: places are free that none of the jobs held may take, so
-    /// other hosts would help. Whether the list names others nobody knows, and most lists name one alone; so they are looked for at
-    /// a measured pace, lest a list of millions is copied for nothing.
+    /// Whether the feeder may spill a job of a crowding host and read on: slots are free that none of the held jobs may take, so
+    /// other hosts would help. Nobody knows whether the list names others, and most lists name one alone; so the feeder looks for
+    /// them at a measured pace, lest a list of millions is copied for nothing.
     pub fn may_spill(&mut self, now: Duration) -> bool {
-        let waiting = !(self.ready.is_empty() && self.untried.is_empty());
-        let hungry = !waiting && self.slots.has_free_slot();
-        if !hungry || !self.spill_rate.take(now, 0).is_zero() {
+        let has_runnable_job = !(self.ready.is_empty() && self.untried.is_empty());
+        let would_help = !has_runnable_job && self.slots.has_free_slot();
+        if !would_help || !self.spill_rate.take(now, 0).is_zero() {
             return false;
         }
         self.spill_rate.take(now, 1);
         true
     }
 
-    /// Looks at the hosts of which nothing has been heard for a while, though all their places are taken and more jobs wait. To be
-    /// called now and then: without it a host whose first jobs stand still would get no more.
+    /// Raises the number of requests of hosts that use all of theirs, have more jobs, and of which no job has ended for a while.
+    /// To be called about once a second: without it a host whose first jobs stand still would get no more.
     pub fn widen_stalled_hosts(&mut self, now: Duration) {
-        let ids: Vec<SlabKey> = self.host_keys.values().copied().collect();
-        for id in ids {
-            let host = &mut self.hosts[id];
-            let waits = host.eligible_list(&self.options, now).is_none()
-                && !(host.new_jobs.is_empty() && host.due_retries.is_empty());
-            let small = host.has_few_large_files();
-            let more = host.control.as_mut().filter(|_| waits && small);
-            if more.is_some_and(|control| control.widen_if_stalled(now)) {
-                self.update_list(id, false, now);
+        let keys: Vec<SlabKey> = self.host_keys.values().copied().collect();
+        for key in keys {
+            let host = &mut self.hosts[key];
+            let has_queued_jobs = !(host.new_jobs.is_empty() && host.due_retries.is_empty());
+            let may_widen = has_queued_jobs
+                && host.eligible_list(&self.options, now).is_none()
+                && host.has_few_large_files();
+            let control = host.control.as_mut().filter(|_| may_widen);
+            if control.is_some_and(|control| control.widen_if_stalled(now)) {
+                self.update_list(key, false, now);
             }
         }
     }
 
-    /// Takes a job for a host: `scheme://name:port`, or whatever else tells origins apart.
+    /// Adds a job for a host: `scheme://name:port`, or another name that tells origins apart.
     pub fn add(&mut self, host: &str, job: T, now: Duration) {
         if self.spill_rate.take(now, 0) < MAX_SPILL_DEBT {
             self.spill_rate.take(now, 1);
         }
-        let host = match self.host_keys.get(host) {
-            Some(id) => *id,
+        let host_key = match self.host_keys.get(host) {
+            Some(key) => *key,
             None => self.add_host(host, now),
         };
-        let id = self.jobs.insert(JobEntry::new(host, job));
-        let known = &mut self.hosts[host];
-        known.new_jobs.push_back(&mut self.jobs, id);
-        known.held_jobs += 1;
-        let was_doubtful = known.is_unreached();
-        known.health.half_open_if_due(now);
-        if known.is_unreached() {
-            // One that has just been let try again was not counted before.
-            self.unreached_jobs += if was_doubtful {
+        let key = self.jobs.insert(JobEntry::new(host_key, job));
+        let host = &mut self.hosts[host_key];
+        host.new_jobs.push_back(&mut self.jobs, key);
+        host.held_jobs += 1;
+        let was_unreached = host.is_unreached();
+        host.health.half_open_if_due(now);
+        if host.is_unreached() {
+            // The jobs of a host that has just become half-open were not counted before.
+            self.unreached_jobs += if was_unreached {
                 1
             } else {
-                known.held_jobs as usize
+                host.held_jobs as usize
             };
         }
-        self.update_list(host, false, now);
+        self.update_list(host_key, false, now);
     }
 
-    /// No more will be added.
+    /// No more jobs will be added.
     pub fn close(&mut self) {
         self.closed = true;
     }
 
-    /// Whether no more will be added.
+    /// Whether [`close`](Self::close) was called.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// Jobs that run.
+    /// Jobs that run now.
     #[must_use]
     pub fn running_jobs(&self) -> usize {
         self.slots.running()
     }
 
-    /// Jobs that are queued, wait to be tried again, or run.
+    /// Jobs that are queued, wait for a retry, or run.
     #[must_use]
     pub fn held_jobs(&self) -> usize {
         self.jobs.len()
     }
 
-    /// Hosts of which jobs are held.
+    /// Hosts with jobs.
     #[must_use]
     pub fn host_count(&self) -> usize {
         self.hosts.len()
     }
 
-    /// Hosts of which no jobs are held, but which are remembered.
+    /// Hosts without jobs that are remembered.
     #[must_use]
     pub fn idle_host_count(&self) -> usize {
         self.idle_hosts.len()
     }
 
-    /// Requests that a host gets at once at present, for a report; `None` if nothing of it is held.
+    /// Requests that a host may have at once now, for a report; `None` if it has no jobs.
     #[must_use]
     pub fn request_limit(&self, host: &str) -> Option<usize> {
-        let id = self.host_keys.get(host)?;
-        Some(self.hosts[*id].limit(&self.options))
+        let key = self.host_keys.get(host)?;
+        Some(self.hosts[*key].limit(&self.options))
     }
 
-    /// A host has its first job here.
+    /// Adds a host that gets its first job.
     fn add_host(&mut self, name: &str, now: Duration) -> SlabKey {
-        let known = self.idle_hosts.take(name);
+        let idle = self.idle_hosts.take(name);
         let name: Arc<str> = name.into();
-        let rest = known.paused_until;
-        let id = self.hosts.insert(HostQueue::new(Arc::clone(&name), known));
-        self.host_keys.insert(name, id);
-        if rest > now {
-            self.paused_hosts.insert((rest, id));
+        let paused_until = idle.paused_until;
+        let key = self.hosts.insert(HostQueue::new(Arc::clone(&name), idle));
+        self.host_keys.insert(name, key);
+        if paused_until > now {
+            self.paused_hosts.insert((paused_until, key));
         } else {
-            self.hosts[id].paused_until = Duration::ZERO;
+            self.hosts[key].paused_until = Duration::ZERO;
         }
-        id
+        key
     }
 
-    /// A job is no longer held.
-    fn remove_job(&mut self, id: SlabKey, now: Duration) -> Option<JobEntry<T>> {
-        let job = self.jobs.remove(id)?;
+    /// Removes a job that has ended.
+    fn remove_job(&mut self, key: SlabKey, now: Duration) -> Option<JobEntry<T>> {
+        let job = self.jobs.try_remove(key)?;
         let host = &mut self.hosts[job.host];
         host.held_jobs -= 1;
         let left = host.held_jobs;
@@ -278,58 +280,58 @@ impl<T> JobDispatcher<T> {
         Some(job)
     }
 
-    /// A host's last job has gone.
-    fn remove_host(&mut self, id: SlabKey, now: Duration) {
-        self.unlist(id);
-        let Some(mut host) = self.hosts.remove(id) else {
+    /// Removes a host whose last job has ended.
+    fn remove_host(&mut self, key: SlabKey, now: Duration) {
+        self.unlist(key);
+        let Some(mut host) = self.hosts.try_remove(key) else {
             return;
         };
         self.host_keys.remove(&host.name);
-        self.paused_hosts.remove(&(host.paused_until, id));
-        if let Some(known) = host.to_idle(now) {
-            self.idle_hosts.insert(host.name, known);
+        self.paused_hosts.remove(&(host.paused_until, key));
+        if let Some(idle) = host.to_idle(now) {
+            self.idle_hosts.insert(host.name, idle);
         }
     }
 
-    /// Puts a host into the list that it belongs to now; in front, if it goes on with a place that it has just left.
-    fn update_list(&mut self, id: SlabKey, goes_on: bool, now: Duration) {
-        let host = &mut self.hosts[id];
+    /// Moves a host to the list in which it should be now; `after_own_job`: to the front, if its turn goes on.
+    fn update_list(&mut self, key: SlabKey, after_own_job: bool, now: Duration) {
+        let host = &mut self.hosts[key];
         if host.needs_control(&self.options) {
             host.get_or_create_control(&self.options, now);
         }
-        let wanted = host.eligible_list(&self.options, now);
-        let front = goes_on && host.continues_turn();
-        if wanted == host.list && !front {
+        let list = host.eligible_list(&self.options, now);
+        let to_front = after_own_job && host.continues_turn();
+        if list == host.list && !to_front {
             return;
         }
-        self.unlist(id);
-        self.hosts[id].list = wanted;
-        let Some(wanted) = wanted else {
+        self.unlist(key);
+        self.hosts[key].list = list;
+        let Some(list) = list else {
             return;
         };
-        let list = match wanted {
+        let hosts = match list {
             HostList::Ready => &mut self.ready,
             HostList::Untried => &mut self.untried,
             HostList::HalfOpen => &mut self.half_open,
             HostList::CircuitOpen => &mut self.circuit_open,
         };
-        if front {
-            list.push_front(&mut self.hosts, id);
+        if to_front {
+            hosts.push_front(&mut self.hosts, key);
         } else {
-            list.push_back(&mut self.hosts, id);
+            hosts.push_back(&mut self.hosts, key);
         }
     }
 
-    /// Takes a host out of the list that it stands in.
-    fn unlist(&mut self, id: SlabKey) {
-        let list = match self.hosts[id].list.take() {
+    /// Takes a host out of the list that it is in.
+    fn unlist(&mut self, key: SlabKey) {
+        let list = match self.hosts[key].list.take() {
             Some(HostList::Ready) => &mut self.ready,
             Some(HostList::Untried) => &mut self.untried,
             Some(HostList::HalfOpen) => &mut self.half_open,
             Some(HostList::CircuitOpen) => &mut self.circuit_open,
             None => return,
         };
-        list.remove(&mut self.hosts, id);
+        list.remove(&mut self.hosts, key);
     }
 }
 

@@ -1,13 +1,15 @@
-//! What a [`JobDispatcher`](super::JobDispatcher) is told, and what it answers.
+//! The arguments and results of a [`JobDispatcher`](super::JobDispatcher).
 
 use std::time::Duration;
+
+use super::slab_list::SlabKey;
 
 /// How many requests one origin gets at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostRequestLimit {
-    /// Found by watching what they bring.
+    /// Found by measuring the rate at different numbers of requests.
     Auto {
-        /// Never more than this, unless the origin multiplexes.
+        /// The highest number, unless the origin multiplexes.
         max: usize,
     },
     /// The user's number, whatever the protocol: only refusals lower it.
@@ -15,11 +17,11 @@ pub enum HostRequestLimit {
 }
 
 impl HostRequestLimit {
-    /// The most that an origin gets that does not multiplex.
+    /// The highest number of requests for an origin that does not multiplex.
     #[must_use]
     pub fn max(self) -> usize {
         match self {
-            Self::Auto { max: most } | Self::Fixed(most) => most.max(1),
+            Self::Auto { max } | Self::Fixed(max) => max.max(1),
         }
     }
 }
@@ -27,22 +29,23 @@ impl HostRequestLimit {
 /// Limits of a [`JobDispatcher`](super::JobDispatcher).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobDispatcherOptions {
-    /// The user's number of files at once. It is never exceeded, so with it dead hosts take places like others. `None`: as many as
-    /// the hosts' own numbers come to, up to [`request_slots`](Self::request_slots).
+    /// The user's number of files at once. It is never exceeded, so requests to dead hosts take slots like all others.
+    /// `None`: as many as the limits of the hosts add up to, at most [`request_slots`](Self::request_slots).
     pub max_jobs: Option<usize>,
     /// Requests at once to one origin.
     pub per_host: HostRequestLimit,
-    /// The same where the origin multiplexes (HTTP/2), if it allows as many streams: they cost it little, so none are counted first.
+    /// Requests at once to an origin that multiplexes (HTTP/2) and allows as many streams. Streams cost the origin little, so
+    /// the dispatcher uses this number at once, without measuring first.
     pub max_streams: usize,
-    /// Jobs at once that are answered, or may be soon.
+    /// Requests at once that have a response, or may have one soon.
     pub request_slots: usize,
-    /// How many of those may be the first of their hosts: nobody has heard of these yet, and they may be dead.
+    /// How many of those slots requests to untried hosts may take: such a host may be dead.
     pub untried_host_slots: usize,
-    /// Jobs that are held: queued, waiting to be tried again, or running.
+    /// Jobs that the dispatcher holds: queued, waiting for a retry, or running.
     pub window: usize,
-    /// Jobs beyond the total that have waited long for a connection or an answer. So many dead hosts can be waited for at
-    /// a time without a place of the living; where a share `d` of all hosts takes `c` seconds to fail and the others `t` to
-    /// answer, that takes `untried_host_slots * d * c / t`.
+    /// Requests beyond the slots that have waited long for a connection or a response. This many dead hosts can be waited for
+    /// without a slot of the living. Where a share `d` of all hosts takes `c` seconds to fail and the others take `t` seconds
+    /// to respond, `untried_host_slots * d * c / t` are needed.
     pub max_overdue: usize,
 }
 
@@ -50,45 +53,45 @@ impl Default for JobDispatcherOptions {
     fn default() -> Self {
         Self {
             max_jobs: None,
-            // Small files wait for round trips, each connection for one at a time: over an ocean sixteen bring two hundred files a
-            // second. Whoever is near, or busy, shows it on the way up.
+            // Small files wait for round trips, one at a time on each connection: over an ocean sixteen connections bring two
+            // hundred files a second. If the host is near or busy, the climb to this number ends earlier.
             per_host: HostRequestLimit::Auto { max: 128 },
-            // Twice what most servers allow on a connection.
+            // Twice as many streams as most servers allow on a connection.
             max_streams: 256,
-            // Two hosts far away, or 256 slow ones: more cost memory and bring little.
+            // Two hosts far away, or 256 slow ones: more slots cost memory and bring little.
             request_slots: 256,
             untried_host_slots: 64,
-            // Enough that a list which is sorted in stretches of hundreds keeps several hosts busy.
+            // Enough that a list which is sorted in runs of hundreds keeps several hosts busy.
             window: 4096,
-            // One host in twenty dead for ten seconds each, at six hundred a second and more.
+            // One host in twenty dead for ten seconds each, at six hundred files a second and more.
             max_overdue: 512,
         }
     }
 }
 
-/// A job that runs. It is good for one run: a job that is tried again gets another.
+/// Identifies one run of a job: a job that is tried again gets another ticket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct JobTicket {
-    /// Its slot.
-    pub(super) slot: u32,
-    /// Which run of all.
+    /// The job's key, which another job may have after this one.
+    pub(super) key: SlabKey,
+    /// The number of the run, counted over all jobs.
     pub(super) run: u64,
 }
 
-/// What a run of a job says about its host.
+/// What the end of a run says about the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobRunResult {
-    /// The job is done, as far as the host is concerned: it answered as asked.
+    /// The host responded as requested: the job is done, as far as the host is concerned.
     Done,
-    /// It answered something else (404, 500), or broke off, or was too slow.
+    /// The host responded with something else (404, 500), broke off, or was too slow.
     Failed,
-    /// No connection came about: refused, timed out, name unknown.
+    /// No connection was made: refused, timed out, name unknown.
     Unreachable,
-    /// The host does not want this many requests: 429, 503, a connection that was closed or reset before its answer.
+    /// The host does not accept this many requests: 429, 503, a connection that was closed or reset before the response.
     Refused {
-        /// Whether it says that it is overloaded.
+        /// Whether the host says that it is overloaded.
         overloaded: bool,
-        /// What Retry-After said.
+        /// The response's Retry-After.
         retry_after: Option<Duration>,
     },
 }
@@ -96,30 +99,30 @@ pub enum JobRunResult {
 /// The end of a job's run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobRunReport {
-    /// Bytes of its answer.
+    /// Bytes of the response.
     pub bytes: u64,
-    /// What came of it.
+    /// How the run ended.
     pub result: JobRunResult,
 }
 
-/// Why a job is refused: nobody can connect to its host.
+/// Why a job is rejected: its host cannot be connected to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnreachableHost {
-    /// How many times in a row that was tried, at different moments.
+    /// Failed connections in a row, those of one moment counted once.
     pub failures: u32,
-    /// When it will be tried again.
+    /// When the host will be tried again.
     pub retry_at: Duration,
 }
 
-/// What to do now.
+/// The next thing that the driver does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DispatchDecision<T> {
     /// Run this job.
     Run(JobTicket, T),
-    /// This job has failed without being tried: its host was given up. It is no longer held.
+    /// Fail this job without trying it: the circuit breaker of its host is open. The dispatcher no longer holds the job.
     Reject(T, UnreachableHost),
-    /// Nothing until something is told; or until this moment, since the run began, if there is one.
+    /// Wait for the next event, or until this moment (since the batch began) if there is one.
     Wait(Option<Duration>),
-    /// All jobs have ended, and no more will come.
+    /// All jobs have ended, and no more will be added.
     Done,
 }

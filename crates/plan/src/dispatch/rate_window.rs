@@ -1,66 +1,63 @@
-//! What one number of requests at once brings, measured by answers.
+//! The rate that one number of requests at once brings, measured over a number of responses.
 //!
-//! A window begins when the number is reached: when the job that filled the last place has had its answer, for only then do
-//! the connections that were made for it carry something. It ends after so many answers, so that on loopback it takes
-//! milliseconds and over an ocean a few round trips, without anybody knowing which it is. It never ends before a job has that
-//! began in it: what was under way before may come all in one moment. A window in which places stood empty,
-//! since there was nothing queued or the total was reached, says nothing about the number and is thrown away.
+//! A window begins when the number is reached: when the job that filled the last slot has its response, for only then do the
+//! connections that were made for it carry something. It ends after a number of responses, so that on loopback it takes
+//! milliseconds and over an ocean a few round trips, without anybody knowing which it is. It never ends before a job that
+//! began in it has ended: jobs that were under way before may all end in one moment. A window in which slots stood empty,
+//! because nothing was queued or all slots of the batch were taken, says nothing about the number and is thrown away.
 
 use std::time::Duration;
 
-/// What an answer is worth beside its bytes: at a thousand requests a second a link carries 16 MB/s of such work, about where
-/// small files turn from a matter of requests to a matter of bytes.
+/// The work of a response beside its bytes: at a thousand requests a second a link carries 16 MB/s of such work, which is about
+/// where small files turn from a matter of requests to a matter of bytes.
 const RESPONSE_WORK: u64 = 16 << 10;
 
-/// The share of the number that must have been in use on average. The rest is the time from an answer to the next request.
+/// The share of the slots that must have been in use on average. The rest is the time from a response to the next request.
 const MIN_SLOT_USE: f64 = 0.7;
 
-/// After so many answers for each place a number counts as reached, though the job that filled it still waits.
-const MAX_RESPONSES_BEFORE_OPEN: u64 = 4;
+/// After so many responses for each slot the number counts as reached, even if the job that filled it still waits.
+const RESPONSES_PER_SLOT: u64 = 4;
 
-/// Where a number stands.
+/// Whether the number has been reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WindowStage {
-    /// There are fewer jobs than that, or more.
+    /// Fewer jobs run than the number, or more.
     Filling,
-    /// This job was the one that reached it.
+    /// This run reached the number and has no response yet.
     AwaitingResponse(u64),
-    /// The window is open.
-    Open,
+    /// The window has begun.
+    Measuring,
 }
 
-/// How long a window is.
+/// The length of a window.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WindowLength {
-    /// In answers.
     pub(super) responses: u64,
-    /// And in time: in less than this a machine's own scheduling is what is measured.
+    /// The least time: in less than this, the measurement is of the machine's own scheduling.
     pub(super) min_time: Duration,
 }
 
-/// The window in progress.
+/// A window in progress.
 #[derive(Debug, Clone)]
 pub(super) struct RateWindow {
     stage: WindowStage,
-    /// When it began, or the number was last changed.
+    /// When the window began, or the number last changed.
     started_at: Duration,
     /// When a job last began or ended.
     last_change: Duration,
-    /// Seconds that places were in use, added up.
+    /// Seconds that slots were in use, added up over the slots.
     slot_seconds: f64,
-    /// Answers and work so far.
     responses: u64,
     work: u64,
-    /// The last job that began before it did.
-    last_job_before: u64,
-    /// Whether a later one has ended.
-    later_job_finished: bool,
-    /// The last job that began.
-    latest_job: u64,
+    /// The last run that began before the window.
+    last_run_before: u64,
+    /// Whether a later run has ended.
+    later_run_finished: bool,
+    /// The last run that began.
+    latest_run: u64,
 }
 
 impl RateWindow {
-    /// A number of places was chosen.
     pub(super) fn new(now: Duration) -> Self {
         Self {
             stage: WindowStage::Filling,
@@ -69,87 +66,85 @@ impl RateWindow {
             slot_seconds: 0.0,
             responses: 0,
             work: 0,
-            last_job_before: 0,
-            later_job_finished: false,
-            latest_job: 0,
+            last_run_before: 0,
+            later_run_finished: false,
+            latest_run: 0,
         }
     }
 
-    /// Another number was chosen.
+    /// A window for another number of requests.
     pub(super) fn restarted(&self, now: Duration) -> Self {
         Self {
-            last_job_before: self.latest_job,
-            latest_job: self.latest_job,
+            last_run_before: self.latest_run,
+            latest_run: self.latest_run,
             ..Self::new(now)
         }
     }
 
-    /// A job began as the `running`-th. Jobs are numbered in the order they begin.
-    pub(super) fn job_started(
-        &mut self,
-        job: u64,
-        (running, target): (usize, usize),
-        now: Duration,
-    ) {
+    /// A run began as the `running`-th at once. Runs are numbered in the order in which they begin.
+    pub(super) fn job_started(&mut self, run: u64, running: usize, target: usize, now: Duration) {
         self.add_slot_time(running.saturating_sub(1), now);
-        self.latest_job = job;
+        self.latest_run = run;
         if self.stage == WindowStage::Filling && running == target {
-            self.stage = WindowStage::AwaitingResponse(job);
+            self.stage = WindowStage::AwaitingResponse(run);
         }
     }
 
-    /// The head of a job's answer came.
-    pub(super) fn job_responded(&mut self, job: u64, now: Duration) {
-        if self.stage == WindowStage::AwaitingResponse(job) {
+    /// The head of a run's response came.
+    pub(super) fn job_responded(&mut self, run: u64, now: Duration) {
+        if self.stage == WindowStage::AwaitingResponse(run) {
             self.open(now);
         }
     }
 
-    /// A job ended and left `running`; `bytes` if it was answered. Returns the rate, in work a second, if that closes the
-    /// window.
+    /// A run ended and left `running` others; `response_bytes` if there was a response. Returns the rate, in work a second, if
+    /// that ends the window.
     pub(super) fn job_finished(
         &mut self,
-        (job, bytes): (u64, Option<u64>),
-        (running, target): (usize, usize),
+        run: u64,
+        response_bytes: Option<u64>,
+        running: usize,
+        target: usize,
         length: WindowLength,
         now: Duration,
     ) -> Option<f64> {
         self.add_slot_time(running + 1, now);
-        if let Some(bytes) = bytes {
+        if let Some(bytes) = response_bytes {
             self.responses += 1;
             self.work = self
                 .work
                 .saturating_add(bytes.saturating_add(RESPONSE_WORK));
         }
-        if self.stage != WindowStage::Open {
-            let late = self.responses >= MAX_RESPONSES_BEFORE_OPEN * target as u64;
-            // An end that leaves just the number leaves it from above.
+        if self.stage != WindowStage::Measuring {
+            let waited_long = self.responses >= RESPONSES_PER_SLOT * target as u64;
+            // The number was reached from above.
             let drained = self.stage == WindowStage::Filling && running == target;
-            if late || drained || self.stage == WindowStage::AwaitingResponse(job) {
+            if waited_long || drained || self.stage == WindowStage::AwaitingResponse(run) {
                 self.open(now);
             }
             return None;
         }
-        self.later_job_finished |= job > self.last_job_before;
-        let seconds = now.saturating_sub(self.started_at).as_secs_f64();
-        let long = self.responses >= length.responses && seconds >= length.min_time.as_secs_f64();
-        if !(long && self.later_job_finished) {
+        self.later_run_finished |= run > self.last_run_before;
+        let time = now.saturating_sub(self.started_at);
+        let is_long = self.responses >= length.responses && time >= length.min_time;
+        if !(is_long && self.later_run_finished) {
             return None;
         }
-        let (in_use, rate) = (self.slot_seconds / seconds, self.work as f64 / seconds);
+        let seconds = time.as_secs_f64();
+        let (slot_use, rate) = (self.slot_seconds / seconds, self.work as f64 / seconds);
         self.open(now);
-        (in_use >= MIN_SLOT_USE * target as f64).then_some(rate)
+        (slot_use >= MIN_SLOT_USE * target as f64).then_some(rate)
     }
 
-    /// A window begins.
+    /// Begins to measure.
     fn open(&mut self, now: Duration) {
         *self = Self {
-            stage: WindowStage::Open,
+            stage: WindowStage::Measuring,
             ..self.restarted(now)
         };
     }
 
-    /// Time passed with so many running.
+    /// Counts the time since the last change, during which `running` jobs ran.
     fn add_slot_time(&mut self, running: usize, now: Duration) {
         self.slot_seconds += running as f64 * now.saturating_sub(self.last_change).as_secs_f64();
         self.last_change = self.last_change.max(now);

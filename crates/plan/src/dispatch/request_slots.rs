@@ -1,51 +1,57 @@
-//! How many jobs run in all, and which of them have no place.
+//! How many requests run in all, and which of them take no slot.
 //!
-//! A job that connects for long is in *limbo*: it takes no place any more, so that a place comes free for one that may be
-//! answered. How long is long? A second, for a host that has answered before. For one that nobody knows it is a little more
-//! than what the others took: with one host in twenty dead and a tenth of a second for each of the others, a second of
-//! patience would cost half as much as all the living together.
+//! A request that waits long for its response is *overdue*: it no longer takes a slot, so that the slot is free for a request
+//! that may get a response. How long is long? A second, for a host that has responded before. For an untried host a little
+//! more than the others took: with one host in twenty dead and a tenth of a second for each of the others, waiting a second
+//! for the dead would cost half as much time as all the living together.
 //!
-//! A job in limbo that is answered takes a place again, at once. So the places in use may for a moment be more than the
-//! total, but never more than total and limbo together, and nothing new begins until they are fewer.
+//! An overdue request takes a slot again as soon as its response begins. So for a moment more slots may be in use than there
+//! are, but never more than slots and overdue requests together, and nothing new begins until there are fewer.
 
 use std::time::Duration;
 
+use slab::Slab;
+
 use super::job_entry::{JobEntry, JobStage};
 use super::options::JobDispatcherOptions;
-use super::slab_list::{Slab, SlabKey, SlabList};
+use super::slab_list::{SlabKey, SlabList};
 
-/// How long a job may be without an answer and keep its place: at least, for a busy moment on either side is nothing; and at most.
-const PATIENCE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
+/// The least time that a request to an untried host may wait in its slot: a busy moment on either side is nothing.
+const MIN_WAIT: Duration = Duration::from_millis(10);
 
-/// So many times what unknown hosts usually take: much more costs much, and whoever is in limbo by mistake loses nothing.
+/// The longest time that any request may wait in its slot.
+const MAX_WAIT: Duration = Duration::from_secs(1);
+
+/// A request to an untried host is overdue after this multiple of the usual time: a larger multiple costs much, and a request
+/// that is overdue by mistake loses nothing.
 const OVERDUE_FACTOR: f64 = 1.25;
 
-/// Weight of a new measurement of what is usual.
-const WEIGHT: f64 = 1.0 / 16.0;
+/// Weight of a new measurement of the usual time.
+const AVERAGE_WEIGHT: f64 = 1.0 / 16.0;
 
-/// The places.
+/// The slots, and the requests that take one.
 #[derive(Debug)]
 pub(super) struct RequestSlots {
-    /// Jobs that are answered, or may be soon.
+    /// Slots in all.
     total: usize,
-    /// Jobs in all, if the user said so.
+    /// The user's limit on jobs at once.
     max_jobs: Option<usize>,
-    /// Jobs in limbo at most.
     max_overdue: usize,
-    /// Places at most of jobs whose host has never answered.
+    /// Slots that requests to untried hosts may take.
     max_untried: usize,
-    /// Jobs that have a place.
+    /// Requests that take a slot.
     used: usize,
-    /// Jobs in limbo.
+    /// Requests that are overdue.
     overdue: usize,
-    /// Jobs that try whether a suspect host can be reached.
+    /// Requests that find out whether a half-open host can be reached.
     probes: usize,
-    /// Jobs with a place whose host has never answered, the oldest first; and how many.
+    /// Requests to untried hosts that await their response in a slot, the oldest first.
     awaiting_untried: SlabList,
+    /// How many those are.
     untried: usize,
-    /// Those whose host has.
+    /// Requests to other hosts that await their response in a slot, the oldest first.
     awaiting_tried: SlabList,
-    /// Seconds that unknown hosts take to answer.
+    /// Seconds that untried hosts usually take to respond.
     typical_wait: Option<f64>,
 }
 
@@ -74,99 +80,98 @@ impl RequestSlots {
         self.max_jobs.is_none_or(|jobs| self.running() < jobs)
     }
 
-    /// Whether a place is free for a job whose host is `known`, or is not. Where only these limits are in the way, one that has
-    /// waited for long leaves its own.
+    /// Whether a slot is free for a request to a host that has been `tried`, or to one that has not. Takes the slots of
+    /// overdue requests if need be.
     pub(super) fn make_room<T>(
         &mut self,
         jobs: &mut Slab<JobEntry<T>>,
-        known: bool,
+        tried: bool,
         now: Duration,
     ) -> bool {
         if !self.may_run_one_more() {
             return false;
         }
-        while self.is_full(known) && self.release_overdue(jobs, now) {}
-        !self.is_full(known)
+        while self.is_full(tried) && self.release_overdue(jobs, now) {}
+        !self.is_full(tried)
     }
 
-    fn is_full(&self, known: bool) -> bool {
-        self.used >= self.total || (!known && self.untried >= self.max_untried)
+    fn is_full(&self, tried: bool) -> bool {
+        self.used >= self.total || (!tried && self.untried >= self.max_untried)
     }
 
-    /// Whether places are free as it is.
     pub(super) fn has_free_slot(&self) -> bool {
         self.may_run_one_more() && self.used < self.total
     }
 
-    /// Whether, and where, a job may try a suspect host: in limbo from the start if that is possible. `alone`: nothing else is
-    /// there to run.
+    /// The stage in which a job may try a half-open host now: overdue from the start where that is possible. `is_alone`: no
+    /// other host has a job that may run.
     pub(super) fn stage_for_probe<T>(
         &mut self,
         jobs: &mut Slab<JobEntry<T>>,
-        alone: bool,
+        is_alone: bool,
         now: Duration,
     ) -> Option<JobStage> {
         if self.max_jobs.is_none() && self.max_overdue > 0 {
-            let own =
+            let within_share =
                 self.probes < self.max_overdue.div_ceil(8) || self.overdue < self.max_overdue / 2;
             let fits =
                 self.overdue < self.max_overdue && self.running() < self.total + self.max_overdue;
-            return (own && fits).then_some(JobStage::Overdue);
+            return (within_share && fits).then_some(JobStage::Overdue);
         }
-        let most = self.max_jobs.unwrap_or(usize::MAX).min(self.total);
-        let share = if alone { most / 2 } else { most / 8 };
+        let slots = self.max_jobs.unwrap_or(usize::MAX).min(self.total);
+        let share = if is_alone { slots / 2 } else { slots / 8 };
         let fits = self.probes < share.max(1) && self.make_room(jobs, true, now);
         fits.then_some(JobStage::AwaitingResponse)
     }
 
-    /// Lets the job that has waited longest for its answer part with its place, if it has waited for long.
+    /// Takes the slot of the request that has waited longest, if that is long enough. Returns whether it did.
     fn release_overdue<T>(&mut self, jobs: &mut Slab<JobEntry<T>>, now: Duration) -> bool {
-        let Some((_, id)) = self.next_overdue(jobs).filter(|(due, _)| *due <= now) else {
+        let Some((_, job)) = self.next_overdue(jobs).filter(|(due, _)| *due <= now) else {
             return false;
         };
-        self.unlist(jobs, id);
-        jobs[id].stage = JobStage::Overdue;
+        self.unlist(jobs, job);
+        jobs[job].stage = JobStage::Overdue;
         self.used -= 1;
         self.overdue += 1;
         true
     }
 
-    /// The job that is next to go into limbo, and when.
+    /// The request that is the next to be overdue, and when.
     fn next_overdue<T>(&self, jobs: &Slab<JobEntry<T>>) -> Option<(Duration, SlabKey)> {
-        // The rest is for jobs that try suspect hosts.
+        // The last eighth is for jobs that try half-open hosts.
         if self.overdue >= self.max_overdue - self.max_overdue / 8 {
             return None;
         }
-        let due = |list: &SlabList, patience| {
-            let id = list.front()?;
-            Some((jobs[id].started_or_due.saturating_add(patience), id))
+        let oldest = |list: &SlabList, max_wait| {
+            let job = list.front()?;
+            Some((jobs[job].started_or_due.saturating_add(max_wait), job))
         };
-        let cold = due(&self.awaiting_untried, self.max_untried_wait());
-        let warm = due(&self.awaiting_tried, PATIENCE.1);
-        cold.into_iter().chain(warm).min()
+        let untried = oldest(&self.awaiting_untried, self.max_untried_wait());
+        let tried = oldest(&self.awaiting_tried, MAX_WAIT);
+        untried.into_iter().chain(tried).min()
     }
 
-    /// When a place comes free by itself for a job whose host is `known`, or is not.
+    /// When a slot becomes free without an event, for a request to a host that has been `tried` or not.
     pub(super) fn next_room_at<T>(
         &self,
         jobs: &Slab<JobEntry<T>>,
-        known: bool,
+        tried: bool,
     ) -> Option<Duration> {
-        let full = self.may_run_one_more() && self.is_full(known);
-        self.next_overdue(jobs).filter(|_| full).map(|(due, _)| due)
+        let would_help = self.may_run_one_more() && self.is_full(tried);
+        self.next_overdue(jobs)
+            .filter(|_| would_help)
+            .map(|(due, _)| due)
     }
 
-    /// How long a job may be without an answer, if its host has never given one, until that is unusual.
+    /// How long a request to an untried host may wait in its slot.
     pub(super) fn max_untried_wait(&self) -> Duration {
-        let (least, most) = PATIENCE;
-        self.typical_wait.map_or(most, |usual| {
-            Duration::from_secs_f64(usual * OVERDUE_FACTOR).clamp(least, most)
+        self.typical_wait.map_or(MAX_WAIT, |typical| {
+            Duration::from_secs_f64(typical * OVERDUE_FACTOR).clamp(MIN_WAIT, MAX_WAIT)
         })
     }
 
-    /// A job begins.
-    pub(super) fn job_started<T>(&mut self, jobs: &mut Slab<JobEntry<T>>, id: SlabKey) {
-        let job = &jobs[id];
+    pub(super) fn job_started<T>(&mut self, jobs: &mut Slab<JobEntry<T>>, key: SlabKey) {
+        let job = &jobs[key];
         self.probes += usize::from(job.is_probe);
         if job.stage == JobStage::Overdue {
             self.overdue += 1;
@@ -179,50 +184,49 @@ impl RequestSlots {
         } else {
             &mut self.awaiting_tried
         };
-        list.push_back(jobs, id);
+        list.push_back(jobs, key);
     }
 
-    /// A job is answered.
+    /// The response to a job's request begins.
     pub(super) fn job_responded<T>(
         &mut self,
         jobs: &mut Slab<JobEntry<T>>,
-        id: SlabKey,
+        key: SlabKey,
         now: Duration,
     ) {
-        if jobs[id].host_untried {
-            let took = now.saturating_sub(jobs[id].started_or_due).as_secs_f64();
-            let took = took.min(PATIENCE.1.as_secs_f64());
-            let usual = self.typical_wait.unwrap_or(took);
-            self.typical_wait = Some(usual + WEIGHT * (took - usual));
+        if jobs[key].host_untried {
+            let waited = now.saturating_sub(jobs[key].started_or_due);
+            let seconds = waited.min(MAX_WAIT).as_secs_f64();
+            let typical = self.typical_wait.unwrap_or(seconds);
+            self.typical_wait = Some(typical + AVERAGE_WEIGHT * (seconds - typical));
         }
-        self.job_finished(jobs, id);
+        self.job_finished(jobs, key);
         self.used += 1;
-        jobs[id].stage = JobStage::Responding;
+        jobs[key].stage = JobStage::Responding;
     }
 
-    /// A job ends.
-    pub(super) fn job_finished<T>(&mut self, jobs: &mut Slab<JobEntry<T>>, id: SlabKey) {
-        if std::mem::take(&mut jobs[id].is_probe) {
+    pub(super) fn job_finished<T>(&mut self, jobs: &mut Slab<JobEntry<T>>, key: SlabKey) {
+        if std::mem::take(&mut jobs[key].is_probe) {
             self.probes -= 1;
         }
-        match jobs[id].stage {
+        match jobs[key].stage {
             JobStage::Overdue => self.overdue -= 1,
             JobStage::AwaitingResponse => {
-                self.unlist(jobs, id);
+                self.unlist(jobs, key);
                 self.used -= 1;
             }
             _ => self.used -= 1,
         }
     }
 
-    /// Takes a connecting job out of its list.
-    fn unlist<T>(&mut self, jobs: &mut Slab<JobEntry<T>>, id: SlabKey) {
-        let list = if jobs[id].host_untried {
+    /// Takes a request that awaits its response in a slot out of its list.
+    fn unlist<T>(&mut self, jobs: &mut Slab<JobEntry<T>>, key: SlabKey) {
+        let list = if jobs[key].host_untried {
             self.untried -= 1;
             &mut self.awaiting_untried
         } else {
             &mut self.awaiting_tried
         };
-        list.remove(jobs, id);
+        list.remove(jobs, key);
     }
 }

@@ -1,18 +1,19 @@
-//! Slots that are used again, and lists that run through them.
+//! Doubly linked lists through the entries of a slab.
 //!
-//! A job is in one list at a time (its host's queue, or those still connecting), and so is a host (those whose turn may come).
-//! The lists' links live in the things themselves, so that taking one out of the middle costs no search, nothing is ever left
-//! behind in a queue, and a host that is merely there costs no allocation but its name.
+//! A job is in one list at a time (a queue of its host, or the jobs that await a response), and so is a host (the lists of
+//! hosts whose turn may come). The [`slab`] crate stores the entries; the links live in the entries themselves. A queue of keys
+//! (`VecDeque`) would not do: jobs and hosts leave from the middle all the time, which here costs no search, leaves nothing
+//! behind, and needs no allocation for each host.
 
-use std::ops::{Index, IndexMut};
+use slab::Slab;
 
-/// A slot's number. It is used again when the slot is.
-pub(super) type SlabKey = u32;
+/// An entry's key in its slab. It is used again after the entry is removed.
+pub(super) type SlabKey = usize;
 
-/// No slot.
+/// Stands for no entry: half the size of an `Option`.
 const NONE: SlabKey = SlabKey::MAX;
 
-/// Who stands before and after in a list.
+/// An entry's neighbours in its list.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ListLinks {
     previous: SlabKey,
@@ -28,70 +29,13 @@ impl Default for ListLinks {
     }
 }
 
-/// What can stand in a list.
+/// An entry that can be in a list.
 pub(super) trait ListNode {
-    /// Its place in the one list that it is in.
+    /// Its neighbours in the one list that it is in.
     fn links(&mut self) -> &mut ListLinks;
 }
 
-/// Things by number.
-#[derive(Debug)]
-pub(super) struct Slab<E> {
-    slots: Vec<Option<E>>,
-    free: Vec<SlabKey>,
-}
-
-impl<E> Slab<E> {
-    pub(super) fn new() -> Self {
-        Self {
-            slots: Vec::new(),
-            free: Vec::new(),
-        }
-    }
-
-    /// How many things there are.
-    pub(super) fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
-    }
-
-    pub(super) fn insert(&mut self, thing: E) -> SlabKey {
-        if let Some(id) = self.free.pop() {
-            self.slots[id as usize] = Some(thing);
-            return id;
-        }
-        let id =
-            SlabKey::try_from(self.slots.len()).expect("so many slots do not fit into any memory");
-        self.slots.push(Some(thing));
-        id
-    }
-
-    pub(super) fn remove(&mut self, id: SlabKey) -> Option<E> {
-        let thing = self.slots.get_mut(id as usize)?.take()?;
-        self.free.push(id);
-        Some(thing)
-    }
-
-    pub(super) fn get(&self, id: SlabKey) -> Option<&E> {
-        self.slots.get(id as usize)?.as_ref()
-    }
-}
-
-impl<E> Index<SlabKey> for Slab<E> {
-    type Output = E;
-
-    fn index(&self, id: SlabKey) -> &E {
-        self.get(id).expect("a number of our own names a thing")
-    }
-}
-
-impl<E> IndexMut<SlabKey> for Slab<E> {
-    fn index_mut(&mut self, id: SlabKey) -> &mut E {
-        let slot = self.slots.get_mut(id as usize).and_then(Option::as_mut);
-        slot.expect("a number of our own names a thing")
-    }
-}
-
-/// A list through a [`Slab`]. Whoever holds it knows who is in it.
+/// A list of entries of a [`Slab`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SlabList {
     head: SlabKey,
@@ -116,50 +60,47 @@ impl SlabList {
         (self.head != NONE).then_some(self.head)
     }
 
-    pub(super) fn push_back<E: ListNode>(&mut self, slab: &mut Slab<E>, id: SlabKey) {
-        *slab[id].links() = ListLinks {
+    pub(super) fn push_back<E: ListNode>(&mut self, slab: &mut Slab<E>, key: SlabKey) {
+        *slab[key].links() = ListLinks {
             previous: self.tail,
             next: NONE,
         };
         match self.tail {
-            NONE => self.head = id,
-            tail => slab[tail].links().next = id,
+            NONE => self.head = key,
+            tail => slab[tail].links().next = key,
         }
-        self.tail = id;
+        self.tail = key;
     }
 
-    pub(super) fn push_front<E: ListNode>(&mut self, slab: &mut Slab<E>, id: SlabKey) {
-        *slab[id].links() = ListLinks {
+    pub(super) fn push_front<E: ListNode>(&mut self, slab: &mut Slab<E>, key: SlabKey) {
+        *slab[key].links() = ListLinks {
             previous: NONE,
             next: self.head,
         };
         match self.head {
-            NONE => self.tail = id,
-            head => slab[head].links().previous = id,
+            NONE => self.tail = key,
+            head => slab[head].links().previous = key,
         }
-        self.head = id;
+        self.head = key;
     }
 
-    /// Takes out one that is in this list.
-    pub(super) fn remove<E: ListNode>(&mut self, slab: &mut Slab<E>, id: SlabKey) {
-        let ListLinks {
-            previous: before,
-            next: after,
-        } = std::mem::take(slab[id].links());
-        match before {
-            NONE => self.head = after,
-            before => slab[before].links().next = after,
+    /// Removes an entry, which must be in this list.
+    pub(super) fn remove<E: ListNode>(&mut self, slab: &mut Slab<E>, key: SlabKey) {
+        let ListLinks { previous, next } = std::mem::take(slab[key].links());
+        match previous {
+            NONE => self.head = next,
+            previous => slab[previous].links().next = next,
         }
-        match after {
-            NONE => self.tail = before,
-            after => slab[after].links().previous = before,
+        match next {
+            NONE => self.tail = previous,
+            next => slab[next].links().previous = previous,
         }
     }
 
     pub(super) fn pop_front<E: ListNode>(&mut self, slab: &mut Slab<E>) -> Option<SlabKey> {
-        let id = self.front()?;
-        self.remove(slab, id);
-        Some(id)
+        let key = self.front()?;
+        self.remove(slab, key);
+        Some(key)
     }
 }
 
@@ -170,41 +111,40 @@ mod tests {
     use std::collections::VecDeque;
 
     #[derive(Default)]
-    struct Thing(ListLinks);
+    struct Node(ListLinks);
 
-    impl ListNode for Thing {
+    impl ListNode for Node {
         fn links(&mut self) -> &mut ListLinks {
             &mut self.0
         }
     }
 
     proptest! {
-        /// A list does what a deque does that is searched.
         #[test]
-        fn a_list_keeps_its_order(steps in prop::collection::vec((0u8..4, any::<prop::sample::Index>()), 0..60)) {
+        fn a_list_keeps_the_order_of_a_deque(steps in prop::collection::vec((0u8..4, any::<prop::sample::Index>()), 0..60)) {
             let (mut slab, mut list, mut model) = (Slab::new(), SlabList::default(), VecDeque::new());
-            for (step, which) in steps {
+            for (step, index) in steps {
                 match step {
                     0 => {
-                        let id = slab.insert(Thing::default());
-                        list.push_back(&mut slab, id);
-                        model.push_back(id);
+                        let key = slab.insert(Node::default());
+                        list.push_back(&mut slab, key);
+                        model.push_back(key);
                     }
                     1 => {
-                        let id = slab.insert(Thing::default());
-                        list.push_front(&mut slab, id);
-                        model.push_front(id);
+                        let key = slab.insert(Node::default());
+                        list.push_front(&mut slab, key);
+                        model.push_front(key);
                     }
                     2 => {
-                        let id = list.pop_front(&mut slab);
-                        prop_assert_eq!(id, model.pop_front());
-                        id.map(|id| slab.remove(id));
+                        let key = list.pop_front(&mut slab);
+                        prop_assert_eq!(key, model.pop_front());
+                        key.map(|key| slab.remove(key));
                     }
                     _ if model.is_empty() => {}
                     _ => {
-                        let id = model.remove(which.index(model.len())).unwrap();
-                        list.remove(&mut slab, id);
-                        slab.remove(id);
+                        let key = model.remove(index.index(model.len())).unwrap();
+                        list.remove(&mut slab, key);
+                        slab.remove(key);
                     }
                 }
                 prop_assert_eq!(list.front(), model.front().copied());
