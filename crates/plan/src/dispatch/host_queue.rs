@@ -101,7 +101,7 @@ impl HostQueue {
     }
 
     /// What is remembered after the last job, if anything is worth it.
-    pub(super) fn to_idle(&mut self, now: Duration) -> Option<IdleHost> {
+    pub(super) fn take_idle_state(&mut self, now: Duration) -> Option<IdleHost> {
         let control = self.control.take();
         let idle = IdleHost {
             health: self.health,

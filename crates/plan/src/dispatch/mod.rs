@@ -288,7 +288,7 @@ impl<T> JobDispatcher<T> {
         };
         self.host_keys.remove(&host.name);
         self.paused_hosts.remove(&(host.paused_until, key));
-        if let Some(idle) = host.to_idle(now) {
+        if let Some(idle) = host.take_idle_state(now) {
             self.idle_hosts.insert(host.name, idle);
         }
     }
