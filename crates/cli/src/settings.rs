@@ -13,7 +13,7 @@ mod tunnel;
 
 use std::path::Path;
 
-use haul_net::{AddressFamily, ClientConfig, ConnectorConfig, ProxyRules, connector};
+use haul_net::{AddressFamily, ClientConfig, ConnectorConfig, PinnedAddress, ProxyRules};
 use haul_plan::{Glob, HttpVersionChoice, RedirectOptions, RetryOptions};
 use haul_transfer::{ConnectionCount, ExistingFilePolicy, GetOptions, JobOutput};
 
@@ -241,8 +241,8 @@ fn address_family(args: &AddressArgs) -> Option<AddressFamily> {
 }
 
 /// An address told by hand.
-fn pinned_address(told: &ResolveArg) -> connector::PinnedAddress {
-    connector::PinnedAddress {
+fn pinned_address(told: &ResolveArg) -> PinnedAddress {
+    PinnedAddress {
         host: told.host.clone(),
         port: told.port,
         addresses: told.addresses.clone(),

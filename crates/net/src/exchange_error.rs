@@ -1,8 +1,8 @@
 //! Why an exchange with a peer stopped, in the words of the libraries below, and what that means.
 
 use crate::error::{Error, Kind, TlsProblem};
-use crate::http2::h2_kind;
-use crate::tls::is_certificate_refused;
+use crate::transport::tls_error::is_certificate_refused;
+use h2::Reason;
 use url::Url;
 
 /// Why there is no head, or no more of a body.
@@ -43,4 +43,32 @@ fn is_framing_error(error: &hyper::Error) -> bool {
     std::error::Error::source(error)
         .and_then(|source| source.downcast_ref::<std::io::Error>())
         .is_some_and(|source| source.kind() == std::io::ErrorKind::InvalidInput)
+}
+
+/// What an error of h2's means. A peer that resets a stream or goes away may do better next time, whatever reason it gives; one
+/// that breaks the rules is found out here, which h2 tells apart.
+fn h2_kind(error: &h2::Error) -> Kind {
+    if error.is_remote() && error.reason() == Some(Reason::HTTP_1_1_REQUIRED) {
+        Kind::Tls(TlsProblem::NoHttp2)
+    } else if error.is_remote() || error.is_io() {
+        Kind::Closed
+    } else if error.is_library() {
+        Kind::Protocol
+    } else if error.reason().is_some() {
+        Kind::Closed
+    } else {
+        // We have said what cannot be said.
+        Kind::InvalidRequest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reset_of_either_side_is_a_closed_connection() {
+        let error = h2::Error::from(Reason::INTERNAL_ERROR);
+        assert_eq!(h2_kind(&error), Kind::Closed);
+    }
 }

@@ -9,51 +9,47 @@
 //! Nothing here retries what failed: [`Error::is_transient`] says what may be tried again, and `transfer` tries.
 //! Credentials are held as [`Secret`]s and sent only to the origin that they were given for.
 
-mod alpn;
 mod auth;
-mod body;
 mod client;
-mod connection;
-pub mod connector;
+mod config;
+mod connector;
 mod credential_scope;
-mod descriptor_limit;
 mod error;
 mod exchange_error;
+mod http1;
 mod http2;
-mod no_proxy;
-mod pool;
 mod proxy;
-mod proxy_refusal;
-mod rate_limit;
 mod read_timeout;
 mod redacted_url;
 mod request;
+mod request_head;
+mod request_target;
 mod response;
-mod route;
 mod secret;
+mod target;
 mod tls;
-mod tls_error;
-mod tls_read_buffer;
-mod trust;
+mod transport;
 
-pub use alpn::TlsPeer;
 pub use auth::{Authorization, Login, MAX_AUTH_ATTEMPTS, Netrc, NetrcError, UserCredentials};
-pub use client::{Client, ClientConfig, FetchRequest};
-pub use connector::{
-    AddressFamily, ConnectedStream, Connector, ConnectorConfig, ResolverChoice, Target,
-    TargetError, TransportStream,
-};
+pub use client::Client;
+pub use config::ClientConfig;
+pub use connector::{ConnectedStream, Connector, ConnectorConfig, PinnedAddress, ResolverChoice};
 pub use credential_scope::CredentialScope;
-pub use descriptor_limit::is_descriptor_limit;
-pub use error::{ConfigError, Error, Kind, ProxyName, TlsProblem};
+pub use error::{
+    Error, Kind, ProxyName, ProxyRefusal, ProxySource, TlsProblem, is_descriptor_limit,
+};
 pub use haul_plan::{AlpnOffer, HttpVersionChoice};
-pub use no_proxy::{NoProxy, NoProxyError};
-pub use proxy::{Proxy, ProxyError, ProxyRules, ProxyScheme, ProxySource, UnusableProxyVariable};
-pub use proxy_refusal::ProxyRefusal;
+pub use proxy::{
+    NoProxy, NoProxyError, Proxy, ProxyError, ProxyRules, ProxyScheme, UnusableProxyVariable,
+};
 pub use redacted_url::{redacted_target, redacted_text, redacted_url};
-pub use request::is_framing_header;
+pub use request::FetchRequest;
+pub use request_head::is_framing_header;
+pub use request_target::without_credentials;
 pub use response::{FetchResponse, RequestTimings};
-pub use secret::{Secret, without_credentials};
-pub use tls::{ClientCertificate, ProxyTls, TlsOptions, crypto_provider};
-pub use tls_read_buffer::TlsReadBuffer;
-pub use trust::TrustedFiles;
+pub use secret::Secret;
+pub use target::{AddressFamily, Target, TargetError};
+pub use tls::{
+    ClientCertificate, ProxyTls, TlsConfigError, TlsOptions, TlsPeer, TrustedFiles, crypto_provider,
+};
+pub use transport::{SocketState, TcpTransport, TlsReadBuffer, TransportStream, set_low_water};

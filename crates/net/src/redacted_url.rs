@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use percent_encoding::percent_decode_str;
 use url::Url;
 
-use crate::secret::without_credentials;
+use crate::request_target::without_credentials;
 
 /// What stands for a secret.
 const MASK: &str = "***";

@@ -1,269 +1,171 @@
-//! What one request says: its line and its header fields, by whom it goes to.
-//!
-//! A user's own fields are for the origin that the user named. A redirect leads elsewhere, and what was typed to be known
-//! at the one place (`PRIVATE-TOKEN`, `Cookie`, `X-Amz-Security-Token`, names nobody has thought of yet) is not for the
-//! other: only fields of a short list go along. curl keeps back `Authorization`, `Cookie` and `Host` alone.
+//! Where requests lead: what a URL, the proxy rules and the user's certificate come to.
 
 use std::ops::Range;
 
-use bytes::Bytes;
-use http::header::{
-    ACCEPT, ACCEPT_CHARSET, ACCEPT_ENCODING, ACCEPT_LANGUAGE, AUTHORIZATION, CACHE_CONTROL,
-    CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderValue, IF_RANGE, PRAGMA,
-    PROXY_AUTHORIZATION, RANGE, REFERER, TE, TRANSFER_ENCODING, UPGRADE, USER_AGENT,
-};
-use http::{HeaderName, Request};
-use http_body_util::Empty;
-use url::{Position, Url};
+use http::HeaderMap;
+use url::Url;
 
-use crate::auth::Authorization;
-use crate::client::{ClientConfig, FetchRequest};
+use crate::config::ClientConfig;
 use crate::credential_scope::CredentialScope;
 use crate::error::{Error, Kind};
-use crate::route::Route;
-use crate::secret::without_credentials;
+use crate::proxy::{Proxy, ProxyScheme};
 
-/// The user's fields that go to any origin: they say what is wanted and by which program, and open nothing. Referer is
-/// among them because it is looked at where the bytes lie.
-const SENT_TO_ANY_ORIGIN: [HeaderName; 8] = [
-    ACCEPT,
-    ACCEPT_CHARSET,
-    ACCEPT_ENCODING,
-    ACCEPT_LANGUAGE,
-    CACHE_CONTROL,
-    PRAGMA,
-    REFERER,
-    USER_AGENT,
-];
-
-/// How many fields a request usually has at most: room is made once.
-const USUAL_HEADER_COUNT: usize = 8;
-
-/// Fields that say how a request is framed or which bytes it asks for: a file is put together by them, so nobody else sets them.
-const FRAMING_HEADERS: [HeaderName; 7] = [
-    CONNECTION,
-    CONTENT_LENGTH,
-    IF_RANGE,
-    RANGE,
-    TE,
-    TRANSFER_ENCODING,
-    UPGRADE,
-];
-
-/// Whether a field is the program's own to set, and no user's or list's.
-#[must_use]
-pub fn is_framing_header(name: &HeaderName) -> bool {
-    FRAMING_HEADERS.contains(name)
+/// One request.
+#[derive(Debug)]
+pub struct FetchRequest<'a> {
+    /// Where to ask.
+    pub url: &'a Url,
+    /// The URL that the user gave: credentials that are for no named host go to its origin only.
+    pub user_url: &'a Url,
+    /// Which bytes; an end of `u64::MAX` is open. `None`: no Range is sent.
+    pub range: Option<Range<u64>>,
+    /// The user's own header fields for this request, beside those of the [`ClientConfig`] and under the same rule: to origins that the
+    /// user did not name go only those that say what is wanted.
+    pub user_headers: Option<&'a HeaderMap>,
+    /// Further header fields: conditions.
+    pub conditions: HeaderMap,
+    /// Whether it may share a connection with others, by HTTP/2. For small files; what is large enough to come in segments is
+    /// faster over connections of its own.
+    pub may_multiplex: bool,
 }
 
-/// The credentials of one request.
-#[derive(Debug, Default)]
-pub(crate) struct RequestAuthorizations {
-    /// For the origin.
-    pub(crate) origin: Option<Authorization>,
-    /// For the proxy that sees the request in absolute-form.
-    pub(crate) proxy: Option<Authorization>,
+/// Where a connection leads: requests with equal routes can share it. Which proxy is in between need not be said: within one
+/// client that follows from scheme, host and port.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct RouteKey {
+    /// Whether there is TLS with the origin.
+    pub(crate) is_tls: bool,
+    /// The origin's host, as URLs write it. Empty where a proxy sees requests in absolute-form: there it is the peer for all.
+    pub(crate) host: Box<str>,
+    /// The origin's port.
+    pub(crate) port: u16,
+    /// Whether our certificate was shown: who merely was redirected here must not ask with it.
+    pub(crate) has_client_certificate: bool,
 }
 
-/// The request for a URL.
-pub(crate) fn build_request(
-    config: &ClientConfig,
-    way: &Route<'_>,
-    fetch: &FetchRequest<'_>,
-    shown: &RequestAuthorizations,
-) -> Result<Request<Empty<Bytes>>, Error> {
-    let url = way.url;
-    let target = if way.is_absolute_form {
-        String::from(absolute_form(url))
-    } else {
-        origin_form(url).to_owned()
-    };
-    let mut request = Request::get(target)
-        .body(Empty::new())
-        .map_err(|e| Error::new(Kind::InvalidRequest, url).with_source(e))?;
-    let headers = request.headers_mut();
-    headers.reserve(USUAL_HEADER_COUNT);
-    insert_default_headers(headers, url)?;
-    if let Some(shown) = &shown.origin {
-        headers.insert(AUTHORIZATION, shown.value.clone());
-    }
-    if let Some(shown) = &shown.proxy {
-        headers.insert(PROXY_AUTHORIZATION, shown.value.clone());
-    }
-    for name in &config.removed_headers {
-        headers.remove(name);
-    }
-    let goes = |name: &HeaderName| match *name {
-        // Whoever the request is for, this is for the proxy, and only in absolute-form is there one to read it.
-        PROXY_AUTHORIZATION => way.is_absolute_form,
-        _ => way.scope == CredentialScope::UserOrigin || SENT_TO_ANY_ORIGIN.contains(name),
-    };
-    replace_headers(headers, &config.headers, goes);
-    if let Some(own) = fetch.user_headers {
-        replace_headers(headers, own, goes);
-    }
-    if !fetch.conditions.is_empty() {
-        headers.extend(fetch.conditions.clone());
-    }
-    if let Some(range) = &fetch.range {
-        headers.insert(RANGE, range_header(range, url)?);
-    }
-    Ok(request)
+/// How one URL is reached, found out once for a request.
+#[derive(Debug)]
+pub(crate) struct Route<'a> {
+    /// What is asked for.
+    pub(crate) url: &'a Url,
+    /// How its origin stands to the user.
+    pub(crate) scope: CredentialScope,
+    /// The proxy in between.
+    pub(crate) proxy: Option<&'a Proxy>,
+    /// Whether that proxy sees the request in absolute-form.
+    pub(crate) is_absolute_form: bool,
 }
 
-fn insert_default_headers(headers: &mut HeaderMap, url: &Url) -> Result<(), Error> {
-    let host = HeaderValue::from_str(authority(url));
-    headers.insert(
-        HOST,
-        host.map_err(|e| Error::new(Kind::InvalidRequest, url).with_source(e))?,
-    );
-    headers.insert(
-        USER_AGENT,
-        HeaderValue::from_static(concat!("haul/", env!("CARGO_PKG_VERSION"))),
-    );
-    headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
-    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    Ok(())
-}
+impl<'a> Route<'a> {
+    /// The way to a URL, where the user gave `given`.
+    ///
+    /// # Errors
+    /// The variable that should name the proxy on it names none.
+    pub(crate) fn new(url: &'a Url, given: &Url, config: &'a ClientConfig) -> Result<Self, Error> {
+        let proxy = config.proxy.for_url(url).map_err(|unusable| {
+            let kind = Kind::UnusableProxyVariable(unusable.variable);
+            Error::new(kind, url).with_source(unusable.error.clone())
+        })?;
+        let forward = url.scheme() == "http"
+            && proxy.is_some_and(|proxy| {
+                matches!(proxy.scheme, ProxyScheme::Http | ProxyScheme::Https)
+            });
+        Ok(Self {
+            url,
+            scope: CredentialScope::for_url(url, given),
+            proxy,
+            is_absolute_form: forward,
+        })
+    }
 
-/// Puts a user's fields in place of ours of the same name.
-fn replace_headers(headers: &mut HeaderMap, users: &HeaderMap, goes: impl Fn(&HeaderName) -> bool) {
-    for name in users.keys().filter(|name| goes(name)) {
-        headers.remove(name);
-        for value in users.get_all(name) {
-            headers.append(name.clone(), value.clone());
+    /// Whether there is TLS with the origin.
+    pub(crate) fn is_tls(&self) -> bool {
+        self.url.scheme() == "https"
+    }
+
+    /// The proxy that sees the request in absolute-form.
+    pub(crate) fn absolute_form_proxy(&self) -> Option<&'a Proxy> {
+        self.proxy.filter(|_| self.is_absolute_form)
+    }
+
+    /// Whose connections can carry the request.
+    pub(crate) fn key(&self, config: &ClientConfig) -> RouteKey {
+        if self.is_absolute_form {
+            return RouteKey {
+                is_tls: false,
+                host: Box::default(),
+                port: 0,
+                has_client_certificate: false,
+            };
+        }
+        let certified = config.tls.client_certificate.is_some()
+            && self.is_tls()
+            && self.scope == CredentialScope::UserOrigin;
+        RouteKey {
+            is_tls: self.is_tls(),
+            host: self.url.host_str().unwrap_or_default().into(),
+            port: self.url.port_or_known_default().unwrap_or_default(),
+            has_client_certificate: certified,
         }
     }
-}
-
-/// Inclusive here and nowhere else: on the wire.
-fn range_header(range: &Range<u64>, url: &Url) -> Result<HeaderValue, Error> {
-    let text = if range.end == u64::MAX {
-        format!("bytes={}-", range.start)
-    } else {
-        format!("bytes={}-{}", range.start, range.end.saturating_sub(1))
-    };
-    HeaderValue::from_str(&text).map_err(|e| Error::new(Kind::InvalidRequest, url).with_source(e))
-}
-
-/// Host and port; the port is left out when it is the scheme's own.
-fn authority(url: &Url) -> &str {
-    &url[Position::BeforeHost..Position::AfterPort]
-}
-
-/// Path and query, as the request line has them.
-pub(crate) fn origin_form(url: &Url) -> &str {
-    &url[Position::BeforePath..Position::AfterQuery]
-}
-
-/// The URL as a proxy wants to see it: without credentials and fragment.
-pub(crate) fn absolute_form(url: &Url) -> Url {
-    let mut url = without_credentials(url);
-    url.set_fragment(None);
-    url
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proxy::ProxyRules;
+    use crate::tls::{ClientCertificate, TlsOptions};
 
-    /// What a request for `url` carries of these fields.
-    fn headers_for(url: &str, forward: bool, users: &[(&'static str, &'static str)]) -> HeaderMap {
-        let (url, given): (Url, Url) = (url.parse().unwrap(), "http://a.test/x".parse().unwrap());
-        let pair = |(name, value): &(&'static str, &'static str)| {
-            let name = HeaderName::from_static(name);
-            (name, HeaderValue::from_static(value))
-        };
+    fn route(config: &ClientConfig, url: &str, given: &str) -> RouteKey {
+        let (url, given) = (url.parse().unwrap(), given.parse().unwrap());
+        Route::new(&url, &given, config).unwrap().key(config)
+    }
+
+    #[test]
+    fn only_requests_for_one_origin_share_a_route() {
+        let config = ClientConfig::default();
+        let of = |url| route(&config, url, "https://h.test/");
+        assert_eq!(of("https://h.test/a"), of("https://me@H.test:443/b?c#d"));
+        for other in [
+            "http://h.test:443/",
+            "https://h.test:444/",
+            "https://i.test/",
+        ] {
+            assert_ne!(of("https://h.test/"), of(other));
+        }
+    }
+
+    #[test]
+    fn a_certificate_makes_another_route_and_only_to_the_origin_that_was_named() {
+        let identity = Some(ClientCertificate {
+            certificates: Vec::new(),
+            key: Vec::new(),
+        });
         let config = ClientConfig {
-            headers: users.iter().map(pair).collect(),
+            tls: TlsOptions {
+                client_certificate: identity,
+                ..TlsOptions::default()
+            },
             ..ClientConfig::default()
         };
-        let fetch = FetchRequest {
-            user_headers: None,
-            url: &given,
-            user_url: &given,
-            range: Some(3..9),
-            conditions: HeaderMap::new(),
-            may_multiplex: false,
+        let url = "https://h.test/";
+        assert!(route(&config, url, url).has_client_certificate);
+        assert!(!route(&config, url, "https://i.test/").has_client_certificate);
+        assert!(!route(&config, "http://h.test/", "http://h.test/").has_client_certificate);
+    }
+
+    #[test]
+    fn a_proxy_that_forwards_is_the_peer_for_every_origin() {
+        let rules = |proxy: &str| ClientConfig {
+            proxy: ProxyRules::all(proxy.parse().unwrap()),
+            ..ClientConfig::default()
         };
-        let way = Route {
-            is_absolute_form: forward,
-            ..Route::new(&url, &given, &config).unwrap()
-        };
-        let request = build_request(&config, &way, &fetch, &RequestAuthorizations::default());
-        request.unwrap().headers().clone()
-    }
-
-    const USERS: [(&str, &str); 10] = [
-        ("user-agent", "mine"),
-        ("accept", "text/html"),
-        ("accept-language", "eo"),
-        ("referer", "http://a.test/"),
-        ("host", "virtual.test"),
-        ("cookie", "a=1"),
-        ("cookie", "b=2"),
-        ("authorization", "Bearer t"),
-        ("private-token", "t"),
-        ("proxy-authorization", "Basic x"),
-    ];
-
-    #[test]
-    fn the_origin_that_was_named_gets_all_of_the_users_fields_but_the_proxys() {
-        let headers = headers_for("http://a.test/y", false, &USERS);
-        for (name, value) in USERS {
-            let known = headers.get_all(name).iter().any(|found| found == value);
-            assert_eq!(known, name != "proxy-authorization", "{name}");
-        }
-        assert_eq!(headers.get_all(HOST).iter().count(), 1);
-        assert_eq!(headers[RANGE], "bytes=3-8");
-    }
-
-    #[test]
-    fn another_origin_gets_what_says_nothing_of_who_asks() {
-        for other in [
-            "http://b.test/",
-            "https://a.test/",
-            "http://a.test:81/",
-            "http://x.a.test/",
-        ] {
-            let headers = headers_for(other, false, &USERS);
-            let mut names: Vec<&str> = headers.keys().map(HeaderName::as_str).collect();
-            names.sort_unstable();
-            assert_eq!(
-                names,
-                [
-                    "accept",
-                    "accept-encoding",
-                    "accept-language",
-                    "host",
-                    "range",
-                    "referer",
-                    "user-agent"
-                ]
-            );
-            assert_eq!(headers[USER_AGENT], "mine");
-            assert_ne!(headers[HOST], "virtual.test");
-        }
-    }
-
-    #[test]
-    fn the_host_is_named_with_its_port_unless_that_is_the_schemes_own() {
-        for (url, host) in [
-            ("http://me:s@h.test/", "h.test"),
-            ("http://h.test:80/", "h.test"),
-            ("http://H.test:443/", "h.test:443"),
-            ("https://[::1]/", "[::1]"),
-            ("https://[::1]:80/a@b:1", "[::1]:80"),
-        ] {
-            assert_eq!(headers_for(url, false, &[])[HOST], host, "{url}");
-        }
-    }
-
-    #[test]
-    fn what_is_for_the_proxy_goes_where_a_proxy_reads_it() {
-        for url in ["http://a.test/", "http://b.test/"] {
-            let headers = headers_for(url, true, &USERS);
-            assert_eq!(headers[PROXY_AUTHORIZATION], "Basic x");
-        }
+        let config = rules("http://p:3128");
+        let of = |url| route(&config, url, url);
+        assert_eq!(of("http://h.test/"), of("http://i.test:81/"));
+        assert_ne!(of("https://h.test/"), of("https://i.test/"));
+        let config = rules("socks5h://p");
+        let of = |url| route(&config, url, url);
+        assert_ne!(of("http://h.test/"), of("http://i.test/"));
     }
 }

@@ -10,9 +10,10 @@ use http::{HeaderMap, StatusCode};
 use tokio::time::timeout;
 use url::Url;
 
-use crate::body::ResponseBody;
 use crate::error::{Error, Kind};
 use crate::exchange_error::ExchangeError;
+use crate::http1::Http1Body;
+use crate::http2::Http2Body;
 
 /// What is read and dropped of a body nobody wants, so that its connection can be used again, in bytes. Beyond this a new
 /// connection is cheaper.
@@ -134,5 +135,67 @@ impl FetchResponse {
         piece: Result<Option<Bytes>, ExchangeError>,
     ) -> Result<Option<Bytes>, Error> {
         piece.map_err(|broke| broke.into_error(&self.url))
+    }
+}
+
+/// A body on its way.
+#[derive(Debug)]
+pub(crate) enum ResponseBody {
+    /// Over HTTP/1.1. Dropped, it closes its connection.
+    Http1(Http1Body),
+    /// Over HTTP/2. Dropped, it tells the peer to send no more of it.
+    Http2(Http2Body),
+}
+
+impl ResponseBody {
+    /// The next piece; silence comes to an end.
+    pub(crate) fn poll_chunk(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, ExchangeError>> {
+        match self {
+            Self::Http1(body) => body.poll_chunk(cx),
+            Self::Http2(body) => body.poll_chunk(cx),
+        }
+    }
+
+    /// The next piece, if it is there.
+    pub(crate) fn try_poll_chunk(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, ExchangeError>> {
+        match self {
+            Self::Http1(body) => body.try_poll_chunk(cx),
+            Self::Http2(body) => body.try_poll_chunk(cx),
+        }
+    }
+
+    /// Bytes that are still to come, if that was told.
+    pub(crate) fn remaining(&self) -> Option<u64> {
+        match self {
+            Self::Http1(body) => body.remaining(),
+            Self::Http2(body) => body.remaining(),
+        }
+    }
+
+    /// Moves the low-water mark. A shared connection has none: what is little for one body may be all of another.
+    pub(crate) fn set_low_water(&self, bytes: u32) {
+        if let Self::Http1(body) = self {
+            body.connection.socket_state.set_low_water(bytes);
+        }
+    }
+
+    pub(crate) fn low_water(&self) -> u32 {
+        match self {
+            Self::Http1(body) => body.connection.socket_state.low_water(),
+            Self::Http2(_) => 1,
+        }
+    }
+
+    /// Lets a connection of its own rest, if the end was seen; else it is closed.
+    pub(crate) fn recycle(self) {
+        if let Self::Http1(body) = self {
+            body.recycle();
+        }
     }
 }

@@ -48,7 +48,7 @@ pub(super) fn new_runtime() -> io::Result<Runtime> {
 pub(super) enum StartError {
     /// A certificate or key is not what it should be.
     #[error(transparent)]
-    Settings(#[from] haul_net::ConfigError),
+    Settings(#[from] haul_net::TlsConfigError),
     /// Signals cannot be listened to.
     #[error("cannot listen to signals")]
     Signals(#[source] io::Error),

@@ -18,7 +18,7 @@ pub use challenge::Authorization;
 pub use netrc::{Netrc, NetrcError};
 
 use crate::credential_scope::CredentialScope;
-use crate::request::origin_form;
+use crate::request_target::origin_form;
 use crate::secret::Secret;
 
 /// A user name and its password.

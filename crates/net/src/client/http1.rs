@@ -7,18 +7,20 @@ use haul_plan::AlpnOffer;
 use http::response::Parts;
 
 use super::Client;
-use super::config::FetchRequest;
-use crate::alpn::TlsPeer;
-use crate::body::{Http1Body, ResponseBody};
-use crate::connection::Http1Connection;
-use crate::connector::{ConnectedStream, Target};
+use crate::connector::ConnectedStream;
 use crate::error::{Error, Kind};
 use crate::exchange_error::ExchangeError;
+use crate::http1::Http1Body;
+use crate::http1::Http1Connection;
 use crate::read_timeout::ReadTimeout;
-use crate::request::{RequestAuthorizations, build_request};
+use crate::request::FetchRequest;
+use crate::request::{Route, RouteKey};
+use crate::request_head::{RequestAuthorizations, build_request};
+use crate::request_target::without_credentials;
+use crate::response::ResponseBody;
 use crate::response::{FetchResponse, RequestTimings};
-use crate::route::{Route, RouteKey};
-use crate::secret::without_credentials;
+use crate::target::Target;
+use crate::tls::TlsPeer;
 
 /// A connection and how it came about.
 pub(super) struct ReadyConnection {
@@ -112,7 +114,7 @@ impl Client {
         let sent = self.send_http1(way, fetch, ready).await;
         // Whoever broke off here was the proxy, or the origin behind it.
         sent.map_err(|error| match way.absolute_form_proxy() {
-            Some(proxy) => error.with_proxy(proxy),
+            Some(proxy) => error.with_proxy(proxy.name()),
             None => error,
         })
     }

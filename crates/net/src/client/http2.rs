@@ -7,10 +7,8 @@ use http::header::AUTHORIZATION;
 use tokio::time::{Instant, timeout};
 
 use super::Client;
-use super::config::FetchRequest;
 use super::http1::{ConnectStats, ReadyConnection, fetch_response};
-use crate::body::ResponseBody;
-use crate::connector::{ConnectedStream, Target};
+use crate::connector::ConnectedStream;
 use crate::error::{Error, Kind};
 use crate::exchange_error::ExchangeError;
 use crate::http2::{
@@ -18,9 +16,12 @@ use crate::http2::{
     StreamLease, UnansweredRequest, UnansweredRetry, to_http2,
 };
 use crate::read_timeout::ReadTimeout;
-use crate::request::{RequestAuthorizations, build_request};
+use crate::request::FetchRequest;
+use crate::request::{Route, RouteKey};
+use crate::request_head::{RequestAuthorizations, build_request};
+use crate::response::ResponseBody;
 use crate::response::{FetchResponse, RequestTimings};
-use crate::route::{Route, RouteKey};
+use crate::target::Target;
 
 /// What came of making a connection.
 enum ConnectOutcome {

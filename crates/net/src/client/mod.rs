@@ -4,7 +4,6 @@
 //! `exchange` sends over one connection, or `sharing` over one that others use, too. A resting connection that turns out to be closed is replaced once, since the
 //! origin never saw that request; nothing else is ever tried twice here. What a request says is in `request`.
 
-mod config;
 mod http1;
 mod http2;
 
@@ -17,16 +16,19 @@ use http::header::{LOCATION, PROXY_AUTHENTICATE, WWW_AUTHENTICATE};
 use url::Url;
 
 use crate::auth::{AuthChallenges, Authenticator};
+use crate::config::ClientConfig;
 use crate::connector::Connector;
-use crate::error::{ConfigError, Error, Kind};
+use crate::error::proxy_refusal::is_proxy_generated;
+use crate::error::{Error, Kind};
+use crate::http1::ConnectionPool;
 use crate::http2::Http2Pool;
-use crate::pool::ConnectionPool;
 use crate::proxy::Proxy;
-use crate::proxy_refusal::is_proxy_generated;
-use crate::request::{RequestAuthorizations, absolute_form};
+use crate::request::FetchRequest;
+use crate::request::Route;
+use crate::request_head::RequestAuthorizations;
+use crate::request_target::absolute_form;
 use crate::response::FetchResponse;
-use crate::route::Route;
-pub use config::{ClientConfig, FetchRequest};
+use crate::tls::TlsConfigError;
 
 /// Makes requests. Cloning is cheap and shares connections, name cache and rate limit.
 #[derive(Debug, Clone)]
@@ -49,7 +51,7 @@ impl Client {
     ///
     /// # Errors
     /// Certificates or keys that cannot be used.
-    pub fn new(config: ClientConfig) -> Result<Self, ConfigError> {
+    pub fn new(config: ClientConfig) -> Result<Self, TlsConfigError> {
         let connector = Connector::new(config.connector.clone(), config.tls.clone())?;
         let authenticator = Authenticator::new(config.credentials.clone());
         let pool = Arc::new(ConnectionPool::new(
@@ -164,7 +166,7 @@ impl Client {
             Some(proxy) if is_proxy_generated(answer.status, &answer.headers) => {
                 let refused = Kind::ProxyRefused(Some(answer.status));
                 answer.discard().await;
-                Err(Error::new(refused, url).with_proxy(proxy))
+                Err(Error::new(refused, url).with_proxy(proxy.name()))
             }
             _ => Ok(answer),
         }

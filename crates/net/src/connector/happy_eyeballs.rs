@@ -9,7 +9,7 @@ use futures_util::stream::FuturesUnordered;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-use super::AddressFamily;
+use crate::target::AddressFamily;
 
 /// How long the next address waits for the one before (RFC 8305 section 5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);

@@ -9,11 +9,12 @@ use http::StatusCode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use url::Url;
 
-use super::{Target, TransportStream};
 use crate::auth::{AuthCache, AuthChallenges, Authorization, MAX_AUTH_ATTEMPTS};
 use crate::error::{Error, Kind, TlsProblem};
 use crate::proxy::Proxy;
-use crate::tls::is_certificate_refused;
+use crate::target::Target;
+use crate::transport::TransportStream;
+use crate::transport::tls_error::is_certificate_refused;
 
 /// The longest head that a proxy may send, in bytes.
 const MAX_HEAD: usize = 64 * 1024;

@@ -4,19 +4,12 @@
 //! to the target on top of a stream. Both are what the HTTP client uses, and all that a tunnel needs. A connect timeout
 //! spans the whole way. Every future here is cancel safe: dropping it closes what it had opened.
 
+mod config;
 mod dns;
 mod happy_eyeballs;
 mod http_proxy;
 mod proxy_chain;
 mod socks5;
-mod stream;
-#[cfg(target_os = "linux")]
-mod sys;
-#[cfg(not(target_os = "linux"))]
-#[path = "sys_none.rs"]
-mod sys;
-mod target;
-mod tcp;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -29,20 +22,16 @@ use proxy_chain::ChainProgress;
 use tokio::time::{Instant, timeout};
 use url::Url;
 
+pub use config::{ConnectorConfig, PinnedAddress, ResolverChoice};
 use dns::DnsResolver;
-pub use dns::{PinnedAddress, ResolverChoice};
-pub use stream::TransportStream;
-pub use sys::set_low_water;
-pub use target::{AddressFamily, ConnectorConfig, Target, TargetError};
-pub(crate) use target::{parse_host, parse_port};
-pub use tcp::{SocketState, TcpTransport};
 
-use crate::alpn::TlsPeer;
 use crate::auth::{AuthCache, AuthChallenges, Authorization};
-use crate::error::{ConfigError, Error, Kind};
+use crate::error::{Error, Kind};
 use crate::proxy::Proxy;
-use crate::rate_limit::RateLimit;
-use crate::tls::{TlsClient, TlsOptions};
+use crate::target::{AddressFamily, Target};
+use crate::tls::{TlsClient, TlsConfigError, TlsOptions, TlsPeer};
+use crate::transport::rate_limit::RateLimit;
+use crate::transport::{TcpTransport, TransportStream};
 use happy_eyeballs::SocketOptions;
 
 /// A stream that was made, and how long its steps took.
@@ -83,7 +72,7 @@ impl Connector {
     ///
     /// # Errors
     /// Certificates or keys that cannot be used.
-    pub fn new(config: ConnectorConfig, tls: TlsOptions) -> Result<Self, ConfigError> {
+    pub fn new(config: ConnectorConfig, tls: TlsOptions) -> Result<Self, TlsConfigError> {
         let dns = DnsResolver::new(
             config.pinned_addresses.clone(),
             (config.resolver, config.dns_servers.clone()),
@@ -150,7 +139,7 @@ impl Connector {
     ) -> Error {
         let challenges = AuthChallenges::parse(fields.get_all(PROXY_AUTHENTICATE));
         let is_late = proxy.login.is_some() && !is_shown;
-        http_proxy::proxy_auth_error(&challenges, is_late, url).with_proxy(proxy)
+        http_proxy::proxy_auth_error(&challenges, is_late, url).with_proxy(proxy.name())
     }
 
     /// What it is when a request that was passed on has no answer: its connection ended before the first byte of one.
@@ -158,7 +147,7 @@ impl Connector {
     pub fn no_response_error(proxy: Option<&Proxy>, url: &Url) -> Error {
         let error = Error::new(Kind::Closed, url);
         match proxy {
-            Some(proxy) => error.with_proxy(proxy),
+            Some(proxy) => error.with_proxy(proxy.name()),
             None => error,
         }
     }
@@ -355,7 +344,7 @@ fn with_timeout<T>(
 fn timeout_error(target: &Target, proxy: Option<&Proxy>, url: &Url) -> Error {
     let error = Error::new(Kind::ConnectTimeout(target.to_string()), url);
     match proxy {
-        Some(proxy) => error.with_proxy(proxy),
+        Some(proxy) => error.with_proxy(proxy.name()),
         None => error,
     }
 }

@@ -12,10 +12,10 @@ use url::Url;
 use super::{
     ConnectedStream, Connector, Target, TransportStream, http_proxy, proxy_target, socks5,
 };
-use crate::alpn::TlsPeer;
 use crate::credential_scope::CredentialScope;
 use crate::error::{Error, Kind};
 use crate::proxy::{Proxy, ProxyScheme};
+use crate::tls::TlsPeer;
 
 /// What errors speak of, and how far a connection has come.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ impl Connector {
         };
         let connect = reached.connect + begun.elapsed();
         Ok(ConnectedStream {
-            stream: through.map_err(|error| error.with_proxy(last))?,
+            stream: through.map_err(|error| error.with_proxy(last.name()))?,
             connect,
             round_trip: connect,
             ..reached
@@ -91,13 +91,13 @@ impl Connector {
         let (target, url) = (proxy_target(proxy), errand.url);
         let reached = if before.is_empty() {
             let reached = self.connect_tcp(&target, url).await;
-            reached.map_err(|error| error.with_proxy(proxy))?
+            reached.map_err(|error| error.with_proxy(proxy.name()))?
         } else {
             let way = Box::pin(self.connect_through(&target, before, errand)).await;
-            way.map_err(|error| error.with_next_hop(proxy))?
+            way.map_err(|error| error.with_next_hop(&proxy.address()))?
         };
         let encrypted = self.start_proxy_tls(reached, proxy, url).await;
-        let encrypted = encrypted.map_err(|error| error.with_proxy(proxy))?;
+        let encrypted = encrypted.map_err(|error| error.with_proxy(proxy.name()))?;
         errand
             .has_reached_first_proxy
             .store(true, Ordering::Relaxed);

@@ -6,10 +6,11 @@ use std::net::IpAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use url::Url;
 
-use super::{Target, TransportStream};
+use crate::error::proxy_refusal::socks_reply_error;
 use crate::error::{Error, Kind};
 use crate::proxy::Proxy;
-use crate::proxy_refusal::socks_reply_error;
+use crate::target::Target;
+use crate::transport::TransportStream;
 
 const VERSION: u8 = 5;
 const NO_AUTH: u8 = 0;

@@ -9,7 +9,7 @@ use h2::RecvStream;
 use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, Request, Response};
 
-use super::lease::StreamLease;
+use super::host::StreamLease;
 use crate::exchange_error::ExchangeError;
 use crate::read_timeout::ReadTimeout;
 

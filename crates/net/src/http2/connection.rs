@@ -8,7 +8,7 @@ use h2::client::{Builder, ResponseFuture, SendRequest};
 use http::Request;
 use tokio::task::JoinSet;
 
-use crate::connector::{SocketState, TransportStream};
+use crate::transport::{SocketState, TransportStream};
 
 /// What a peer may send of one body before it is read, in bytes: a small file comes in one go, on any way.
 const STREAM_WINDOW: u32 = 1024 * 1024;

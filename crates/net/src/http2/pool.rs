@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::host::Http2Host;
-use crate::route::RouteKey;
+use crate::request::RouteKey;
 
 /// How many hosts are remembered. Most are those that have HTTP/1.1 alone, of which only that is known.
 const MAX_HOSTS: usize = 10_000;

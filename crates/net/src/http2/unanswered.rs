@@ -3,7 +3,7 @@
 use h2::Reason;
 use url::Url;
 
-use super::lease::StreamLease;
+use super::host::StreamLease;
 use crate::error::{Error, Kind, TlsProblem};
 use crate::exchange_error::ExchangeError;
 
@@ -65,23 +65,6 @@ impl UnansweredRequest {
     }
 }
 
-/// What an error of h2's means. A peer that resets a stream or goes away may do better next time, whatever reason it gives; one
-/// that breaks the rules is found out here, which h2 tells apart.
-pub(crate) fn h2_kind(error: &h2::Error) -> Kind {
-    if error.is_remote() && error.reason() == Some(Reason::HTTP_1_1_REQUIRED) {
-        Kind::Tls(TlsProblem::NoHttp2)
-    } else if error.is_remote() || error.is_io() {
-        Kind::Closed
-    } else if error.is_library() {
-        Kind::Protocol
-    } else if error.reason().is_some() {
-        Kind::Closed
-    } else {
-        // We have said what cannot be said.
-        Kind::InvalidRequest
-    }
-}
-
 fn retry(error: &h2::Error, reused: bool) -> UnansweredRetry {
     match error.reason() {
         Some(Reason::HTTP_1_1_REQUIRED) if error.is_remote() => UnansweredRetry::OverHttp1,
@@ -104,7 +87,6 @@ mod tests {
     fn a_lost_connection_is_replaced_only_if_it_was_used_before() {
         // h2's other errors cannot be made here; the tests with an origin see them.
         let error = h2::Error::from(Reason::INTERNAL_ERROR);
-        assert_eq!(h2_kind(&error), Kind::Closed);
         assert_eq!(retry(&error, true), UnansweredRetry::Never);
     }
 }

@@ -9,8 +9,8 @@ use percent_encoding::percent_decode_str;
 
 use super::{Proxy, ProxyScheme, ProxySource};
 use crate::auth::Login;
-use crate::connector::{parse_host, parse_port};
 use crate::secret::Secret;
+use crate::target::{parse_host, parse_port};
 
 /// Characters of the longest scheme that is repeated.
 const MAX_SCHEME: usize = 16;

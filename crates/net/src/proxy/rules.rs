@@ -5,8 +5,8 @@
 
 use url::Url;
 
+use super::no_proxy::NoProxy;
 use super::{Proxy, ProxyError, ProxySource};
-use crate::no_proxy::NoProxy;
 
 /// Which proxy for which URL.
 #[derive(Debug, Clone, Default)]

@@ -7,7 +7,7 @@ use haul_lab::{
     CertificateAuthority, HttpProxy, Origin, OriginResource, RequestMatcher, ResourceContent,
     SocksProxy, SocksQuirk, SocksTarget, within,
 };
-use haul_net::connector::PinnedAddress;
+use haul_net::PinnedAddress;
 use haul_net::{
     Client, ClientConfig, ConnectorConfig, Error, Kind, ProxyRules, Target, TlsOptions,
 };

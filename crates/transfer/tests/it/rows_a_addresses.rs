@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use haul_lab::{Origin, OriginResource};
 use haul_net::ConnectorConfig;
-use haul_net::connector::PinnedAddress;
+use haul_net::PinnedAddress;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::timeout;
 

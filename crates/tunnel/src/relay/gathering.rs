@@ -65,7 +65,7 @@ impl ReadLowWater {
         if self.mark != mark {
             self.mark = mark;
             // Not to be heard is no harm: then the reader is woken more often.
-            let _ = haul_net::connector::set_low_water(from.fd(), mark);
+            let _ = haul_net::set_low_water(from.fd(), mark);
         }
     }
 }

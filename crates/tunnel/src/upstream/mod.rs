@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use haul_net::{
-    AlpnOffer, ConfigError, ConnectedStream, Connector, ConnectorConfig, CredentialScope, Error,
-    Kind, NoProxy, Proxy, Target, TlsOptions, TlsPeer, TransportStream,
+    AlpnOffer, ConnectedStream, Connector, ConnectorConfig, CredentialScope, Error, Kind, NoProxy,
+    Proxy, Target, TlsConfigError, TlsOptions, TlsPeer, TransportStream,
 };
 use haul_plan::tunnel::{RouteFailure, UpstreamRoute, UpstreamRoutes, attempt_timeout};
 use tokio::time::Instant;
@@ -52,7 +52,7 @@ pub enum UpstreamConfigError {
     TooManyRoutes,
     /// Certificates that cannot be used.
     #[error(transparent)]
-    Certificates(#[from] ConfigError),
+    Certificates(#[from] TlsConfigError),
 }
 
 /// The way to targets, shared by all connections of a tunnel.

@@ -10,7 +10,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use super::name_servers::{NameServerClient, NameServerError};
-use super::{FAILURE_TTL, LookupError, LookupResult, ResolverChoice, system_resolver};
+use super::{FAILURE_TTL, LookupError, LookupResult, system_resolver};
+use crate::connector::config::ResolverChoice;
 
 /// How many are looked up at once: name servers at home drop what comes in larger heaps, and the system's resolver takes a
 /// thread for each.

@@ -21,8 +21,9 @@ use std::time::Duration;
 use tokio::sync::watch::{self, Receiver};
 use url::Url;
 
-use super::Target;
+use super::config::{PinnedAddress, ResolverChoice};
 use crate::error::{Error, Kind};
+use crate::target::Target;
 use cache::LookupCache;
 use lookups::{LookupState, NameLookups};
 
@@ -31,29 +32,6 @@ const FAILURE_TTL: Duration = Duration::from_secs(3);
 
 /// How often a name is begun with for one who asks. What was given up just before somebody asked again is begun once more.
 const MAX_STARTS: usize = 2;
-
-/// Who looks names up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ResolverChoice {
-    /// Our own, where it answers as the system would; else the system's.
-    #[default]
-    Auto,
-    /// The system's.
-    System,
-    /// Our own, whatever else the system is set up to ask.
-    BuiltIn,
-}
-
-/// An address told beforehand for a name and port.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PinnedAddress {
-    /// The name.
-    pub host: String,
-    /// The port that it holds for.
-    pub port: u16,
-    /// Its addresses.
-    pub addresses: Vec<IpAddr>,
-}
 
 /// Why a name has no address.
 #[derive(Debug, Clone)]

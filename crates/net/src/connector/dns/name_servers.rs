@@ -24,7 +24,8 @@ use hickory_resolver::proto::rr::{Name, RecordType};
 use hickory_resolver::{Hosts, TokioResolver, system_conf};
 
 use super::nsswitch::uses_only_files_and_dns;
-use super::{LookupError, ResolvedAddresses, ResolverChoice};
+use super::{LookupError, ResolvedAddresses};
+use crate::connector::config::ResolverChoice;
 
 /// The least that an answer is remembered: some sites say zero, and a batch would ask for every connection.
 const MIN_TTL: Duration = Duration::from_secs(5);

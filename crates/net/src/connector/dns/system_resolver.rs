@@ -56,9 +56,7 @@ async fn run_in_thread(
 /// Whether there is no descriptor left: the resolver then cannot open its files, and says that there is no such name.
 fn descriptor_limit_error() -> Option<io::Error> {
     let opened = std::fs::File::open("/dev/null");
-    opened
-        .err()
-        .filter(crate::descriptor_limit::is_descriptor_limit)
+    opened.err().filter(crate::error::is_descriptor_limit)
 }
 
 /// Whether a name may be found later. The standard library tells the resolver's own codes by their text only, which is

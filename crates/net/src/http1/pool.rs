@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::connection::Http1Connection;
-use crate::route::RouteKey;
+use super::connection::Http1Connection;
+use crate::request::RouteKey;
 
 /// A connection that rested longer than this is not used again: servers close theirs after five to seventy-five
 /// seconds, and a request sent into a close costs more than a new connection.

@@ -3,7 +3,9 @@
 //! The platform's roots are loaded at the first https connection and not before: reading them takes ten milliseconds that
 //! a plain download should not pay.
 
-use std::error::Error as StdError;
+mod alpn;
+mod trust;
+
 use std::io;
 use std::sync::{Arc, OnceLock};
 
@@ -20,13 +22,15 @@ use rustls::{
 use tokio_rustls::TlsConnector;
 use url::Url;
 
-use crate::alpn::{AlpnConfigs, TlsPeer};
-use crate::connector::TransportStream;
 use crate::credential_scope::CredentialScope;
-use crate::error::{ConfigError, Error, Kind, TlsProblem};
-use crate::tls_error::{TlsErrorMessage, handshake_error};
-use crate::tls_read_buffer::TlsReadBuffer;
-use crate::trust::{self, TrustedFiles, is_ca_used_as_server, parse_certificates};
+use crate::error::{Error, Kind, TlsProblem};
+use crate::transport::TlsReadBuffer;
+use crate::transport::TransportStream;
+use crate::transport::tls_error::{handshake_error, is_ca_used_as_server, is_certificate_alert};
+use alpn::AlpnConfigs;
+pub use alpn::TlsPeer;
+pub use trust::TrustedFiles;
+use trust::parse_certificates;
 
 /// What a user says about TLS.
 #[derive(Debug, Clone, Default)]
@@ -74,7 +78,7 @@ impl ProxyTls {
     ///
     /// # Errors
     /// Certificates or keys that cannot be used.
-    pub fn new(options: TlsOptions) -> Result<Self, ConfigError> {
+    pub fn new(options: TlsOptions) -> Result<Self, TlsConfigError> {
         TlsClient::new(options).map(|tls| Self(Arc::new(tls)))
     }
 
@@ -118,7 +122,7 @@ pub(crate) struct TlsClient {
 }
 
 impl TlsClient {
-    pub(crate) fn new(options: TlsOptions) -> Result<Self, ConfigError> {
+    pub(crate) fn new(options: TlsOptions) -> Result<Self, TlsConfigError> {
         let provider = Arc::new(crypto_provider());
         let tls = Self {
             provider,
@@ -145,7 +149,7 @@ impl TlsClient {
         let (slot, identity) = self.configs_for(peer.scope);
         let config = slot.get_or_init(|| match self.build_config(identity) {
             Ok(config) => Ok(AlpnConfigs::new(&config)),
-            Err(ConfigError::Tls(error)) => Err(error),
+            Err(TlsConfigError::Tls(error)) => Err(error),
             Err(other) => Err(rustls::Error::General(other.to_string())),
         });
         let configs = config.as_ref().map_err(|e| {
@@ -189,7 +193,7 @@ impl TlsClient {
     fn build_config(
         &self,
         identity: Option<&ClientCertificate>,
-    ) -> Result<ClientConfig, ConfigError> {
+    ) -> Result<ClientConfig, TlsConfigError> {
         let builder = ClientConfig::builder_with_provider(Arc::clone(&self.provider))
             .with_safe_default_protocol_versions()?;
         let builder = builder
@@ -200,12 +204,13 @@ impl TlsClient {
             Some(identity) => {
                 let certificates =
                     parse_certificates(&identity.certificates, &self.options.flag("cert"))?;
-                let key =
-                    PrivateKeyDer::from_pem_slice(&identity.key).map_err(|_| ConfigError::Pem {
+                let key = PrivateKeyDer::from_pem_slice(&identity.key).map_err(|_| {
+                    TlsConfigError::Pem {
                         what: self.options.flag("key"),
                         wanted: "private key",
-                    })?;
-                let other = || ConfigError::KeyMismatch {
+                    }
+                })?;
+                let other = || TlsConfigError::KeyMismatch {
                     key: self.options.flag("key"),
                     cert: self.options.flag("cert"),
                 };
@@ -217,7 +222,7 @@ impl TlsClient {
         Ok(config)
     }
 
-    fn verifier(&self) -> Result<Arc<dyn ServerCertVerifier>, ConfigError> {
+    fn verifier(&self) -> Result<Arc<dyn ServerCertVerifier>, TlsConfigError> {
         if self.options.insecure {
             return Ok(Arc::new(InsecureVerifier(Arc::clone(&self.provider))));
         }
@@ -239,7 +244,7 @@ fn certified_key(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
     provider: &CryptoProvider,
-) -> Result<Option<CertifiedKey>, ConfigError> {
+) -> Result<Option<CertifiedKey>, TlsConfigError> {
     let key = provider.key_provider.load_private_key(key)?;
     let certified = CertifiedKey::new(chain, key);
     match certified.keys_match() {
@@ -289,39 +294,6 @@ fn handshake_error_kind(error: &io::Error, offer: AlpnOffer) -> Kind {
         None => return Kind::Closed,
     };
     Kind::Tls(problem)
-}
-
-/// Whether a connection ended because of our certificate. In TLS 1.3 a peer says so when the handshake is over on our side,
-/// in place of an answer.
-pub(crate) fn is_certificate_refused(error: &(dyn StdError + 'static)) -> bool {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        let wrapped = error.downcast_ref::<io::Error>();
-        let inner = wrapped
-            .and_then(io::Error::get_ref)
-            .and_then(|inner| inner.downcast_ref::<TlsErrorMessage>());
-        if let Some(alert) = inner.and_then(TlsErrorMessage::alert) {
-            return is_certificate_alert(alert);
-        }
-        next = error.source();
-    }
-    false
-}
-
-/// Alerts about the receiver's certificate (RFC 8446 section 6.2).
-fn is_certificate_alert(alert: AlertDescription) -> bool {
-    use AlertDescription as A;
-    matches!(
-        alert,
-        A::CertificateRequired
-            | A::BadCertificate
-            | A::UnsupportedCertificate
-            | A::CertificateRevoked
-            | A::CertificateExpired
-            | A::CertificateUnknown
-            | A::UnknownCA
-            | A::AccessDenied
-    )
 }
 
 fn certificate_problem(error: &CertificateError) -> TlsProblem {
@@ -379,4 +351,29 @@ impl ServerCertVerifier for InsecureVerifier {
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.0.signature_verification_algorithms.supported_schemes()
     }
+}
+
+/// Settings that cannot work, found before the first connection.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TlsConfigError {
+    /// A certificate or key file is not what it should be.
+    #[error("{what} holds no usable {wanted}")]
+    Pem {
+        /// Which file or flag.
+        what: String,
+        /// "certificate" or "private key".
+        wanted: &'static str,
+    },
+    /// A private key that is of another certificate.
+    #[error("the private key of {key} is not that of the certificate of {cert}")]
+    KeyMismatch {
+        /// The flag that named the key.
+        key: String,
+        /// The flag that named the certificate.
+        cert: String,
+    },
+    /// TLS refuses the settings.
+    #[error("the TLS settings cannot be used")]
+    Tls(#[from] rustls::Error),
 }

@@ -10,8 +10,6 @@ use std::time::Duration;
 
 use rustls::{AlertDescription, CertificateError, Error, PeerIncompatible};
 
-use crate::trust::is_ca_used_as_server;
-
 /// An error of rustls', in other words. Its own are not shown.
 #[derive(Debug)]
 pub(crate) struct TlsErrorMessage {
@@ -197,6 +195,45 @@ fn rough_duration(seconds: u64) -> String {
     };
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} {unit}{plural}")
+}
+
+/// Whether a connection ended because of our certificate. In TLS 1.3 a peer says so when the handshake is over on our side,
+/// in place of an answer.
+pub(crate) fn is_certificate_refused(error: &(dyn StdError + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let wrapped = error.downcast_ref::<io::Error>();
+        let inner = wrapped
+            .and_then(io::Error::get_ref)
+            .and_then(|inner| inner.downcast_ref::<TlsErrorMessage>());
+        if let Some(alert) = inner.and_then(TlsErrorMessage::alert) {
+            return is_certificate_alert(alert);
+        }
+        next = error.source();
+    }
+    false
+}
+
+/// Alerts about the receiver's certificate (RFC 8446 section 6.2).
+pub(crate) fn is_certificate_alert(alert: AlertDescription) -> bool {
+    use AlertDescription as A;
+    matches!(
+        alert,
+        A::CertificateRequired
+            | A::BadCertificate
+            | A::UnsupportedCertificate
+            | A::CertificateRevoked
+            | A::CertificateExpired
+            | A::CertificateUnknown
+            | A::UnknownCA
+            | A::AccessDenied
+    )
+}
+
+/// Whether all that is wrong is that an authority's certificate is used as a server's.
+pub(crate) fn is_ca_used_as_server(error: &CertificateError) -> bool {
+    // The verifier's own errors are of a crate that is not ours to name.
+    matches!(error, CertificateError::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity"))
 }
 
 #[cfg(test)]

@@ -1,12 +1,15 @@
 //! A proxy, and what belongs to it. How one is written is in [`written`], which one a request goes through in [`rules`].
 
+mod no_proxy;
 mod parse;
 mod rules;
 
 use http::HeaderMap;
 
 use crate::auth::Login;
+use crate::error::{ProxyName, ProxySource};
 use crate::tls::ProxyTls;
+pub use no_proxy::{NoProxy, NoProxyError};
 pub use parse::ProxyError;
 pub use rules::{ProxyRules, UnusableProxyVariable};
 
@@ -42,32 +45,21 @@ pub struct Proxy {
     pub source: ProxySource,
 }
 
-/// Who named a proxy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ProxySource {
-    /// The user, by a flag.
-    #[default]
-    ProxyFlag,
-    /// The user, by this other flag.
-    Flag(&'static str),
-    /// This variable of the environment.
-    Variable(&'static str),
-}
-
-impl std::fmt::Display for ProxySource {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::ProxyFlag => "--proxy",
-            Self::Flag(name) | Self::Variable(name) => name,
-        })
-    }
-}
-
 impl Proxy {
     /// Whether it takes requests in absolute-form, and CONNECT.
     #[must_use]
     pub fn is_http(&self) -> bool {
         matches!(self.scheme, ProxyScheme::Http | ProxyScheme::Https)
+    }
+
+    /// How messages name it.
+    pub(crate) fn name(&self) -> ProxyName {
+        ProxyName {
+            address: self.address(),
+            source: self.source,
+            has_login: self.login.is_some(),
+            next_hop: None,
+        }
     }
 
     /// `host:port`, as a message names it.

@@ -1,12 +1,8 @@
-//! Where a stream leads, and the settings that all streams share.
+//! Where a stream leads.
 
-use std::net::SocketAddr;
 use std::str::FromStr;
-use std::time::Duration;
 
 use url::Url;
-
-use super::{PinnedAddress, ResolverChoice};
 
 /// Which addresses may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -131,41 +127,6 @@ impl std::fmt::Display for Target {
             write!(f, "[{}]:{}", self.host, self.port)
         } else {
             write!(f, "{}:{}", self.host, self.port)
-        }
-    }
-}
-
-/// Settings of a [`Connector`](super::Connector).
-#[derive(Debug, Clone)]
-pub struct ConnectorConfig {
-    /// The longest that the whole way may take: name, TCP, proxy and TLS.
-    pub connect_timeout: Duration,
-    /// Which addresses may be used.
-    pub address_family: AddressFamily,
-    /// Addresses told beforehand (`--resolve`): these names are not looked up.
-    pub pinned_addresses: Vec<PinnedAddress>,
-    /// Who looks up the others.
-    pub resolver: ResolverChoice,
-    /// Name servers to ask in place of the system's, by our own resolver and with nobody asked instead of them. Names that mean
-    /// something on this machine alone are still the system's.
-    pub dns_servers: Vec<SocketAddr>,
-    /// Bytes a second that all streams together may read.
-    pub rate_limit: Option<u64>,
-    /// A connection without traffic is probed after this long, so that a peer that is gone is noticed; `None` is never.
-    pub keepalive: Option<Duration>,
-}
-
-impl Default for ConnectorConfig {
-    fn default() -> Self {
-        // A lost SYN is sent again after 1, 3 and 7 seconds; by 15 a host that lives has answered.
-        Self {
-            connect_timeout: Duration::from_secs(15),
-            address_family: AddressFamily::default(),
-            pinned_addresses: Vec::new(),
-            resolver: ResolverChoice::default(),
-            dns_servers: Vec::new(),
-            rate_limit: None,
-            keepalive: Some(Duration::from_secs(60)),
         }
     }
 }

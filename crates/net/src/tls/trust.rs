@@ -15,9 +15,10 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
-use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
-use crate::error::ConfigError;
+use super::TlsConfigError;
+use crate::transport::tls_error::is_ca_used_as_server;
 
 /// Where trusted certificates are in place of the platform's, as `SSL_CERT_FILE` and `SSL_CERT_DIR` say it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -33,7 +34,7 @@ pub(crate) fn verifier_for_pem(
     pem: &[u8],
     what: &str,
     provider: &Arc<CryptoProvider>,
-) -> Result<Arc<dyn ServerCertVerifier>, ConfigError> {
+) -> Result<Arc<dyn ServerCertVerifier>, TlsConfigError> {
     let known = parse_certificates(pem, what)?;
     let mut roots = RootCertStore::empty();
     for certificate in &known {
@@ -48,7 +49,7 @@ pub(crate) fn verifier_for_pem(
 pub(crate) fn verifier_for_files(
     files: &TrustedFiles,
     provider: &Arc<CryptoProvider>,
-) -> Result<Arc<dyn ServerCertVerifier>, ConfigError> {
+) -> Result<Arc<dyn ServerCertVerifier>, TlsConfigError> {
     let places = files.file.iter().map(|file| (Some(file), None));
     let directories = files.directories.iter().map(|place| (None, Some(place)));
     let known: Vec<_> = places
@@ -63,7 +64,7 @@ pub(crate) fn verifier_for_files(
     if roots.is_empty() {
         let places = files.file.iter().chain(&files.directories);
         let places: Vec<_> = places.map(|place| place.display().to_string()).collect();
-        return Err(ConfigError::Pem {
+        return Err(TlsConfigError::Pem {
             what: places.join(", "),
             wanted: "certificate",
         });
@@ -77,21 +78,15 @@ pub(crate) fn verifier_for_files(
 pub(crate) fn parse_certificates(
     pem: &[u8],
     what: &str,
-) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
+) -> Result<Vec<CertificateDer<'static>>, TlsConfigError> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match found {
         Ok(found) if !found.is_empty() => Ok(found),
-        _ => Err(ConfigError::Pem {
+        _ => Err(TlsConfigError::Pem {
             what: what.to_owned(),
             wanted: "certificate",
         }),
     }
-}
-
-/// Whether all that is wrong is that an authority's certificate is used as a server's.
-pub(crate) fn is_ca_used_as_server(error: &CertificateError) -> bool {
-    // The verifier's own errors are of a crate that is not ours to name.
-    matches!(error, CertificateError::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity"))
 }
 
 /// Trusts what named authorities signed, and the named certificates themselves.
@@ -107,7 +102,7 @@ impl PinnedOrIssuedVerifier {
         roots: RootCertStore,
         known: Vec<CertificateDer<'static>>,
         provider: &Arc<CryptoProvider>,
-    ) -> Result<Self, ConfigError> {
+    ) -> Result<Self, TlsConfigError> {
         let provider = Arc::clone(provider);
         let signed = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
         let signed = signed.map_err(|e| Error::General(e.to_string()))?;

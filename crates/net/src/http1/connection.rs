@@ -15,9 +15,9 @@ use hyper::body::{Body, Frame, Incoming};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 
-use crate::connector::{SocketState, TransportStream};
 use crate::exchange_error::ExchangeError;
 use crate::read_timeout::ReadTimeout;
+use crate::transport::{SocketState, TransportStream};
 
 /// The longest head of an answer, in bytes. Real ones stay below eight thousand (row A23).
 const MAX_HEADER_BYTES: usize = 64 * 1024;

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use url::Host;
 
-use crate::connector::parse_port;
+use crate::target::parse_port;
 
 /// Hosts that are reached directly: names with all below them, addresses, networks, or `*`; at all of their ports, or at one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

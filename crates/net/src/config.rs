@@ -1,12 +1,10 @@
 //! What a client is set to, and what one request is.
 
-use std::ops::Range;
 use std::time::Duration;
 
 use haul_plan::{HttpVersionChoice, RedirectOptions};
 use http::HeaderName;
 use http::header::HeaderMap;
-use url::Url;
 
 use crate::auth::UserCredentials;
 use crate::connector::ConnectorConfig;
@@ -60,23 +58,4 @@ impl Default for ClientConfig {
             max_idle: 128,
         }
     }
-}
-
-/// One request.
-#[derive(Debug)]
-pub struct FetchRequest<'a> {
-    /// Where to ask.
-    pub url: &'a Url,
-    /// The URL that the user gave: credentials that are for no named host go to its origin only.
-    pub user_url: &'a Url,
-    /// Which bytes; an end of `u64::MAX` is open. `None`: no Range is sent.
-    pub range: Option<Range<u64>>,
-    /// The user's own header fields for this request, beside those of the [`ClientConfig`] and under the same rule: to origins that the
-    /// user did not name go only those that say what is wanted.
-    pub user_headers: Option<&'a HeaderMap>,
-    /// Further header fields: conditions.
-    pub conditions: HeaderMap,
-    /// Whether it may share a connection with others, by HTTP/2. For small files; what is large enough to come in segments is
-    /// faster over connections of its own.
-    pub may_multiplex: bool,
 }

@@ -1,5 +1,11 @@
 //! A stream to a peer, whatever it is made of.
 
+pub(crate) mod rate_limit;
+mod sys;
+mod tcp;
+pub(crate) mod tls_error;
+mod tls_read_buffer;
+
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -9,10 +15,10 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-use super::tcp::{SocketState, TcpTransport};
-use crate::tls::is_certificate_refused;
-use crate::tls_error::stream_error;
-use crate::tls_read_buffer::TlsReadBuffer;
+pub use sys::set_low_water;
+pub use tcp::{SocketState, TcpTransport};
+use tls_error::{is_certificate_refused, stream_error};
+pub use tls_read_buffer::TlsReadBuffer;
 
 /// A stream to a peer.
 #[derive(Debug)]

@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::rate_limit::RateLimit;
+use crate::transport::rate_limit::RateLimit;
 
 /// What a stream at the bottom and the reader at the top tell each other past everything between. Clones are one gauge.
 #[derive(Debug, Clone, Default)]
@@ -82,7 +82,7 @@ struct ReadRateLimit {
 }
 
 impl TcpTransport {
-    pub(super) fn new(stream: TcpStream, limit: Option<RateLimit>) -> Self {
+    pub(crate) fn new(stream: TcpStream, limit: Option<RateLimit>) -> Self {
         let rate_limit = limit.map(|limit| ReadRateLimit {
             limit,
             next_read: Box::pin(sleep_until(Instant::now())),

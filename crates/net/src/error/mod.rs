@@ -1,17 +1,20 @@
 //! What can go wrong between here and an answer, by meaning.
 
+pub(crate) mod proxy_refusal;
+
 use std::error::Error as StdError;
 use std::fmt;
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
 use http::StatusCode;
 use url::Url;
 
-use crate::connector::AddressFamily;
-use crate::proxy::{Proxy, ProxySource};
-use crate::proxy_refusal::ProxyRefusal;
-use crate::secret::without_credentials;
+use crate::request_target::without_credentials;
+use crate::target::AddressFamily;
+
+pub use proxy_refusal::ProxyRefusal;
 
 /// A cause of any type.
 pub(crate) type BoxedCause = Box<dyn StdError + Send + Sync>;
@@ -29,6 +32,27 @@ pub struct Error {
     proxy: Option<Box<ProxyName>>,
     /// What said so. Shared, since one failure may be that of all who waited for one connection.
     source: Option<Arc<dyn StdError + Send + Sync>>,
+}
+
+/// Who named a proxy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ProxySource {
+    /// The user, by a flag.
+    #[default]
+    ProxyFlag,
+    /// The user, by this other flag.
+    Flag(&'static str),
+    /// This variable of the environment.
+    Variable(&'static str),
+}
+
+impl fmt::Display for ProxySource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ProxyFlag => "--proxy",
+            Self::Flag(name) | Self::Variable(name) => name,
+        })
+    }
 }
 
 /// A proxy as messages name it: never with its login.
@@ -135,20 +159,15 @@ impl Error {
     }
 
     /// It happened at this proxy, or on the way through it.
-    pub(crate) fn with_proxy(mut self, proxy: &Proxy) -> Self {
-        self.proxy = Some(Box::new(ProxyName {
-            address: proxy.address(),
-            source: proxy.source,
-            has_login: proxy.login.is_some(),
-            next_hop: None,
-        }));
+    pub(crate) fn with_proxy(mut self, proxy: ProxyName) -> Self {
+        self.proxy = Some(Box::new(proxy));
         self
     }
 
     /// The proxy that it happened at was asked for this one, and not for the target.
-    pub(crate) fn with_next_hop(mut self, next: &Proxy) -> Self {
+    pub(crate) fn with_next_hop(mut self, next: &str) -> Self {
         if let Some(via) = &mut self.proxy {
-            via.next_hop.get_or_insert_with(|| next.address());
+            via.next_hop.get_or_insert_with(|| next.to_owned());
         }
         self
     }
@@ -354,27 +373,24 @@ impl fmt::Display for TlsProblem {
     }
 }
 
-/// Settings that cannot work, found before the first connection.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ConfigError {
-    /// A certificate or key file is not what it should be.
-    #[error("{what} holds no usable {wanted}")]
-    Pem {
-        /// Which file or flag.
-        what: String,
-        /// "certificate" or "private key".
-        wanted: &'static str,
-    },
-    /// A private key that is of another certificate.
-    #[error("the private key of {key} is not that of the certificate of {cert}")]
-    KeyMismatch {
-        /// The flag that named the key.
-        key: String,
-        /// The flag that named the certificate.
-        cert: String,
-    },
-    /// TLS refuses the settings.
-    #[error("the TLS settings cannot be used")]
-    Tls(#[from] rustls::Error),
+/// Whether the process, or the system, has as many files open as it may.
+#[must_use]
+pub fn is_descriptor_limit(error: &io::Error) -> bool {
+    let errno = error.raw_os_error();
+    matches!(errno, Some(libc::EMFILE | libc::ENFILE))
+}
+
+impl Error {
+    /// Whether that is why there was no connection, or no address.
+    #[must_use]
+    pub fn is_descriptor_limit(&self) -> bool {
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            if error.downcast_ref().is_some_and(is_descriptor_limit) {
+                return true;
+            }
+            cause = error.source();
+        }
+        false
+    }
 }

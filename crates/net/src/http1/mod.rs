@@ -1,0 +1,9 @@
+//! HTTP/1.1: one connection for one request at a time, and the pool of those that are idle.
+
+mod body;
+mod connection;
+mod pool;
+
+pub(crate) use body::Http1Body;
+pub(crate) use connection::Http1Connection;
+pub(crate) use pool::{ConnectionPool, MAX_IDLE_TIME};

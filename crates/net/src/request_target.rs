@@ -1,0 +1,34 @@
+//! How a request names its URL: request targets and the Host field (RFC 9112 3.2, RFC 9110 7.2). None of them has the URL's
+//! credentials.
+
+use url::{Position, Url};
+
+/// Path and query, as the request line of a request to an origin has them.
+pub(crate) fn origin_form(url: &Url) -> &str {
+    &url[Position::BeforePath..Position::AfterQuery]
+}
+
+/// The whole URL without credentials and fragment, as the request line of a request to a proxy has it.
+pub(crate) fn absolute_form(url: &Url) -> Url {
+    let mut url = without_credentials(url);
+    url.set_fragment(None);
+    url
+}
+
+/// Host and port. The port is left out when it is the default of the scheme.
+pub(crate) fn authority(url: &Url) -> &str {
+    &url[Position::BeforeHost..Position::AfterPort]
+}
+
+/// A URL without user name and password. To show a URL to people, see [`redacted_url`](crate::redacted_url()).
+#[must_use]
+pub fn without_credentials(url: &Url) -> Url {
+    let mut url = url.clone();
+    if url.username().is_empty() && url.password().is_none() {
+        return url;
+    }
+    // These fail only for URLs that cannot have credentials, which is the wanted state.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url
+}
