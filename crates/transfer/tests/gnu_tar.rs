@@ -1,6 +1,7 @@
-//! What GNU tar makes of our archives.
+//! GNU tar unpacks the archives that haul writes.
 //!
-//! A binary of its own: while a process is started, it holds the locks of all other tests of this one.
+//! This test has a binary of its own: a child process that is being started holds the file locks of all other tests in
+//! its binary.
 
 #![expect(
     clippy::unwrap_used,
@@ -29,7 +30,7 @@ fn tar(arguments: &[&str]) -> Option<String> {
 }
 
 #[test]
-fn gnu_tar_unpacks_what_was_packed() {
+fn gnu_tar_unpacks_haul_archives() {
     if !tar(&["--version"]).is_some_and(|version| version.contains("GNU tar")) {
         return;
     }

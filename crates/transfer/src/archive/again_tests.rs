@@ -1,4 +1,5 @@
-//! Finished archives that take more: wherever a run ends, the next one goes on, and what is not known is left alone.
+//! Finished archives that are reopened for more entries. Wherever a run is killed, the next run continues, and an
+//! archive that the manifest does not know is left alone.
 
 use std::fs::{File, Metadata};
 use std::path::{Path, PathBuf};
@@ -6,23 +7,22 @@ use std::path::{Path, PathBuf};
 use super::tests::{TestEntry, append, entry, open, options, read, shards_in};
 use super::*;
 
-/// A directory with a finished archive of some entries.
+/// A directory with a finished archive of a few entries.
 struct FinishedArchive {
     dir: tempfile::TempDir,
-    /// The archive.
+    /// The archive's final name.
     path: PathBuf,
-    /// Its name while it is not whole.
-    part: PathBuf,
-    /// What is in it.
+    /// Its temporary name.
+    temporary: PathBuf,
     entries: Vec<TestEntry>,
-    /// Where the last of that ends.
+    /// End of the last entry.
     end: u64,
 }
 
 impl FinishedArchive {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let (path, part) = (dir.path().join("t.tar"), dir.path().join("t.tar.haul-part"));
+        let (path, temporary) = (dir.path().join("t.tar"), dir.path().join("t.tar.haul-part"));
         let entries = vec![entry(0, 700), entry(1, 0), entry(2, 512)];
         let mut shards = open(&path, None);
         let mut end = 0;
@@ -33,7 +33,7 @@ impl FinishedArchive {
         Self {
             dir,
             path,
-            part,
+            temporary,
             entries,
             end,
         }
@@ -43,8 +43,9 @@ impl FinishedArchive {
         ShardWriter::open(options(&self.path, None), [("t.tar", end)])
     }
 
-    /// The next run, which rows tell this end: appends an entry and finishes.
-    fn go_on(&self, end: u64, more: &TestEntry) {
+    /// Plays the next run: opens the archive at `end`, the offset that the manifest's rows give, appends an entry and
+    /// finishes.
+    fn append_in_next_run(&self, end: u64, more: &TestEntry) {
         let mut shards = self.open(end).unwrap();
         assert_eq!(append(&mut shards, more).unwrap().offset, end);
         shards.finish().unwrap();
@@ -60,33 +61,34 @@ fn cut(path: &Path, length: u64) {
     file.set_len(length).unwrap();
 }
 
-/// A second run, up to where it is killed; gives what rows say of the end then, and whether its entry is in one.
+/// A second run up to the point where it is killed. Returns the end that the manifest's rows give afterwards, and
+/// whether one of those rows is that of the new entry.
 type SecondRun = fn(&FinishedArchive, &TestEntry) -> (u64, bool);
 
-/// A kill after each step of opening again, appending, syncing, recording, ending and naming.
+/// One kill after each step: reopening, appending, syncing, recording, writing the end, renaming.
 const KILLS: [(&str, SecondRun); 9] = [
     ("opened", |at, _| {
         drop(at.open(at.end).unwrap());
         (at.end, false)
     }),
     ("renamed", |at, _| {
-        std::fs::rename(&at.path, &at.part).unwrap();
+        std::fs::rename(&at.path, &at.temporary).unwrap();
         (at.end, false)
     }),
-    ("renamed and cut in part", |at, _| {
-        std::fs::rename(&at.path, &at.part).unwrap();
-        cut(&at.part, at.end + 512);
+    ("renamed and cut in temporary", |at, _| {
+        std::fs::rename(&at.path, &at.temporary).unwrap();
+        cut(&at.temporary, at.end + 512);
         (at.end, false)
     }),
     ("cut", |at, _| {
-        std::fs::rename(&at.path, &at.part).unwrap();
-        cut(&at.part, at.end);
+        std::fs::rename(&at.path, &at.temporary).unwrap();
+        cut(&at.temporary, at.end);
         (at.end, false)
     }),
     ("torn", |at, more| {
         append(&mut at.open(at.end).unwrap(), more).unwrap();
-        assert!(!at.path.exists(), "what grows has no final name");
-        cut(&at.part, at.end + 600);
+        assert!(!at.path.exists(), "a growing archive has no final name");
+        cut(&at.temporary, at.end + 600);
         (at.end, false)
     }),
     ("synced", |at, more| {
@@ -106,7 +108,7 @@ const KILLS: [(&str, SecondRun); 9] = [
         let end = append(&mut shards, more).unwrap().end;
         shards.sync().unwrap();
         drop(shards);
-        cut(&at.part, end + 1024);
+        cut(&at.temporary, end + 1024);
         (end, true)
     }),
     ("finished", |at, more| {
@@ -118,19 +120,19 @@ const KILLS: [(&str, SecondRun); 9] = [
 ];
 
 #[test]
-fn c6_a_finished_archive_takes_more_wherever_a_run_is_killed() {
+fn c6_a_finished_archive_can_be_extended_wherever_a_run_is_killed() {
     for (killed, second) in KILLS {
         let at = FinishedArchive::new();
         let (more, last) = (entry(3, 1300), entry(4, 99));
         let (end, recorded) = second(&at, &more);
         let mut expected = at.entries.clone();
         if !recorded {
-            // Its job is done again, and comes behind what is known.
-            at.go_on(end, &more);
+            // No row tells of the new entry, so its job runs again and appends it once more.
+            at.append_in_next_run(end, &more);
             let end = std::fs::metadata(&at.path).unwrap().len() - 1024;
-            at.go_on(end, &last);
+            at.append_in_next_run(end, &last);
         } else {
-            at.go_on(end, &last);
+            at.append_in_next_run(end, &last);
         }
         expected.extend([more, last]);
         let found = shards_in(at.dir.path());
@@ -139,7 +141,7 @@ fn c6_a_finished_archive_takes_more_wherever_a_run_is_killed() {
 }
 
 #[test]
-fn c6_a_run_with_nothing_to_do_leaves_a_finished_archive_alone() {
+fn c6_a_run_without_new_entries_leaves_a_finished_archive_alone() {
     let at = FinishedArchive::new();
     let (before, bytes) = (at.metadata(), std::fs::read(&at.path).unwrap());
     for _ in 0..2 {
@@ -154,7 +156,7 @@ fn c6_a_run_with_nothing_to_do_leaves_a_finished_archive_alone() {
 }
 
 #[test]
-fn an_archive_of_nothing_takes_what_comes() {
+fn an_empty_archive_can_be_extended() {
     for (size, name) in [(None, "a.tar"), (Some(4096), "a-000000.tar")] {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.tar");
@@ -170,7 +172,7 @@ fn an_archive_of_nothing_takes_what_comes() {
 }
 
 #[test]
-fn b6_an_archive_that_ends_elsewhere_than_rows_say_is_left_as_it_is() {
+fn b6_an_archive_that_ends_elsewhere_than_the_rows_say_is_not_changed() {
     let at = FinishedArchive::new();
     let exists = |end| matches!(at.open(end), Err(ArchiveError::Exists { .. }));
     assert!(exists(at.end - 512) && exists(at.end + 512) && exists(u64::MAX));
@@ -182,7 +184,7 @@ fn b6_an_archive_that_ends_elsewhere_than_rows_say_is_left_as_it_is() {
     let mut other = whole.clone();
     *other.last_mut().unwrap() = 1;
     std::fs::write(&at.path, &other).unwrap();
-    assert!(exists(at.end), "what ends it is no end");
+    assert!(exists(at.end), "the last kilobyte is not an archive's end");
     assert_eq!(shards_in(at.dir.path())["t.tar"], other);
     std::fs::write(at.dir.path().join("1024"), [1; 1024]).unwrap();
     assert!(matches!(
@@ -193,7 +195,7 @@ fn b6_an_archive_that_ends_elsewhere_than_rows_say_is_left_as_it_is() {
 
 #[cfg(unix)]
 #[test]
-fn b6_a_link_to_an_archive_is_left_as_it_is() {
+fn b6_a_link_to_an_archive_is_not_changed() {
     let at = FinishedArchive::new();
     let elsewhere = at.dir.path().join("elsewhere.tar");
     std::fs::rename(&at.path, &elsewhere).unwrap();
@@ -202,9 +204,9 @@ fn b6_a_link_to_an_archive_is_left_as_it_is() {
 }
 
 #[test]
-fn b5_what_lies_beside_a_finished_archive_is_not_written_over() {
+fn b5_a_file_beside_a_finished_archive_is_not_overwritten() {
     let at = FinishedArchive::new();
-    std::fs::write(&at.part, "theirs").unwrap();
+    std::fs::write(&at.temporary, "theirs").unwrap();
     let mut shards = at.open(at.end).unwrap();
     for _ in 0..2 {
         assert!(matches!(
@@ -213,12 +215,12 @@ fn b5_what_lies_beside_a_finished_archive_is_not_written_over() {
         ));
     }
     shards.finish().unwrap();
-    assert_eq!(std::fs::read(&at.part).unwrap(), b"theirs");
+    assert_eq!(std::fs::read(&at.temporary).unwrap(), b"theirs");
     assert_eq!(read(&std::fs::read(&at.path).unwrap()), at.entries);
 }
 
 #[test]
-fn what_is_known_of_another_archive_is_not_taken_for_this_ones() {
+fn rows_of_another_archive_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t.tar");
     for (size, shard) in [
@@ -233,5 +235,5 @@ fn what_is_known_of_another_archive_is_not_taken_for_this_ones() {
             "{opened:?}"
         );
     }
-    assert_eq!(shards_in(dir.path()).len(), 0, "nothing was begun");
+    assert_eq!(shards_in(dir.path()).len(), 0, "no shard was created");
 }

@@ -1,9 +1,7 @@
-//! Why an archive cannot be written.
-
 use std::io;
 use std::path::PathBuf;
 
-/// Why an archive cannot be written. Unless said otherwise, what was appended before is as it was.
+/// Why an archive cannot be written. Unless a variant says otherwise, the entries that were appended before are intact.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ArchiveError {
@@ -13,15 +11,15 @@ pub enum ArchiveError {
         /// The name.
         path: PathBuf,
     },
-    /// A temporary name is taken by something that no archive left there.
+    /// A temporary name is taken by a file that is not an unfinished shard.
     #[error("{} is in the way: {what}", .path.display())]
     InTheWay {
-        /// The name.
+        /// The temporary name.
         path: PathBuf,
-        /// Why it is taken for something else.
+        /// Why it is not an unfinished shard.
         what: &'static str,
     },
-    /// The name asked for is a directory's.
+    /// The name of the archive is a directory's.
     #[error("{} is a directory", .path.display())]
     IsDirectory {
         /// The name.
@@ -30,49 +28,49 @@ pub enum ArchiveError {
     /// Another process writes the same archive.
     #[error("another haul is writing {}", .path.display())]
     Locked {
-        /// The name that both want.
+        /// The final name.
         path: PathBuf,
     },
-    /// Entries that earlier runs wrote are not there any more.
-    #[error("{} should hold {claimed} bytes of an earlier run and holds {found}", .path.display())]
+    /// A shard is shorter than the manifest's rows say, or gone.
+    #[error("{} should hold {claimed} bytes of an earlier run but holds {found}", .path.display())]
     MissingEntries {
         /// The temporary name of the shard.
         path: PathBuf,
-        /// Where the last entry ends that is said to be in it.
+        /// The end of the last entry that a row tells of.
         claimed: u64,
-        /// How long it is; 0 when it is gone.
+        /// The length of the file; 0 when it is gone.
         found: u64,
     },
-    /// What is known of earlier runs is known of another archive: what is in that one would be left out of this one.
-    #[error("the manifest is of the archive {shard}, and not of {}", .path.display())]
+    /// The manifest's rows are those of another archive. Their entries would be missing from this one.
+    #[error("the manifest describes the archive {shard}, not {}", .path.display())]
     OtherArchive {
-        /// The one asked for.
+        /// The archive that was asked for.
         path: PathBuf,
-        /// The other, as rows call it.
+        /// The other archive, as the rows call it.
         shard: String,
     },
-    /// No name for an entry.
+    /// A path that cannot be the name of an entry.
     #[error("{} cannot be the name of an entry: {what}", .path.display())]
     InvalidName {
-        /// The name.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// What is wrong with it.
         what: &'static str,
     },
-    /// An entry's contents could not be read, or were shorter than was said.
-    #[error("cannot read what belongs into the archive")]
+    /// An entry's content could not be read, or was shorter than announced.
+    #[error("cannot read the content of an archive entry")]
     Content(#[source] io::Error),
-    /// The reader of a stream is gone, or takes no more. Nothing more can be appended.
-    #[error("cannot write the archive to its reader")]
+    /// The reader of a stream has closed it or takes no more. Nothing more can be appended.
+    #[error("cannot write the archive stream")]
     Stream(#[source] io::Error),
-    /// This machine's disk said no.
+    /// A file operation failed.
     #[error("cannot {action} {}", .path.display())]
     Local {
-        /// What was being done: "write to", "create", "rename" ...
+        /// What failed: "write to", "create", "rename" ...
         action: &'static str,
-        /// To which file.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }

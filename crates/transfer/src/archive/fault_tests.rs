@@ -1,4 +1,5 @@
-//! Rows B1, B2, B4 and C6 for archives: kills, full disks, files that vanish. What results is whole, with each entry once.
+//! Rows B1, B2, B4 and C6 for archives: kills, full disks, files that vanish. The archive that results is complete and
+//! holds each entry once.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,7 +13,7 @@ use super::tests::{TestEntry, append, entry, open, options, read, shards_in};
 use super::*;
 use crate::disk::faulty_disk::FaultyDisk;
 
-/// The shard that all these entries are in, as an interrupted run left it, and where each ends.
+/// The bytes of an unfinished shard with all these entries, as an interrupted run leaves it, and the end of each entry.
 fn interrupted(path: &Path, entries: &[TestEntry]) -> (Vec<u8>, Vec<u64>) {
     let mut shards = open(path, None);
     let ends = entries
@@ -21,32 +22,32 @@ fn interrupted(path: &Path, entries: &[TestEntry]) -> (Vec<u8>, Vec<u64>) {
         .collect();
     shards.sync().unwrap();
     drop(shards);
-    let part = path.with_extension("tar.haul-part");
-    let bytes = std::fs::read(&part).unwrap();
-    std::fs::remove_file(part).unwrap();
+    let temporary = path.with_extension("tar.haul-part");
+    let bytes = std::fs::read(&temporary).unwrap();
+    std::fs::remove_file(temporary).unwrap();
     (bytes, ends)
 }
 
 #[test]
-fn c6_a_part_cut_anywhere_behind_the_last_row_goes_on_whole() {
+fn c6_a_shard_cut_anywhere_behind_the_last_row_is_completed() {
     let dir = tempfile::tempdir().unwrap();
-    let (path, part) = (dir.path().join("t.tar"), dir.path().join("t.tar.haul-part"));
+    let (path, temporary) = (dir.path().join("t.tar"), dir.path().join("t.tar.haul-part"));
     let long = ("n".repeat(120), b"x".to_vec());
     let entries = [entry(0, 5), entry(1, 0), entry(2, 600), long, entry(4, 512)];
     let (bytes, ends) = interrupted(&path, &entries);
     for known in 0..=entries.len() {
         let end = known.checked_sub(1).map_or(0, |last| ends[last]);
         let from = usize::try_from(end).unwrap();
-        // Every byte would be thousands of syncs: those around each block's end, and some between.
+        // Every byte would be thousands of syncs: this takes those around each block's end, and some between.
         let cuts = (from..=bytes.len()).filter(|cut| (cut + 1) % 512 <= 2 || cut % 101 == 0);
         for cut in cuts {
-            std::fs::write(&part, &bytes[..cut]).unwrap();
+            std::fs::write(&temporary, &bytes[..cut]).unwrap();
             let durable = (known > 0).then_some(("t.tar", end));
             let mut shards = match ShardWriter::open(options(&path, None), durable) {
                 Ok(shards) => shards,
-                // Too little is there to be known as an archive: not taken for one.
+                // Fewer bytes than a header are not recognized as an archive.
                 Err(ArchiveError::InTheWay { .. }) if known == 0 && cut < 512 => {
-                    std::fs::remove_file(&part).unwrap();
+                    std::fs::remove_file(&temporary).unwrap();
                     continue;
                 }
                 Err(error) => panic!("{error}"),
@@ -66,31 +67,31 @@ fn c6_a_part_cut_anywhere_behind_the_last_row_goes_on_whole() {
 }
 
 #[test]
-fn b3_a_part_that_lost_what_rows_speak_of_is_refused() {
+fn b3_a_shard_that_lost_recorded_entries_is_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let (path, part) = (dir.path().join("t.tar"), dir.path().join("t.tar.haul-part"));
+    let (path, temporary) = (dir.path().join("t.tar"), dir.path().join("t.tar.haul-part"));
     let (bytes, ends) = interrupted(&path, &[entry(0, 5), entry(1, 5)]);
-    let lost = |durable: (&str, u64), size| {
+    let missing = |durable: (&str, u64), size| {
         let error = ShardWriter::open(options(&path, size), [durable]).unwrap_err();
         let ArchiveError::MissingEntries { claimed, found, .. } = error else {
             panic!("{error}")
         };
         (claimed, found)
     };
-    assert_eq!(lost(("t.tar", ends[1]), None), (2048, 0));
-    std::fs::write(&part, &bytes[..2047]).unwrap();
-    assert_eq!(lost(("t.tar", ends[1]), None), (2048, 2047));
+    assert_eq!(missing(("t.tar", ends[1]), None), (2048, 0));
+    std::fs::write(&temporary, &bytes[..2047]).unwrap();
+    assert_eq!(missing(("t.tar", ends[1]), None), (2048, 2047));
     assert_eq!(
-        std::fs::metadata(&part).unwrap().len(),
+        std::fs::metadata(&temporary).unwrap().len(),
         2047,
-        "what is there may still be of use"
+        "the rest may still be of use"
     );
-    std::fs::rename(&part, dir.path().join("t-000000.tar.haul-part")).unwrap();
-    assert_eq!(lost(("t-000000.tar", ends[1]), Some(9999)), (2048, 2047));
+    std::fs::rename(&temporary, dir.path().join("t-000000.tar.haul-part")).unwrap();
+    assert_eq!(missing(("t-000000.tar", ends[1]), Some(9999)), (2048, 2047));
 }
 
 #[test]
-fn c6_finished_shards_are_not_touched_and_the_numbers_go_on() {
+fn c6_finished_shards_are_not_changed_and_numbers_continue() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t.tar");
     let mut shards = open(&path, Some(3000));
@@ -102,15 +103,15 @@ fn c6_finished_shards_are_not_touched_and_the_numbers_go_on() {
     // A pipeline took one of them away.
     std::fs::remove_file(dir.path().join("t-000000.tar")).unwrap();
     let names: Vec<&str> = before.keys().map(String::as_str).collect();
-    for (present, next) in [(true, "t-000003.tar"), (false, "t-000004.tar")] {
+    for (exists, next) in [(true, "t-000003.tar"), (false, "t-000004.tar")] {
         let durable = names.iter().map(|name| (*name, 1536));
-        let durable = durable.chain((!present).then_some(("t-000003.tar", 1536)));
+        let durable = durable.chain((!exists).then_some(("t-000003.tar", 1536)));
         let mut shards = ShardWriter::open(options(&path, Some(3000)), durable).unwrap();
         assert_eq!(append(&mut shards, &entry(3, 1024)).unwrap().shard, next);
         shards.finish().unwrap();
         std::fs::remove_file(dir.path().join(next)).unwrap();
     }
-    // Nothing more to do is nothing more to make.
+    // Without new entries no shard is created.
     let shards = ShardWriter::open(
         options(&path, Some(3000)),
         names.iter().map(|name| (*name, 1536)),
@@ -120,7 +121,7 @@ fn c6_finished_shards_are_not_touched_and_the_numbers_go_on() {
     let mut after = shards_in(dir.path());
     after.insert("t-000000.tar".into(), before["t-000000.tar"].clone());
     assert_eq!(after, before);
-    // One archive that is finished takes no more.
+    // A finished archive that ends elsewhere is not extended.
     std::fs::write(&path, "whole").unwrap();
     assert!(matches!(
         ShardWriter::open(options(&path, None), [("t.tar", 5)]),
@@ -129,7 +130,7 @@ fn c6_finished_shards_are_not_touched_and_the_numbers_go_on() {
 }
 
 #[test]
-fn contents_that_fail_leave_no_trace() {
+fn an_entry_whose_content_fails_leaves_no_trace() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t.tar");
     let mut shards = open(&path, None);
@@ -160,7 +161,7 @@ fn contents_that_fail_leave_no_trace() {
 }
 
 #[test]
-fn b4_an_entry_that_finds_the_disk_full_can_be_appended_again() {
+fn b4_an_entry_that_did_not_fit_on_the_disk_can_be_appended_again() {
     for cuts in [true, false] {
         for room in (0..6000).step_by(250) {
             let dir = tempfile::tempdir().unwrap();
@@ -186,7 +187,7 @@ fn b4_an_entry_that_finds_the_disk_full_can_be_appended_again() {
                         panic!("{error}")
                     };
                     assert_eq!(source.kind(), io::ErrorKind::StorageFull);
-                    // A smaller one may have room yet; then the disk has.
+                    // A smaller entry may still fit; after that the disk has capacity again.
                     disk.capacity.store(u64::MAX, Ordering::SeqCst);
                     append(&mut shards, entry).unwrap();
                 }
@@ -200,7 +201,7 @@ fn b4_an_entry_that_finds_the_disk_full_can_be_appended_again() {
 }
 
 #[test]
-fn b2_a_sync_covers_all_that_was_appended_and_one_that_failed_is_not_forgotten() {
+fn b2_a_sync_covers_all_entries_and_a_failed_sync_is_remembered() {
     let dir = tempfile::tempdir().unwrap();
     let disk = FaultyDisk::with_capacity(u64::MAX);
     let layer = disk.layer();
@@ -217,7 +218,7 @@ fn b2_a_sync_covers_all_that_was_appended_and_one_that_failed_is_not_forgotten()
     for n in 0..3 {
         append(&mut shards, &entry(n, 1024)).unwrap();
     }
-    // Three entries, two ends of shards.
+    // Three entries, and the ends of two full shards.
     assert_eq!(disk.calls(), "wwwww");
     shards.sync().unwrap();
     assert_eq!(disk.calls(), "sss");
@@ -232,20 +233,20 @@ fn b2_a_sync_covers_all_that_was_appended_and_one_that_failed_is_not_forgotten()
     assert!(!dir.path().join("t-000002.tar").exists());
 }
 
-/// Where a run ends.
+/// The point where a run ends.
 #[derive(Debug, Clone, Copy)]
 enum CrashPoint {
-    /// With entries that were not synced; part of them may be there.
+    /// Entries were appended but not synced; part of them may be on the disk.
     Appended,
-    /// With entries that are there and have no rows.
+    /// Entries are on the disk but have no rows.
     Synced,
-    /// With rows, and full shards that have no names yet.
+    /// Rows are written, but full shards still have their temporary names.
     Recorded,
-    /// With everything in order.
+    /// Everything is in order.
     Settled,
 }
 
-/// A run: how many entries each group has, and where in the last of them it ends.
+/// A run: the number of entries of each group, and where in the last group the run ends.
 fn any_run() -> impl Strategy<Value = (Vec<usize>, CrashPoint, prop::sample::Index)> {
     let crash = prop::sample::select(
         &[
@@ -262,10 +263,10 @@ fn any_run() -> impl Strategy<Value = (Vec<usize>, CrashPoint, prop::sample::Ind
     )
 }
 
-/// What rows say: each entry that is durable, and the shard and end of it.
+/// The entries that rows tell of, by number, with their location.
 type DurableEntries = BTreeMap<usize, ShardEntryLocation>;
 
-/// One run over the entries that no row speaks of, up to its crash.
+/// One run over the entries without a row, up to its crash.
 fn run(
     path: &Path,
     size: u64,
@@ -294,7 +295,7 @@ fn run(
         let last = at + 1 == groups.len();
         if last && matches!(crash, CrashPoint::Appended) {
             drop(shards);
-            return tear(path, rows, placed.last(), *cut);
+            return cut_newest_shard(path, rows, placed.last(), *cut);
         }
         shards.sync().unwrap();
         if last && matches!(crash, CrashPoint::Synced) {
@@ -308,8 +309,8 @@ fn run(
     }
 }
 
-/// Cuts the shard that was written last somewhere behind what is durable, as a power cut does.
-fn tear(
+/// Cuts the newest shard somewhere behind its durable end, as a power cut does.
+fn cut_newest_shard(
     path: &Path,
     rows: &DurableEntries,
     last: Option<&(usize, ShardEntryLocation)>,
@@ -321,10 +322,13 @@ fn tear(
         .filter(|row| row.shard == placed.shard)
         .map(|row| row.end);
     let durable = ends.max().unwrap_or(0);
-    let part = path.with_file_name(format!("{}.haul-part", placed.shard));
-    let file = std::fs::File::options().write(true).open(part).unwrap();
+    let temporary = path.with_file_name(format!("{}.haul-part", placed.shard));
+    let file = std::fs::File::options()
+        .write(true)
+        .open(temporary)
+        .unwrap();
     let behind = usize::try_from(file.metadata().unwrap().len() - durable).unwrap();
-    // A new one has its first block or nothing: less is not known as an archive.
+    // A new shard keeps at least its first block or nothing: less is not recognized as an archive.
     let mut keep = cut.index(behind + 1) as u64;
     if durable == 0 && keep < 512 {
         keep = 0;
@@ -336,7 +340,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn c6_whatever_interrupts_runs_each_entry_is_there_once(
+    fn c6_after_any_interruptions_each_entry_is_there_once(
         lengths in prop::collection::vec(0usize..1500, 1..16),
         size in 1u64..6000,
         runs in prop::collection::vec(any_run(), 0..4),
@@ -368,7 +372,7 @@ proptest! {
 }
 
 #[test]
-fn the_disk_that_tests_use_is_the_layer_of_every_shard() {
+fn the_storage_layer_is_under_every_shard() {
     let dir = tempfile::tempdir().unwrap();
     let disk = FaultyDisk::with_capacity(u64::MAX);
     let layer = Arc::clone(&disk).layer();

@@ -1,14 +1,14 @@
-//! The names of shards.
+//! The names of the shards of one archive.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// How the shards of one archive are called.
+/// The naming scheme of an archive.
 #[derive(Debug, Clone)]
 pub(super) struct ShardNames {
-    /// The name asked for.
+    /// The name that the user gave.
     path: PathBuf,
-    /// Whether there may be several.
+    /// Whether the archive is a numbered series of shards.
     numbered: bool,
 }
 
@@ -17,12 +17,12 @@ impl ShardNames {
         Self { path, numbered }
     }
 
-    /// Whether there may be several.
+    /// Whether the archive is a numbered series of shards.
     pub(super) fn is_numbered(&self) -> bool {
         self.numbered
     }
 
-    /// Where a shard lies when it is whole.
+    /// The final path of a shard.
     pub(super) fn path(&self, index: u64) -> PathBuf {
         if !self.numbered {
             return self.path.clone();
@@ -32,18 +32,18 @@ impl ShardNames {
         self.path.with_file_name(name)
     }
 
-    /// What a shard is called in rows: its name without the directory, which may be moved.
+    /// The name of a shard in manifest rows. It has no directory, because the directory may be moved.
     pub(super) fn name(&self, index: u64) -> String {
         let path = self.path(index);
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        // That alone is what rows call a stream.
+        // "-" alone is the name of a stream.
         match &*name {
             "-" => "./-".to_owned(),
             _ => name.into_owned(),
         }
     }
 
-    /// Which shard is called so; `None` when none of this archive is.
+    /// The number of the shard with this name; `None` when the name does not belong to this archive.
     pub(super) fn index_of(&self, shard: &str) -> Option<u64> {
         let digits = || {
             let rest = shard.strip_suffix(".tar")?;
@@ -68,7 +68,7 @@ impl ShardNames {
     }
 }
 
-/// Whether something has that name, a dangling link among it.
+/// Whether the name is taken. A dangling link counts.
 pub(super) fn exists(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shards_are_numbered_before_the_ending() {
+    fn shards_are_numbered_before_the_extension() {
         let names = ShardNames::new("d/train.tar".into(), true);
         assert_eq!(names.path(0), Path::new("d/train-000000.tar"));
         assert_eq!(names.path(1_234_567), Path::new("d/train-1234567.tar"));
@@ -97,14 +97,14 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_never_called_what_a_stream_is() {
+    fn no_file_has_the_name_of_a_stream() {
         let names = ShardNames::new("./-".into(), false);
         assert_eq!((names.name(0).as_str(), names.index_of("-")), ("./-", None));
         assert_eq!(names.index_of("./-"), Some(0));
     }
 
     #[test]
-    fn a_shard_is_known_by_its_name_and_others_are_not() {
+    fn the_number_of_a_shard_is_read_from_its_name() {
         let names = ShardNames::new("d/a-1.tar".into(), true);
         for index in [0, 1, 999_999, 1_000_000, u64::MAX] {
             assert_eq!(names.index_of(&names.name(index)), Some(index));

@@ -1,4 +1,4 @@
-//! The row of shards: which one grows, which are full and wait for their names, and which an earlier run left.
+//! All shard files of an archive: the growing one, and full ones that wait for their final names.
 
 use std::collections::BTreeMap;
 
@@ -8,51 +8,55 @@ use super::shard_names::{ShardNames, exists};
 use super::unfinished_shard::{UnfinishedShard, is_finished};
 use crate::disk::{DownloadPaths, StorageLayer};
 
-/// Shards in files.
+/// The shard files of an archive.
 #[derive(Debug)]
 pub(super) struct ShardSet {
     names: ShardNames,
-    /// The largest that a shard may be, where there may be several.
+    /// The size limit of a shard; `None` for a single archive.
     limit: Option<u64>,
     layer: StorageLayer,
-    /// The number of the one that grows.
+    /// The number of the growing shard.
     index: u64,
-    /// The one that grows; `None` while it is one that an earlier run finished and nothing more came for.
+    /// The growing shard. `None` while that is a finished archive of an earlier run for which no new entry has come.
     current: Option<UnfinishedShard>,
-    /// Where the last entry of that one ends.
+    /// The end of the last entry of that finished archive.
     reopen_at: u64,
-    /// Full ones, ended but without their names: rows have yet to speak of what is in them.
+    /// Full shards with their end written, but still under temporary names: their rows are not written yet.
     full: Vec<UnfinishedShard>,
 }
 
 impl ShardSet {
-    /// Goes on behind what is durable: for each shard by its number the end of the last entry that is known.
+    /// Opens the archive behind its durable entries. `durable` maps the number of a shard to the end of the last entry
+    /// that a row records.
     pub(super) fn open(
         names: ShardNames,
         limit: Option<u64>,
         layer: StorageLayer,
         durable: &BTreeMap<u64, u64>,
     ) -> Result<Self, ArchiveError> {
-        let mut parts = BTreeMap::new();
+        let mut unfinished = BTreeMap::new();
         for (index, end) in durable {
-            if let Some(part) = resume_unfinished(&names, *index, *end, &layer)? {
-                parts.insert(*index, part);
+            if let Some(shard) = resume_unfinished(&names, *index, *end, &layer)? {
+                unfinished.insert(*index, shard);
             }
         }
         let last = durable.last_key_value().map(|(index, end)| (*index, *end));
         let next = match last {
-            // One archive takes whatever comes; of several, one that is finished is full.
+            // A single archive is extended. In a series, a finished shard counts as full.
             Some(only) if !names.is_numbered() => only,
             Some((last, _)) => (last + 1, 0),
             None => (0, 0),
         };
-        let growing = last.and_then(|(last, _)| parts.remove_entry(&last));
+        let growing = last.and_then(|(last, _)| unfinished.remove_entry(&last));
         let (index, current) = match growing {
-            Some((index, part)) => (index, Some(part)),
-            None => (next.0, begin(&names, next, parts.is_empty(), &layer)?),
+            Some((index, shard)) => (index, Some(shard)),
+            None => (
+                next.0,
+                create_unless_extendable(&names, next, unfinished.is_empty(), &layer)?,
+            ),
         };
-        // Those before it were full when the run ended.
-        let mut full: Vec<UnfinishedShard> = parts.into_values().collect();
+        // The other unfinished shards were full when the earlier run ended.
+        let mut full: Vec<UnfinishedShard> = unfinished.into_values().collect();
         full.iter_mut().try_for_each(UnfinishedShard::write_end)?;
         Ok(Self {
             names,
@@ -65,13 +69,13 @@ impl ShardSet {
         })
     }
 
-    /// What rows call it.
+    /// The name of the growing shard in manifest rows.
     pub(super) fn current_name(&self) -> String {
         self.names.name(self.index)
     }
 
-    /// The shard that an entry of this many bytes goes into: the next one where it would make this one too large. An entry that is too
-    /// large by itself gets a shard of its own.
+    /// The shard for an entry of this many bytes. When the entry would make the growing shard too large, the next shard
+    /// is begun. An entry that exceeds the limit by itself gets a shard of its own.
     pub(super) fn shard_for(&mut self, bytes: u64) -> Result<&mut UnfinishedShard, ArchiveError> {
         let mut current = match self.current.take() {
             Some(current) => current,
@@ -88,7 +92,7 @@ impl ShardSet {
         });
         let (current, failed) = match next {
             None => (current, None),
-            // What was appended before stays good.
+            // The entries that were appended before stay intact.
             Some(Err(error)) => (current, Some(error)),
             Some(Ok(next)) => {
                 self.full.push(current);
@@ -104,13 +108,13 @@ impl ShardSet {
         DownloadPaths::new(self.names.path(index))
     }
 
-    /// Makes what was appended durable.
+    /// Makes the appended entries durable.
     pub(super) fn sync(&mut self) -> Result<(), ArchiveError> {
         self.full.iter_mut().try_for_each(UnfinishedShard::sync)?;
         self.current.as_mut().map_or(Ok(()), UnfinishedShard::sync)
     }
 
-    /// Gives the full shards that are durable their names.
+    /// Renames the full shards that are durable.
     pub(super) fn publish_full(&mut self) -> Result<(), ArchiveError> {
         while self.full.first().is_some_and(UnfinishedShard::is_synced) {
             self.full[0].publish()?;
@@ -119,17 +123,17 @@ impl ShardSet {
         Ok(())
     }
 
-    /// The same, unless nothing was put into any of them.
+    /// Like [`finish`](Self::finish), but removes an archive without any entry.
     pub(super) fn finish_unless_empty(mut self) -> Result<(), ArchiveError> {
         let empty = self.index == 0 && self.full.is_empty();
-        match self.current.take_if(|part| empty && part.end() == 0) {
-            Some(part) => part.remove(),
+        match self.current.take_if(|shard| empty && shard.end() == 0) {
+            Some(shard) => shard.remove(),
             None => self.finish(),
         }
     }
 
-    /// Ends the last shard and gives all their names. One that nothing was put into is none, unless it is all there is; one that was
-    /// finished before, and that nothing more came for, is as it was.
+    /// Writes the end of the last shard and renames all shards. An empty last shard is removed, unless it is the only
+    /// one. A finished archive that was not reopened stays as it is.
     pub(super) fn finish(mut self) -> Result<(), ArchiveError> {
         let Some(mut current) = self.current.take() else {
             return Ok(());
@@ -150,22 +154,22 @@ impl ShardSet {
     }
 }
 
-/// Begins a shard, unless what an earlier run finished lies there and takes more: an archive that ends where rows say, or one of
-/// nothing. That is opened with its first entry, so that a run with nothing to do leaves it alone.
-fn begin(
+/// Creates a shard, unless a finished archive that can be extended has the name: one that ends where the rows say, or
+/// an empty one. That archive is opened with its first new entry, so that a run without new entries leaves it alone.
+fn create_unless_extendable(
     names: &ShardNames,
     (index, end): (u64, u64),
-    alone: bool,
+    is_only: bool,
     layer: &StorageLayer,
 ) -> Result<Option<UnfinishedShard>, ArchiveError> {
     let target = DownloadPaths::new(names.path(index));
-    if alone && is_finished(&target, end) {
+    if is_only && is_finished(&target, end) {
         return Ok(None);
     }
     UnfinishedShard::create(target, layer).map(Some)
 }
 
-/// What an earlier run left of a shard that rows speak of; `None` when it was finished.
+/// Reopens the unfinished shard that an earlier run left and that rows tell of; `None` when the shard is finished.
 fn resume_unfinished(
     names: &ShardNames,
     index: u64,
@@ -180,7 +184,7 @@ fn resume_unfinished(
         return UnfinishedShard::resume(target, end, layer).map(Some);
     }
     if names.is_numbered() {
-        // Finished and taken elsewhere, as pipelines do with shards.
+        // It was finished and then moved away, as pipelines do with shards.
         return Ok(None);
     }
     let path = target.partial();

@@ -1,4 +1,4 @@
-//! An archive that somebody reads while it is written: nothing can be taken back, so one failure is the end of it.
+//! An archive that is read while it is written. Nothing can be taken back, so one failure ends it.
 
 use std::fmt;
 use std::io::{self, BufWriter, Write};
@@ -8,15 +8,15 @@ use bytes::Bytes;
 use super::entry_header::END;
 use super::error::ArchiveError;
 
-/// Bytes gathered before they are handed on.
-const GATHERED: usize = 256 * 1024;
+/// Bytes that are buffered before they are written.
+const BUFFER: usize = 256 * 1024;
 
-/// The reader's end of a pipe is elsewhere.
+/// An archive on a pipe or a device.
 pub(super) struct ArchiveStream {
     writer: BufWriter<Box<dyn Write + Send>>,
-    /// Bytes written.
+    /// End of the last complete entry.
     end: u64,
-    /// Whether something was written that is no whole entry.
+    /// Whether a partial entry was written.
     broken: bool,
 }
 
@@ -30,21 +30,20 @@ impl fmt::Debug for ArchiveStream {
 impl ArchiveStream {
     pub(super) fn new(writer: Box<dyn Write + Send>) -> Self {
         Self {
-            writer: BufWriter::with_capacity(GATHERED, writer),
+            writer: BufWriter::with_capacity(BUFFER, writer),
             end: 0,
             broken: false,
         }
     }
 
-    /// Where the last whole entry ends.
     pub(super) fn end(&self) -> u64 {
         self.end
     }
 
     pub(super) fn write(&mut self, pieces: &[Bytes]) -> Result<(), ArchiveError> {
         if self.broken {
-            // Not a broken pipe: what broke it need not be its reader, who may wait for more.
-            let why = io::Error::other("an entry broke off before");
+            // Not `BrokenPipe`: the reader may be well and wait for more.
+            let why = io::Error::other("an earlier entry is incomplete");
             return Err(ArchiveError::Stream(why));
         }
         pieces
@@ -53,7 +52,7 @@ impl ArchiveStream {
             .map_err(ArchiveError::Stream)
     }
 
-    /// What was written up to here is a whole entry.
+    /// Marks everything up to `end` as complete entries.
     pub(super) fn complete_entry(&mut self, end: u64) {
         self.end = end;
     }
@@ -63,7 +62,7 @@ impl ArchiveStream {
         self.broken = true;
     }
 
-    /// Hands on what was gathered, so that rows may speak of it.
+    /// Writes the buffered bytes, so that manifest rows may record them.
     pub(super) fn flush(&mut self) -> Result<(), ArchiveError> {
         let flushed = self
             .write(&[])
@@ -72,7 +71,7 @@ impl ArchiveStream {
         flushed
     }
 
-    /// Ends the archive.
+    /// Writes the end of the archive.
     pub(super) fn finish(&mut self) -> Result<(), ArchiveError> {
         self.write(&[Bytes::from_static(&END)])?;
         self.flush()

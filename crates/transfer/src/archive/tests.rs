@@ -1,4 +1,4 @@
-//! Archives as their readers see them, and the names that they have meanwhile.
+//! Archives as other tar readers see them, and the names of shards while they are written.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -11,10 +11,10 @@ use proptest::prelude::*;
 use super::*;
 use crate::disk::StorageLayer;
 
-/// A name and what is under it.
+/// An entry's name and content.
 pub(super) type TestEntry = (String, Vec<u8>);
 
-/// Contents that differ by number and length.
+/// An entry whose content depends on its number and length.
 pub(super) fn entry(n: usize, length: usize) -> TestEntry {
     let byte = |at: usize| u8::try_from((at * 31 + n * 7 + length) % 251).unwrap();
     (format!("d/{n}"), (0..length).map(byte).collect())
@@ -32,7 +32,7 @@ pub(super) fn open(path: &Path, shard_size: Option<u64>) -> ShardWriter {
     ShardWriter::open(options(path, shard_size), []).unwrap()
 }
 
-/// Appends an entry, every other one from a reader.
+/// Appends an entry. Content of odd length comes from a reader.
 pub(super) fn append(
     shards: &mut ShardWriter,
     (name, bytes): &TestEntry,
@@ -53,7 +53,7 @@ pub(super) fn append(
     shards.append(Path::new(name), content, 1_000_000_000)
 }
 
-/// What another reader finds, which also demands that the archive has its end.
+/// The entries that the `tar` crate reads. Panics when the archive has no end.
 pub(super) fn read(bytes: &[u8]) -> Vec<TestEntry> {
     assert!(bytes.len() >= 1024 && bytes.len().is_multiple_of(512));
     assert!(bytes.ends_with(&[0; 1024]), "no end");
@@ -87,7 +87,7 @@ pub(super) fn read(bytes: &[u8]) -> Vec<TestEntry> {
     archive.entries().unwrap().map(entry).collect()
 }
 
-/// The finished shards in a directory by name, nothing else being there.
+/// The finished shards in a directory by name. Panics on any other file.
 pub(super) fn shards_in(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let shard = |found: io::Result<std::fs::DirEntry>| {
         let found = found.unwrap();
@@ -110,7 +110,7 @@ fn any_entries() -> impl Strategy<Value = Vec<TestEntry>> {
 }
 
 #[test]
-fn names_of_every_length_are_read_back() {
+fn entry_names_of_every_length_are_read_back() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.tar");
     let mut shards = open(&path, None);
@@ -133,7 +133,7 @@ fn names_of_every_length_are_read_back() {
 }
 
 #[test]
-fn contents_longer_than_a_chunk_are_read_back_and_small_ones_cost_one_write() {
+fn long_entries_are_read_back_and_small_ones_cost_one_write() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.tar");
     let disk = crate::disk::faulty_disk::FaultyDisk::with_capacity(u64::MAX);
@@ -168,7 +168,7 @@ fn contents_longer_than_a_chunk_are_read_back_and_small_ones_cost_one_write() {
 }
 
 #[test]
-fn an_archive_of_nothing_is_one() {
+fn an_archive_may_be_empty() {
     for (size, name) in [(None, "a.tar"), (Some(4096), "a-000000.tar")] {
         let dir = tempfile::tempdir().unwrap();
         open(&dir.path().join("a.tar"), size).finish().unwrap();
@@ -179,13 +179,13 @@ fn an_archive_of_nothing_is_one() {
 }
 
 #[test]
-fn where_everything_failed_there_is_no_archive_but_a_stream_has_its_end() {
+fn an_empty_archive_can_be_left_out_but_a_stream_gets_its_end() {
     for size in [None, Some(1024)] {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.tar");
         open(&path, size).finish_unless_empty().unwrap();
         assert!(shards_in(dir.path()).is_empty());
-        // What came is kept, in however many shards, and so is what came before.
+        // Entries keep the archive, whether this run or an earlier run wrote them.
         let mut shards = open(&path, size);
         for n in 0..2 {
             append(&mut shards, &entry(n, 900)).unwrap();
@@ -203,43 +203,43 @@ fn where_everything_failed_there_is_no_archive_but_a_stream_has_its_end() {
         let again = ShardWriter::open(options(&path, None), [("a.tar", end)]).unwrap();
         again.finish_unless_empty().unwrap();
         assert_eq!(read(&shards_in(dir.path())["a.tar"]), [entry(0, 5)]);
-        // As a kill leaves it.
+        // Now the archive as a kill leaves it.
         let bytes = std::fs::read(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
-        let part = dir.path().join("a.tar.haul-part");
-        std::fs::write(part, &bytes[..usize::try_from(end).unwrap()]).unwrap();
+        let temporary = dir.path().join("a.tar.haul-part");
+        std::fs::write(temporary, &bytes[..usize::try_from(end).unwrap()]).unwrap();
     }
     let writer = SharedBuffer::default();
-    stream(writer.clone()).finish_unless_empty().unwrap();
+    stream_to(writer.clone()).finish_unless_empty().unwrap();
     assert_eq!(*writer.0.lock().unwrap(), [0; 1024]);
 }
 
 #[test]
-fn names_appear_when_shards_are_whole_and_rows_may_speak_of_them() {
+fn shards_are_renamed_when_they_are_full_and_rows_may_be_written() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name).exists();
     let mut shards = open(&dir.path().join("t.tar"), Some(3000));
     for n in 0..2 {
         append(&mut shards, &entry(n, 1024)).unwrap();
     }
-    let parts = ["t-000000.tar.haul-part", "t-000001.tar.haul-part"];
-    assert!(parts.iter().all(|part| at(part)));
+    let temporary = ["t-000000.tar.haul-part", "t-000001.tar.haul-part"];
+    assert!(temporary.iter().all(|temporary| at(temporary)));
     shards.publish_full().unwrap();
-    assert!(!at("t-000000.tar"), "it is full, and not synced");
+    assert!(!at("t-000000.tar"), "it is full but not synced");
     shards.sync().unwrap();
     assert!(
         !at("t-000000.tar"),
-        "it is synced, and rows are still to be written"
+        "it is synced but its rows are not written"
     );
     shards.publish_full().unwrap();
-    assert!(at("t-000000.tar") && !at(parts[0]));
-    assert!(!at("t-000001.tar") && at(parts[1]));
+    assert!(at("t-000000.tar") && !at(temporary[0]));
+    assert!(!at("t-000001.tar") && at(temporary[1]));
     shards.finish().unwrap();
     assert_eq!(shards_in(dir.path()).len(), 2);
 }
 
 #[test]
-fn b6_a_shard_that_exists_is_kept() {
+fn b6_an_existing_shard_is_kept() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t.tar");
     std::fs::write(&path, "theirs").unwrap();
@@ -248,7 +248,7 @@ fn b6_a_shard_that_exists_is_kept() {
         error.to_string(),
         format!("{} exists already", path.display())
     );
-    // A later one, found when its turn comes; what was appended before stays good.
+    // The name of a later shard is taken. This shows when its turn comes; the entries before stay intact.
     std::fs::write(dir.path().join("t-000001.tar"), "theirs").unwrap();
     let mut shards = open(&path, Some(3072));
     let placed = append(&mut shards, &entry(0, 1024)).unwrap();
@@ -264,7 +264,7 @@ fn b6_a_shard_that_exists_is_kept() {
     let found = shards_in(dir.path());
     assert_eq!(found["t-000001.tar"], b"theirs");
     assert_eq!(read(&found["t-000000.tar"]), [entry(0, 1024), entry(2, 0)]);
-    // And one that appears in the last moment.
+    // The name is taken at the last moment.
     let shards = open(&dir.path().join("u.tar"), None);
     std::fs::write(dir.path().join("u.tar"), "theirs").unwrap();
     assert!(matches!(shards.finish(), Err(ArchiveError::Exists { .. })));
@@ -272,10 +272,10 @@ fn b6_a_shard_that_exists_is_kept() {
 }
 
 #[test]
-fn b5_what_belongs_to_others_is_left_alone() {
+fn b5_files_of_others_are_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t.tar");
-    let part = dir.path().join("t.tar.haul-part");
+    let temporary = dir.path().join("t.tar.haul-part");
     assert!(matches!(
         ShardWriter::open(options(dir.path(), None), []),
         Err(ArchiveError::IsDirectory { .. })
@@ -287,24 +287,22 @@ fn b5_what_belongs_to_others_is_left_alone() {
         format!("another haul is writing {}", path.display())
     );
     drop(shards);
-    std::fs::write(&part, "something else, and not short".repeat(99)).unwrap();
+    std::fs::write(&temporary, "something else, and not short".repeat(99)).unwrap();
     assert!(matches!(
         ShardWriter::open(options(&path, None), []),
         Err(ArchiveError::InTheWay { .. })
     ));
-    assert_eq!(std::fs::metadata(&part).unwrap().len(), 29 * 99);
-    std::fs::remove_file(&part).unwrap();
+    assert_eq!(std::fs::metadata(&temporary).unwrap().len(), 29 * 99);
+    std::fs::remove_file(&temporary).unwrap();
     std::fs::write(dir.path().join("t.tar.haul-journal"), "").unwrap();
     let error = ShardWriter::open(options(&path, None), []).unwrap_err();
     assert!(
-        error
-            .to_string()
-            .contains("a download that was interrupted"),
+        error.to_string().contains("an interrupted download"),
         "{error}"
     );
 }
 
-/// Memory that a test can look into.
+/// A buffer that the test can read, with an optional size limit.
 #[derive(Clone, Default)]
 struct SharedBuffer(Arc<Mutex<Vec<u8>>>, Option<usize>);
 
@@ -323,7 +321,7 @@ impl Write for SharedBuffer {
     }
 }
 
-fn stream(writer: SharedBuffer) -> ShardWriter {
+fn stream_to(writer: SharedBuffer) -> ShardWriter {
     let destination = ArchiveDestination::Writer(Box::new(writer));
     let options = ArchiveOptions {
         destination,
@@ -334,8 +332,8 @@ fn stream(writer: SharedBuffer) -> ShardWriter {
 }
 
 #[test]
-fn a_reader_that_leaves_ends_the_stream_with_a_clear_error() {
-    let mut shards = stream(SharedBuffer(Arc::default(), Some(1 << 20)));
+fn a_reader_that_closes_the_stream_is_a_clear_error() {
+    let mut shards = stream_to(SharedBuffer(Arc::default(), Some(1 << 20)));
     let error = (0..)
         .find_map(|n| append(&mut shards, &entry(n, 100_000)).err())
         .unwrap();
@@ -352,9 +350,9 @@ fn a_reader_that_leaves_ends_the_stream_with_a_clear_error() {
 }
 
 #[test]
-fn a_stream_that_an_entry_broke_is_never_finished() {
+fn a_stream_with_an_incomplete_entry_is_never_finished() {
     let writer = SharedBuffer::default();
-    let mut shards = stream(writer.clone());
+    let mut shards = stream_to(writer.clone());
     append(&mut shards, &entry(0, 10)).unwrap();
     let short = ShardEntryContent::Reader {
         reader: &mut &b"short"[..],
@@ -365,12 +363,12 @@ fn a_stream_that_an_entry_broke_is_never_finished() {
         Err(ArchiveError::Content(_))
     ));
     let Err(ArchiveError::Stream(source)) = append(&mut shards, &entry(1, 10)) else {
-        panic!("nothing fits behind half an entry")
+        panic!("nothing may follow half an entry")
     };
     assert_ne!(
         source.kind(),
         io::ErrorKind::BrokenPipe,
-        "its reader is there"
+        "its reader has not left"
     );
     assert!(shards.finish().is_err());
     assert!(!writer.0.lock().unwrap().ends_with(&[0; 1024]));
@@ -384,7 +382,7 @@ proptest! {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.tar");
         let writer = SharedBuffer::default();
-        let (mut file, mut pipe) = (open(&path, None), stream(writer.clone()));
+        let (mut file, mut pipe) = (open(&path, None), stream_to(writer.clone()));
         let mut end = 0;
         for entry in &entries {
             let placed = append(&mut file, entry).unwrap();
@@ -394,7 +392,7 @@ proptest! {
             end = placed.end;
         }
         pipe.sync().unwrap();
-        prop_assert_eq!(writer.0.lock().unwrap().len() as u64, end, "all of it is handed on before rows speak of it");
+        prop_assert_eq!(writer.0.lock().unwrap().len() as u64, end, "everything is written before rows may record it");
         file.finish().unwrap();
         pipe.finish().unwrap();
         let bytes = std::fs::read(&path).unwrap();
@@ -403,7 +401,7 @@ proptest! {
     }
 
     #[test]
-    fn shards_are_as_large_as_allowed_and_hold_each_entry_once(entries in any_entries(), size in 1u64..8000) {
+    fn shards_keep_the_size_limit_and_hold_each_entry_once(entries in any_entries(), size in 1u64..8000) {
         let dir = tempfile::tempdir().unwrap();
         let mut shards = open(&dir.path().join("a.tar"), Some(size));
         let placed: Vec<ShardEntryLocation> = entries.iter().map(|entry| append(&mut shards, entry).unwrap()).collect();
@@ -422,7 +420,7 @@ proptest! {
             prop_assert_eq!(&read(&alone)[..], std::slice::from_ref(entry));
         }
         for (at, pair) in placed.windows(2).enumerate() {
-            // No shard begins before the last one has no room.
+            // A new shard begins only when the last one has no room.
             let bytes = pair[1].end - pair[1].offset;
             let apart = pair[0].shard != pair[1].shard;
             prop_assert_eq!(apart, pair[0].end + bytes + 1024 > size, "entry {}", at + 1);

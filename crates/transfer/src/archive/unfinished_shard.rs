@@ -1,4 +1,4 @@
-//! One shard while it grows: a file under a temporary name that always ends with a whole entry, or is cut to one.
+//! A growing shard: a file under a temporary name that always ends with a complete entry, or is cut back to one.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -12,19 +12,20 @@ use super::error::ArchiveError;
 use super::shard_names::exists;
 use crate::disk::{DownloadPaths, PartialFile, PartialStorage, StorageLayer};
 
-/// How far into a file the mark of a tar is looked for, and what it is.
-const MARK: (usize, &[u8]) = (257, b"ustar");
+/// Offset and bytes of the magic number in a tar header.
+const TAR_MAGIC: (usize, &[u8]) = (257, b"ustar");
 
-/// Whether a finished archive lies under the final name whose last entry ends there: nothing but what ends an archive follows.
-pub(super) fn is_finished(target: &DownloadPaths, end: u64) -> bool {
-    let path = target.path();
+/// Whether the final name is a finished archive whose last entry ends at `end`, with nothing but an archive's end
+/// behind it.
+pub(super) fn is_finished(paths: &DownloadPaths, end: u64) -> bool {
+    let path = paths.path();
     let length = end.checked_add(END.len() as u64);
-    // What a link leads to is somebody else's.
+    // A link is refused: its target belongs to somebody else.
     let plain = |found: Metadata| found.is_file() && Some(found.len()) == length;
-    path.symlink_metadata().is_ok_and(plain) && ends_there(path, end).unwrap_or(false)
+    path.symlink_metadata().is_ok_and(plain) && has_archive_end_at(path, end).unwrap_or(false)
 }
 
-fn ends_there(path: &Path, end: u64) -> io::Result<bool> {
+fn has_archive_end_at(path: &Path, end: u64) -> io::Result<bool> {
     let mut file = File::open(path)?;
     file.seek(SeekFrom::Start(end))?;
     let mut found = Vec::with_capacity(END.len());
@@ -36,95 +37,93 @@ fn ends_there(path: &Path, end: u64) -> io::Result<bool> {
 #[derive(Debug)]
 pub(super) struct UnfinishedShard {
     paths: DownloadPaths,
-    /// Holds the lock, and the descriptor that the directory's sync needs.
+    /// Holds the lock, and the descriptor with which the directory is synced.
     file: Arc<PartialFile>,
-    /// What is written to.
+    /// The same file through the storage layer, for writing.
     storage: Arc<dyn PartialStorage>,
-    /// Where the last whole entry ends.
+    /// End of the last complete entry.
     end: u64,
-    /// Whether something was written since the last sync.
+    /// Whether bytes were written since the last sync.
     dirty: bool,
-    /// Whether its temporary name would survive a power cut.
+    /// Whether the temporary name survives a power cut.
     name_is_durable: bool,
-    /// Whether a sync failed: the system may have forgotten what it could not write.
+    /// Whether a sync failed. The system may then have dropped what it could not write, and a later sync would succeed.
     sync_failed: bool,
 }
 
 impl UnfinishedShard {
-    /// Begins a shard. What a run left there of which nobody knows is dropped.
+    /// Creates a shard. An unfinished archive that no row tells of is emptied.
     ///
-    /// # Errors
-    /// [`ArchiveError::Exists`], [`ArchiveError::InTheWay`], [`ArchiveError::Locked`], [`ArchiveError::Local`].
-    pub(super) fn create(
-        target: DownloadPaths,
-        layer: &StorageLayer,
-    ) -> Result<Self, ArchiveError> {
-        if exists(target.path()) {
-            let path = target.path().to_owned();
+    /// # Errors [`ArchiveError::Exists`], [`ArchiveError::InTheWay`], [`ArchiveError::Locked`],
+    /// [`ArchiveError::Local`].
+    pub(super) fn create(paths: DownloadPaths, layer: &StorageLayer) -> Result<Self, ArchiveError> {
+        if exists(paths.path()) {
+            let path = paths.path().to_owned();
             return Err(ArchiveError::Exists { path });
         }
-        if exists(&target.journal()) {
+        if exists(&paths.journal()) {
             return Err(ArchiveError::InTheWay {
-                path: target.partial(),
-                what: "it belongs to a download that was interrupted",
+                path: paths.partial(),
+                what: "it belongs to an interrupted download",
             });
         }
-        let part = Self::open(target, layer)?;
-        if !part.is_archive().map_err(|e| part.local("read", e))? {
+        let shard = Self::open(paths, layer)?;
+        if !shard.is_archive().map_err(|e| shard.local("read", e))? {
             return Err(ArchiveError::InTheWay {
-                path: part.paths.partial(),
-                what: "it is no archive",
+                path: shard.paths.partial(),
+                what: "it is not an archive",
             });
         }
-        part.storage
+        shard
+            .storage
             .set_len(0)
-            .map_err(|e| part.local("write to", e))?;
-        Ok(part)
+            .map_err(|e| shard.local("write to", e))?;
+        Ok(shard)
     }
 
-    /// Goes on with a shard whose entries up to `end` are durable and known.
+    /// Continues a shard whose entries up to `end` are durable and recorded.
     ///
-    /// # Errors
-    /// [`ArchiveError::MissingEntries`], [`ArchiveError::Locked`], [`ArchiveError::Local`].
+    /// # Errors [`ArchiveError::MissingEntries`], [`ArchiveError::Locked`], [`ArchiveError::Local`].
     pub(super) fn resume(
-        target: DownloadPaths,
+        paths: DownloadPaths,
         end: u64,
         layer: &StorageLayer,
     ) -> Result<Self, ArchiveError> {
-        let mut part = Self::open(target, layer)?;
-        part.truncate(end)?;
-        Ok(part)
+        let mut shard = Self::open(paths, layer)?;
+        shard.truncate(end)?;
+        Ok(shard)
     }
 
-    /// Goes on with a shard that an earlier run finished, and that [`is_finished`]: takes first its name from it and then its end, so
-    /// that wherever this breaks off there is a whole archive under the final name, or one to [resume](Self::resume).
+    /// Continues a finished shard for which [`is_finished`] holds. Renames it to its temporary name first and cuts its
+    /// end off second, so that at each step there is a complete archive under the final name or an unfinished one to
+    /// [resume](Self::resume).
     ///
-    /// # Errors
-    /// [`ArchiveError::InTheWay`], [`ArchiveError::Locked`], [`ArchiveError::MissingEntries`], [`ArchiveError::Local`].
+    /// # Errors [`ArchiveError::InTheWay`], [`ArchiveError::Locked`], [`ArchiveError::MissingEntries`],
+    /// [`ArchiveError::Local`].
     pub(super) fn reopen(
-        target: DownloadPaths,
+        paths: DownloadPaths,
         end: u64,
         layer: &StorageLayer,
     ) -> Result<Self, ArchiveError> {
-        let path = target.partial();
+        let path = paths.partial();
         if exists(&path) {
-            let what = "it lies beside an archive that is finished";
+            let what = "the archive beside it is finished";
             return Err(ArchiveError::InTheWay { path, what });
         }
-        let renamed = std::fs::rename(target.path(), &path);
+        let renamed = std::fs::rename(paths.path(), &path);
         renamed.map_err(|source| ArchiveError::Local {
             action: "rename",
-            path: target.path().to_owned(),
+            path: paths.path().to_owned(),
             source,
         })?;
-        let mut part = Self::open(target, layer)?;
-        // A power cut must not bring the final name back when the end is gone.
-        part.sync_directory()?;
-        part.truncate(end)?;
-        Ok(part)
+        let mut shard = Self::open(paths, layer)?;
+        // A power cut must not bring the final name back after the end was cut off.
+        shard.sync_directory()?;
+        shard.truncate(end)?;
+        Ok(shard)
     }
 
-    /// Drops what lies behind the last entry that is durable and known.
+    /// Cuts off everything behind `end`.
     fn truncate(&mut self, end: u64) -> Result<(), ArchiveError> {
         let found = self.storage.length().map_err(|e| self.local("read", e))?;
         if found < end {
@@ -142,20 +141,20 @@ impl UnfinishedShard {
         Ok(())
     }
 
-    fn open(target: DownloadPaths, layer: &StorageLayer) -> Result<Self, ArchiveError> {
-        let file = PartialFile::open(&target.partial()).map_err(|source| match source.kind() {
+    fn open(paths: DownloadPaths, layer: &StorageLayer) -> Result<Self, ArchiveError> {
+        let file = PartialFile::open(&paths.partial()).map_err(|source| match source.kind() {
             io::ErrorKind::WouldBlock => ArchiveError::Locked {
-                path: target.path().to_owned(),
+                path: paths.path().to_owned(),
             },
             _ => ArchiveError::Local {
                 action: "create",
-                path: target.partial(),
+                path: paths.partial(),
                 source,
             },
         })?;
         let file = Arc::new(file);
         Ok(Self {
-            paths: target,
+            paths,
             storage: layer.wrap_file(Arc::clone(&file) as Arc<dyn PartialStorage>),
             file,
             end: 0,
@@ -165,46 +164,47 @@ impl UnfinishedShard {
         })
     }
 
-    /// Where the last whole entry ends.
+    /// End of the last complete entry.
     pub(super) fn end(&self) -> u64 {
         self.end
     }
 
-    /// Writes at an offset behind the last whole entry; [`UnfinishedShard::complete_entry`] or [`UnfinishedShard::discard_entry`] follows.
+    /// Writes behind the last complete entry. The caller then calls [`complete_entry`](Self::complete_entry) or
+    /// [`discard_entry`](Self::discard_entry).
     pub(super) fn write(&mut self, at: u64, pieces: &[Bytes]) -> Result<(), ArchiveError> {
         self.dirty = true;
         let written = self.storage.write_at(at, pieces);
         written.map_err(|e| self.local("write to", e))
     }
 
-    /// What was written up to here is a whole entry.
+    /// Marks everything up to `end` as complete entries.
     pub(super) fn complete_entry(&mut self, end: u64) {
         self.end = end;
     }
 
-    /// Drops what was written of an entry that failed. Should this fail too, the next entry overwrites it.
+    /// Cuts off an entry that failed. If this fails too, the next entry overwrites it.
     pub(super) fn discard_entry(&mut self) {
         let _ = self.storage.set_len(self.end);
     }
 
-    /// Writes what ends an archive; entries could still be appended in its place.
+    /// Writes the end of the archive. A later entry would overwrite it.
     pub(super) fn write_end(&mut self) -> Result<(), ArchiveError> {
         let end = self.end;
         self.write(end, &[Bytes::from_static(&END)])
             .inspect_err(|_| self.discard_entry())?;
-        // What an entry left that could neither be finished nor taken back.
+        // Cuts off an incomplete entry that could not be discarded.
         let whole = end + END.len() as u64;
         self.storage
             .set_len(whole)
             .map_err(|e| self.local("write to", e))
     }
 
-    /// Whether everything in it is durable.
+    /// Whether everything in the shard is durable.
     pub(super) fn is_synced(&self) -> bool {
         !self.dirty
     }
 
-    /// Makes what was written durable, and the name under which it lies.
+    /// Makes the written bytes and the temporary name durable.
     pub(super) fn sync(&mut self) -> Result<(), ArchiveError> {
         if self.sync_failed {
             return Err(self.local("sync", io::Error::other("an earlier sync failed")));
@@ -222,10 +222,9 @@ impl UnfinishedShard {
         Ok(())
     }
 
-    /// Gives it its final name.
+    /// Renames the shard to its final name.
     ///
-    /// # Errors
-    /// [`ArchiveError::Exists`] when that is taken; [`ArchiveError::Local`].
+    /// # Errors [`ArchiveError::Exists`] when the name is taken; [`ArchiveError::Local`].
     pub(super) fn publish(&self) -> Result<(), ArchiveError> {
         self.paths.publish(false).map_err(|e| match e.kind() {
             io::ErrorKind::AlreadyExists => ArchiveError::Exists {
@@ -235,24 +234,24 @@ impl UnfinishedShard {
         })
     }
 
-    /// Makes the names in its directory durable.
+    /// Makes the names in the directory durable.
     pub(super) fn sync_directory(&self) -> Result<(), ArchiveError> {
         let synced = self.paths.sync_directory(self.file.file());
         synced.map_err(|e| self.local("sync the directory of", e))
     }
 
-    /// Removes it, where nothing was put into it.
+    /// Removes a shard without entries.
     pub(super) fn remove(&self) -> Result<(), ArchiveError> {
         std::fs::remove_file(self.paths.partial()).map_err(|e| self.local("remove", e))
     }
 
-    /// Whether what lies there was written as an archive, as far as a crash left anything.
+    /// Whether the file is an unfinished archive: it begins with a tar header, or a crash left it empty or zeroed.
     fn is_archive(&self) -> io::Result<bool> {
         let mut front = [0; 512];
         let read = self.storage.read_at(0, &mut front)?;
-        let (at, mark) = MARK;
+        let (at, magic) = TAR_MAGIC;
         Ok(front.iter().all(|byte| *byte == 0)
-            || (read == front.len() && front[at..].starts_with(mark)))
+            || (read == front.len() && front[at..].starts_with(magic)))
     }
 
     fn local(&self, action: &'static str, source: io::Error) -> ArchiveError {

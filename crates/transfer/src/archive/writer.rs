@@ -1,4 +1,4 @@
-//! Tar shards as the batch sees them: entries go in, and come back with their place.
+//! [`ShardWriter`]: the batch appends entries and gets their locations.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,19 +15,19 @@ use super::shard_set::ShardSet;
 use super::stream::ArchiveStream;
 use crate::disk::{StorageLayer, is_stdout, is_stream};
 
-/// Bytes of a long entry that are held at a time.
+/// Bytes of a long entry that are in memory at a time.
 const CHUNK: u64 = 256 * 1024;
 
-/// What rows call an archive that is no file.
+/// The name of a stream in manifest rows.
 const STREAM: &str = "-";
 
 /// Where an archive goes.
 pub enum ArchiveDestination {
-    /// A file, or what takes its place when there may be several. A FIFO or device is written as a stream.
+    /// A file, or the name from which shard names are made. A FIFO or device is written as a stream.
     File(PathBuf),
     /// Standard output.
     Stdout,
-    /// Whatever takes bytes in order.
+    /// Any writer.
     Writer(Box<dyn Write + Send>),
 }
 
@@ -42,7 +42,7 @@ impl fmt::Debug for ArchiveDestination {
 }
 
 impl ArchiveDestination {
-    /// Whether somebody takes entries in order as they come: nothing can be taken back, divided, or gone on with.
+    /// Whether entries are read while they are written. Such an archive cannot be taken back, split or continued.
     #[must_use]
     pub fn is_stream(&self) -> bool {
         match self {
@@ -52,44 +52,44 @@ impl ArchiveDestination {
     }
 }
 
-/// What archive is to be written.
+/// Settings of an archive.
 #[derive(Debug)]
 pub struct ArchiveOptions {
-    /// Where it goes.
+    /// Where the archive goes.
     pub destination: ArchiveDestination,
-    /// The largest that a shard may be, in bytes; `None` is one archive, however large. A stream is never divided.
+    /// The size limit of a shard, in bytes; `None` for a single archive. A stream is never split.
     pub shard_size: Option<u64>,
-    /// Put between the engine and each shard; nothing, unless somebody tests or embeds it.
+    /// A layer between the writer and each shard file, for tests and embedding.
     pub layer: StorageLayer,
 }
 
-/// Where in which archive an entry is.
+/// The location of an entry in an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShardEntryLocation {
     /// The archive's name without its directory; `-` for a stream.
     pub shard: String,
-    /// Where the entry's first header begins.
+    /// Offset of the entry's first header.
     pub offset: u64,
-    /// The byte after its padding. The contents end before that, filled up to a multiple of 512.
+    /// End of the entry's padding. The content ends before, padded to a multiple of 512 bytes.
     pub end: u64,
 }
 
 impl ShardEntryLocation {
-    /// Whether it is in no file, but went to whoever read it as it came.
+    /// Whether the entry went to a stream and is in no file.
     pub(crate) fn is_streamed(&self) -> bool {
         self.shard == STREAM
     }
 }
 
-/// An entry's contents.
+/// An entry's content.
 pub enum ShardEntryContent<'a> {
-    /// All of it, in memory.
+    /// Everything, in memory.
     Pieces(&'a [Bytes]),
-    /// This many bytes from a reader; what it has beyond them is left.
+    /// `length` bytes from a reader. Further bytes are not read.
     Reader {
-        /// Where they come from.
+        /// The reader.
         reader: &'a mut dyn Read,
-        /// How many.
+        /// The length in bytes.
         length: u64,
     },
 }
@@ -101,7 +101,6 @@ impl fmt::Debug for ShardEntryContent<'_> {
 }
 
 impl ShardEntryContent<'_> {
-    /// Bytes in it.
     fn length(&self) -> u64 {
         match self {
             Self::Pieces(pieces) => pieces.iter().map(|piece| piece.len() as u64).sum(),
@@ -112,9 +111,10 @@ impl ShardEntryContent<'_> {
 
 /// An archive that is being written.
 ///
-/// The order of calls: [`append`](Self::append) for each entry of a group, [`sync`](Self::sync), then the caller makes rows of all
-/// those entries durable, then [`publish_full`](Self::settle); at the end, after a last round of these, [`finish`](Self::finish). Dropped
-/// without that, the unfinished shards keep their temporary names for the next run. Every method blocks.
+/// The order of calls: [`append`](Self::append) for each entry of a group, then [`sync`](Self::sync), then the caller
+/// makes the rows of these entries durable, then [`publish_full`](Self::publish_full). After the last group,
+/// [`finish`](Self::finish). A writer that is dropped before leaves unfinished shards under their temporary names for
+/// the next run. Every method blocks.
 #[derive(Debug)]
 pub struct ShardWriter(ShardOutput);
 
@@ -125,14 +125,14 @@ enum ShardOutput {
 }
 
 impl ShardWriter {
-    /// Opens an archive; goes on with one of an earlier run where `durable` says, for each shard that rows speak of, the largest end
-    /// of an entry in it. What lies behind that is cut off, a shard that nothing is known of is begun anew. Of several a finished one
-    /// is left as it is; a single one that ends where `durable` says, and one of nothing, is opened again when an entry comes for it. A
-    /// stream has no earlier run.
+    /// Opens an archive, or continues that of an earlier run. `durable` has, for each shard that rows tell of, the
+    /// largest end of an entry in it. The shard is cut off there; a shard without rows is emptied. In a series, a
+    /// finished shard stays as it is. A single archive that ends where `durable` says, or an empty one, is reopened
+    /// when the first entry comes. A stream has no earlier run.
     ///
-    /// # Errors
-    /// [`ArchiveError::Exists`], [`ArchiveError::InTheWay`], [`ArchiveError::IsDirectory`], [`ArchiveError::Locked`],
-    /// [`ArchiveError::Lost`], [`ArchiveError::OtherArchive`], [`ArchiveError::Local`].
+    /// # Errors [`ArchiveError::Exists`], [`ArchiveError::InTheWay`], [`ArchiveError::IsDirectory`],
+    /// [`ArchiveError::Locked`], [`ArchiveError::MissingEntries`], [`ArchiveError::OtherArchive`],
+    /// [`ArchiveError::Local`].
     pub fn open<'a>(
         options: ArchiveOptions,
         durable: impl IntoIterator<Item = (&'a str, u64)>,
@@ -176,10 +176,9 @@ impl ShardWriter {
 
     /// Appends an entry under a relative path. `mtime` is in seconds since 1970.
     ///
-    /// # Errors
-    /// [`ArchiveError::Name`], [`ArchiveError::Content`], [`ArchiveError::Local`] (and what [`ShardWriter::open`] gives, when the next shard
-    /// cannot be begun): nothing of the entry is in the archive then. [`ArchiveError::Stream`]; a stream is of no more use after that,
-    /// nor after [`ArchiveError::Content`].
+    /// # Errors [`ArchiveError::InvalidName`], [`ArchiveError::Content`], [`ArchiveError::Local`] (and, when the next
+    /// shard cannot be created, the errors of [`ShardWriter::open`]): then the archive holds nothing of the entry.
+    /// [`ArchiveError::Stream`]: a stream is of no more use after that, nor after [`ArchiveError::Content`].
     pub fn append(
         &mut self,
         path: &Path,
@@ -194,15 +193,15 @@ impl ShardWriter {
             .saturating_add(padding(length).len() as u64);
         match &mut self.0 {
             ShardOutput::Files(files) => {
-                let part = files.shard_for(bytes)?;
-                let (offset, mut at) = (part.end(), part.end());
+                let shard = files.shard_for(bytes)?;
+                let (offset, mut at) = (shard.end(), shard.end());
                 let written = write_entry(head, &mut content, |pieces| {
-                    part.write(at, pieces)?;
+                    shard.write(at, pieces)?;
                     at += pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
                     Ok(())
                 });
-                written.inspect_err(|_| part.discard_entry())?;
-                part.complete_entry(offset + bytes);
+                written.inspect_err(|_| shard.discard_entry())?;
+                shard.complete_entry(offset + bytes);
                 Ok(ShardEntryLocation {
                     shard: files.current_name(),
                     offset,
@@ -223,11 +222,11 @@ impl ShardWriter {
         }
     }
 
-    /// Makes durable what was appended: only then may rows speak of it. To a stream it is handed on, which is all that can be done.
+    /// Makes the appended entries durable. Only then may rows record them. For a stream this writes the buffered bytes,
+    /// which is all that can be done.
     ///
-    /// # Errors
-    /// [`ArchiveError::Local`]: nothing that was appended since the last sync may be relied on, now or by a later call;
-    /// [`ArchiveError::Stream`].
+    /// # Errors [`ArchiveError::Local`]: no entry that was appended since the last sync may be relied on, now or after
+    /// a later call; [`ArchiveError::Stream`].
     pub fn sync(&mut self) -> Result<(), ArchiveError> {
         match &mut self.0 {
             ShardOutput::Files(files) => files.sync(),
@@ -235,10 +234,9 @@ impl ShardWriter {
         }
     }
 
-    /// Gives full shards their names. Called when rows of everything up to the last sync are durable.
+    /// Renames full shards. Call this when the rows of all synced entries are durable.
     ///
-    /// # Errors
-    /// [`ArchiveError::Exists`] when such a name was taken meanwhile; [`ArchiveError::Local`].
+    /// # Errors [`ArchiveError::Exists`] when such a name was taken meanwhile; [`ArchiveError::Local`].
     pub fn publish_full(&mut self) -> Result<(), ArchiveError> {
         match &mut self.0 {
             ShardOutput::Files(files) => files.publish_full(),
@@ -246,11 +244,10 @@ impl ShardWriter {
         }
     }
 
-    /// The same, but where nothing was put into the archive, now or by an earlier run, there is none: a file of that name would look
-    /// like what was asked for. A stream is ended in any case, for it has a reader.
+    /// Like [`finish`](Self::finish), but removes an archive without entries: a file of that name would look like the
+    /// result that was asked for. A stream gets its end in any case, because it has a reader.
     ///
-    /// # Errors
-    /// As [`ShardWriter::finish`].
+    /// # Errors As [`ShardWriter::finish`].
     pub fn finish_unless_empty(self) -> Result<(), ArchiveError> {
         match self.0 {
             ShardOutput::Files(files) => files.finish_unless_empty(),
@@ -258,10 +255,9 @@ impl ShardWriter {
         }
     }
 
-    /// Ends the archive: the last shard gets its end and its name. Called when rows of everything that was appended are durable.
+    /// Writes the end of the last shard and renames all shards. Call this when the rows of all entries are durable.
     ///
-    /// # Errors
-    /// [`ArchiveError::Exists`], [`ArchiveError::Local`], [`ArchiveError::Stream`].
+    /// # Errors [`ArchiveError::Exists`], [`ArchiveError::Local`], [`ArchiveError::Stream`].
     pub fn finish(self) -> Result<(), ArchiveError> {
         match self.0 {
             ShardOutput::Files(files) => files.finish(),
@@ -270,7 +266,7 @@ impl ShardWriter {
     }
 }
 
-/// Writes an entry as few runs of pieces, one after the other: a small one in a single call.
+/// Writes an entry in as few calls as possible: a small entry in one.
 fn write_entry(
     head: Bytes,
     content: &mut ShardEntryContent<'_>,
