@@ -96,11 +96,7 @@ async fn unwritable_manifests_and_archives_are_reported_before_any_request() {
             2,
             "hint: the ending says how it is written",
         ),
-        (
-            ["--manifest", "other.jsonl"],
-            4,
-            "holds something else than a manifest",
-        ),
+        (["--manifest", "other.jsonl"], 4, "is not a manifest"),
         (["--manifest", "no/m.csv"], 4, "No such file"),
         (["--tar", "old.tar"], 4, "old.tar exists already"),
         (["--tar", "."], 4, "is a directory"),
@@ -168,16 +164,16 @@ async fn a_manifest_of_one_destination_does_not_count_for_another() {
     haul.run(&get("f.csv", files)).await.assert_code(0);
     let before = origin.requests().len();
     for (manifest, to, words) in [
-        ("a.jsonl", b, "is of the archive a.tar, and not of b.tar"),
+        ("a.jsonl", b, "describes the archive a.tar, not b.tar"),
         (
             "a.jsonl",
             files,
-            "manifest of the archive a.tar, and not of files",
+            "manifest of the archive a.tar, not of files",
         ),
         (
             "f.csv",
             b,
-            "f.csv is the manifest of files, and not of an archive",
+            "f.csv is a manifest of files, not of an archive",
         ),
     ] {
         let ran = haul.run(&get(manifest, to)).await;
@@ -234,7 +230,7 @@ async fn a_streamed_archive_is_complete_on_every_run() {
     first.assert_stderr_has(
         "hint: the same command begins anew: whoever reads its archive gets all of it",
     );
-    let warning = "warning: m.jsonl: 20 of its rows are of archives that were read as they came";
+    let warning = "warning: m.jsonl: 20 of its rows are of streamed archives";
     let again = haul.shell(&line).await;
     assert_eq!(again.assert_stderr_has(warning).stdout, "20\n");
     // Nor does a file take them for done.

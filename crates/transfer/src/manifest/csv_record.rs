@@ -1,26 +1,26 @@
-//! Splits a table's records into their fields.
+//! Splits CSV records into their fields.
 //!
-//! By the csv crate's core and not by its reader, which takes a stream: here a record is at most what some lines hold, and which lines
-//! those are has to be known when it turns out to be none.
+//! Uses the core of the `csv` crate, not its reader: the reader takes a stream, but here a record has at most as many
+//! bytes as a few lines, and those lines must be known when they turn out not to be a record.
 
 use csv_core::{ReadRecordResult as Read, Reader};
 
 /// The fields of one record.
 pub(super) enum CsvFields<'a> {
-    /// All of them.
+    /// All fields.
     Complete(Vec<&'a str>),
-    /// The record does not end with these bytes.
+    /// The record goes on behind these bytes.
     Incomplete,
-    /// Not one record, or not text.
+    /// Not exactly one record, or not UTF-8.
     Invalid,
 }
 
-/// What splits records, kept since it is dear to make.
+/// Splits records. Kept between records, because it is expensive to create.
 pub(super) struct CsvRecordParser {
     reader: Reader,
-    /// The fields of the last record without their quotation marks, one after the other.
+    /// The unquoted fields of the last record, one after another.
     text: Vec<u8>,
-    /// Where each ends.
+    /// The end of each field.
     ends: Vec<usize>,
 }
 
@@ -33,10 +33,10 @@ impl CsvRecordParser {
         }
     }
 
-    /// Splits bytes that end with a line's end.
+    /// Splits bytes that end with a newline.
     pub(super) fn parse(&mut self, bytes: &[u8]) -> CsvFields<'_> {
         self.reader.reset();
-        // There are at most as many fields as separators, and one more; the other one is for the reader's own count.
+        // A record has at most one field more than it has commas. The other extra one is for the reader's own count.
         let most = bytes.iter().filter(|byte| **byte == b',').count() + 2;
         self.ends.resize(most.max(self.ends.len()), 0);
         self.text.resize(bytes.len().max(self.text.len()), 0);
@@ -64,9 +64,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_record_is_split_and_less_or_more_is_not() {
-        let mut splitter = CsvRecordParser::new();
-        let mut fields = |text: &str| match splitter.parse(text.as_bytes()) {
+    fn exactly_one_record_is_split() {
+        let mut parser = CsvRecordParser::new();
+        let mut fields = |text: &str| match parser.parse(text.as_bytes()) {
             CsvFields::Complete(fields) => Ok(fields.join("|")),
             CsvFields::Incomplete => Err("open"),
             CsvFields::Invalid => Err("bad"),
@@ -77,9 +77,9 @@ mod tests {
         assert_eq!(fields("a,\"b\n"), Err("open"));
         assert_eq!(fields("a\nb\n"), Err("bad"));
         assert_eq!(fields("a\rb\n"), Err("bad"));
-        assert!(matches!(splitter.parse(b"\xff,\n"), CsvFields::Invalid));
+        assert!(matches!(parser.parse(b"\xff,\n"), CsvFields::Invalid));
         assert!(matches!(
-            splitter.parse(&b",".repeat(5000)),
+            parser.parse(&b",".repeat(5000)),
             CsvFields::Incomplete
         ));
     }

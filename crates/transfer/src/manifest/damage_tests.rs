@@ -1,4 +1,5 @@
-//! Rows B2, B3 and C6: manifests as crashes and disks leave them. Whatever lies there, no job counts as done that was not.
+//! Rows B2, B3 and C6: manifests that crashes and disks have damaged. Whatever the file contains, no job counts as done
+//! that was not.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -13,37 +14,38 @@ use crate::disk::PartialStorage;
 
 const BOTH: [&str; 2] = ["m.jsonl", "m.csv"];
 
-/// What a job is known by.
-type JobName = (String, Option<String>);
+/// The key of a job: URL and path.
+type JobKey = (String, Option<String>);
 
-fn name(row: &ManifestRow) -> JobName {
+fn name(row: &ManifestRow) -> JobKey {
     (row.url.clone(), row.path.clone())
 }
 
-/// Rows with everything that makes a table awkward: quotation marks, commas, a path of several lines.
-fn awkward() -> Vec<ManifestRow> {
+/// Rows that are hard to write as CSV: quotation marks, commas, a path of several lines.
+fn rows_hard_to_quote() -> Vec<ManifestRow> {
     let mut rows: Vec<ManifestRow> = (0..5).map(|n| row(n, n % 2 == 0)).collect();
     rows[2].path = Some("several\nlines,\"of\" a path\r\n".into());
     rows[4].etag = Some("W/\"a,b\"".into());
     rows
 }
 
-/// The bytes of a manifest of these rows.
-fn written(path: &Path, rows: &[ManifestRow]) -> Vec<u8> {
+/// The bytes of a manifest with these rows.
+fn manifest_bytes(path: &Path, rows: &[ManifestRow]) -> Vec<u8> {
     let _ = std::fs::remove_file(path);
     drop(append(path, rows));
     std::fs::read(path).unwrap()
 }
 
-/// Which of these jobs count as done in a file of these bytes; `None` when it is refused, and then not touched.
-fn done(path: &Path, bytes: &[u8], among: &[ManifestRow]) -> Option<HashSet<JobName>> {
+/// Opens a manifest of these bytes and returns which of these jobs count as done; `None` when the file is refused, and
+/// then it must not have changed.
+fn done(path: &Path, bytes: &[u8], among: &[ManifestRow]) -> Option<HashSet<JobKey>> {
     std::fs::write(path, bytes).unwrap();
     match Manifest::open(path) {
-        Ok((_, past)) => {
+        Ok((_, previous_runs)) => {
             let names = among.iter().map(name);
             Some(
                 names
-                    .filter(|(url, path)| past.is_done(url, path.as_deref()))
+                    .filter(|(url, path)| previous_runs.is_done(url, path.as_deref()))
                     .collect(),
             )
         }
@@ -55,12 +57,12 @@ fn done(path: &Path, bytes: &[u8], among: &[ManifestRow]) -> Option<HashSet<JobN
     }
 }
 
-/// The same without a disk, for when it is asked often.
-fn done_in_memory(format: &str, bytes: &[u8], among: &[JobName]) -> Option<HashSet<JobName>> {
+/// The same without a disk, for a test that calls it often.
+fn done_in_memory(format: &str, bytes: &[u8], among: &[JobKey]) -> Option<HashSet<JobKey>> {
     let storage: Arc<dyn PartialStorage> = Arc::new(MemoryStorage(bytes.to_vec()));
     let format = ManifestFormat::from_path(Path::new(format)).unwrap();
-    let past = PreviousRuns::read(&storage, format).unwrap()?.previous_runs;
-    let is_done = |(url, path): &&JobName| past.is_done(url, path.as_deref());
+    let previous_runs = PreviousRuns::read(&storage, format).unwrap()?.previous_runs;
+    let is_done = |(url, path): &&JobKey| previous_runs.is_done(url, path.as_deref());
     Some(among.iter().filter(is_done).cloned().collect())
 }
 
@@ -69,14 +71,14 @@ fn file(dir: &tempfile::TempDir, name: &str) -> PathBuf {
 }
 
 #[test]
-fn c6_a_manifest_cut_anywhere_keeps_its_whole_rows_and_goes_on() {
+fn c6_a_manifest_cut_anywhere_keeps_its_complete_rows() {
     for name in BOTH {
         let dir = tempfile::tempdir().unwrap();
-        let (path, all) = (file(&dir, name), awkward());
-        let whole = written(&path, &all);
-        // Rows end where a manifest of so many does.
+        let (path, all) = (file(&dir, name), rows_hard_to_quote());
+        let whole = manifest_bytes(&path, &all);
+        // Where rows end: the length of a manifest of the first `n` rows.
         let ends: Vec<usize> = (0..=all.len())
-            .map(|n| written(&path, &all[..n]).len())
+            .map(|n| manifest_bytes(&path, &all[..n]).len())
             .collect();
         for cut in 0..=whole.len() {
             std::fs::write(&path, &whole[..cut]).unwrap();
@@ -85,7 +87,7 @@ fn c6_a_manifest_cut_anywhere_keeps_its_whole_rows_and_goes_on() {
                 .filter(|end| **end <= cut)
                 .count()
                 .saturating_sub(1);
-            let past = append(&path, &[row(9, true)]);
+            let previous_runs = append(&path, &[row(9, true)]);
             let torn = cut
                 - ends
                     .iter()
@@ -94,8 +96,12 @@ fn c6_a_manifest_cut_anywhere_keeps_its_whole_rows_and_goes_on() {
                     .copied()
                     .unwrap_or(0);
             let expected = (torn > 0).then_some(ManifestWarning::Torn { bytes: torn as u64 });
-            assert_eq!(past.warnings(), expected.as_slice(), "{name} cut at {cut}");
-            drop(past);
+            assert_eq!(
+                previous_runs.warnings(),
+                expected.as_slice(),
+                "{name} cut at {cut}"
+            );
+            drop(previous_runs);
             let expected = [&all[..kept], &[row(9, true)]].concat();
             assert_eq!(rows(&path), expected, "{name} cut at {cut}");
         }
@@ -103,18 +109,18 @@ fn c6_a_manifest_cut_anywhere_keeps_its_whole_rows_and_goes_on() {
 }
 
 #[test]
-fn b2_zeros_at_the_end_are_cut_off_and_elsewhere_passed_over() {
+fn b2_zeros_are_cut_off_at_the_end_and_ignored_elsewhere() {
     for name in BOTH {
         let dir = tempfile::tempdir().unwrap();
-        let (path, all) = (file(&dir, name), awkward());
-        let whole = written(&path, &all);
+        let (path, all) = (file(&dir, name), rows_hard_to_quote());
+        let whole = manifest_bytes(&path, &all);
         for zeros in [1, 511, 4096, 3 << 20] {
             let bytes = [&whole[..], &vec![0; zeros]].concat();
             assert_eq!(done(&path, &bytes, &all).unwrap().len(), 3);
             assert_eq!(std::fs::read(&path).unwrap(), whole, "{name}");
             assert_eq!(done(&path, &vec![0; zeros], &all), Some(HashSet::new()));
         }
-        let last = written(&path, &all[..4]).len();
+        let last = manifest_bytes(&path, &all[..4]).len();
         let bytes = [
             &whole[..last],
             &vec![0; 2 << 20],
@@ -130,15 +136,15 @@ fn b2_zeros_at_the_end_are_cut_off_and_elsewhere_passed_over() {
 fn b3_no_flipped_bit_makes_a_job_done() {
     for format in BOTH {
         let dir = tempfile::tempdir().unwrap();
-        let (path, all) = (file(&dir, format), awkward());
-        // With neighbours of each, one bit away, which must not become done by it.
+        let (path, all) = (file(&dir, format), rows_hard_to_quote());
+        // Also asks for URLs and paths that differ by one bit, which the damage must not make done.
         let near = |n: u64| {
             let pair = |url: u64, path: u64| (row(url, true).url, row(path, true).path);
             [pair(n ^ 1, n), pair(n, n ^ 1)]
         };
-        let asked: Vec<JobName> = all.iter().map(name).chain((0..5).flat_map(near)).collect();
-        let whole = written(&path, &all);
-        let header = written(&path, &[]).len();
+        let asked: Vec<JobKey> = all.iter().map(name).chain((0..5).flat_map(near)).collect();
+        let whole = manifest_bytes(&path, &all);
+        let header = manifest_bytes(&path, &[]).len();
         let right = done_in_memory(format, &whole, &asked).unwrap();
         for at in 0..whole.len() {
             for bit in 0..8 {
@@ -152,8 +158,8 @@ fn b3_no_flipped_bit_makes_a_job_done() {
                     found.is_subset(&right),
                     "{format} byte {at} bit {bit}: {found:?}"
                 );
-                // Two rows at most: that of the bit, and one that lost its line's end to it; or all to a header with a
-                // column less.
+                // At most two rows are lost: the one with the flipped bit, and one whose newline it was. A damaged
+                // header may cost a column and so all rows.
                 let most = found.len() + 2 >= right.len() || at < header;
                 assert!(most, "{format} byte {at} bit {bit}: {found:?}");
             }
@@ -162,18 +168,18 @@ fn b3_no_flipped_bit_makes_a_job_done() {
 }
 
 #[test]
-fn b3_a_quotation_mark_that_opens_by_mistake_swallows_no_other_row() {
+fn b3_a_stray_quotation_mark_costs_one_row_only() {
     let dir = tempfile::tempdir().unwrap();
     let path = file(&dir, "m.csv");
-    // So many that those behind the damage are more than are followed.
-    // And without tags, whose own quotation marks would close it.
+    // So many rows that more follow the damage than are read as its continuation. They have no tags, because the
+    // quotation marks of a tag would close the open one.
     let all: Vec<ManifestRow> = (0..2000)
         .map(|n| ManifestRow {
             etag: None,
             ..row(n, true)
         })
         .collect();
-    let text = String::from_utf8(written(&path, &all)).unwrap();
+    let text = String::from_utf8(manifest_bytes(&path, &all)).unwrap();
     for n in [3, 700, 1998, 1999] {
         let damaged = text.replace(
             &format!(",http://h.test/{n},"),
@@ -186,45 +192,46 @@ fn b3_a_quotation_mark_that_opens_by_mistake_swallows_no_other_row() {
 }
 
 #[test]
-fn b3_damaged_lines_are_named_and_left_as_they_are() {
+fn b3_damaged_lines_are_reported_and_not_changed() {
     for name in BOTH {
         let dir = tempfile::tempdir().unwrap();
         let path = file(&dir, name);
         let all: Vec<ManifestRow> = (0..30).map(|n| row(n, true)).collect();
-        let text = String::from_utf8(written(&path, &all)).unwrap();
+        let text = String::from_utf8(manifest_bytes(&path, &all)).unwrap();
         let damaged = text.replace("http://h.test/1", "http://h.test/\"1");
         let found = done(&path, damaged.as_bytes(), &all).unwrap();
         assert_eq!(found.len(), 19, "{name}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), damaged);
-        let (_manifest, past) = Manifest::open(&path).unwrap();
-        let [warning @ ManifestWarning::Damaged { count: 11, lines }] = past.warnings() else {
-            panic!("{:?}", past.warnings())
+        let (_manifest, previous_runs) = Manifest::open(&path).unwrap();
+        let [warning @ ManifestWarning::Damaged { count: 11, lines }] = previous_runs.warnings()
+        else {
+            panic!("{:?}", previous_runs.warnings())
         };
         let header = u64::from(name == "m.csv");
         assert_eq!(lines[..3], [2 + header, 11 + header, 12 + header]);
         let first = 2 + header;
         assert!(warning.to_string().starts_with(&format!(
-            "11 of its lines are damaged and count for nothing: {first}, "
+            "11 of its lines are damaged and are ignored: {first}, "
         )));
         assert!(warning.to_string().ends_with(" and others"));
     }
 }
 
-/// A way to damage a manifest; places are shares of its length.
+/// Damage to a manifest. Positions are relative to its length.
 #[derive(Debug, Clone)]
 enum InjectedManifestDamage {
-    /// A byte is another.
+    /// One byte changes.
     Set(prop::sample::Index, u8),
-    /// Bytes are lost.
+    /// Bytes are missing.
     Lose(prop::sample::Index, usize),
-    /// Bytes are zeros, as a file system leaves what it did not write.
+    /// Bytes are zeros, as after an unfinished write.
     Zero(prop::sample::Index, usize),
-    /// Bytes stand twice.
+    /// Bytes are repeated.
     Repeat(prop::sample::Index, usize),
 }
 
 impl InjectedManifestDamage {
-    fn done_to(&self, bytes: &mut Vec<u8>) {
+    fn apply(&self, bytes: &mut Vec<u8>) {
         let whole = bytes.len();
         let part = |at: &prop::sample::Index, length: usize| {
             let at = at.index(whole + 1);
@@ -257,19 +264,19 @@ fn any_damage() -> impl Strategy<Value = InjectedManifestDamage> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// Done is what some row said was done, whatever happens to the file; and it can be appended to.
+    /// A job is done only if a row said so before the damage, and the damaged file can be appended to.
     #[test]
-    fn b3_a_damaged_manifest_makes_nothing_done(
+    fn b3_no_damage_makes_a_job_done(
         all in prop::collection::vec(any_row(), 1..6),
         damages in prop::collection::vec(any_damage(), 1..4),
     ) {
         let dir = tempfile::tempdir().unwrap();
         for format in BOTH {
             let path = file(&dir, format);
-            let mut bytes = written(&path, &all);
-            let said = |row: &&ManifestRow| row.state == RowState::Done || (row.state == RowState::Skipped && row.status == Some(304));
-            let right: HashSet<JobName> = all.iter().filter(said).map(name).collect();
-            damages.iter().for_each(|damage| damage.done_to(&mut bytes));
+            let mut bytes = manifest_bytes(&path, &all);
+            let was_done = |row: &&ManifestRow| row.state == RowState::Done || (row.state == RowState::Skipped && row.status == Some(304));
+            let right: HashSet<JobKey> = all.iter().filter(was_done).map(name).collect();
+            damages.iter().for_each(|damage| damage.apply(&mut bytes));
             if let Some(found) = done(&path, &bytes, &all) {
                 prop_assert!(found.is_subset(&right), "{:?}", found);
                 let before = rows(&path);
@@ -282,7 +289,7 @@ proptest! {
     }
 
     #[test]
-    fn b3_no_bytes_at_all_make_it_panic(bytes: Vec<u8>) {
+    fn b3_no_bytes_cause_a_panic(bytes: Vec<u8>) {
         let dir = tempfile::tempdir().unwrap();
         for format in BOTH {
             let found = done(&file(&dir, format), &bytes, &[row(0, true)]);

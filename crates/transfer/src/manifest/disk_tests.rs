@@ -9,7 +9,7 @@ use super::*;
 use crate::disk::faulty_disk::FaultyDisk;
 
 #[test]
-fn b4_on_a_full_disk_the_file_ends_with_a_whole_row_and_goes_on_when_there_is_room() {
+fn b4_on_a_full_disk_the_file_ends_with_a_complete_row_until_there_is_room() {
     for name in BOTH {
         for room in (0..2000).step_by(7) {
             let dir = tempfile::tempdir().unwrap();
@@ -17,7 +17,8 @@ fn b4_on_a_full_disk_the_file_ends_with_a_whole_row_and_goes_on_when_there_is_ro
             drop(append(&path, &[row(0, true)]));
             let before = std::fs::read(&path).unwrap();
             let disk = FaultyDisk::with_capacity(before.len() as u64 + room);
-            let (mut manifest, past) = Manifest::open_with_layer(&path, &disk.layer()).unwrap();
+            let (mut manifest, previous_runs) =
+                Manifest::open_with_layer(&path, &disk.layer()).unwrap();
             let more: Vec<ManifestRow> = (1..12).map(|n| row(n, true)).collect();
             manifest.append(&more).unwrap();
             let full = manifest.sync();
@@ -30,33 +31,33 @@ fn b4_on_a_full_disk_the_file_ends_with_a_whole_row_and_goes_on_when_there_is_ro
                 disk.capacity.store(u64::MAX, Ordering::SeqCst);
                 manifest.sync().unwrap();
             }
-            drop((manifest, past));
+            drop((manifest, previous_runs));
             assert_eq!(rows(&path).len(), 12);
         }
     }
 }
 
 #[test]
-fn b4_a_torn_row_that_cannot_be_taken_back_is_written_over() {
+fn b4_a_torn_row_that_cannot_be_cut_off_is_overwritten() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("m.jsonl");
     let disk = FaultyDisk::with_capacity(300);
-    let (mut manifest, past) = Manifest::open_with_layer(&path, &disk.layer()).unwrap();
+    let (mut manifest, previous_runs) = Manifest::open_with_layer(&path, &disk.layer()).unwrap();
     disk.can_shrink.store(false, Ordering::SeqCst);
     manifest.append(&[row(0, true), row(1, true)]).unwrap();
     assert!(manifest.sync().is_err());
     assert_eq!(std::fs::metadata(&path).unwrap().len(), 300);
     disk.capacity.store(u64::MAX, Ordering::SeqCst);
     manifest.sync().unwrap();
-    drop((manifest, past));
+    drop((manifest, previous_runs));
     assert_eq!(rows(&path), [row(0, true), row(1, true)]);
 }
 
 #[test]
-fn b2_after_a_sync_that_failed_nothing_is_promised() {
+fn b2_after_a_failed_sync_every_sync_fails() {
     let dir = tempfile::tempdir().unwrap();
     let disk = FaultyDisk::with_capacity(u64::MAX);
-    let (mut manifest, _past) =
+    let (mut manifest, _previous_runs) =
         Manifest::open_with_layer(&dir.path().join("m.csv"), &disk.layer()).unwrap();
     manifest.append(&[row(0, true)]).unwrap();
     manifest.sync().unwrap();
@@ -74,10 +75,10 @@ fn b2_after_a_sync_that_failed_nothing_is_promised() {
 }
 
 #[test]
-fn a_failing_disk_does_not_make_the_buffer_grow() {
+fn the_buffer_does_not_grow_on_a_failing_disk() {
     let dir = tempfile::tempdir().unwrap();
     let disk = FaultyDisk::with_capacity(0);
-    let (mut manifest, _past) =
+    let (mut manifest, _previous_runs) =
         Manifest::open_with_layer(&dir.path().join("m.csv"), &disk.layer()).unwrap();
     let some: Vec<ManifestRow> = (0..64).map(|n| row(n, true)).collect();
     let refused = (0..1000)

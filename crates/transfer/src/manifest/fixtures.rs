@@ -1,4 +1,4 @@
-//! Rows to write, files to read them in, and what tests do with both.
+//! Rows, files and helpers for the manifest's tests.
 
 use std::io;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::archive::ShardEntryLocation;
 use crate::disk::{PartialFile, PartialStorage};
 use crate::error::ErrorClass;
 
-/// A file that is only read.
+/// A read-only file in memory.
 #[derive(Debug)]
 pub(super) struct MemoryStorage(pub(super) Vec<u8>);
 
@@ -45,7 +45,7 @@ impl PartialStorage for MemoryStorage {
     }
 }
 
-/// A row of a job that was done, or failed.
+/// A row of a job that was done, or that failed.
 pub(super) fn row(n: u64, done: bool) -> ManifestRow {
     ManifestRow {
         line: Some(n + 1),
@@ -64,13 +64,13 @@ pub(super) fn row(n: u64, done: bool) -> ManifestRow {
         timings: RowTimings::default(),
         error: (!done).then(|| RowError {
             class: ErrorClass::Network,
-            text: "it answered 404 Not Found".into(),
+            text: "the server answered 404 Not Found".into(),
         }),
         shard: None,
     }
 }
 
-/// Writes rows as a run does.
+/// Appends rows as a run does.
 pub(super) fn append(path: &Path, rows: &[ManifestRow]) -> PreviousRuns {
     let (mut manifest, past) = Manifest::open(path).unwrap();
     manifest.append(rows).unwrap();
@@ -78,7 +78,7 @@ pub(super) fn append(path: &Path, rows: &[ManifestRow]) -> PreviousRuns {
     past
 }
 
-/// All rows that are in a file, in their order.
+/// All rows in a file, in order.
 pub(super) fn rows(path: &Path) -> Vec<ManifestRow> {
     let storage: Arc<dyn PartialStorage> = Arc::new(PartialFile::open(path).unwrap());
     let reading = PreviousRuns::read(&storage, ManifestFormat::from_path(path).unwrap())
@@ -95,7 +95,7 @@ pub(super) fn rows(path: &Path) -> Vec<ManifestRow> {
     }
 }
 
-/// Text as peers and lists bring it.
+/// Text as peers and lists may send it.
 fn any_text() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => "[a-z0-9/.:\"',= -]{1,20}",

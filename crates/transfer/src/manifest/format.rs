@@ -1,4 +1,4 @@
-//! The two formats: an object a line, and a table. Which one is told by the ending of the file's name.
+//! The two formats of a manifest: JSON Lines and CSV. The extension of the file name selects one.
 
 use std::path::Path;
 
@@ -7,37 +7,37 @@ use super::csv_record::{CsvFields, CsvRecordParser};
 use super::row::ManifestRow;
 use super::serialized_row::SerializedRow;
 
-/// How the first row of a manifest of objects begins: enough to tell a torn or damaged one from what is none.
-const BEGINNINGS: [&str; 3] = [
+/// The possible beginnings of the first JSON row. They tell a torn or damaged manifest from a file of another kind.
+const JSON_ROW_PREFIXES: [&str; 3] = [
     "{\"state\":\"done\",\"url\":\"",
     "{\"state\":\"failed\",\"url\":\"",
     "{\"state\":\"skipped\",\"url\":\"",
 ];
 
-/// How rows are written in one manifest.
+/// The format of one manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ManifestFormat {
-    /// `.jsonl`, `.ndjson`: an object a line.
+    /// `.jsonl`, `.ndjson`: one JSON object a line.
     JsonLines,
-    /// `.csv`: a table with a header, as RFC 4180 has it.
+    /// `.csv`: a table with a header (RFC 4180).
     Csv(ManifestColumns),
 }
 
-/// What some bytes, a line or several, turned out to be.
+/// The result of parsing one or several lines.
 #[derive(Debug)]
 pub(super) enum ParsedRow {
-    /// A row.
+    /// A valid row.
     Row(Box<ManifestRow>),
-    /// A row once, but not what was written.
+    /// A row whose content changed after it was written.
     Damaged,
-    /// Nothing that a manifest has.
+    /// Not a row.
     NotARow,
-    /// A quotation is still open: the next line belongs to it.
+    /// A quotation is still open: the row goes on in the next line.
     Incomplete,
 }
 
 impl ManifestFormat {
-    /// The format of a new manifest under this name; `None` when it has another ending.
+    /// The format of a new manifest with this name; `None` for another extension.
     pub(super) fn from_path(path: &Path) -> Option<Self> {
         let ending = path.extension()?.to_str()?.to_ascii_lowercase();
         match &*ending {
@@ -47,7 +47,7 @@ impl ManifestFormat {
         }
     }
 
-    /// What a new manifest begins with.
+    /// The beginning of a new manifest.
     pub(super) fn header(&self) -> Vec<u8> {
         match self {
             Self::JsonLines => Vec::new(),
@@ -59,7 +59,7 @@ impl ManifestFormat {
     pub(super) fn encode(&self, rows: &[ManifestRow], buffer: &mut Vec<u8>) {
         match self {
             Self::JsonLines => rows.iter().for_each(|row| {
-                // Neither a row nor memory gives an error.
+                // Neither serializing a row nor writing to memory can fail.
                 let _ = serde_json::to_writer(&mut *buffer, &SerializedRow::new(row));
                 buffer.push(b'\n');
             }),
@@ -67,11 +67,11 @@ impl ManifestFormat {
         }
     }
 
-    /// What some bytes say that end with a line's end.
-    pub(super) fn decode(&self, bytes: &[u8], splitter: &mut CsvRecordParser) -> ParsedRow {
+    /// Parses bytes that end with a newline.
+    pub(super) fn decode(&self, bytes: &[u8], parser: &mut CsvRecordParser) -> ParsedRow {
         match self {
             Self::JsonLines => parse_json_row(bytes),
-            Self::Csv(table) => match splitter.parse(bytes) {
+            Self::Csv(table) => match parser.parse(bytes) {
                 CsvFields::Incomplete => ParsedRow::Incomplete,
                 CsvFields::Invalid => ParsedRow::Damaged,
                 CsvFields::Complete(fields) => table
@@ -81,38 +81,39 @@ impl ManifestFormat {
         }
     }
 
-    /// Whether a file that ends in these bytes, and holds nothing before them, may be a manifest of this format whose first
-    /// write was torn.
+    /// Whether a file that holds only these bytes may be a manifest whose first write was torn.
     pub(super) fn may_be_torn_start(&self, bytes: &[u8]) -> bool {
-        let agrees = |whole: &[u8]| whole.starts_with(bytes) || bytes.starts_with(whole);
+        let matches_start_of = |whole: &[u8]| whole.starts_with(bytes) || bytes.starts_with(whole);
         match self {
             _ if bytes.iter().all(|byte| *byte == 0) => true,
-            Self::JsonLines => BEGINNINGS.iter().any(|text| agrees(text.as_bytes())),
+            Self::JsonLines => JSON_ROW_PREFIXES
+                .iter()
+                .any(|text| matches_start_of(text.as_bytes())),
             Self::Csv(table) => table.header().starts_with(bytes),
         }
     }
 }
 
 fn parse_json_row(bytes: &[u8]) -> ParsedRow {
-    let damaged = || {
-        let ours = BEGINNINGS
+    let invalid = || {
+        let is_row = JSON_ROW_PREFIXES
             .iter()
             .any(|text| bytes.starts_with(text.as_bytes()));
-        if ours {
+        if is_row {
             ParsedRow::Damaged
         } else {
             ParsedRow::NotARow
         }
     };
     match serde_json::from_slice::<SerializedRow<'_>>(bytes) {
-        Ok(wire) => {
-            let checked = wire.check.is_some();
-            match wire.into_row() {
+        Ok(serialized) => {
+            let checked = serialized.check.is_some();
+            match serialized.into_row() {
                 Some(row) => ParsedRow::Row(Box::new(row)),
                 None if checked => ParsedRow::Damaged,
-                None => damaged(),
+                None => invalid(),
             }
         }
-        Err(_) => damaged(),
+        Err(_) => invalid(),
     }
 }

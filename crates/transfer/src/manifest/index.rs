@@ -1,19 +1,21 @@
-//! Which jobs are done, in 20 bytes each: a million rows are 20 MB, whatever their URLs' length.
+//! An index of the jobs that are done, with 20 bytes a row: a million rows take 20 MB, whatever the length of their
+//! URLs.
 //!
-//! A job is known by 48 bits of a hash of its path and as many of its URL's: among a million jobs that share neither two are alike once
-//! in 10^17 runs, and among a million with two paths each once in 10^8. Jobs of one path lie side by side, so that no second list is
-//! needed to tell whose file it is that lies under a path. The list is made as large as it
-//! will be before the first row is read, since one that grows by doubling needs three times the memory for a moment.
+//! The key of a job is 48 bits of the hash of its path and 48 bits of the hash of its URL. Among a million jobs, two
+//! that share neither collide once in 10^17 runs, and a million jobs with two paths each once in 10^8. Jobs with the
+//! same path are neighbours, so that no second index is needed to find out which job wrote the file under a path. The
+//! memory is reserved before the first row is read, because a vector that grows by doubling needs three times the
+//! memory for a moment.
 
 use std::collections::TryReserveError;
 
-/// A row's job, and its place.
+/// The key of a job and the place of its row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct ManifestIndexEntry {
-    /// The fronts of two hashes: of the path, 48 bits, then of the URL.
+    /// The first bits of two hashes: 48 of the path's, then 48 of the URL's.
     key: [u32; 3],
-    /// The row's offset, doubled, and one more when the job was done by it; the upper half first. In words, so that no byte is
-    /// lost to alignment, and in this order, so that the last row of a job is sorted last.
+    /// Twice the row's offset, plus one when the row says that the job is done; the upper half first. Two `u32` avoid
+    /// padding, and their order sorts the last row of a job last.
     packed_row: [u32; 2],
 }
 
@@ -23,32 +25,32 @@ pub(super) struct ManifestIndex {
     entries: Vec<ManifestIndexEntry>,
 }
 
-/// Where a job's last row is.
+/// The last row of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LastRow {
-    /// Its offset in the file.
+    /// The row's offset in the file.
     pub(super) offset: u64,
-    /// Whether it says that the job is done.
+    /// Whether the row says that the job is done.
     pub(super) done: bool,
 }
 
 impl ManifestIndex {
-    /// One with room for so many rows.
+    /// An index with room for this many rows.
     pub(super) fn with_capacity(rows: u64) -> Result<Self, TryReserveError> {
         let mut entries = Vec::new();
         entries.try_reserve_exact(usize::try_from(rows).unwrap_or(usize::MAX))?;
         Ok(Self { entries })
     }
 
-    /// Takes a row's place. The rows come in the order of the file.
+    /// Adds a row. Rows come in the order of the file.
     pub(super) fn push(&mut self, url: &str, path: Option<&str>, last: LastRow) {
         self.entries.push(ManifestIndexEntry {
-            key: job(url, path),
-            packed_row: pack(last),
+            key: key_of(url, path),
+            packed_row: pack_row(last),
         });
     }
 
-    /// Keeps the last row of each job; before that nothing is found.
+    /// Keeps the last row of each job. Nothing is found before this call.
     pub(super) fn sort(&mut self) {
         self.entries.sort_unstable();
         self.entries.dedup_by(|later, kept| {
@@ -61,25 +63,25 @@ impl ManifestIndex {
         self.entries.shrink_to_fit();
     }
 
-    /// A job's last row.
+    /// The last row of a job.
     pub(super) fn find(&self, url: &str, path: Option<&str>) -> Option<LastRow> {
-        let job = job(url, path);
+        let key_of = key_of(url, path);
         let at = self
             .entries
-            .binary_search_by_key(&job, |entry| entry.key)
+            .binary_search_by_key(&key_of, |entry| entry.key)
             .ok()?;
-        Some(unpack(self.entries[at].packed_row))
+        Some(unpack_row(self.entries[at].packed_row))
     }
 
-    /// The last row that says of any job with this path that it is done: whose file lies there, if one does.
+    /// The last of the rows that say that a job with this path is done, whatever the job's URL.
     pub(super) fn last_done_at(&self, path: &str) -> Option<LastRow> {
-        let path = under(job("", Some(path)));
+        let path = path_part(key_of("", Some(path)));
         let first = self
             .entries
-            .partition_point(|entry| under(entry.key) < path);
+            .partition_point(|entry| path_part(entry.key) < path);
         let jobs = self.entries[first..].iter();
-        jobs.take_while(|entry| under(entry.key) == path)
-            .map(|entry| unpack(entry.packed_row))
+        jobs.take_while(|entry| path_part(entry.key) == path)
+            .map(|entry| unpack_row(entry.packed_row))
             .filter(|last| last.done)
             .max_by_key(|last| last.offset)
     }
@@ -89,22 +91,21 @@ impl ManifestIndex {
         let done = self
             .entries
             .iter()
-            .filter(|entry| unpack(entry.packed_row).done)
+            .filter(|entry| unpack_row(entry.packed_row).done)
             .count();
         (done as u64, (self.entries.len() - done) as u64)
     }
 
-    /// Bytes held.
     #[cfg(test)]
     pub(super) fn memory_bytes(&self) -> usize {
         self.entries.capacity() * size_of::<ManifestIndexEntry>()
     }
 }
 
-/// What a job is known by: the fronts of the hashes of its path and its URL.
-fn job(url: &str, path: Option<&str>) -> [u32; 3] {
-    let [p0, p1, p2, p3, p4, p5] = front(path.unwrap_or_default());
-    let [u0, u1, u2, u3, u4, u5] = front(url);
+/// The key of a job.
+fn key_of(url: &str, path: Option<&str>) -> [u32; 3] {
+    let [p0, p1, p2, p3, p4, p5] = hash_prefix(path.unwrap_or_default());
+    let [u0, u1, u2, u3, u4, u5] = hash_prefix(url);
     [
         u32::from_be_bytes([p0, p1, p2, p3]),
         u32::from_be_bytes([p4, p5, u0, u1]),
@@ -112,26 +113,26 @@ fn job(url: &str, path: Option<&str>) -> [u32; 3] {
     ]
 }
 
-fn front(text: &str) -> [u8; 6] {
+fn hash_prefix(text: &str) -> [u8; 6] {
     let hash = blake3::hash(text.as_bytes());
     std::array::from_fn(|at| hash.as_bytes()[at])
 }
 
-/// The path's part of it.
-fn under(job: [u32; 3]) -> (u32, u32) {
-    (job[0], job[1] >> 16)
+/// The path's part of a key.
+fn path_part(key_of: [u32; 3]) -> (u32, u32) {
+    (key_of[0], key_of[1] >> 16)
 }
 
 #[expect(
     clippy::cast_possible_truncation,
     reason = "the two halves of a word, each taken by itself"
 )]
-fn pack(last: LastRow) -> [u32; 2] {
+fn pack_row(last: LastRow) -> [u32; 2] {
     let word = last.offset << 1 | u64::from(last.done);
     [(word >> 32) as u32, word as u32]
 }
 
-fn unpack([upper, lower]: [u32; 2]) -> LastRow {
+fn unpack_row([upper, lower]: [u32; 2]) -> LastRow {
     let word = u64::from(upper) << 32 | u64::from(lower);
     LastRow {
         offset: word >> 1,
@@ -145,9 +146,9 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::HashMap;
 
-    /// So much may a row take that a million of them and everything else fit in 64 MiB.
+    /// A million rows and everything else must fit into 64 MiB.
     #[test]
-    fn c1_a_million_rows_take_twenty_megabytes_and_never_more() {
+    fn c1_a_million_rows_take_twenty_megabytes() {
         let mut index = ManifestIndex::with_capacity(1_000_000).unwrap();
         let before = index.memory_bytes();
         for n in 0..1_000_000u64 {
@@ -177,13 +178,13 @@ mod tests {
     }
 
     #[test]
-    fn a_size_that_no_memory_has_is_an_error() {
+    fn an_index_that_does_not_fit_into_memory_is_an_error() {
         assert!(ManifestIndex::with_capacity(u64::MAX).is_err());
     }
 
     proptest! {
         #[test]
-        fn the_last_row_of_each_job_is_what_is_found(
+        fn the_last_row_of_each_job_is_found(
             rows in prop::collection::vec((0u8..8, prop::option::of(1u8..3), any::<bool>(), 0u64..1 << 40), 0..40),
         ) {
             let mut index = ManifestIndex::with_capacity(rows.len() as u64).unwrap();

@@ -1,4 +1,4 @@
-//! What earlier runs with a manifest came to.
+//! What earlier runs recorded in a manifest.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,29 +15,30 @@ use super::scan::{ManifestScan, ScannedLine, ScannedRow, StorageLines};
 use crate::archive::ShardEntryLocation;
 use crate::disk::PartialStorage;
 
-/// So many damaged lines are named; the others are only counted.
-const NAMED: usize = 10;
+/// How many damaged lines a warning names; further ones are only counted.
+const MAX_REPORTED_LINES: usize = 10;
 
-/// So many shards are remembered, the latest: more than can be without their final names at once, since each of those is open.
-const SHARDS: usize = 1024;
+/// How many shards are remembered, the latest ones. Only unfinished shards matter, and each of those was an open file,
+/// so there are never as many.
+const MAX_SHARDS: usize = 1024;
 
-/// Worth telling the user, though the manifest is of use. Display is the text of a warning.
+/// Something that the user should know about a usable manifest. `Display` is the text of the warning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ManifestWarning {
-    /// What the end of the last run tore: a row that was not whole was cut off.
+    /// The last run was interrupted while it wrote a row, which was cut off.
     Torn {
-        /// Bytes cut off.
+        /// Bytes that were cut off.
         bytes: u64,
     },
-    /// Lines that are no rows any more. They were left as they are.
+    /// Lines that are not valid rows. They were not changed.
     Damaged {
         /// How many.
         count: u64,
-        /// The numbers of the first of them, counted from 1.
+        /// The numbers of the first of them, from 1.
         lines: Vec<u64>,
     },
-    /// Rows of files that were handed to the reader of an archive. What became of them there nobody knows here, so those jobs are not
-    /// done for a later run.
+    /// Rows of files that went to a stream. haul does not know what became of them, so those jobs are not done for a
+    /// later run.
     StreamedRows {
         /// How many rows.
         count: u64,
@@ -50,7 +51,7 @@ impl fmt::Display for ManifestWarning {
             Self::Torn { bytes } => {
                 write!(
                     f,
-                    "its last {bytes} bytes were not written whole and were cut off"
+                    "its last {bytes} bytes were an incomplete row and were cut off"
                 )
             }
             Self::Damaged { count, lines } => {
@@ -62,58 +63,57 @@ impl fmt::Display for ManifestWarning {
                 };
                 write!(
                     f,
-                    "{count} of its lines are damaged and count for nothing: {}{more}",
+                    "{count} of its lines are damaged and are ignored: {}{more}",
                     lines.join(", ")
                 )
             }
             Self::StreamedRows { count } => write!(
                 f,
-                "{count} of its rows are of archives that were read as they came, and count for nothing: what became of those files nobody knows here"
+                "{count} of its rows are of streamed archives and are ignored, because their files may be gone"
             ),
         }
     }
 }
 
-/// What earlier runs came to: for each job its last row. Rows that are appended meanwhile are not in it.
-///
-/// Holds 20 bytes for each row that was there, and reads in the file what is asked for more rarely.
+/// What earlier runs recorded: the last row of each job. Rows that this run appends are not in it. Takes 20 bytes of
+/// memory for each row, and reads rows in the file where more is asked for.
 #[derive(Debug)]
 pub struct PreviousRuns {
     storage: Arc<dyn PartialStorage>,
-    /// Where the file lies, behind all links; `None` where that cannot be told.
+    /// The resolved path of the manifest; `None` when it cannot be resolved.
     path: Option<PathBuf>,
     format: ManifestFormat,
     index: ManifestIndex,
     shards: VecDeque<(String, u64)>,
-    /// Whether rows are of files in directories.
+    /// Whether a row tells of a file in a directory.
     has_files: bool,
     warnings: Vec<ManifestWarning>,
 }
 
-/// A file that was read as a manifest.
+/// The result of reading a manifest.
 pub(super) struct ManifestReading {
-    /// What it says.
     pub(super) previous_runs: PreviousRuns,
-    /// How rows are written in it.
+    /// The format, with the columns that the file has.
     pub(super) format: ManifestFormat,
-    /// So many bytes of it are whole lines; what follows is torn.
+    /// Bytes of the file up to the last complete line. The rest is torn.
     pub(super) valid_bytes: u64,
 }
 
 impl PreviousRuns {
-    /// Whether a job was done: its last row says so. A row that says it was skipped, unless nothing had changed, is passed over.
+    /// Whether a job is done by its last row. A row that says "skipped" does not count, unless it is for an unchanged
+    /// file.
     #[must_use]
     pub fn is_done(&self, url: &str, path: Option<&str>) -> bool {
         self.index.find(url, path).is_some_and(|last| last.done)
     }
 
-    /// The last row of a job that was done. Reads it in the file, which blocks; one that cannot be read is as if there were none, and
-    /// the job is fetched again.
+    /// The last row of a job that is done. Reads it in the file, which blocks. A row that cannot be read counts as
+    /// missing, and the job is fetched again.
     #[must_use]
     pub fn done_row(&self, url: &str, path: Option<&str>) -> Option<ManifestRow> {
         let last = self.index.find(url, path).filter(|last| last.done)?;
         match ManifestScan::from_offset(&*self.storage, &self.format, last.offset).next() {
-            // Somebody may have written to the file in spite of the lock, and two jobs may have one hash.
+            // Somebody may have written to the file in spite of the lock, and two jobs may have the same hash.
             Ok(ScannedRow::Row { row, .. }) if row.url == url && row.path.as_deref() == path => {
                 Some(*row)
             }
@@ -121,8 +121,8 @@ impl PreviousRuns {
         }
     }
 
-    /// The URL of the job that was the last to be done under a path, if that is another job than the one of `url`. Reads in the file
-    /// only if it is.
+    /// The URL of the last job that was done under a path, if that job is not the one of `url`. Reads in the file only
+    /// in that case.
     #[must_use]
     pub fn other_url_done_at(&self, url: &str, path: &str) -> Option<String> {
         let last = self.index.last_done_at(path)?;
@@ -139,7 +139,7 @@ impl PreviousRuns {
         }
     }
 
-    /// Takes nothing for done any more: for a run whose result is to hold all of it.
+    /// Treats no job as done any more, for a run whose result must hold all files.
     pub fn forget_all(&mut self) {
         self.index = ManifestIndex::default();
         self.shards.clear();
@@ -152,31 +152,31 @@ impl PreviousRuns {
         self.index.counts().0
     }
 
-    /// How many jobs failed, so that they are tried again.
+    /// How many jobs failed, and run again.
     #[must_use]
     pub fn failed_count(&self) -> u64 {
         self.index.counts().1
     }
 
-    /// For each of the latest shards the end of the last entry that a row speaks of, in the order in which they were begun.
+    /// For each of the latest shards, the end of the last entry that a row records. Shards come in the order of their
+    /// first rows.
     pub fn shard_ends(&self) -> impl Iterator<Item = (&str, u64)> {
         self.shards.iter().map(|(name, end)| (&**name, *end))
     }
 
-    /// Whether rows are of files in directories, which are in no archive.
+    /// Whether rows tell of files in directories, which are in no archive.
     #[must_use]
     pub fn has_files(&self) -> bool {
         self.has_files
     }
 
-    /// Whether this path leads to the manifest itself: what is written there would take the place of all rows.
+    /// Whether a path leads to the manifest itself. A file written there would replace it.
     #[must_use]
     pub fn is_manifest_path(&self, path: &Path) -> bool {
         let leads = path.canonicalize().ok();
         leads.is_some() && leads == self.path
     }
 
-    /// Says where the file lies.
     pub(super) fn set_path(&mut self, path: &Path) {
         self.path = path.canonicalize().ok();
     }
@@ -187,7 +187,7 @@ impl PreviousRuns {
         &self.warnings
     }
 
-    /// Reads a file; `None` when it is no manifest. Changes nothing in it.
+    /// Reads a file without changing it; `None` when it is not a manifest.
     pub(super) fn read(
         storage: &Arc<dyn PartialStorage>,
         format: ManifestFormat,
@@ -198,7 +198,7 @@ impl PreviousRuns {
             return Ok(None);
         };
         let rows = StorageLines::new(&**storage).count()?;
-        let mut past = Self {
+        let mut previous_runs = Self {
             storage: Arc::clone(storage),
             path: None,
             format: opened.format.clone(),
@@ -207,58 +207,59 @@ impl PreviousRuns {
             has_files: false,
             warnings: Vec::new(),
         };
-        let mut tally = ManifestDamage::new(opened.is_manifest);
-        let mut handed = 0;
+        let mut damage = ManifestDamage::new(opened.is_manifest);
+        let mut streamed = 0;
         let mut scan = ManifestScan::after(lines, &**storage, &opened.format);
         let mut whole = loop {
             match scan.next()? {
                 ScannedRow::Row { at, row } => {
-                    tally.row();
-                    handed += u64::from(past.add_row(at, &row));
+                    damage.on_row();
+                    streamed += u64::from(previous_runs.add_row(at, &row));
                 }
                 ScannedRow::Damaged {
                     at,
                     line,
-                    ours,
-                    open,
-                } => tally.damaged(at, line, ours, open),
+                    looks_like_row,
+                    may_be_torn,
+                } => damage.add_line(at, line, looks_like_row, may_be_torn),
                 ScannedRow::End { whole } => break whole,
             }
         };
-        let ours = tally.is_manifest || (whole == 0 && opened.torn);
-        if !ours {
+        let is_row = damage.is_manifest || (whole == 0 && opened.torn);
+        if !is_row {
             return Ok(None);
         }
-        if let Some(at) = tally.torn_row() {
+        if let Some(at) = damage.torn_row() {
             whole = at;
         }
-        past.index.sort();
-        past.warnings = tally.warnings(length - whole);
-        if handed > 0 {
-            past.warnings
-                .push(ManifestWarning::StreamedRows { count: handed });
+        previous_runs.index.sort();
+        previous_runs.warnings = damage.warnings(length - whole);
+        if streamed > 0 {
+            previous_runs
+                .warnings
+                .push(ManifestWarning::StreamedRows { count: streamed });
         }
         let format = opened.format;
         Ok(Some(ManifestReading {
-            previous_runs: past,
+            previous_runs: previous_runs,
             format,
             valid_bytes: whole,
         }))
     }
 
-    /// Takes what a row says; whether it is of a file that was handed to a reader.
+    /// Adds a row to the index. Returns whether the row tells of a streamed file.
     fn add_row(&mut self, at: u64, row: &ManifestRow) -> bool {
-        // A line that could not be read: nothing that could be asked about.
+        // The row of an unreadable line names no job.
         if row.url.is_empty() {
             return false;
         }
-        let handed = row.state == RowState::Done
+        let streamed = row.state == RowState::Done
             && row
                 .shard
                 .as_ref()
                 .is_some_and(ShardEntryLocation::is_streamed);
         let done = match row.state {
-            RowState::Done => !handed,
+            RowState::Done => !streamed,
             RowState::Failed => false,
             RowState::Skipped if row.status == Some(304) => true,
             RowState::Skipped => return false,
@@ -266,42 +267,45 @@ impl PreviousRuns {
         self.index
             .push(&row.url, row.path.as_deref(), LastRow { offset: at, done });
         self.has_files |= row.state == RowState::Done && row.shard.is_none();
-        let placed = row.shard.as_ref().filter(|_| done);
-        let Some(placed) = placed else { return handed };
+        let location = row.shard.as_ref().filter(|_| done);
+        let Some(location) = location else {
+            return streamed;
+        };
         let known = self
             .shards
             .iter_mut()
             .rev()
-            .find(|(name, _)| *name == placed.shard);
+            .find(|(name, _)| *name == location.shard);
         if let Some((_, end)) = known {
-            *end = placed.end.max(*end);
+            *end = location.end.max(*end);
             return false;
         }
-        if self.shards.len() == SHARDS {
+        if self.shards.len() == MAX_SHARDS {
             self.shards.pop_front();
         }
-        self.shards.push_back((placed.shard.clone(), placed.end));
+        self.shards
+            .push_back((location.shard.clone(), location.end));
         false
     }
 }
 
-/// What the front of a file says about it.
+/// What the beginning of a file tells.
 struct ManifestHead {
     format: ManifestFormat,
-    /// Whether it is a manifest already, or rows have to show that.
+    /// Whether this is a manifest for certain. Otherwise a row must show it.
     is_manifest: bool,
-    /// Whether it is one if nothing stands in it but this.
+    /// Whether this is a manifest if the file holds nothing else.
     torn: bool,
 }
 
-/// Reads the header, where the format has one; `None` when it is another's.
+/// Reads the header, if the format has one; `None` when it is not a manifest's.
 fn read_head(
     lines: &mut StorageLines<'_>,
     format: ManifestFormat,
 ) -> io::Result<Option<ManifestHead>> {
     let mut first = Vec::new();
     if format == ManifestFormat::JsonLines {
-        // Looked at without being taken: it is a row.
+        // The bytes are only looked at: they belong to a row.
         let torn = lines.peek_without_newline(&mut first)? && format.may_be_torn_start(&first);
         return Ok(Some(ManifestHead {
             format,
@@ -309,7 +313,7 @@ fn read_head(
             torn,
         }));
     }
-    let mut splitter = CsvRecordParser::new();
+    let mut parser = CsvRecordParser::new();
     let header = match lines.next(&mut first)? {
         ScannedLine::End => {
             return Ok(Some(ManifestHead {
@@ -327,29 +331,29 @@ fn read_head(
             }));
         }
         ScannedLine::TooLong => return Ok(None),
-        ScannedLine::Complete => splitter.parse(&first),
+        ScannedLine::Complete => parser.parse(&first),
     };
     let CsvFields::Complete(columns) = header else {
         return Ok(None);
     };
     let columns = columns.into_iter().map(str::to_owned).collect();
     Ok(
-        ManifestColumns::from_header(columns).map(|table| ManifestHead {
-            format: ManifestFormat::Csv(table),
+        ManifestColumns::from_header(columns).map(|columns| ManifestHead {
+            format: ManifestFormat::Csv(columns),
             is_manifest: true,
             torn: false,
         }),
     )
 }
 
-/// Counts what is wrong.
+/// Counts damaged lines.
 struct ManifestDamage {
     /// Whether anything showed that the file is a manifest.
     is_manifest: bool,
     count: u64,
     lines: Vec<u64>,
-    /// Where a row begins that the end of the file cuts off, and how many lines were damaged before it.
-    open: Option<(u64, u64)>,
+    /// Offset of a row that the end of the file may cut off, and the number of damaged lines before it.
+    open_row: Option<(u64, u64)>,
 }
 
 impl ManifestDamage {
@@ -358,31 +362,32 @@ impl ManifestDamage {
             is_manifest,
             count: 0,
             lines: Vec::new(),
-            open: None,
+            open_row: None,
         }
     }
 
-    fn row(&mut self) {
+    fn on_row(&mut self) {
         self.is_manifest = true;
-        self.open = None;
+        self.open_row = None;
     }
 
-    fn damaged(&mut self, at: u64, line: u64, ours: bool, open: bool) {
-        self.is_manifest |= ours;
-        if open && self.open.is_none() {
-            self.open = Some((at, self.count));
+    fn add_line(&mut self, at: u64, line: u64, looks_like_row: bool, may_be_torn: bool) {
+        self.is_manifest |= looks_like_row;
+        if may_be_torn && self.open_row.is_none() {
+            self.open_row = Some((at, self.count));
         }
         self.count += 1;
-        if self.lines.len() < NAMED {
+        if self.lines.len() < MAX_REPORTED_LINES {
             self.lines.push(line);
         }
     }
 
-    /// Where a torn row of several lines begins; its lines are not damaged, then.
+    /// Offset of a torn row of several lines. Its lines then do not count as damaged.
     fn torn_row(&mut self) -> Option<u64> {
-        let (at, count) = self.open?;
+        let (at, count) = self.open_row?;
         self.count = count;
-        self.lines.truncate(usize::try_from(count).unwrap_or(NAMED));
+        self.lines
+            .truncate(usize::try_from(count).unwrap_or(MAX_REPORTED_LINES));
         Some(at)
     }
 

@@ -1,4 +1,4 @@
-//! What is known of a job when it has ended.
+//! The outcome of one job.
 
 use haul_plan::DigestAlgorithm;
 use serde::{Deserialize, Serialize};
@@ -9,67 +9,67 @@ use crate::error::ErrorClass;
 /// How a job ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowState {
-    /// Its bytes are durable where they belong.
+    /// The file is durable in its place.
     Done,
-    /// It ended without its file; the next run tries again.
+    /// The job ended without its file. The next run tries again.
     Failed,
-    /// Nothing was fetched: a duplicate of another job, or a resource that has not changed. With status 304 the job counts as done;
-    /// with any other, what an earlier row says of it still holds.
+    /// Nothing was fetched: the job repeats another one, or the file has not changed. With status 304 the job counts as
+    /// done; otherwise an earlier row of the job still counts.
     Skipped,
 }
 
-/// Where a job's time went, each in milliseconds.
+/// Where a job's time went, in milliseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RowTimings {
-    /// Looking up the name; zero where it was known.
+    /// The DNS lookup; zero when the address was known.
     pub dns: u64,
-    /// Until TCP (and a proxy) had connected; zero on a connection that was there.
+    /// The TCP connection (through a proxy, if any); zero on an open connection.
     pub connect: u64,
-    /// The TLS handshake; zero likewise.
+    /// The TLS handshake; zero on an open connection.
     pub tls: u64,
-    /// From the request to the answer's head.
+    /// From the request to the head of the response.
     pub first_byte: u64,
-    /// From the job's begin to its end, retries and waits among it.
+    /// The whole job, with retries and waits.
     pub total: u64,
 }
 
-/// Why a job failed, or was skipped.
+/// Why a job failed or was skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowError {
-    /// What kind of end it was.
+    /// The class, which decides the exit code.
     pub class: ErrorClass,
-    /// In words. Written as one line: control characters, which may be a peer's, become blanks.
+    /// One line of text: control characters, which a peer may have sent, are written as blanks.
     pub text: String,
 }
 
-/// One job's end. Between runs a job is known by `url` and `path` together.
+/// The outcome of one job. `url` and `path` together are its key between runs.
 ///
-/// A text that is empty says the same as none: CSV cannot tell them apart.
+/// An empty text is the same as none, because CSV cannot tell them apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManifestRow {
-    /// Where the job stands in its list, counted from 1; none for URLs that were typed.
+    /// The job's line in its list, from 1; none for a URL of the command line.
     pub line: Option<u64>,
-    /// The URL as [`haul_net::redacted_url`] prints it: without secrets.
+    /// The URL without secrets, as [`haul_net::redacted_url`] prints it.
     pub url: String,
-    /// Where the file went, as the layout gave it.
+    /// The path of the file, as the layout made it.
     pub path: Option<String>,
-    /// How it ended.
+    /// How the job ended.
     pub state: RowState,
-    /// The last answer's status; none where none came.
+    /// The status of the last response, if there was one.
     pub status: Option<u16>,
     /// Bytes in the file.
     pub bytes: u64,
     /// Digests of the file, in lower-case hexadecimal.
     pub checksums: Vec<(DigestAlgorithm, String)>,
-    /// The entity tag as the origin wrote it: what `--update` asks with. A row of a 304 repeats it.
+    /// The entity tag as the origin wrote it, for the next `--update`. A row of a 304 repeats the old one.
     pub etag: Option<String>,
-    /// Requests made.
+    /// Number of requests.
     pub attempts: u32,
-    /// Where the time went.
+    /// How long each phase took.
     pub timings: RowTimings,
     /// Why there is no file.
     pub error: Option<RowError>,
-    /// Where in which tar the file is. Rows of one shard are appended in the order of its entries.
+    /// Where the file is in an archive. Rows of one shard are in the order of its entries.
     pub shard: Option<ShardEntryLocation>,
 }

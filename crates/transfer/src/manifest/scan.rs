@@ -1,4 +1,4 @@
-//! Finds rows in a file that may be torn, damaged or none of ours, without holding more of it than a row.
+//! Finds rows in a file that may be torn, damaged or not a manifest at all, with one row in memory at a time.
 
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -7,14 +7,14 @@ use super::format::{ManifestFormat, ParsedRow};
 use super::row::ManifestRow;
 use crate::disk::PartialStorage;
 
-/// The longest row that is read, in bytes. One that is longer counts as damaged: its job is fetched again.
-const LONGEST: usize = 1024 * 1024;
+/// The longest row that is read, in bytes. A longer one counts as damaged, and its job is fetched again.
+const MAX_ROW: usize = 1024 * 1024;
 
-/// How far a row is followed over line ends within a quotation: a path of the greatest length has room. It is also what one flipped
-/// quotation mark costs, since the rows behind it are looked at twice.
-const FOLLOWED: usize = 64 * 1024;
+/// How far a row with an open quotation is followed over line ends. A path of the greatest length fits. It also bounds
+/// the cost of one flipped quotation mark, because the rows behind it are parsed twice.
+const MAX_CONTINUED_ROW: usize = 64 * 1024;
 
-/// Bytes read at a time.
+/// Bytes that are read at a time.
 const CHUNK: usize = 64 * 1024;
 
 /// Reads a storage from front to back.
@@ -31,20 +31,20 @@ impl Read for StorageReader<'_> {
     }
 }
 
-/// What [`StorageLines::next`] met.
+/// The result of [`StorageLines::next`].
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ScannedLine {
-    /// A line with its end.
+    /// A line with its newline.
     Complete,
-    /// One longer than [`LONGEST`], of which only the front was taken.
+    /// A line longer than [`MAX_ROW`], of which only the beginning was read.
     TooLong,
-    /// Bytes without a line's end, and then nothing.
+    /// Bytes without a newline at the end of the file.
     Torn,
-    /// Nothing.
+    /// The end of the file.
     End,
 }
 
-/// The lines of a file, with their places.
+/// The lines of a file and their offsets.
 pub(super) struct StorageLines<'a> {
     reader: BufReader<StorageReader<'a>>,
     /// Where the next line begins.
@@ -54,7 +54,7 @@ pub(super) struct StorageLines<'a> {
 }
 
 impl<'a> StorageLines<'a> {
-    /// Lines from an offset on, before which so many lie; reads so many bytes at a time.
+    /// Lines from an offset on, behind `lines_read` other lines. Reads `chunk` bytes at a time.
     fn from(storage: &'a dyn PartialStorage, offset: u64, lines_read: u64, chunk: usize) -> Self {
         let reader = BufReader::with_capacity(
             chunk,
@@ -84,8 +84,8 @@ impl<'a> StorageLines<'a> {
         Ok(lines)
     }
 
-    /// Whether there is no line with an end at all; then what there is goes to the buffer, up to the length of a line. Takes nothing
-    /// otherwise, and is asked first.
+    /// Whether the file has no newline within the first buffer. Puts the buffer's bytes into `buffer` without taking
+    /// them. To be called first.
     pub(super) fn peek_without_newline(&mut self, buffer: &mut Vec<u8>) -> io::Result<bool> {
         buffer.extend_from_slice(self.reader.fill_buf()?);
         Ok(!buffer.contains(&b'\n'))
@@ -97,7 +97,7 @@ impl<'a> StorageLines<'a> {
         let mut taken = self
             .reader
             .by_ref()
-            .take(LONGEST as u64)
+            .take(MAX_ROW as u64)
             .read_until(b'\n', buffer)? as u64;
         let first = self.offset == 0;
         let ended = buffer.ends_with(b"\n") && taken > 0;
@@ -106,10 +106,10 @@ impl<'a> StorageLines<'a> {
         } else {
             ScannedLine::Torn
         };
-        if taken == LONGEST as u64 && !ended {
+        if taken == MAX_ROW as u64 && !ended {
             let rest = self.reader.skip_until(b'\n')? as u64;
             taken += rest;
-            // Without its end the rest is as torn as a short line; where it cannot be told, nothing follows either way.
+            // Without a newline the rest is a torn line. Where that cannot be told, nothing follows either way.
             line = if rest > 0 && !self.reader.fill_buf()?.is_empty() {
                 ScannedLine::TooLong
             } else {
@@ -124,7 +124,7 @@ impl<'a> StorageLines<'a> {
         }
         self.offset += taken;
         self.lines_read += 1;
-        // What some editors put in front of a text.
+        // Some editors put a byte order mark in front.
         if first && buffer[before..].starts_with("\u{feff}".as_bytes()) {
             buffer.drain(before..before + 3);
         }
@@ -132,38 +132,38 @@ impl<'a> StorageLines<'a> {
     }
 }
 
-/// What was found next in a manifest.
+/// The next item of a manifest.
 #[derive(Debug)]
 pub(super) enum ScannedRow {
     /// A row, and where it begins.
     Row { at: u64, row: Box<ManifestRow> },
-    /// A line that is no row.
+    /// A line that is not a row.
     Damaged {
         /// Where it begins.
         at: u64,
-        /// Its number, counted from 1.
+        /// Its number, from 1.
         line: u64,
-        /// Whether it was a row once.
-        ours: bool,
-        /// Whether it begins a row that the end of the file cuts off.
-        open: bool,
+        /// Whether it looks like a damaged row, which shows that the file is a manifest.
+        looks_like_row: bool,
+        /// Whether the end of the file may cut it off: a quotation is open.
+        may_be_torn: bool,
     },
-    /// Nothing more; whole lines end here, and what follows is torn.
+    /// The end. Bytes behind the last complete line are torn.
     End { whole: u64 },
 }
 
-/// The rows of a manifest, and what lies between them.
+/// Reads the rows of a manifest and what is between them.
 pub(super) struct ManifestScan<'a> {
     storage: &'a dyn PartialStorage,
     format: &'a ManifestFormat,
     lines: StorageLines<'a>,
-    /// The row that is being read: kept for its memory.
+    /// The bytes of the current row, kept to reuse the memory.
     buffer: Vec<u8>,
-    splitter: CsvRecordParser,
+    parser: CsvRecordParser,
 }
 
 impl<'a> ManifestScan<'a> {
-    /// Everything behind the lines that were read already.
+    /// The rows behind the lines that were read already.
     pub(super) fn after(
         lines: StorageLines<'a>,
         storage: &'a dyn PartialStorage,
@@ -174,11 +174,11 @@ impl<'a> ManifestScan<'a> {
             format,
             lines,
             buffer: Vec::new(),
-            splitter: CsvRecordParser::new(),
+            parser: CsvRecordParser::new(),
         }
     }
 
-    /// From the row on that begins at this offset. Reads little at a time: only that row is wanted.
+    /// The rows from this offset on. Reads little at a time, because only one row is wanted.
     pub(super) fn from_offset(
         storage: &'a dyn PartialStorage,
         format: &'a ManifestFormat,
@@ -187,26 +187,26 @@ impl<'a> ManifestScan<'a> {
         Self::after(StorageLines::from(storage, at, 0, 2048), storage, format)
     }
 
-    /// The next row, or what is in its place.
+    /// The next row or damaged line.
     pub(super) fn next(&mut self) -> io::Result<ScannedRow> {
         loop {
             let (at, line) = (self.lines.offset, self.lines.lines_read + 1);
             self.buffer.clear();
-            let damaged = |ours| ScannedRow::Damaged {
+            let damaged_line = |looks_like_row| ScannedRow::Damaged {
                 at,
                 line,
-                ours,
-                open: false,
+                looks_like_row,
+                may_be_torn: false,
             };
             match self.lines.next(&mut self.buffer)? {
                 ScannedLine::End | ScannedLine::Torn => return Ok(ScannedRow::End { whole: at }),
-                ScannedLine::TooLong => return Ok(damaged(false)),
+                ScannedLine::TooLong => return Ok(damaged_line(false)),
                 ScannedLine::Complete if self.buffer.trim_ascii().is_empty() => {}
                 ScannedLine::Complete => {
-                    return match self.format.decode(&self.buffer, &mut self.splitter) {
+                    return match self.format.decode(&self.buffer, &mut self.parser) {
                         ParsedRow::Row(row) => Ok(ScannedRow::Row { at, row }),
-                        ParsedRow::Damaged => Ok(damaged(true)),
-                        ParsedRow::NotARow => Ok(damaged(false)),
+                        ParsedRow::Damaged => Ok(damaged_line(true)),
+                        ParsedRow::NotARow => Ok(damaged_line(false)),
                         ParsedRow::Incomplete => self.read_continuation(at, line),
                     };
                 }
@@ -214,30 +214,31 @@ impl<'a> ManifestScan<'a> {
         }
     }
 
-    /// A row that goes on in the next line. Where nothing comes of it, its first line is damaged, and the next may be a row.
+    /// Reads a row that goes on in the next line. If that fails, its first line counts as damaged and the next line may
+    /// be a row.
     fn read_continuation(&mut self, at: u64, line: u64) -> io::Result<ScannedRow> {
         let second = self.lines.offset;
-        let mut open = true;
-        while self.buffer.len() < FOLLOWED {
+        let mut may_be_torn = true;
+        while self.buffer.len() < MAX_CONTINUED_ROW {
             if self.lines.next(&mut self.buffer)? != ScannedLine::Complete {
                 break;
             }
-            match self.format.decode(&self.buffer, &mut self.splitter) {
+            match self.format.decode(&self.buffer, &mut self.parser) {
                 ParsedRow::Incomplete => {}
                 ParsedRow::Row(row) => return Ok(ScannedRow::Row { at, row }),
                 ParsedRow::Damaged | ParsedRow::NotARow => {
-                    open = false;
+                    may_be_torn = false;
                     break;
                 }
             }
         }
-        open &= self.buffer.len() < FOLLOWED;
+        may_be_torn &= self.buffer.len() < MAX_CONTINUED_ROW;
         self.lines = StorageLines::from(self.storage, second, line, CHUNK);
         Ok(ScannedRow::Damaged {
             at,
             line,
-            ours: true,
-            open,
+            looks_like_row: true,
+            may_be_torn,
         })
     }
 }

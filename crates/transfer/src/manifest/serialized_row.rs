@@ -1,6 +1,6 @@
-//! A row as named fields: what both formats write and read, and the check over what a later run acts on.
+//! A row as named fields, which both formats write and read, with a check over the fields that a later run acts on.
 //!
-//! The state stands first, so that a torn first line of a manifest cannot be taken for a list of URLs, nor such a list for it.
+//! The state comes first, so that a torn first line cannot be taken for a list of URLs, nor such a list for a manifest.
 
 use std::borrow::Cow;
 
@@ -12,27 +12,25 @@ use crate::archive::ShardEntryLocation;
 use crate::checksum::crc32c;
 use crate::error::ErrorClass;
 
-/// A row's fields under the names that they have in the file. What is unknown in a line is passed over; what a line lacks (an
-/// older haul's) is as if it were not known, but for what makes it a row.
+/// The fields under their names in the file. Unknown fields of a line are ignored. A missing field (of an older haul's
+/// row) is empty, except for those that make it a row.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct SerializedRow<'a> {
     /// `done`, `failed` or `skipped`.
     #[serde(borrow)]
     pub(super) state: Cow<'a, str>,
-    /// Half of what a job is known by.
     #[serde(borrow)]
     pub(super) url: Cow<'a, str>,
-    /// The other half.
     #[serde(default, skip_serializing_if = "is_empty")]
     pub(super) path: Option<Cow<'a, str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) status: Option<u16>,
     #[serde(default)]
     pub(super) bytes: u64,
-    /// `algorithm:hex`, the first of them.
+    /// The first checksum, as `algorithm:hex`.
     #[serde(default, skip_serializing_if = "is_empty")]
     pub(super) checksum: Option<Cow<'a, str>>,
-    /// The others.
+    /// The other checksums.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) checksums: Vec<String>,
     #[serde(default, skip_serializing_if = "is_empty")]
@@ -41,7 +39,7 @@ pub(super) struct SerializedRow<'a> {
     pub(super) attempts: u32,
     #[serde(default)]
     pub(super) ms: RowTimings,
-    /// As [`class_name`] has it; what a newer haul calls otherwise is not known here.
+    /// The name from [`class_name`]. A name that only a newer haul knows is ignored.
     #[serde(default, skip_serializing_if = "is_empty")]
     pub(super) error_class: Option<Cow<'a, str>>,
     #[serde(default, skip_serializing_if = "is_empty")]
@@ -54,7 +52,7 @@ pub(super) struct SerializedRow<'a> {
     pub(super) offset: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) end: Option<u64>,
-    /// [`SerializedRow::checksum_of_fields`] in hexadecimal.
+    /// [`SerializedRow::crc`] in hexadecimal.
     #[serde(default, skip_serializing_if = "is_empty")]
     pub(super) check: Option<Cow<'a, str>>,
 }
@@ -65,13 +63,13 @@ fn is_empty(text: &Option<Cow<'_, str>>) -> bool {
 }
 
 impl<'a> SerializedRow<'a> {
-    /// A row's fields, with their check.
+    /// The fields of a row, with their check.
     pub(super) fn new(row: &'a ManifestRow) -> Self {
         let mut checksums = row
             .checksums
             .iter()
             .map(|(algorithm, hex)| format!("{algorithm}:{hex}"));
-        let mut wire = Self {
+        let mut serialized = Self {
             state: Cow::Borrowed(state_name(row.state)),
             url: Cow::Borrowed(&row.url),
             path: row.path.as_deref().map(Cow::Borrowed),
@@ -91,48 +89,48 @@ impl<'a> SerializedRow<'a> {
             shard: row
                 .shard
                 .as_ref()
-                .map(|placed| Cow::Borrowed(&*placed.shard)),
-            offset: row.shard.as_ref().map(|placed| placed.offset),
-            end: row.shard.as_ref().map(|placed| placed.end),
+                .map(|location| Cow::Borrowed(&*location.shard)),
+            offset: row.shard.as_ref().map(|location| location.offset),
+            end: row.shard.as_ref().map(|location| location.end),
             check: None,
         };
-        wire.check = Some(Cow::Owned(wire.checksum_of_fields()));
-        wire
+        serialized.check = Some(Cow::Owned(serialized.crc()));
+        serialized
     }
 
-    /// The row that these fields say; `None` where they say none, or their check says that they are not what was written.
+    /// Parses the fields; `None` when they are not a row or the check fails.
     pub(super) fn into_row(self) -> Option<ManifestRow> {
-        let full =
+        let non_empty =
             |text: Option<Cow<'_, str>>| text.map(Cow::into_owned).filter(|text| !text.is_empty());
-        if self.check.as_deref() != Some(&*self.checksum_of_fields()) {
+        if self.check.as_deref() != Some(&*self.crc()) {
             return None;
         }
         let state = [RowState::Done, RowState::Failed, RowState::Skipped]
             .into_iter()
             .find(|state| state_name(*state) == self.state)?;
-        // A line of a list that named no job has a row without one, which can only have failed.
+        // The row of an unreadable line has no URL. Such a job can only have failed.
         if self.url.is_empty() && state == RowState::Done {
             return None;
         }
-        let first = full(self.checksum);
+        let first = non_empty(self.checksum);
         let checksums = first.iter().chain(&self.checksums);
-        let error = full(self.error_class).and_then(|name| class_of(&name));
+        let error = non_empty(self.error_class).and_then(|name| parse_class(&name));
         Some(ManifestRow {
             line: self.line,
             url: self.url.into_owned(),
-            path: full(self.path),
+            path: non_empty(self.path),
             state,
             status: self.status,
             bytes: self.bytes,
-            checksums: checksums.filter_map(|text| checksum(text)).collect(),
-            etag: full(self.etag),
+            checksums: checksums.filter_map(|text| parse_checksum(text)).collect(),
+            etag: non_empty(self.etag),
             attempts: self.attempts,
             timings: self.ms,
             error: error.map(|class| RowError {
                 class,
                 text: self.error.map_or_else(String::new, Cow::into_owned),
             }),
-            shard: full(self.shard).map(|shard| ShardEntryLocation {
+            shard: non_empty(self.shard).map(|shard| ShardEntryLocation {
                 shard,
                 offset: self.offset.unwrap_or_default(),
                 end: self.end.unwrap_or_default(),
@@ -140,12 +138,14 @@ impl<'a> SerializedRow<'a> {
         })
     }
 
-    /// CRC-32C over the fields that a later run acts on, and no others: damage to a time, a line or an attempt would cost a download and
-    /// mend nothing, and who deletes such a column in a spreadsheet keeps his rows. A digest is there to be compared with the file.
-    /// What is covered: texts ended by a byte that none has, where one that is not there counts as
-    /// empty; numbers in eight bytes, the first first, after one that says whether they are there. Never another set of fields: a
-    /// newer haul may add columns, and an older one still checks its rows.
-    fn checksum_of_fields(&self) -> String {
+    /// CRC-32C over the fields that a later run acts on, and no others. Damage to a time, a line or an attempt must not
+    /// cost a download, and a user may delete such a column in a spreadsheet. Digests are not covered: they are
+    /// compared with the file itself.
+    ///
+    /// Each text is followed by the byte 0xff, which no text contains; a missing text counts as empty. Each number is a
+    /// byte that says whether it is there, and eight bytes, little-endian. The set of fields never changes: a newer
+    /// haul may add columns, and an older one still accepts its rows.
+    fn crc(&self) -> String {
         let mut bytes = Vec::with_capacity(512);
         let texts = [
             Some(&self.url),
@@ -175,7 +175,7 @@ fn state_name(state: RowState) -> &'static str {
     }
 }
 
-/// As the binary's JSON calls them.
+/// The names that the binary's JSON has, too.
 fn class_name(class: ErrorClass) -> &'static str {
     match class {
         ErrorClass::Verification => "verification",
@@ -186,7 +186,7 @@ fn class_name(class: ErrorClass) -> &'static str {
     }
 }
 
-fn class_of(name: &str) -> Option<ErrorClass> {
+fn parse_class(name: &str) -> Option<ErrorClass> {
     [
         ErrorClass::Verification,
         ErrorClass::LocalIo,
@@ -198,12 +198,12 @@ fn class_of(name: &str) -> Option<ErrorClass> {
     .find(|class| class_name(*class) == name)
 }
 
-fn checksum(text: &str) -> Option<(DigestAlgorithm, String)> {
+fn parse_checksum(text: &str) -> Option<(DigestAlgorithm, String)> {
     let (name, hex) = text.split_once(':')?;
     Some((name.parse().ok()?, hex.to_owned()))
 }
 
-/// A text of somebody else's that must not look like several rows to who reads lines.
+/// Replaces control characters in a peer's text, which could otherwise look like several rows to a reader of lines.
 pub(super) fn one_line(text: &str) -> Cow<'_, str> {
     if text.contains(char::is_control) {
         Cow::Owned(text.replace(char::is_control, " "))

@@ -1,4 +1,4 @@
-//! The manifest as its callers see it: what goes in comes out, one process at a time, and no file of somebody else's is touched.
+//! The manifest as its callers see it: rows are read back, one process has it at a time, and no other file is changed.
 
 use std::path::Path;
 
@@ -12,21 +12,21 @@ use super::*;
 pub(super) const BOTH: [&str; 2] = ["m.jsonl", "m.csv"];
 
 #[test]
-fn c6_only_one_process_works_with_a_manifest() {
+fn c6_only_one_process_has_a_manifest_open() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("m.jsonl");
-    let (manifest, past) = Manifest::open(&path).unwrap();
+    let (manifest, previous_runs) = Manifest::open(&path).unwrap();
     let refused = Manifest::open(&path).unwrap_err();
     assert_eq!(
         refused.to_string(),
-        format!("another haul is working with {}", path.display())
+        format!("another haul has {} open", path.display())
     );
-    drop((manifest, past));
+    drop((manifest, previous_runs));
     assert!(Manifest::open(&path).is_ok());
 }
 
 #[test]
-fn the_ending_says_the_format_and_another_is_refused() {
+fn the_extension_selects_the_format() {
     let dir = tempfile::tempdir().unwrap();
     for good in ["a.jsonl", "a.ndjson", "a.JSONL", "a.csv", "a.b.Csv"] {
         assert!(Manifest::open(&dir.path().join(good)).is_ok(), "{good}");
@@ -50,7 +50,7 @@ fn the_ending_says_the_format_and_another_is_refused() {
 }
 
 #[test]
-fn a_file_of_somebody_else_is_refused_and_not_touched() {
+fn a_file_that_is_not_a_manifest_is_refused_and_not_changed() {
     let list = "{\"url\":\"http://h.test/1\",\"path\":\"p\"}";
     let states = "{\"state\":\"done\",\"title\":\"tidy up\"}\n{\"state\":\"CA\",\"url\":\"http://h.test\"}\n";
     let table = "state,url,path\ndone,http://h.test/1,p\n";
@@ -94,16 +94,17 @@ fn a_file_of_somebody_else_is_refused_and_not_touched() {
 }
 
 #[test]
-fn columns_and_keys_that_are_not_ours_stay() {
+fn unknown_columns_and_keys_are_kept() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("m.csv");
     drop(append(&path, &[row(0, true)]));
-    // As a newer haul, or a spreadsheet, may leave it: another order, another column, two of ours gone; CRLF and a mark in front.
+    // A newer haul or a spreadsheet may have changed the order of columns, added one, removed two, and written CRLF and
+    // a byte order mark.
     let text = std::fs::read_to_string(&path).unwrap();
     let fields = |line: &str| line.split(',').map(str::to_owned).collect::<Vec<_>>();
     let mut lines = text.lines().map(fields);
     let (header, first) = (lines.next().unwrap(), lines.next().unwrap());
-    let turned = |fields: &[String], new: &str| {
+    let reordered = |fields: &[String], new: &str| {
         let left: Vec<&str> = fields.iter().rev().map(String::as_str).collect();
         format!(
             "{},{new},{}\r\n",
@@ -126,23 +127,28 @@ fn columns_and_keys_that_are_not_ours_stay() {
         &path,
         format!(
             "\u{feff}{}{}",
-            turned(&header, "mine"),
-            turned(&drop_ms, "kept")
+            reordered(&header, "mine"),
+            reordered(&drop_ms, "kept")
         ),
     )
     .unwrap();
-    let past = append(&path, &[row(1, true)]);
-    assert_eq!(jobs_done(&past, 3), [0]);
-    drop(past);
-    let (_manifest, past) = Manifest::open(&path).unwrap();
-    assert_eq!(jobs_done(&past, 3), [0, 1]);
+    let previous_runs = append(&path, &[row(1, true)]);
+    assert_eq!(jobs_done(&previous_runs, 3), [0]);
+    drop(previous_runs);
+    let (_manifest, previous_runs) = Manifest::open(&path).unwrap();
+    assert_eq!(jobs_done(&previous_runs, 3), [0, 1]);
     assert_eq!(
-        past.done_row("http://h.test/0", Some("d/0"))
+        previous_runs
+            .done_row("http://h.test/0", Some("d/0"))
             .and_then(|row| row.etag)
             .as_deref(),
         Some("\"v0\"")
     );
-    assert!(past.warnings().is_empty(), "{:?}", past.warnings());
+    assert!(
+        previous_runs.warnings().is_empty(),
+        "{:?}",
+        previous_runs.warnings()
+    );
     assert!(std::fs::read_to_string(&path).unwrap().contains(",kept,"));
 
     let path = dir.path().join("m.jsonl");
@@ -157,18 +163,18 @@ fn columns_and_keys_that_are_not_ours_stay() {
 }
 
 #[test]
-fn a_row_that_was_changed_counts_for_nothing() {
+fn a_changed_row_is_ignored() {
     let dir = tempfile::tempdir().unwrap();
     for name in BOTH {
         let path = dir.path().join(name);
         drop(append(&path, &[row(0, true), row(1, false), row(2, true)]));
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, text.replace("failed", "done")).unwrap();
-        let (_manifest, past) = Manifest::open(&path).unwrap();
-        assert_eq!(jobs_done(&past, 3), [0, 2]);
+        let (_manifest, previous_runs) = Manifest::open(&path).unwrap();
+        assert_eq!(jobs_done(&previous_runs, 3), [0, 2]);
         let line = if name == "m.csv" { 3 } else { 2 };
         assert_eq!(
-            past.warnings(),
+            previous_runs.warnings(),
             [ManifestWarning::Damaged {
                 count: 1,
                 lines: vec![line]
@@ -178,21 +184,21 @@ fn a_row_that_was_changed_counts_for_nothing() {
 }
 
 #[test]
-fn the_check_covers_what_a_later_run_acts_on_and_nothing_else() {
+fn the_check_covers_exactly_the_fields_that_a_later_run_acts_on() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("m.jsonl");
     drop(append(&path, &[row(0, true)]));
     let text = std::fs::read_to_string(&path).unwrap();
-    let told: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let original: serde_json::Value = serde_json::from_str(&text).unwrap();
     let counts_with = |key: &str, value: serde_json::Value| {
-        let mut changed = told.clone();
+        let mut changed = original.clone();
         assert_ne!(changed[key], value, "{key}");
         changed[key] = value;
         std::fs::write(&path, format!("{changed}\n")).unwrap();
         let opened = Manifest::open(&path);
-        opened.is_ok_and(|(_, past)| past.done_count() == 1)
+        opened.is_ok_and(|(_, previous_runs)| previous_runs.done_count() == 1)
     };
-    // Who deletes a column of times, or corrects a line, costs nobody a download.
+    // A user may delete a column of times or correct a line number without having to download again.
     for key in ["line", "attempts"] {
         assert!(counts_with(key, 77.into()), "{key}");
     }
@@ -207,7 +213,7 @@ fn the_check_covers_what_a_later_run_acts_on_and_nothing_else() {
 }
 
 #[test]
-fn what_peers_say_stands_on_one_line() {
+fn texts_of_peers_are_written_as_one_line() {
     let dir = tempfile::tempdir().unwrap();
     for name in BOTH {
         let path = dir.path().join(name);
@@ -224,7 +230,7 @@ fn what_peers_say_stands_on_one_line() {
 }
 
 #[test]
-fn a_row_too_long_to_be_read_costs_its_job_alone() {
+fn a_row_that_is_too_long_costs_only_its_own_job() {
     let dir = tempfile::tempdir().unwrap();
     for name in BOTH {
         let path = dir.path().join(name);
@@ -233,10 +239,10 @@ fn a_row_too_long_to_be_read_costs_its_job_alone() {
             ..row(1, true)
         };
         drop(append(&path, &[row(0, true), long, row(2, true)]));
-        let (_manifest, past) = Manifest::open(&path).unwrap();
-        assert_eq!(jobs_done(&past, 3), [0, 2]);
+        let (_manifest, previous_runs) = Manifest::open(&path).unwrap();
+        assert_eq!(jobs_done(&previous_runs, 3), [0, 2]);
         assert!(matches!(
-            past.warnings(),
+            previous_runs.warnings(),
             [ManifestWarning::Damaged { count: 1, .. }]
         ));
     }
@@ -260,16 +266,19 @@ fn c1_a_million_rows_are_appended_and_read_back_in_seconds() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(name);
         let begin = std::time::Instant::now();
-        let (mut manifest, past) = Manifest::open(&path).unwrap();
+        let (mut manifest, previous_runs) = Manifest::open(&path).unwrap();
         for n in 0..1_000_000 {
             manifest.append(&[row(n, n % 100 != 0)]).unwrap();
         }
         manifest.sync().unwrap();
         let written = begin.elapsed();
-        drop((manifest, past));
-        let (_manifest, past) = Manifest::open(&path).unwrap();
+        drop((manifest, previous_runs));
+        let (_manifest, previous_runs) = Manifest::open(&path).unwrap();
         let read = begin.elapsed() - written;
-        assert_eq!((past.done_count(), past.failed_count()), (990_000, 10_000));
+        assert_eq!(
+            (previous_runs.done_count(), previous_runs.failed_count()),
+            (990_000, 10_000)
+        );
         assert!(
             written.as_secs() < 2 && read.as_secs() < 3,
             "{name}: {written:?} {read:?}"
@@ -277,7 +286,7 @@ fn c1_a_million_rows_are_appended_and_read_back_in_seconds() {
     }
 }
 
-/// As it is read again: see [`RowError::text`].
+/// A row as it is read back: see [`RowError::text`].
 fn as_read(row: &ManifestRow) -> ManifestRow {
     let mut row = row.clone();
     if let Some(error) = &mut row.error {
@@ -311,10 +320,10 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
-    /// A kill leaves what was written, and takes what was not. (No process of its own is killed here: while one is started, it holds
-    /// the locks of all other tests.)
+    /// A kill keeps written bytes and loses others. (The test starts no child process to kill: a child that is being
+    /// started holds the locks of all other tests.)
     #[test]
-    fn c6_a_kill_at_any_moment_loses_no_row_that_was_synced(
+    fn c6_a_kill_at_any_moment_loses_no_synced_row(
         runs in prop::collection::vec(prop::collection::vec((0usize..40, any::<bool>()), 0..5), 1..5),
     ) {
         let dir = tempfile::tempdir().unwrap();
@@ -322,13 +331,13 @@ proptest! {
             let path = dir.path().join(name);
             let (mut tried, mut synced) = (0, 0);
             for run in &runs {
-                let (mut manifest, past) = Manifest::open(&path).unwrap();
-                prop_assert!((synced..=tried).contains(&past.done_count()), "{} of {synced} to {tried}", past.done_count());
-                prop_assert_eq!(jobs_done(&past, tried).len() as u64, past.done_count(), "not the first of them");
-                prop_assert!((0..past.done_count()).all(|n| jobs_done(&past, n + 1).contains(&n)));
-                tried = past.done_count();
+                let (mut manifest, previous_runs) = Manifest::open(&path).unwrap();
+                prop_assert!((synced..=tried).contains(&previous_runs.done_count()), "{} of {synced} to {tried}", previous_runs.done_count());
+                prop_assert_eq!(jobs_done(&previous_runs, tried).len() as u64, previous_runs.done_count(), "not the first of them");
+                prop_assert!((0..previous_runs.done_count()).all(|n| jobs_done(&previous_runs, n + 1).contains(&n)));
+                tried = previous_runs.done_count();
                 for (count, sync) in run {
-                    // Large ones, so that some are written before they are synced.
+                    // Large rows, so that some are written before they are synced.
                     let large = |n| ManifestRow { checksums: vec![(haul_plan::DigestAlgorithm::Md5, "0".repeat(20_000)); 1], ..row(n, true) };
                     let more: Vec<ManifestRow> = (tried..tried + *count as u64).map(large).collect();
                     manifest.append(&more).unwrap();

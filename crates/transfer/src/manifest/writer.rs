@@ -1,4 +1,4 @@
-//! The open manifest: rows go to its end, and nothing else is ever changed in it.
+//! The open manifest. Rows are appended; nothing else in the file ever changes.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,102 +11,101 @@ use super::previous_runs::{ManifestReading, PreviousRuns};
 use super::row::ManifestRow;
 use crate::disk::{DownloadPaths, PartialFile, PartialStorage, StorageLayer};
 
-/// Rows are written when they come to so many bytes, and by [`Manifest::sync`].
-const GATHERED: usize = 256 * 1024;
+/// Rows are written when they have this many bytes, and by [`Manifest::sync`].
+const BUFFER: usize = 256 * 1024;
 
 /// Why a manifest cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ManifestError {
-    /// The name has another ending than those that there are formats for.
-    #[error("{} ends neither in .jsonl (an object a line) nor in .csv (a table)", .path.display())]
+    /// The file name has no extension of a known format.
+    #[error("{} has neither the extension .jsonl (one object a line) nor .csv (a table)", .path.display())]
     UnknownExtension {
-        /// The name.
+        /// The file.
         path: PathBuf,
     },
-    /// A file of somebody else's. It was left as it is.
-    #[error("{} holds something else than a manifest", .path.display())]
+    /// The file is not a manifest. It was not changed.
+    #[error("{} is not a manifest", .path.display())]
     NotAManifest {
-        /// The name.
+        /// The file.
         path: PathBuf,
     },
-    /// Its rows are of files in directories, none of which would be in the archive that is to be written.
-    #[error("{} is the manifest of files, and not of an archive", .path.display())]
+    /// The manifest's rows tell of files in directories, which would be missing from the archive that is to be written.
+    #[error("{} is a manifest of files, not of an archive", .path.display())]
     DescribesFiles {
-        /// The name.
+        /// The file.
         path: PathBuf,
     },
-    /// Its rows are of an archive's entries, of which there are no files.
-    #[error("{} is the manifest of the archive {shard}, and not of files", .path.display())]
+    /// The manifest's rows tell of an archive's entries, for which there are no files.
+    #[error("{} is a manifest of the archive {shard}, not of files", .path.display())]
     DescribesArchive {
-        /// The name.
+        /// The file.
         path: PathBuf,
-        /// The archive, as rows call it.
+        /// The archive, as the rows call it.
         shard: String,
     },
-    /// A directory, a FIFO, a device: nothing that can be read back.
-    #[error("{} is no regular file", .path.display())]
+    /// A directory, a FIFO or a device, which cannot be read back.
+    #[error("{} is not a regular file", .path.display())]
     NotARegularFile {
-        /// The name.
+        /// The file.
         path: PathBuf,
     },
-    /// Another process works with it.
-    #[error("another haul is working with {}", .path.display())]
+    /// Another process has the manifest open.
+    #[error("another haul has {} open", .path.display())]
     Locked {
-        /// The name.
+        /// The file.
         path: PathBuf,
     },
-    /// An earlier sync failed, and what was lost by that cannot be told.
-    #[error("{} could not be synced before, so nothing more can be relied on", .path.display())]
+    /// An earlier sync failed, and it is unknown which rows were lost.
+    #[error("an earlier sync of {} failed, so none of its new rows can be relied on", .path.display())]
     EarlierSyncFailed {
-        /// The name.
+        /// The file.
         path: PathBuf,
     },
-    /// This machine's disk said no.
+    /// A file operation failed.
     #[error("cannot {action} {}", .path.display())]
     Local {
-        /// What was being done: "open", "read", "write to" ...
+        /// What failed: "open", "read", "write to" ...
         action: &'static str,
-        /// To which file.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 /// An open manifest, held by one process at a time.
 ///
-/// The order of calls is what makes it safe: first the files that rows speak of are made durable, then the rows are
-/// [appended](Self::append), then [synced](Self::sync). Rows that were not synced when this value is dropped may be lost, which costs
-/// their jobs another fetch and nothing else. Every method blocks.
+/// The order of calls makes it safe: first the caller makes the files durable that the rows tell of, then it
+/// [appends](Self::append) the rows, then it [syncs](Self::sync). Dropping the manifest may lose rows that were not
+/// synced, which costs another fetch of their jobs and nothing else. Every method blocks.
 #[derive(Debug)]
 pub struct Manifest {
-    /// Shared with [`PreviousRuns`], which reads in it; the file's lock goes with the last of them.
+    /// Shared with [`PreviousRuns`], which reads in it. The file lock is released with the last of them.
     storage: Arc<dyn PartialStorage>,
     /// For messages.
     path: PathBuf,
     format: ManifestFormat,
     /// Rows that were not written yet.
     buffer: Vec<u8>,
-    /// Where they go: behind the last whole row. Written by offset, so that what a failed write left there is replaced.
+    /// Where they go: behind the last complete row. Written by offset, so that what a failed write left there is
+    /// overwritten.
     end: u64,
-    /// Whether a sync failed: the system may have forgotten what it could not write, and a second call would say that all is well.
+    /// Whether a sync failed. The system may then have dropped what it could not write, and a later sync would succeed.
     sync_failed: bool,
 }
 
 impl Manifest {
-    /// Opens a manifest, or begins one; reads what earlier runs left, and cuts off a last row that is not whole.
+    /// Opens a manifest or creates one. Reads what earlier runs recorded, and cuts off an incomplete last row.
     ///
-    /// # Errors
-    /// Each kind of [`ManifestError`] but `EarlierSyncFailed`. A file that is no manifest is not changed.
+    /// # Errors Every [`ManifestError`] except `EarlierSyncFailed`. A file that is not a manifest is not changed.
     pub fn open(path: &Path) -> Result<(Self, PreviousRuns), ManifestError> {
         Self::open_with_layer(path, &StorageLayer::default())
     }
 
-    /// The same with something between the manifest and its file.
+    /// Like [`open`](Self::open), with a layer between the manifest and its file.
     ///
-    /// # Errors
-    /// As [`Manifest::open`].
+    /// # Errors As [`Manifest::open`].
     pub fn open_with_layer(
         path: &Path,
         layer: &StorageLayer,
@@ -129,7 +128,7 @@ impl Manifest {
             _ => local("open", e),
         })?;
         if !file.had_content() {
-            // Its name has to survive a power cut as its rows do.
+            // The new name must survive a power cut, like the rows.
             target
                 .sync_directory(file.file())
                 .map_err(|e| local("create", e))?;
@@ -140,11 +139,11 @@ impl Manifest {
             return Err(ManifestError::NotAManifest { path });
         };
         let ManifestReading {
-            previous_runs: mut past,
+            mut previous_runs,
             format,
             valid_bytes: whole,
         } = reading;
-        past.set_path(target.path());
+        previous_runs.set_path(target.path());
         if storage.length().is_ok_and(|length| length > whole) {
             storage.set_len(whole).map_err(|e| local("repair", e))?;
         }
@@ -161,22 +160,24 @@ impl Manifest {
             end: whole,
             sync_failed: false,
         };
-        Ok((manifest, past))
+        Ok((manifest, previous_runs))
     }
 
-    /// Whether what `previous_runs` says is done is done for files in directories, or for an archive: of the one nothing is in the other, and rows
-    /// of both would stand for each other. Which archive it is of [`ShardWriter::open`](crate::archive::ShardWriter::open) sees.
+    /// Checks that `previous_runs` are of the same kind as this run, which writes an archive or files in directories.
+    /// Files in directories are not in an archive, and the other way round, so rows of one kind must not count for the
+    /// other. [`ShardWriter::open`](crate::archive::ShardWriter::open) checks that it is the same archive.
     ///
-    /// # Errors
-    /// [`ManifestError::DescribesFiles`], [`ManifestError::DescribesArchive`].
+    /// # Errors [`ManifestError::DescribesFiles`], [`ManifestError::DescribesArchive`].
     pub fn check_destination(
         &self,
-        past: &PreviousRuns,
+        previous_runs: &PreviousRuns,
         archive: bool,
     ) -> Result<(), ManifestError> {
         let path = self.path.clone();
-        match past.shard_ends().next() {
-            _ if archive && past.has_files() => Err(ManifestError::DescribesFiles { path }),
+        match previous_runs.shard_ends().next() {
+            _ if archive && previous_runs.has_files() => {
+                Err(ManifestError::DescribesFiles { path })
+            }
             Some((shard, _)) if !archive => Err(ManifestError::DescribesArchive {
                 path,
                 shard: shard.to_owned(),
@@ -185,14 +186,13 @@ impl Manifest {
         }
     }
 
-    /// Takes rows, which [`Manifest::sync`] makes durable. What they speak of is durable already.
+    /// Appends rows, which [`Manifest::sync`] makes durable. The files that they tell of are durable already.
     ///
-    /// # Errors
-    /// [`ManifestError::Local`] when the disk takes no more: the file then ends with its last whole row, and the rows that were
-    /// not written stay with this value, to be tried again by the next call. Which of `rows` were taken is not known then: they may be
-    /// appended again, since a row that stands twice says what it says once.
+    /// # Errors [`ManifestError::Local`] when the disk takes no more. The file then ends with its last complete row,
+    /// and the rows that were not written stay in this value for the next call. It is unknown which of `rows` those
+    /// are; appending them all again is safe, because a repeated row changes nothing.
     pub fn append(&mut self, rows: &[ManifestRow]) -> Result<(), ManifestError> {
-        // Those of a write that failed: were more taken, they would grow without bound.
+        // Rows of a failed write come first; otherwise the buffer could grow without bound.
         self.write_if_full()?;
         for rows in rows.chunks(64) {
             self.format.encode(rows, &mut self.buffer);
@@ -201,11 +201,10 @@ impl Manifest {
         Ok(())
     }
 
-    /// Writes what was taken and returns when it would survive a power cut.
+    /// Writes all appended rows and returns when they would survive a power cut.
     ///
-    /// # Errors
-    /// [`ManifestError::Local`] as [`Manifest::append`] has it. When the sync itself fails nothing that was appended since the last one
-    /// may be relied on, and every later call gives [`ManifestError::EarlierSyncFailed`].
+    /// # Errors [`ManifestError::Local`] as in [`Manifest::append`]. When the sync itself fails, no row since the last
+    /// sync may be relied on, and every later call gives [`ManifestError::EarlierSyncFailed`].
     pub fn sync(&mut self) -> Result<(), ManifestError> {
         if self.sync_failed {
             return Err(ManifestError::EarlierSyncFailed {
@@ -219,14 +218,13 @@ impl Manifest {
         })
     }
 
-    /// Bytes that wait to be written.
     #[cfg(test)]
     pub(super) fn buffered_bytes(&self) -> usize {
         self.buffer.len()
     }
 
     fn write_if_full(&mut self) -> Result<(), ManifestError> {
-        if self.buffer.len() < GATHERED {
+        if self.buffer.len() < BUFFER {
             return Ok(());
         }
         self.write()
@@ -243,12 +241,12 @@ impl Manifest {
             .write_at(self.end, std::slice::from_ref(&bytes));
         if let Err(e) = written {
             self.buffer = Vec::from(bytes);
-            // Where even this fails, the next run cuts it off.
+            // If this fails too, the next run cuts it off.
             let _ = self.storage.set_len(self.end);
             return Err(self.local("write to", e));
         }
         self.end += length;
-        self.buffer.reserve(GATHERED);
+        self.buffer.reserve(BUFFER);
         Ok(())
     }
 
