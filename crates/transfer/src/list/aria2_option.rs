@@ -1,15 +1,15 @@
-//! The indented options of aria2's input format: what they say about an entry, and what of them is not obeyed.
+//! The indented options of aria2's input format: those that haul obeys set fields of the entry.
 
 use std::collections::BTreeSet;
 
-use super::bad_line::{BadLineProblem, UnplacedBadLine};
+use super::bad_line::{BadLineProblem, LineError};
 use super::entry::ListEntry;
 use super::fields;
 
-/// Options that are not obeyed although they would change what is asked for, or of whom. They are told once each at the end of
-/// a list. All others (how many connections, how long to wait, when to give up) are the command line's to say; most of them
-/// have no meaning here.
-const MISSED: [&str; 10] = [
+/// Options that haul ignores although they would change what is requested, or from which host. The user gets a warning
+/// about each of them once, at the end of a list. All other ignored options (number of connections, timeouts, retries)
+/// are set on haul's command line, or have no meaning for it.
+const IGNORED: [&str; 10] = [
     "all-proxy",
     "http-passwd",
     "http-proxy",
@@ -22,7 +22,7 @@ const MISSED: [&str; 10] = [
     "torrent-file",
 ];
 
-/// An option's name and value, if a text has the form of one: a URL has not, whatever follows its first `=`.
+/// Splits text of the form `name=value`. A URL never has this form, whatever follows its first `=`.
 pub(super) fn parse(text: &str) -> Option<(&str, &str)> {
     let (name, value) = text.split_once('=')?;
     let name = name.trim_end();
@@ -43,22 +43,24 @@ pub(super) fn apply(
         "header" => fields::add_header_line(&mut entry.headers, value)?,
         "referer" => fields::add_header(&mut entry.headers, name, value)?,
         "user-agent" => fields::add_header(&mut entry.headers, name, value)?,
-        _ => ignored.extend(MISSED.iter().find(|missed| **missed == name)),
+        _ => ignored.extend(
+            IGNORED
+                .iter()
+                .find(|ignored_option| **ignored_option == name),
+        ),
     }
     Ok(())
 }
 
-/// A bad option. Values that may be secrets are not shown.
-pub(super) fn bad(
+/// An error in an option. Values that may be secret are not shown.
+pub(super) fn option_error(
     line: u64,
     (name, value): (&str, &str),
     problem: BadLineProblem,
-) -> UnplacedBadLine {
+) -> LineError {
     match name {
-        "out" | "dir" | "checksum" => {
-            UnplacedBadLine::new(line, &format!("{name}={value}"), problem)
-        }
-        _ => UnplacedBadLine::new(line, &format!("{name}="), problem),
+        "out" | "dir" | "checksum" => LineError::new(line, &format!("{name}={value}"), problem),
+        _ => LineError::new(line, &format!("{name}="), problem),
     }
 }
 
@@ -67,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_have_a_form_that_no_url_has() {
+    fn no_url_is_taken_for_an_option() {
         assert_eq!(parse("out=a=b "), Some(("out", "a=b")));
         assert_eq!(parse("max-tries = 5"), Some(("max-tries", "5")));
         assert_eq!(parse("out="), Some(("out", "")));
@@ -77,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_obeyed_is_remembered_if_it_matters() {
+    fn ignored_options_are_remembered_if_they_matter() {
         let mut entry = ListEntry::new(1, "http://h/".parse().unwrap());
         let mut ignored = BTreeSet::new();
         for option in [

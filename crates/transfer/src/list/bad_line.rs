@@ -1,4 +1,4 @@
-//! What may be wrong with a line, and how much of the line a message may show.
+//! Errors in the lines of a list, and how much of a line a message may show.
 
 use std::io;
 use std::sync::Arc;
@@ -10,24 +10,24 @@ use super::entry_urls::MAX_URL;
 use super::lines::MAX_LINE;
 
 /// The most characters of a line that a message shows.
-const EXCERPT: usize = 80;
+const MAX_EXCERPT: usize = 80;
 
-/// A line (or an entry of several) that is no download. It is the only one that is left out, unless the list itself broke off.
+/// An error in one line or entry. Only that entry is left out, unless the problem ends the list.
 #[derive(Debug, thiserror::Error)]
-#[error("line {line} of {list_name}{}", quoted(.excerpt))]
+#[error("line {line} of {list_name}{}", quoted_excerpt(.excerpt))]
 pub struct BadLine {
-    /// What messages call the list.
+    /// The name of the list for messages.
     pub list_name: Arc<str>,
-    /// Which line, from one.
+    /// The line's number, from 1.
     pub line: u64,
-    /// What is wrong of it, short, without secrets and control characters. Empty where nothing can be shown safely.
+    /// The wrong text, shortened, without secrets and control characters. Empty where nothing can be shown safely.
     pub excerpt: String,
     /// What is wrong.
     #[source]
     pub problem: BadLineProblem,
 }
 
-fn quoted(excerpt: &str) -> String {
+fn quoted_excerpt(excerpt: &str) -> String {
     if excerpt.is_empty() {
         String::new()
     } else {
@@ -38,106 +38,106 @@ fn quoted(excerpt: &str) -> String {
 /// What is wrong with a line.
 #[derive(Debug, thiserror::Error)]
 pub enum BadLineProblem {
-    /// Not a URL.
-    #[error("this is no URL")]
+    /// The text cannot be parsed as a URL.
+    #[error("not a valid URL")]
     InvalidUrl(#[source] url::ParseError),
-    /// A URL, of a kind that is not downloaded.
+    /// The URL has another scheme than `http` or `https`.
     #[error("a URL must begin with http:// or https://")]
     UnsupportedScheme,
-    /// A URL with a tab, NUL or the like in it, which would vanish in one program and end the URL in another.
-    #[error("a URL has no control characters")]
+    /// The URL contains a tab, a NUL or the like. One program would drop it and another would end the URL there.
+    #[error("the URL contains control characters")]
     ControlCharacter,
-    /// A URL longer than any server takes.
-    #[error("a URL has at most {MAX_URL} bytes")]
+    /// The URL is longer than any server accepts.
+    #[error("the URL is longer than {MAX_URL} bytes")]
     UrlTooLong,
-    /// A record without a URL.
+    /// A record has no URL.
     #[error("there is no URL")]
     NoUrl,
-    /// A file that can only be had in ways that are not ours.
+    /// A Metalink file has only URLs of other schemes.
     #[error("it has no URL that begins with http:// or https://")]
     NoHttpUrl,
-    /// Not a checksum.
-    #[error("this is no checksum")]
+    /// The text is not a checksum.
+    #[error("not a valid checksum")]
     InvalidChecksum(#[source] ChecksumError),
-    /// The name of an algorithm alone.
-    #[error("a checksum in a list has a digest")]
+    /// The text is the name of an algorithm alone.
+    #[error("the checksum has no digest")]
     ChecksumWithoutDigest,
-    /// Not a number of bytes.
-    #[error("this is no size in bytes")]
+    /// The text is not a number of bytes.
+    #[error("not a size in bytes")]
     InvalidSize,
-    /// A path that leads elsewhere, or nowhere.
+    /// The path points outside the directory, or is empty.
     #[error(transparent)]
     InvalidPath(RelativePathError),
-    /// A header field that is none, or one that the program itself sets.
+    /// The header field is malformed, or one that haul sets itself.
     #[error("{0}")]
     InvalidHeader(&'static str),
-    /// An option before any URL.
-    #[error("this option belongs to no URL")]
+    /// An option comes before any URL.
+    #[error("the option has no URL before it")]
     OptionWithoutUrl,
-    /// A line or an entry that is longer than the limit.
-    #[error("this is longer than {MAX_LINE} bytes")]
+    /// A line or an entry exceeds the limit.
+    #[error("the line is longer than {MAX_LINE} bytes")]
     LineTooLong,
-    /// More of something than anybody needs.
+    /// An entry has too many mirrors or header fields.
     #[error("there are more than {limit} {what}")]
     TooMany {
-        /// Of what.
+        /// What there are too many of.
         what: &'static str,
         /// How many there may be.
         limit: usize,
     },
-    /// Not UTF-8.
-    #[error("this is not UTF-8")]
+    /// The line is not UTF-8.
+    #[error("the line is not UTF-8")]
     NotUtf8,
-    /// A list in UTF-16. Nothing follows.
+    /// The list is in UTF-16. This ends the list.
     #[error("the list is in UTF-16; save it as UTF-8")]
     Utf16,
-    /// A table whose first line does not name a column for URLs. Nothing follows.
-    #[error("the first line names no column 'url'")]
+    /// The first line of a table has no column for URLs. This ends the list.
+    #[error("the first line has no column 'url'")]
     NoUrlColumn,
-    /// More columns than the header names: a comma in a URL without quotes, most likely, which would cut it.
-    #[error("there are {found} columns and {named} names for them")]
+    /// A record has more columns than the header. Most likely a URL contains a comma and is not quoted.
+    #[error("the line has {found} columns and the header names {named}")]
     TooManyColumns {
-        /// In this line.
+        /// Columns of the record.
         found: usize,
-        /// In the header.
+        /// Columns of the header.
         named: usize,
     },
-    /// The list ended within quotes.
-    #[error("a quote does not end")]
+    /// The list ends inside quotation marks.
+    #[error("a quotation mark is not closed")]
     UnclosedQuote,
-    /// Not a JSON object.
-    #[error("this is no JSON object (character {column})")]
+    /// The line is not a JSON object.
+    #[error("not a JSON object (character {column})")]
     InvalidJson {
-        /// Where reading stopped, from one.
+        /// Where parsing stopped, from 1.
         column: usize,
     },
-    /// A JSON object with something else under a known name.
-    #[error("a value is not of the type that it should be (before character {column})")]
+    /// A known key of a JSON object has a value of another type.
+    #[error("a value has the wrong type (before character {column})")]
     InvalidJsonType {
-        /// Where reading stopped, from one.
+        /// Where parsing stopped, from 1.
         column: usize,
     },
-    /// A Metalink document, or one file of it, that cannot be used. In the former case nothing of it is.
+    /// A Metalink document, or one file in it, cannot be used. An error of the document ends the list.
     #[error(transparent)]
     Metalink(metalink::MetalinkProblem),
-    /// The list broke off behind this entry, and with it options that the entry may have.
-    #[error("the list breaks off before this entry ends")]
+    /// The list broke off behind this entry, whose options may be missing.
+    #[error("the list breaks off within this entry")]
     Truncated,
-    /// Compression that is damaged or breaks off. Nothing follows.
+    /// The compressed data are damaged or incomplete. This ends the list.
     #[error("the list's {compression} data are damaged or incomplete")]
     DamagedCompression {
-        /// Which compression.
+        /// The compression.
         compression: &'static str,
-        /// What its decoder says.
+        /// The decoder's error.
         source: io::Error,
     },
-    /// The source failed. Nothing follows.
+    /// The list could not be read. This ends the list.
     #[error("the list cannot be read")]
     Read(#[source] io::Error),
 }
 
 impl BadLineProblem {
-    /// Whether nothing can follow: it is wrong with the list, and not with a line.
+    /// Whether the list ends here: the problem is in the list, not in a line.
     #[must_use]
     pub fn ends_list(&self) -> bool {
         match self {
@@ -150,19 +150,19 @@ impl BadLineProblem {
     }
 }
 
-/// A bad line before it is told of which list.
+/// An error in a line, without the name of the list.
 #[derive(Debug)]
-pub(super) struct UnplacedBadLine {
-    /// Which line, from one.
+pub(super) struct LineError {
+    /// The line's number, from 1.
     pub(super) line: u64,
-    /// See [`BadLine`].
+    /// As in [`BadLine`].
     pub(super) excerpt: String,
     /// What is wrong.
     pub(super) problem: BadLineProblem,
 }
 
-impl UnplacedBadLine {
-    /// A bad line of which this text is wrong.
+impl LineError {
+    /// An error in a line, in this text.
     pub(super) fn new(line: u64, text: &str, problem: BadLineProblem) -> Self {
         Self {
             line,
@@ -171,27 +171,28 @@ impl UnplacedBadLine {
         }
     }
 
-    /// The source failed while it brought this line.
+    /// The list could not be read at this line.
     pub(super) fn read(line: u64, error: io::Error) -> Self {
         Self::new(line, "", BadLineProblem::Read(error))
     }
 }
 
-/// As much of a text as a message shows: masked as a whole, since a login ends only at its `@`, and cut then.
+/// The part of a text that a message shows. The text is redacted as a whole before it is cut, because a login ends only
+/// at its `@`.
 fn excerpt(text: &str) -> String {
     let masked = redacted_text(text);
     let mut chars = masked
         .chars()
-        .map(|c| if is_shown(c) { c } else { '\u{fffd}' });
-    let mut excerpt: String = chars.by_ref().take(EXCERPT).collect();
+        .map(|c| if is_printable(c) { c } else { '\u{fffd}' });
+    let mut excerpt: String = chars.by_ref().take(MAX_EXCERPT).collect();
     if chars.next().is_some() {
         excerpt.push('…');
     }
     excerpt
 }
 
-/// Neither a control character nor one that turns the direction of the text around it.
-fn is_shown(c: char) -> bool {
+/// Whether a character is neither a control character nor one that changes the direction of the text around it.
+fn is_printable(c: char) -> bool {
     !c.is_control()
         && !matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
@@ -201,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn excerpts_are_short_and_show_no_secret() {
+    fn excerpts_are_short_and_without_secrets() {
         assert_eq!(
             excerpt("ftp://me:s3cret@h/?sig=s3cret&a=1"),
             "ftp://***@h/?sig=***&a=1"
@@ -217,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_say_list_line_and_problem() {
+    fn messages_name_list_line_and_problem() {
         let bad = BadLine {
             list_name: "urls.txt".into(),
             line: 7,

@@ -1,44 +1,42 @@
-//! Tables: commas or tabs, quotes as in RFC 4180, and a first line that names the columns.
+//! CSV and TSV lists: quotes as in RFC 4180, and a first line that names the columns.
 //!
-//! A quoted value may have line feeds (captions of images do), so a record may have several lines. It is cut into values line by
-//! line; where it becomes too long, which is what a quote does that nobody closed, the next line begins a new record. So one
-//! stray quote costs a megabyte of a list at most, and not the rest of it.
+//! A quoted value may contain newlines (captions of images do), so a record may have several lines. It is split into
+//! values line by line. Where it becomes too long, because a quotation mark is not closed, the next line begins a new
+//! record: a stray quotation mark costs at most a megabyte of a list, not the rest of it.
 
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder, Terminator};
 
-use super::bad_line::{BadLineProblem, UnplacedBadLine};
+use super::bad_line::{BadLineProblem, LineError};
 use super::entry::ListEntry;
 use super::lines::{LineReader, MAX_LINE, ReadLine};
 use super::peek::is_content;
 use super::record::{self, ListField};
 
-/// A table.
 pub(super) struct CsvList {
     lines: LineReader,
-    /// Cuts records into values, a line at a time.
+    /// Splits records into values, a line at a time.
     core: Reader,
-    /// What each column says; empty until the header was read.
+    /// The field of each column; empty until the header was read.
     columns: Vec<Option<ListField>>,
-    /// The current record.
     record: CsvRecord,
 }
 
-/// A record's values.
+/// The values of a record.
 struct CsvRecord {
-    /// All of them, one behind the other. It grows as it must, up to the longest record.
+    /// The values, one after another. Grows up to the longest record.
     text: Vec<u8>,
-    /// How many bytes of it are filled.
+    /// Filled bytes of `text`.
     len: usize,
-    /// Where each value ends.
+    /// The end of each value.
     ends: Vec<usize>,
-    /// How many values there are.
+    /// Number of values.
     count: usize,
 }
 
 impl CsvList {
     pub(super) fn new(lines: LineReader, delimiter: u8) -> Self {
         let mut core = ReaderBuilder::new();
-        // A carriage return alone ends no line here, as it ends none in the other formats.
+        // As in the other formats, a carriage return alone does not end a line.
         core.delimiter(delimiter).terminator(Terminator::Any(b'\n'));
         Self {
             lines,
@@ -53,7 +51,7 @@ impl CsvList {
         }
     }
 
-    pub(super) fn next(&mut self) -> Option<Result<ListEntry, UnplacedBadLine>> {
+    pub(super) fn next(&mut self) -> Option<Result<ListEntry, LineError>> {
         if self.columns.is_empty() {
             match self.header()? {
                 Ok(columns) => self.columns = columns,
@@ -64,14 +62,14 @@ impl CsvList {
         Some(line.and_then(|line| self.entry(line)))
     }
 
-    /// The columns, by the first line that is neither blank nor a comment. `None` for an empty list.
-    fn header(&mut self) -> Option<Result<Vec<Option<ListField>>, UnplacedBadLine>> {
+    /// Reads the columns from the first line that is neither blank nor a comment. `None` for an empty list.
+    fn header(&mut self) -> Option<Result<Vec<Option<ListField>>, LineError>> {
         let line = match self.record()? {
             Ok(line) => line,
             Err(bad) if bad.problem.ends_list() => return Some(Err(bad)),
-            // Without a header nothing else can be read.
+            // Without a header nothing can be read.
             Err(bad) => {
-                return Some(Err(UnplacedBadLine::new(
+                return Some(Err(LineError::new(
                     bad.line,
                     "",
                     BadLineProblem::NoUrlColumn,
@@ -83,14 +81,14 @@ impl CsvList {
             let name = str::from_utf8(self.record.value(at))
                 .ok()
                 .and_then(ListField::parse);
-            // Of two columns of one name the first counts.
+            // The first of two columns with the same name counts.
             columns.push(name.filter(|_| !columns.contains(&name)));
         }
         if columns.contains(&Some(ListField::Url)) {
             Some(Ok(columns))
         } else {
             let first = String::from_utf8_lossy(self.record.value(0));
-            Some(Err(UnplacedBadLine::new(
+            Some(Err(LineError::new(
                 line,
                 &first,
                 BadLineProblem::NoUrlColumn,
@@ -99,11 +97,11 @@ impl CsvList {
     }
 
     /// The current record as an entry.
-    fn entry(&self, line: u64) -> Result<ListEntry, UnplacedBadLine> {
+    fn entry(&self, line: u64) -> Result<ListEntry, LineError> {
         let (found, named) = (self.record.count, self.columns.len());
         if found > named {
             let shown = self.text(0, line).unwrap_or_default();
-            return Err(UnplacedBadLine::new(
+            return Err(LineError::new(
                 line,
                 shown,
                 BadLineProblem::TooManyColumns { found, named },
@@ -119,32 +117,33 @@ impl CsvList {
         record::entry_of_record(line, urls.map(|(_, url)| *url), values.iter().copied())
     }
 
-    fn text(&self, at: usize, line: u64) -> Result<&str, UnplacedBadLine> {
+    fn text(&self, at: usize, line: u64) -> Result<&str, LineError> {
         let value = self.record.value(at);
         str::from_utf8(value).map_err(|_| {
             let readable = String::from_utf8_lossy(value);
-            UnplacedBadLine::new(line, &readable, BadLineProblem::NotUtf8)
+            LineError::new(line, &readable, BadLineProblem::NotUtf8)
         })
     }
 
-    /// Reads the next record and says in which line it begins. Blank lines are passed over; so are comments before the header.
-    fn record(&mut self) -> Option<Result<u64, UnplacedBadLine>> {
+    /// Reads the next record and returns the number of its first line. Skips blank lines, and comments before the
+    /// header.
+    fn record(&mut self) -> Option<Result<u64, LineError>> {
         (self.record.len, self.record.count) = (0, 0);
         let (mut first, mut bytes) = (None, 0);
         loop {
             let got = self.lines.read_line();
             let line = self.lines.line_number();
             let begin = *first.get_or_insert(line);
-            let bad = |problem| Some(Err(UnplacedBadLine::new(begin, "", problem)));
+            let bad = |problem| Some(Err(LineError::new(begin, "", problem)));
             match got {
-                Err(error) => return Some(Err(UnplacedBadLine::read(line, error))),
+                Err(error) => return Some(Err(LineError::read(line, error))),
                 Ok(ReadLine::End) if bytes == 0 => return None,
                 Ok(ReadLine::End) => return bad(BadLineProblem::UnclosedQuote),
                 Ok(ReadLine::TooLong) => {
                     self.core.reset();
                     return bad(BadLineProblem::LineTooLong);
                 }
-                Ok(ReadLine::Line) if bytes == 0 && self.says_nothing() => {
+                Ok(ReadLine::Line) if bytes == 0 && self.is_blank_or_comment() => {
                     first = None;
                     continue;
                 }
@@ -156,23 +155,23 @@ impl CsvList {
             }
             if self
                 .record
-                .take(&mut self.core, self.lines.line_with_newline())
+                .add_line(&mut self.core, self.lines.line_with_newline())
             {
                 return Some(Ok(begin));
             }
         }
     }
 
-    /// Whether the current line is none of the table.
-    fn says_nothing(&self) -> bool {
+    /// Whether the current line is blank, or a comment before the header.
+    fn is_blank_or_comment(&self) -> bool {
         let text = self.lines.line();
         text.trim_ascii().is_empty() || self.columns.is_empty() && !is_content(text)
     }
 }
 
 impl CsvRecord {
-    /// Takes a line, and says whether the record ends with it.
-    fn take(&mut self, core: &mut Reader, mut line: &[u8]) -> bool {
+    /// Adds a line, and returns whether the record ends with it.
+    fn add_line(&mut self, core: &mut Reader, mut line: &[u8]) -> bool {
         while !line.is_empty() {
             let (text, ends) = (&mut self.text[self.len..], &mut self.ends[self.count..]);
             let (result, read, written, ended) = core.read_record(line, text, ends);
@@ -189,7 +188,7 @@ impl CsvRecord {
         false
     }
 
-    /// A value by its column; one that is not there is empty.
+    /// The value of a column; empty if the record has fewer columns.
     fn value(&self, at: usize) -> &[u8] {
         if at >= self.count {
             return &[];

@@ -1,4 +1,5 @@
-//! Compression of a list, found by its first bytes and undone while it is read: no size that the data claim is believed.
+//! Decompresses gzip and zstd lists while they are read. The first bytes tell the compression; sizes that the data
+//! claim are not believed.
 
 use std::io::{BufReader, Read};
 
@@ -9,15 +10,17 @@ use super::peek::PeekedReader;
 /// Compressed bytes that are read at a time.
 const BUFFER: usize = 64 << 10;
 
-/// The largest window that a zstd list may need, as a power of two: 8 MiB, which RFC 8878 3.1.1.1.2 asks every decoder to have
-/// and `zstd -19` keeps within. It is what a hostile list may make us hold.
-const WINDOW: u32 = 23;
+/// The largest window that a zstd list may need, as a power of two: 8 MiB, which RFC 8878 3.1.1.1.2 wants every decoder
+/// to have and `zstd -19` keeps within. It bounds the memory that a hostile list can make haul use.
+const MAX_WINDOW_LOG: u32 = 23;
 
-/// The source with its compression undone, and what that was. Several members or frames, one behind the other, are one text.
+/// The decompressed source and the name of its compression. Several members or frames in a row are one text.
 pub(super) fn decompressed(
     source: Box<dyn Read + Send>,
 ) -> (Box<dyn Read + Send>, Option<&'static str>) {
-    let front = PeekedReader::peek(source, 4, |bytes| bytes.len() >= 4 || !may_be_packed(bytes));
+    let front = PeekedReader::peek(source, 4, |bytes| {
+        bytes.len() >= 4 || !may_be_compressed(bytes)
+    });
     let is_gzip = is_gzip(front.peeked());
     let is_zstd = is_zstd(front.peeked());
     let buffered = BufReader::with_capacity(BUFFER, front);
@@ -30,8 +33,9 @@ pub(super) fn decompressed(
     }
 }
 
-/// Whether more bytes could make this the beginning of something compressed: a line that somebody types need not be waited for.
-fn may_be_packed(bytes: &[u8]) -> bool {
+/// Whether more bytes could turn this into the beginning of a compressed list. If not, nothing more is waited for: the
+/// list may be typed.
+fn may_be_compressed(bytes: &[u8]) -> bool {
     matches!(bytes.first(), None | Some(0x1f | 0x28 | 0x50..=0x5f))
 }
 
@@ -40,7 +44,7 @@ fn is_gzip(bytes: &[u8]) -> bool {
     bytes.starts_with(&[0x1f, 0x8b])
 }
 
-/// RFC 8878 3.1.1, or a skippable frame (3.1.2), as parallel compressors put in front.
+/// RFC 8878 3.1.1, or a skippable frame (3.1.2), which parallel compressors put in front.
 fn is_zstd(bytes: &[u8]) -> bool {
     matches!(
         bytes,
@@ -50,17 +54,17 @@ fn is_zstd(bytes: &[u8]) -> bool {
 
 fn zstd_decoder(source: BufReader<PeekedReader>) -> Box<dyn Read + Send> {
     let decoder = zstd::Decoder::with_buffer(source).and_then(|mut decoder| {
-        decoder.window_log_max(WINDOW)?;
+        decoder.window_log_max(MAX_WINDOW_LOG)?;
         Ok(decoder)
     });
     match decoder {
         Ok(decoder) => Box::new(decoder),
-        // Told by the first read.
+        // The first read returns the error.
         Err(error) => Box::new(FailsOnce(Some(error))),
     }
 }
 
-/// Fails once.
+/// A reader that fails once.
 struct FailsOnce(Option<std::io::Error>);
 
 impl Read for FailsOnce {

@@ -1,4 +1,4 @@
-//! Metalink documents as lists: whole, packed, damaged, and with files that are none.
+//! Metalink documents as lists: complete, compressed, damaged, and with unusable files.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use haul_plan::metalink;
 
 use super::packed_tests::{gzip, zstd};
-use super::tests::{open, read, same, tell, urls};
+use super::tests::{assert_problems, open, problem, read, urls};
 use super::*;
 
 const DOCUMENT: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
@@ -21,7 +21,7 @@ const DOCUMENT: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 "#;
 
 #[test]
-fn c2_a_document_is_found_and_a_bad_file_costs_none_of_the_others() {
+fn c2_a_bad_file_of_a_document_does_not_affect_the_others() {
     let (good, bad) = read(DOCUMENT, None);
     assert_eq!(
         urls(&good),
@@ -32,25 +32,25 @@ fn c2_a_document_is_found_and_a_bad_file_costs_none_of_the_others() {
     assert_eq!((first.size, first.checksums.len()), (Some(5), 1));
     assert_eq!(first.mirrors[0].as_str(), "http://b.test/a");
     assert!(good.iter().all(|entry| entry.untrusted_hosts));
-    same(
+    assert_problems(
         &bad,
         &[
-            tell(6, "", "a file without a usable name"),
-            tell(7, "c", "it has no URL that begins with http:// or https://"),
+            problem(6, "", "a file without a usable name"),
+            problem(7, "c", "it has no URL that begins with http:// or https://"),
         ],
     );
     assert!(bad.iter().all(|bad| !bad.problem.ends_list()));
-    // Said to be something else, it is read as that.
+    // A format that the user gives is not questioned.
     assert_eq!(read(DOCUMENT, Some(ListFormat::Plain)).0.len(), 0);
 }
 
 #[test]
-fn c1_a_packed_document_is_found_as_well() {
+fn c1_a_compressed_document_is_recognized() {
     for text in [gzip(DOCUMENT.as_bytes()), zstd(DOCUMENT.as_bytes())] {
         let list = open(text.clone(), None);
         assert_eq!(list.format(), ListFormat::Metalink);
         assert_eq!(list.filter(Result::is_ok).count(), 2);
-        // Half of it is none of it.
+        // Nothing of half a document is used.
         let mut half = open(&text[..text.len() / 2], Some(ListFormat::Metalink));
         let bad = half.next().unwrap().unwrap_err();
         assert!(
@@ -62,7 +62,7 @@ fn c1_a_packed_document_is_found_as_well() {
 }
 
 #[test]
-fn c2_a_document_that_is_damaged_names_nothing() {
+fn c2_nothing_of_a_damaged_document_is_used() {
     let cut = &DOCUMENT[..DOCUMENT.find("</metalink>").unwrap()];
     for text in [cut, &cut[..cut.len() - 9]] {
         let (good, bad) = read(text, None);
@@ -74,7 +74,7 @@ fn c2_a_document_that_is_damaged_names_nothing() {
 
 #[test]
 fn c1_a_document_without_end_is_bounded() {
-    /// A document that goes on and on, and how much of it was read.
+    /// A document without end, and the number of bytes read of it.
     struct EndlessDocument(u64);
     impl Read for EndlessDocument {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
@@ -86,7 +86,7 @@ fn c1_a_document_without_end_is_bounded() {
                 self.0 += 1;
                 assert!(
                     self.0 < 2 * metalink::MAX_DOCUMENT_BYTES as u64,
-                    "it would read for ever"
+                    "the document is read without a bound"
                 );
             }
             Ok(buffer.len())
@@ -94,6 +94,6 @@ fn c1_a_document_without_end_is_bounded() {
     }
     let mut list = DownloadList::open(Box::new(EndlessDocument(0)), None, "list");
     let bad = list.next().unwrap().unwrap_err();
-    let told = std::error::Error::source(&bad).unwrap().to_string();
-    assert_eq!(told, "the document is larger than 16 MiB");
+    let message = std::error::Error::source(&bad).unwrap().to_string();
+    assert_eq!(message, "the document is larger than 16 MiB");
 }

@@ -7,33 +7,34 @@ use haul_plan::{Checksum, PieceDigests};
 use http::HeaderMap;
 use url::Url;
 
-/// What a list says about one file.
+/// One download of a list.
 #[derive(Clone, PartialEq)]
 pub struct ListEntry {
-    /// Its line in the list, from one; of an entry that has several, the first.
+    /// The line in the list, from 1; the first one of an entry with several lines.
     pub line: u64,
-    /// Where it is.
+    /// The first URL of the file, which also names it.
     pub url: Url,
-    /// Where else the same file is.
+    /// Further URLs of the same file.
     pub mirrors: Vec<Url>,
-    /// Where it goes: relative, without `..`, never a companion's name.
+    /// The path of the file: relative, without `..`, never the name of a temporary file.
     pub path: Option<PathBuf>,
-    /// The directory that the path is under, beneath that of the batch.
+    /// A directory for the path, below that of the batch.
     pub directory: Option<PathBuf>,
-    /// What its bytes must be; each has a digest.
+    /// Expected checksums, each with a digest.
     pub checksums: Vec<Checksum>,
-    /// How many bytes it must have.
+    /// The expected size in bytes.
     pub size: Option<u64>,
-    /// Digests of its pieces.
+    /// Digests of the file's pieces.
     pub pieces: Option<PieceDigests>,
-    /// Header fields for its requests. Their values are marked as secrets.
+    /// Header fields for its requests. Their values are marked as sensitive.
     pub headers: HeaderMap,
-    /// Whether somebody else than the user named its hosts: what is for hosts that the user named goes to none of them.
+    /// Whether the hosts come from a document and not from the user. Credentials and header fields for hosts that the
+    /// user named are then sent to none of them.
     pub untrusted_hosts: bool,
 }
 
 impl ListEntry {
-    /// An entry of which only the URL is known.
+    /// An entry with a URL and nothing else.
     #[must_use]
     pub fn new(line: u64, url: Url) -> Self {
         Self {

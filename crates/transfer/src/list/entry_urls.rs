@@ -1,22 +1,22 @@
-//! The URLs of an entry: what they must be, and which of several is the first.
+//! The URLs of an entry: which are accepted, and which of several is the first.
 
 use url::Url;
 
-use super::bad_line::{BadLineProblem, UnplacedBadLine};
+use super::bad_line::{BadLineProblem, LineError};
 use super::entry::ListEntry;
 
-/// More mirrors of one file than this are a mistake.
+/// More mirrors of one file are a mistake.
 pub(super) const MAX_MIRRORS: usize = 256;
 
-/// The longest URL, in bytes: twice what servers take. Thousands of them are held at a time.
+/// The longest URL, in bytes: twice what servers accept. Thousands of URLs are in memory at a time.
 pub(super) const MAX_URL: usize = 16 << 10;
 
-/// A URL that can be downloaded, with a login if it has one.
+/// Parses a URL that can be downloaded. It may contain a login.
 pub(super) fn parse_url(text: &str) -> Result<Url, BadLineProblem> {
     if text.len() > MAX_URL {
         return Err(BadLineProblem::UrlTooLong);
     }
-    // A parser of URLs leaves such characters out, and two URLs would become one.
+    // A URL parser drops such characters, and two URLs would become one.
     if text.bytes().any(|byte| byte.is_ascii_control()) {
         return Err(BadLineProblem::ControlCharacter);
     }
@@ -28,12 +28,12 @@ pub(super) fn parse_url(text: &str) -> Result<Url, BadLineProblem> {
     }
 }
 
-/// An entry of one or several URLs, of which blank ones count for nothing. One of another scheme (lists of mirrors have ftp
-/// often) is left out as long as any is left; what is no URL makes the entry a bad one.
+/// An entry with one or several URLs; blank ones are ignored. A URL of another scheme is left out if any other is left,
+/// because lists of mirrors often contain ftp URLs. Text that is not a URL is an error.
 pub(super) fn entry_of_urls<'a>(
     line: u64,
     texts: impl Iterator<Item = &'a str>,
-) -> Result<ListEntry, UnplacedBadLine> {
+) -> Result<ListEntry, LineError> {
     let mut entry: Option<ListEntry> = None;
     let mut other_scheme = None;
     for text in texts.map(str::trim).filter(|text| !text.is_empty()) {
@@ -41,7 +41,7 @@ pub(super) fn entry_of_urls<'a>(
             (Ok(url), None) => entry = Some(ListEntry::new(line, url)),
             (Ok(_), Some(entry)) if entry.mirrors.len() >= MAX_MIRRORS => {
                 let (what, limit) = ("mirrors", MAX_MIRRORS);
-                return Err(UnplacedBadLine::new(
+                return Err(LineError::new(
                     line,
                     text,
                     BadLineProblem::TooMany { what, limit },
@@ -51,12 +51,12 @@ pub(super) fn entry_of_urls<'a>(
             (Err(BadLineProblem::UnsupportedScheme), _) => {
                 other_scheme = other_scheme.or(Some(text))
             }
-            (Err(problem), _) => return Err(UnplacedBadLine::new(line, text, problem)),
+            (Err(problem), _) => return Err(LineError::new(line, text, problem)),
         }
     }
     entry.ok_or_else(|| match other_scheme {
-        Some(text) => UnplacedBadLine::new(line, text, BadLineProblem::UnsupportedScheme),
-        None => UnplacedBadLine::new(line, "", BadLineProblem::NoUrl),
+        Some(text) => LineError::new(line, text, BadLineProblem::UnsupportedScheme),
+        None => LineError::new(line, "", BadLineProblem::NoUrl),
     })
 }
 
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn c2_what_is_no_url_of_ours_is_refused() {
+    fn c2_only_http_urls_are_accepted() {
         for good in ["http://h/f", "HTTPS://me:pw@h:1/ä b?x#y", "http://[::1]/"] {
             assert!(parse_url(good).is_ok(), "{good}");
         }
@@ -109,23 +109,23 @@ mod tests {
 
     #[test]
     fn mirrors_of_other_schemes_are_left_out() {
-        let of = |text: &str| entry_of_urls(3, text.split('\t'));
-        let found = of("ftp://a/f\thttp://b/f\t\t https://c/f ").unwrap();
+        let parsed = |text: &str| entry_of_urls(3, text.split('\t'));
+        let found = parsed("ftp://a/f\thttp://b/f\t\t https://c/f ").unwrap();
         assert_eq!((found.line, found.url.as_str()), (3, "http://b/f"));
         assert_eq!(found.mirrors, [Url::parse("https://c/f").unwrap()]);
-        let bad = of("ftp://a/f\tmagnet:x").unwrap_err();
+        let bad = parsed("ftp://a/f\tmagnet:x").unwrap_err();
         assert_eq!((bad.excerpt.as_str(), bad.line), ("ftp://a/f", 3));
         assert!(matches!(
-            of("http://a/f\tb").unwrap_err().problem,
+            parsed("http://a/f\tb").unwrap_err().problem,
             BadLineProblem::InvalidUrl(_)
         ));
         assert!(matches!(
-            of("\t").unwrap_err().problem,
+            parsed("\t").unwrap_err().problem,
             BadLineProblem::NoUrl
         ));
         let many = "http://a/f\t".repeat(MAX_MIRRORS + 1);
-        assert_eq!(of(&many).unwrap().mirrors.len(), MAX_MIRRORS);
-        let bad = of(&format!("{many}http://a/f")).unwrap_err();
+        assert_eq!(parsed(&many).unwrap().mirrors.len(), MAX_MIRRORS);
+        let bad = parsed(&format!("{many}http://a/f")).unwrap_err();
         assert!(matches!(bad.problem, BadLineProblem::TooMany { .. }));
     }
 }

@@ -1,4 +1,4 @@
-//! The values that stand beside a URL, as every format writes them.
+//! Parsers for the values beside a URL, the same for every format.
 
 use std::path::PathBuf;
 
@@ -7,25 +7,25 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::bad_line::BadLineProblem;
 
-/// More header fields of one entry than this are a mistake.
+/// More header fields of one entry are a mistake.
 const MAX_HEADERS: usize = 100;
 
-/// Where a file goes.
+/// Parses the path of a file.
 pub(super) fn parse_path(text: &str) -> Result<PathBuf, BadLineProblem> {
     relative_path(text).map_err(BadLineProblem::InvalidPath)
 }
 
-/// The directory that it goes to, under that of the batch: whoever wrote the list need not be who runs it.
+/// Parses a directory below that of the batch. It cannot point elsewhere: the author of a list need not be its user.
 pub(super) fn parse_directory(text: &str) -> Result<PathBuf, BadLineProblem> {
     let bare = text.trim_end_matches('/');
     match relative_path(if bare.is_empty() { text } else { bare }) {
-        // It is this one.
+        // The batch's own directory.
         Err(RelativePathError::Empty) if text == "." || text == "./" => Ok(PathBuf::new()),
         other => other.map_err(BadLineProblem::InvalidPath),
     }
 }
 
-/// `ALGO:HEX` or `ALGO=HEX`.
+/// Parses `ALGO:HEX` or `ALGO=HEX`.
 pub(super) fn parse_checksum(text: &str) -> Result<Checksum, BadLineProblem> {
     let checksum: Checksum = text.parse().map_err(BadLineProblem::InvalidChecksum)?;
     match checksum.digest {
@@ -34,7 +34,7 @@ pub(super) fn parse_checksum(text: &str) -> Result<Checksum, BadLineProblem> {
     }
 }
 
-/// Hexadecimal of a known algorithm.
+/// Parses the hexadecimal digest of a known algorithm.
 pub(super) fn parse_digest(
     algorithm: DigestAlgorithm,
     hex: &str,
@@ -42,7 +42,7 @@ pub(super) fn parse_digest(
     parse_checksum(&format!("{algorithm}:{hex}"))
 }
 
-/// A number of bytes. No unit: a list is written by a program.
+/// Parses a number of bytes. There are no units, because lists are written by programs.
 pub(super) fn parse_size(text: &str) -> Result<u64, BadLineProblem> {
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
     let size = text.parse().ok().filter(|_| is_number);
@@ -53,12 +53,12 @@ pub(super) fn parse_size(text: &str) -> Result<u64, BadLineProblem> {
 pub(super) fn add_header_line(headers: &mut HeaderMap, text: &str) -> Result<(), BadLineProblem> {
     let pair = text.split_once(':');
     let (name, value) = pair.ok_or(BadLineProblem::InvalidHeader(
-        "a header field is written as Name: value",
+        "write a header field as Name: value",
     ))?;
     add_header(headers, name, value)
 }
 
-/// Adds a header field. Its value is marked as a secret and is never part of a message.
+/// Adds a header field. Its value is marked as sensitive and is never part of a message.
 pub(super) fn add_header(
     headers: &mut HeaderMap,
     name: &str,
@@ -71,14 +71,16 @@ pub(super) fn add_header(
     let name: HeaderName = name
         .trim()
         .parse()
-        .map_err(|_| BadLineProblem::InvalidHeader("this is no name of a header field"))?;
+        .map_err(|_| BadLineProblem::InvalidHeader("not a valid name of a header field"))?;
     if haul_net::is_framing_header(&name) {
         return Err(BadLineProblem::InvalidHeader(
-            "this header field is set by haul itself",
+            "haul sets this header field itself",
         ));
     }
     let mut value = HeaderValue::from_str(value.trim()).map_err(|_| {
-        BadLineProblem::InvalidHeader("a header field has a line break or a control character")
+        BadLineProblem::InvalidHeader(
+            "the header field contains a line break or a control character",
+        )
     })?;
     value.set_sensitive(true);
     headers.append(name, value);
@@ -172,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_lie_under_that_of_the_batch() {
+    fn directories_are_below_that_of_the_batch() {
         for (text, path) in [("a/b/", "a/b"), ("./a", "a"), (".", "")] {
             assert_eq!(
                 parse_directory(text).unwrap(),

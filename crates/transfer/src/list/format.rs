@@ -1,4 +1,4 @@
-//! How a list is written: told by a name, or by its first line.
+//! The format of a list: given by name, or detected from the first line.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,18 +7,19 @@ use haul_plan::metalink;
 
 use super::peek::{first_line, without_bom};
 
-/// How a list is written.
+/// The format of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListFormat {
-    /// A URL a line; tabs and indents mean nothing.
+    /// One URL a line; tabs and indentation have no meaning.
     Plain,
-    /// As aria2's `-i` reads it: tabs part mirrors, indented lines are options. A list of plain URLs is one, too.
+    /// The input format of aria2: tabs separate mirrors, indented lines are options. A list of plain URLs is valid,
+    /// too.
     Aria2,
-    /// Commas, with a header that names the columns.
+    /// Comma-separated values with a header.
     Csv,
-    /// The same with tabs.
+    /// Tab-separated values with a header.
     Tsv,
-    /// A JSON object a line.
+    /// One JSON object a line.
     JsonLines,
     /// A Metalink document (RFC 5854).
     Metalink,
@@ -30,7 +31,7 @@ pub enum ListFormat {
 pub struct ListFormatError(String);
 
 impl ListFormat {
-    /// All of them, in the order a message names them.
+    /// All formats, in the order of the error message.
     pub const ALL: [Self; 6] = [
         Self::Plain,
         Self::Aria2,
@@ -40,7 +41,7 @@ impl ListFormat {
         Self::Metalink,
     ];
 
-    /// Its name.
+    /// The name of the format on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -63,7 +64,7 @@ impl fmt::Display for ListFormat {
 impl FromStr for ListFormat {
     type Err = ListFormatError;
 
-    /// Case does not matter; `ndjson` is another name for JSON lines.
+    /// Case does not matter. `ndjson` is a second name of JSON Lines.
     fn from_str(text: &str) -> Result<Self, ListFormatError> {
         let name = text.to_ascii_lowercase();
         if name == "ndjson" {
@@ -74,11 +75,11 @@ impl FromStr for ListFormat {
     }
 }
 
-/// Tells the format by the first line that is neither blank nor a comment. The word `url` alone is a table of one column, as
-/// it can be no URL.
+/// Detects the format from the first line that is neither blank nor a comment. The word `url` alone is a CSV header,
+/// because it cannot be a URL.
 pub(super) fn detect(front: &[u8]) -> ListFormat {
     let line = first_line(without_bom(front)).trim_ascii();
-    let names_url = |delimiter: u8| {
+    let has_url_column = |delimiter: u8| {
         line.split(|&byte| byte == delimiter).any(|name| {
             let name = name.trim_ascii();
             let bare = name
@@ -91,9 +92,9 @@ pub(super) fn detect(front: &[u8]) -> ListFormat {
         ListFormat::Metalink
     } else if line.starts_with(b"{") {
         ListFormat::JsonLines
-    } else if names_url(b'\t') && line.contains(&b'\t') {
+    } else if has_url_column(b'\t') && line.contains(&b'\t') {
         ListFormat::Tsv
-    } else if names_url(b',') {
+    } else if has_url_column(b',') {
         ListFormat::Csv
     } else {
         ListFormat::Aria2
@@ -105,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn formats_are_told_by_the_first_line() {
+    fn the_first_line_tells_the_format() {
         for (text, format) in [
             ("", ListFormat::Aria2),
             ("http://h/f\nurl,path", ListFormat::Aria2),

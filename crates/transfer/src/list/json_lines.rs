@@ -1,4 +1,4 @@
-//! JSON lines: an object a line, with the names of tables' columns, `mirrors` and `headers`.
+//! JSON Lines: one object a line, with the names of CSV columns, `mirrors` and `headers`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -7,19 +7,18 @@ use haul_plan::DigestAlgorithm;
 use serde::Deserialize;
 use serde_json::error::Category;
 
-use super::bad_line::{BadLineProblem, UnplacedBadLine};
+use super::bad_line::{BadLineProblem, LineError};
 use super::entry::ListEntry;
 use super::fields;
 use super::lines::{LineReader, ReadLine};
 use super::peek::is_content;
 use super::record::{self, ListField};
 
-/// A list of JSON lines.
 pub(super) struct JsonLinesList {
     lines: LineReader,
 }
 
-/// One line. Names that are not here are passed over.
+/// One line. Other keys are ignored.
 #[derive(Deserialize)]
 struct JsonListEntry<'a> {
     #[serde(borrow, default)]
@@ -48,7 +47,7 @@ struct JsonListEntry<'a> {
     headers: Option<BTreeMap<String, String>>,
 }
 
-/// A size as a number, or in quotes as tables turned into JSON have it.
+/// A size as a number, or as a string, as in converted CSV.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum JsonSize {
@@ -61,16 +60,14 @@ impl JsonLinesList {
         Self { lines }
     }
 
-    pub(super) fn next(&mut self) -> Option<Result<ListEntry, UnplacedBadLine>> {
+    pub(super) fn next(&mut self) -> Option<Result<ListEntry, LineError>> {
         loop {
             let got = self.lines.read_line();
             let line = self.lines.line_number();
             return Some(match got {
-                Err(error) => Err(UnplacedBadLine::read(line, error)),
+                Err(error) => Err(LineError::read(line, error)),
                 Ok(ReadLine::End) => return None,
-                Ok(ReadLine::TooLong) => {
-                    Err(UnplacedBadLine::new(line, "", BadLineProblem::LineTooLong))
-                }
+                Ok(ReadLine::TooLong) => Err(LineError::new(line, "", BadLineProblem::LineTooLong)),
                 Ok(ReadLine::Line) if !is_content(self.lines.line()) => continue,
                 Ok(ReadLine::Line) => entry(line, self.lines.line()),
             });
@@ -78,21 +75,21 @@ impl JsonLinesList {
     }
 }
 
-fn entry(line: u64, text: &[u8]) -> Result<ListEntry, UnplacedBadLine> {
-    // An array of values in the right order would be taken for an object.
+fn entry(line: u64, text: &[u8]) -> Result<ListEntry, LineError> {
+    // serde would accept an array with the values in the right order.
     if !text.trim_ascii_start().starts_with(b"{") {
-        return Err(UnplacedBadLine::new(
+        return Err(LineError::new(
             line,
             "",
             BadLineProblem::InvalidJson { column: 1 },
         ));
     }
-    // Neither the line nor what the parser says of it is shown: there may be secrets among the header fields.
-    let object: JsonListEntry<'_> = serde_json::from_slice(text)
-        .map_err(|error| UnplacedBadLine::new(line, "", problem(&error)))?;
-    // An object of which only mirrors are known has no first URL, which is what names the file.
+    // Neither the line nor the parser's message is shown: header fields may be secret.
+    let object: JsonListEntry<'_> =
+        serde_json::from_slice(text).map_err(|error| LineError::new(line, "", problem(&error)))?;
+    // Mirrors are not enough: the first URL names the file.
     let url = object.url.as_deref().filter(|url| !url.trim().is_empty());
-    let url = url.ok_or_else(|| UnplacedBadLine::new(line, "", BadLineProblem::NoUrl))?;
+    let url = url.ok_or_else(|| LineError::new(line, "", BadLineProblem::NoUrl))?;
     let mirrors = object.mirrors.iter().flatten().map(String::as_str);
     let size = object.size.as_ref().map(|size| match size {
         JsonSize::Number(number) => number.to_string(),
@@ -117,7 +114,7 @@ fn entry(line: u64, text: &[u8]) -> Result<ListEntry, UnplacedBadLine> {
     let mut entry = record::entry_of_record(line, std::iter::once(url).chain(mirrors), values)?;
     for (name, text) in object.headers.iter().flatten() {
         let added = fields::add_header(&mut entry.headers, name, text);
-        added.map_err(|problem| UnplacedBadLine::new(line, name, problem))?;
+        added.map_err(|problem| LineError::new(line, name, problem))?;
     }
     Ok(entry)
 }

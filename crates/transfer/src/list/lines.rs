@@ -1,4 +1,4 @@
-//! A source cut into lines, one held at a time.
+//! Splits a source into lines, with one line in memory at a time.
 
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -10,40 +10,40 @@ pub(super) const MAX_LINE: usize = 1 << 20;
 /// Bytes that are read at a time.
 const BUFFER: usize = 64 << 10;
 
-/// A source and its current line.
+/// Reads lines, and can step back once.
 pub(super) struct LineReader {
     source: BufReader<Box<dyn Read + Send>>,
-    /// The line, and a line feed behind it.
+    /// The line and its newline.
     text: Vec<u8>,
-    /// Bytes of the line without its end.
+    /// Length of the line without its end.
     len: usize,
-    /// The current line's number, from one.
+    /// The current line's number, from 1.
     number: u64,
-    /// The current line comes again.
-    again: bool,
-    /// What a look at the next byte found in its place.
+    /// Whether the current line is to be returned again.
+    returns_again: bool,
+    /// An error that [`peek_byte`](Self::peek_byte) met, for the next read.
     failed: Option<io::Error>,
 }
 
-/// What came.
+/// The result of reading a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ReadLine {
     /// A line.
     Line,
-    /// A line that was too long; the source is at its end.
+    /// A line that was too long. It was skipped.
     TooLong,
-    /// The end.
+    /// The end of the list.
     End,
 }
 
-/// What comes next.
+/// The result of looking at the next line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PeekedByte {
-    /// A line that begins with this byte.
+    /// The next line begins with this byte.
     Byte(u8),
-    /// The end.
+    /// The end of the list.
     End,
-    /// An error, which the next line is told instead of.
+    /// An error, which the next read returns.
     Failed,
 }
 
@@ -54,14 +54,14 @@ impl LineReader {
             text: Vec::new(),
             len: 0,
             number: 0,
-            again: false,
+            returns_again: false,
             failed: None,
         }
     }
 
-    /// Goes to the next line. A last line without an end is one; a line that the source fails in is none.
+    /// Reads the next line. A last line without newline counts; a line that a read error cuts off does not.
     pub(super) fn read_line(&mut self) -> io::Result<ReadLine> {
-        if std::mem::take(&mut self.again) {
+        if std::mem::take(&mut self.returns_again) {
             return Ok(ReadLine::Line);
         }
         self.text.clear();
@@ -70,7 +70,7 @@ impl LineReader {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
-        // The end of the longest line, in either form, still fits.
+        // A line of the greatest length still fits with either end.
         let most = (MAX_LINE + 2) as u64;
         (&mut self.source)
             .take(most)
@@ -108,7 +108,7 @@ impl LineReader {
         }
     }
 
-    /// The same with a line feed behind it.
+    /// The same with a newline.
     pub(super) fn line_with_newline(&self) -> &[u8] {
         let line = &self.text[..=self.len];
         if self.number == 1 {
@@ -118,23 +118,23 @@ impl LineReader {
         }
     }
 
-    /// The current line's number, from one.
+    /// The current line's number, from 1.
     pub(super) fn line_number(&self) -> u64 {
         self.number
     }
 
-    /// Lets the current line come again.
+    /// Makes the next read return the current line again.
     pub(super) fn unread(&mut self) {
-        self.again = true;
+        self.returns_again = true;
     }
 
-    /// Takes an error back: the next line is told it again.
+    /// Makes the next read return this error.
     pub(super) fn unread_error(&mut self, error: io::Error) {
         self.number -= 1;
         self.failed = Some(error);
     }
 
-    /// Looks at the next line's first byte; waits for it, if it must.
+    /// Looks at the first byte of the next line, and waits for it if necessary.
     pub(super) fn peek_byte(&mut self) -> PeekedByte {
         loop {
             match self.source.fill_buf() {
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn c2_lines_end_with_one_or_two_characters_or_the_list() {
+    fn c2_lines_end_with_lf_crlf_or_the_end_of_the_list() {
         let some = |text: &[u8]| Some(text.to_vec());
         assert_eq!(
             all(b"\xef\xbb\xbfa\r\n\n\xef\xbb\xbfb\n\rc\r"),
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn c2_a_line_that_is_too_long_is_skipped_and_not_held() {
+    fn c2_a_line_that_is_too_long_is_skipped_and_not_kept_in_memory() {
         for end in ["\n", "\r\n", ""] {
             let text = format!("{}{end}", "x".repeat(MAX_LINE));
             assert_eq!(all(text.as_bytes())[0].1.as_ref().unwrap().len(), MAX_LINE);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_takes_nothing_and_an_error_is_told_once() {
+    fn a_peek_takes_nothing_and_an_error_is_returned_once() {
         struct BrokenSource(u8);
         impl Read for BrokenSource {
             fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {

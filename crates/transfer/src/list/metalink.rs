@@ -1,20 +1,21 @@
-//! A Metalink document as a list: an entry for each file that it names, with its mirrors.
+//! A Metalink document as a list: an entry for each file in it, with its mirrors.
 //!
-//! It is read as a whole and parsed at once, since what is cut off in it must not be used; [`metalink::MAX_DOCUMENT_BYTES`] bounds that, whatever
-//! it is unpacked from. What is wrong with one file is a bad line, and so is a file that cannot be had over HTTP.
+//! The document is read and parsed as a whole, because nothing of an incomplete document may be used.
+//! [`metalink::MAX_DOCUMENT_BYTES`] bounds it after decompression. An error in one file is a bad line, and so is a file
+//! without an HTTP URL.
 
 use std::io::Read;
 
 use haul_plan::metalink::{self, MetalinkError, MetalinkFile};
 
-use super::bad_line::{BadLineProblem, UnplacedBadLine};
+use super::bad_line::{BadLineProblem, LineError};
 use super::entry::ListEntry;
 
-/// A document, read with its first entry.
+/// A document, which is read with its first entry.
 pub(super) enum MetalinkList {
-    /// Its text, still to be read.
+    /// Still to be read.
     Unread(Box<dyn Read + Send>),
-    /// What it names.
+    /// The files that are left.
     Files(std::vec::IntoIter<Result<MetalinkFile, MetalinkError>>),
 }
 
@@ -23,58 +24,52 @@ impl MetalinkList {
         Self::Unread(source)
     }
 
-    /// The next file, or what is wrong with it; what is wrong with the document comes first, and alone.
-    pub(super) fn next(&mut self) -> Option<Result<ListEntry, UnplacedBadLine>> {
+    /// The next file or an error in it. An error of the document is the only item.
+    pub(super) fn next(&mut self) -> Option<Result<ListEntry, LineError>> {
         if let Self::Unread(source) = self {
             match read(source) {
                 Ok(files) => *self = Self::Files(files.into_iter()),
-                Err(bad) => {
+                Err(line_error) => {
                     *self = Self::Files(Vec::new().into_iter());
-                    return Some(Err(bad));
+                    return Some(Err(line_error));
                 }
             }
         }
         match self {
-            Self::Files(files) => files.next().map(|file| entry(file.map_err(bad)?)),
+            Self::Files(files) => files.next().map(|file| entry(file.map_err(line_error)?)),
             Self::Unread(_) => None,
         }
     }
 }
 
-fn read(
-    source: &mut dyn Read,
-) -> Result<Vec<Result<MetalinkFile, MetalinkError>>, UnplacedBadLine> {
+fn read(source: &mut dyn Read) -> Result<Vec<Result<MetalinkFile, MetalinkError>>, LineError> {
     let mut text = Vec::new();
-    // One more than the parser takes, so that it says so.
+    // One byte more than the parser accepts, so that the parser reports it.
     let most = metalink::MAX_DOCUMENT_BYTES as u64 + 1;
-    let came = source.take(most).read_to_end(&mut text);
-    came.map_err(|error| {
+    let read = source.take(most).read_to_end(&mut text);
+    read.map_err(|error| {
         let lines = text.iter().filter(|byte| **byte == b'\n').count();
-        UnplacedBadLine::read(1 + lines as u64, error)
+        LineError::read(1 + lines as u64, error)
     })?;
-    let document = metalink::parse(&text).map_err(bad)?;
+    let document = metalink::parse(&text).map_err(line_error)?;
     Ok(document.files)
 }
 
-fn bad(
+fn line_error(
     MetalinkError {
         line,
         problem: what,
     }: MetalinkError,
-) -> UnplacedBadLine {
-    UnplacedBadLine::new(line, "", BadLineProblem::Metalink(what))
+) -> LineError {
+    LineError::new(line, "", BadLineProblem::Metalink(what))
 }
 
-/// A file as an entry. Whoever wrote the document is not who runs this: its hosts are strangers.
-fn entry(file: MetalinkFile) -> Result<ListEntry, UnplacedBadLine> {
+/// A file as an entry. Its hosts are not trusted: the author of the document need not be the user.
+fn entry(file: MetalinkFile) -> Result<ListEntry, LineError> {
     let mut urls = file.urls().cloned();
     let Some(url) = urls.next() else {
         let name = file.path.to_string_lossy();
-        return Err(UnplacedBadLine::new(
-            file.line,
-            &name,
-            BadLineProblem::NoHttpUrl,
-        ));
+        return Err(LineError::new(file.line, &name, BadLineProblem::NoHttpUrl));
     };
     Ok(ListEntry {
         mirrors: urls.collect(),

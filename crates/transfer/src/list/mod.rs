@@ -1,13 +1,12 @@
-//! Lists of downloads: bytes in, an [`ListEntry`] or a [`BadLine`] out, one at a time.
+//! Lists of downloads: bytes in, a [`ListEntry`] or a [`BadLine`] out, one at a time.
 //!
-//! From the source on: `unpack` undoes gzip or zstd, `front` looks at the first lines without taking them, `format` tells from
-//! them how the list is written, `lines` cuts it, and a reader for each way to write it (`links`, `table`, `json`) makes entries. A
-//! Metalink document is no lines; `document` reads it as a whole, which is bounded.
-//! What one line says wrong is told with its number and the rest goes on. The list is never held: a line may have a megabyte,
-//! what is longer is skipped as it comes, and whatever is compressed is undone piece by piece.
+//! The bytes are decompressed, the first line tells the format, and one reader for each format makes the entries. An
+//! error in a line is reported with its number, and the rest goes on. The list is never in memory: a line has at most a
+//! megabyte and a longer one is skipped as it comes. Only a Metalink document is read as a whole, and its size is
+//! bounded.
 //!
-//! Where a file goes when its line does not say, and whether two lines want the same, is not decided here but by
-//! [`haul_plan::PathLayout`] and [`haul_plan::AssignedPaths`].
+//! Nothing here decides where a file goes when its line does not say, or whether two lines want the same path. That is
+//! the task of [`haul_plan::PathLayout`] and [`haul_plan::AssignedPaths`].
 
 mod aria2_option;
 mod bad_line;
@@ -33,47 +32,46 @@ pub use bad_line::{BadLine, BadLineProblem};
 pub use entry::ListEntry;
 pub use format::{ListFormat, ListFormatError};
 
-use bad_line::UnplacedBadLine;
+use bad_line::LineError;
 use lines::LineReader;
 use peek::PeekedReader;
 
-/// The entries of a list, read as they are asked for: blocking, so for a thread of its own.
+/// The entries of a list, read on demand. Reading blocks, so a list needs a thread of its own.
 ///
-/// In the format of aria2 an entry is given when the first byte behind it has come, since options may follow;
-/// [`ListFormat::Plain`] gives each as soon as its line is whole. A [`ListFormat::Metalink`] is read to its end for the first one.
+/// In the format of aria2, an entry is returned when the first byte behind it has come, because options may follow;
+/// [`ListFormat::Plain`] returns each entry when its line is complete. A [`ListFormat::Metalink`] list is read to its
+/// end for the first entry.
 pub struct DownloadList {
-    /// What messages call the list.
+    /// The name of the list for messages.
     name: Arc<str>,
-    /// What reads it.
     reader: ListReader,
-    /// Nothing more can come: whatever the source would say, it is not asked again.
+    /// Whether the list has ended. The source is then not read again.
     ended: bool,
-    /// How it is written.
     format: ListFormat,
-    /// How it is compressed: for the message when that fails.
-    packing: Option<&'static str>,
+    /// The compression, for the message when it is damaged.
+    compression: Option<&'static str>,
 }
 
-/// One reader for each way to write a list.
+/// One reader for each format.
 enum ListReader {
     Links(url_list::UrlList),
     Table(Box<csv::CsvList>),
     Json(json_lines::JsonLinesList),
     Document(metalink::MetalinkList),
-    /// A list that nothing can be read of, until that was told.
-    Unreadable(Option<UnplacedBadLine>),
+    /// A list that cannot be read; its error until it was returned.
+    Unreadable(Option<LineError>),
 }
 
 impl DownloadList {
-    /// Begins a list: looks at its first bytes, and its first lines where the format is not given. Compression is found by
-    /// itself. What fails here is told by the first item.
+    /// Opens a list. Reads its first bytes to detect compression, and its first lines to detect the format if it is not
+    /// given. The first item reports an error.
     #[must_use]
     pub fn open(source: Box<dyn Read + Send>, format: Option<ListFormat>, name: &str) -> Self {
-        let (unpacked, packing) = decompress::decompressed(source);
+        let (unpacked, compression) = decompress::decompressed(source);
         let front = PeekedReader::peek_list(unpacked, format.is_none());
         let format = format.unwrap_or_else(|| format::detect(front.peeked()));
         let reader = if front.is_utf16() {
-            ListReader::Unreadable(Some(UnplacedBadLine::new(1, "", BadLineProblem::Utf16)))
+            ListReader::Unreadable(Some(LineError::new(1, "", BadLineProblem::Utf16)))
         } else {
             ListReader::new(format, front)
         };
@@ -82,30 +80,30 @@ impl DownloadList {
             reader,
             ended: false,
             format,
-            packing,
+            compression,
         }
     }
 
-    /// How the list is written, as given or found.
+    /// The format, as given or detected.
     #[must_use]
     pub fn format(&self) -> ListFormat {
         self.format
     }
 
-    /// Options of aria2 that were seen so far, are not obeyed, and would have changed what is asked for or of whom. All others
-    /// that are not obeyed change only the way to the same bytes.
+    /// Options of aria2 that were found so far and that haul ignores although they would change what is requested, or
+    /// from which host. Other ignored options change only how the same bytes are fetched.
     #[must_use]
     pub fn ignored_options(&self) -> BTreeSet<&'static str> {
         match &self.reader {
-            ListReader::Links(links) => links.ignored().clone(),
+            ListReader::Links(links) => links.ignored_options().clone(),
             _ => BTreeSet::new(),
         }
     }
 
-    /// Gives a bad line the list's name, and a failed source its reason.
-    fn told(&self, bad: UnplacedBadLine) -> BadLine {
-        let problem = match (bad.problem, self.packing) {
-            // Decoders have errors of their own; one of the system comes from below them.
+    /// Adds the name of the list, and tells damaged compression from a failed read.
+    fn bad_line(&self, bad: LineError) -> BadLine {
+        let problem = match (bad.problem, self.compression) {
+            // A decoder has errors of its own; a system error comes from the source.
             (BadLineProblem::Read(source), Some(compression))
                 if source.raw_os_error().is_none() =>
             {
@@ -158,7 +156,7 @@ impl Iterator for DownloadList {
             Some(Ok(_)) => false,
             Some(Err(bad)) => bad.problem.ends_list(),
         };
-        item.map(|item| item.map_err(|bad| self.told(bad)))
+        item.map(|item| item.map_err(|bad| self.bad_line(bad)))
     }
 }
 

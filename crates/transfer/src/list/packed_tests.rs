@@ -1,4 +1,4 @@
-//! Row C1: long and compressed lists are read while they come; sources and compressions that break off say so.
+//! Row C1: long and compressed lists are read while they come. Sources and compressions that break off are errors.
 
 use std::error::Error as _;
 use std::fmt::Write as _;
@@ -22,7 +22,7 @@ pub(super) fn zstd(text: &[u8]) -> Vec<u8> {
     zstd::encode_all(text, 1).unwrap()
 }
 
-/// So many URLs, a line each, with something that does not compress.
+/// A URL for each number, a line each, with text that does not compress.
 fn numbered(range: std::ops::Range<u64>) -> Vec<u8> {
     let mut text = String::new();
     for n in range {
@@ -32,7 +32,7 @@ fn numbered(range: std::ops::Range<u64>) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Counts what is read of it.
+/// Counts the bytes that are read.
 struct CountingReader<R>(R, Arc<AtomicU64>);
 
 impl<R: Read> Read for CountingReader<R> {
@@ -78,8 +78,8 @@ fn c1_a_list_is_read_while_it_comes_compressed_or_not() {
 }
 
 #[test]
-fn c1_what_is_typed_is_given_at_once() {
-    /// Gives a line a call, and fails when more is asked for than was typed.
+fn c1_a_typed_line_is_an_entry_at_once() {
+    /// Returns one typed line a call, and fails when more is read than was typed.
     struct TypedReader(Vec<&'static str>);
     impl Read for TypedReader {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
@@ -108,7 +108,7 @@ fn c1_what_is_typed_is_given_at_once() {
         "-",
     );
     assert_eq!(list.next().unwrap().unwrap().line, 1);
-    // The second may have options behind it, which the error hides.
+    // Options may follow the second entry, but the error hides them.
     let cut = list.next().unwrap().unwrap_err();
     assert!(cut.line == 2 && matches!(cut.problem, BadLineProblem::Truncated));
     let bad = list.next().unwrap().unwrap_err();
@@ -117,10 +117,10 @@ fn c1_what_is_typed_is_given_at_once() {
 }
 
 #[test]
-fn c2_compression_that_breaks_off_is_told_and_no_half_line_is_an_entry() {
+fn c2_a_compressed_list_that_breaks_off_is_an_error_and_no_half_line_an_entry() {
     let text = numbered(0..20_000);
     let lines: Vec<&str> = str::from_utf8(&text).unwrap().lines().collect();
-    for (packing, whole) in [("gzip", gzip(&text)), ("zstd", zstd(&text))] {
+    for (compression, whole) in [("gzip", gzip(&text)), ("zstd", zstd(&text))] {
         let mut damaged = whole.clone();
         let middle = damaged.len() / 2;
         damaged[middle..middle + 32].fill(0xaa);
@@ -135,13 +135,13 @@ fn c2_compression_that_breaks_off_is_told_and_no_half_line_is_an_entry() {
             let problem = bad.source().unwrap().to_string();
             assert_eq!(
                 problem,
-                format!("the list's {packing} data are damaged or incomplete")
+                format!("the list's {compression} data are damaged or incomplete")
             );
-            // Damage may garble lines before a decoder's sum finds it; what is cut off may not.
+            // Damage may change lines before the decoder's checksum finds it. A cut may not.
             if which == 2 {
                 continue;
             }
-            assert_eq!(bad.line, items.len() as u64 + 1, "{packing} {which}");
+            assert_eq!(bad.line, items.len() as u64 + 1, "{compression} {which}");
             assert!(!items.is_empty());
             for item in items {
                 let entry = item.unwrap();
@@ -153,7 +153,7 @@ fn c2_compression_that_breaks_off_is_told_and_no_half_line_is_an_entry() {
 }
 
 #[test]
-fn c2_a_source_that_fails_is_no_compression_that_does() {
+fn c2_a_read_error_is_not_taken_for_damaged_compression() {
     struct FailingReader;
     impl Read for FailingReader {
         fn read(&mut self, _buffer: &mut [u8]) -> io::Result<usize> {
@@ -179,8 +179,8 @@ fn c2_a_source_that_fails_is_no_compression_that_does() {
 }
 
 #[test]
-fn c1_a_bomb_is_read_through_and_not_held() {
-    // A line of 8 MiB, and as many blank ones, in a few kilobytes.
+fn c1_a_compression_bomb_is_read_in_bounded_memory() {
+    // A line of 8 MiB and as many blank lines, in a few kilobytes.
     let mut bomb = b"http://h/1\n".to_vec();
     bomb.resize(8 << 20, b'x');
     bomb.push(b'\n');
@@ -196,7 +196,7 @@ fn c1_a_bomb_is_read_through_and_not_held() {
         ));
         assert_eq!(items[2].as_ref().unwrap().url.path(), "/2");
     }
-    // A window that nobody needs is refused before it is held.
+    // A large window is refused before its memory is reserved.
     let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
     encoder.window_log(27).unwrap();
     encoder.write_all(&vec![b'\n'; 1 << 20]).unwrap();

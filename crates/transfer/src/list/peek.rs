@@ -1,25 +1,25 @@
-//! A look at the first bytes of a source that takes nothing away from it.
+//! Looks at the first bytes of a source without taking them.
 
 use std::io::{self, Cursor, Read};
 
 use haul_plan::metalink;
 
-/// The most bytes that are looked at to tell a format.
-const MOST: usize = 64 << 10;
+/// The most bytes that are read to detect a format.
+const MAX_PEEK: usize = 64 << 10;
 
-/// A source whose first bytes were read already, and are given again.
+/// A source whose first bytes were read already. It returns them again.
 pub(super) struct PeekedReader {
-    /// Those bytes.
+    /// The bytes that were read.
     bytes: Cursor<Vec<u8>>,
-    /// What came instead of more of them: told when they have been given.
+    /// An error behind those bytes, to be returned after them.
     failed: Option<io::Error>,
-    /// The rest.
+    /// The rest of the source.
     rest: Box<dyn Read + Send>,
 }
 
 impl PeekedReader {
-    /// Reads until it is enough, `most` bytes have come, or the source ended or failed. No more is asked for than one call brings,
-    /// so that nobody waits for what is not needed.
+    /// Reads until `is_enough`, until `most` bytes have come, or until the source ends or fails. Each call reads what
+    /// is there, so that nobody waits for bytes that are not needed.
     pub(super) fn peek(
         mut rest: Box<dyn Read + Send>,
         most: usize,
@@ -45,11 +45,11 @@ impl PeekedReader {
         }
     }
 
-    /// Looks at a list: at its byte order mark, and at its first line if that is to tell the format. Where that is XML it is the
-    /// first element that tells, for which more lines are waited for: no list of URLs begins so.
+    /// Reads the byte order mark of a list and, if that is to tell the format, its first line. If that line is XML,
+    /// more lines are read up to the first element: no list of URLs begins like that.
     pub(super) fn peek_list(source: Box<dyn Read + Send>, for_format: bool) -> Self {
         let mut examined = 0;
-        Self::peek(source, MOST, |bytes| {
+        Self::peek(source, MAX_PEEK, |bytes| {
             if !for_format {
                 return bytes.len() >= BOM.len() || bytes.contains(&b'\n');
             }
@@ -66,12 +66,12 @@ impl PeekedReader {
         })
     }
 
-    /// What was looked at.
+    /// The bytes that were read.
     pub(super) fn peeked(&self) -> &[u8] {
         self.bytes.get_ref()
     }
 
-    /// Whether the source begins with the byte order mark of UTF-16 (or UTF-32).
+    /// Whether the source begins with a byte order mark of UTF-16 or UTF-32.
     pub(super) fn is_utf16(&self) -> bool {
         let bytes = self.peeked();
         bytes.starts_with(&[0xfe, 0xff]) || bytes.starts_with(&[0xff, 0xfe])
@@ -90,10 +90,10 @@ impl Read for PeekedReader {
     }
 }
 
-/// The byte order mark as UTF-8 writes it.
+/// The byte order mark in UTF-8.
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
-/// A text without a byte order mark in front.
+/// Removes a byte order mark.
 pub(super) fn without_bom(text: &[u8]) -> &[u8] {
     text.strip_prefix(BOM).unwrap_or(text)
 }
@@ -105,7 +105,7 @@ pub(super) fn is_content(line: &[u8]) -> bool {
         .is_some_and(|&byte| byte != b'#')
 }
 
-/// The first line that is neither blank nor a comment, or nothing.
+/// The first line that is neither blank nor a comment; empty if there is none.
 pub(super) fn first_line(text: &[u8]) -> &[u8] {
     let mut lines = text.split(|&byte| byte == b'\n');
     lines.find(|line| is_content(line)).unwrap_or_default()
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_looked_at_comes_again_and_then_the_rest() {
+    fn peeked_bytes_are_returned_before_the_rest() {
         let source = Cursor::new(b"abcdef").chain(Cursor::new(b"ghi"));
         let mut front = PeekedReader::peek(Box::new(source), 4, |bytes| bytes.len() >= 2);
         assert_eq!(front.peeked(), b"abcd");
@@ -126,8 +126,8 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_read_than_the_first_line_that_says_something() {
-        /// Brings a line a call, and fails when it is asked for one too many.
+    fn nothing_is_read_behind_the_first_line_with_content() {
+        /// Returns one line a call, and fails when a further line is read.
         struct TypedLines(Vec<&'static str>);
         impl Read for TypedLines {
             fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
@@ -160,8 +160,8 @@ mod tests {
         assert!(front.failed.is_none() && front.peeked().ends_with(b"<metalink>\n"));
         let other = io::repeat(b'<').chain(Cursor::new(b"x"));
         let front = PeekedReader::peek_list(Box::new(Cursor::new(b"<html>\n").chain(other)), true);
-        assert_eq!(front.peeked().len(), MOST);
+        assert_eq!(front.peeked().len(), MAX_PEEK);
         let front = PeekedReader::peek_list(Box::new(io::repeat(b'\n')), true);
-        assert_eq!(front.peeked().len(), MOST);
+        assert_eq!(front.peeked().len(), MAX_PEEK);
     }
 }

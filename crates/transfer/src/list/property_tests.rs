@@ -1,4 +1,4 @@
-//! Row C2 at large: whatever bytes come, and lists of every format as a simple writer has them.
+//! Row C2 as properties: arbitrary bytes, and lists of every format as a simple writer makes them.
 
 use std::fmt::Write as _;
 use std::io::Cursor;
@@ -10,7 +10,7 @@ use url::Url;
 use super::tests::open;
 use super::*;
 
-/// Pieces of lists, good and bad, that any format may be made of.
+/// Fragments of lists, good and bad, of any format.
 fn hostile() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         Just(b"http://h/f".to_vec()),
@@ -38,7 +38,7 @@ fn format() -> impl Strategy<Value = Option<ListFormat>> {
     ]
 }
 
-/// A path that is safe and that every format can write.
+/// A safe path that every format can write.
 fn path() -> impl Strategy<Value = std::path::PathBuf> {
     "[a-zä][a-z ,\"']{0,5}[a-z](/[a-z]{1,4}){0,2}".prop_map(Into::into)
 }
@@ -56,7 +56,7 @@ fn url() -> impl Strategy<Value = Url> {
         .prop_filter_map("no URL", |text| Url::parse(&text).ok())
 }
 
-/// An entry without what only some formats can say; its line is set by the writer.
+/// An entry with fields that all formats have. The writer sets its line.
 fn entry() -> impl Strategy<Value = ListEntry> {
     let beside = (prop::option::of(path()), prop::option::of(any::<u64>()));
     (
@@ -80,7 +80,7 @@ fn text_of(checksum: &Checksum) -> String {
     format!("{}:{hex}", checksum.algorithm)
 }
 
-/// Writes an entry as aria2 would have it: no size.
+/// Writes an entry in aria2's format, which has no size.
 fn aria2(entry: &mut ListEntry, text: &mut String) {
     entry.size = None;
     let urls: Vec<&str> = std::iter::once(&entry.url)
@@ -96,7 +96,7 @@ fn aria2(entry: &mut ListEntry, text: &mut String) {
     }
 }
 
-/// Writes an entry as a table has it: no mirrors.
+/// Writes an entry as CSV, which has no mirrors.
 fn table(entry: &mut ListEntry, delimiter: char, text: &mut String) {
     entry.mirrors.clear();
     let path = entry
@@ -125,7 +125,7 @@ fn json(entry: &ListEntry, text: &mut String) {
     writeln!(text, "{line}").unwrap();
 }
 
-/// Writes a list, notes in each entry what the format keeps of it and where it stands.
+/// Writes a list. Changes each entry to what the format keeps of it, and sets its line.
 fn write(entries: &mut [ListEntry], format: ListFormat) -> String {
     let mut text = match format {
         ListFormat::Csv => "size,url,caption,path,checksum\n".to_owned(),
@@ -150,7 +150,7 @@ fn write(entries: &mut [ListEntry], format: ListFormat) -> String {
     text
 }
 
-/// Gives a few bytes at a time.
+/// Returns a few bytes at a time.
 struct TrickleReader(Cursor<Vec<u8>>, usize);
 
 impl Read for TrickleReader {
@@ -162,27 +162,27 @@ impl Read for TrickleReader {
 
 proptest! {
     #[test]
-    fn c2_what_is_written_is_read_back(
+    fn c2_written_lists_are_read_back(
         mut entries in prop::collection::vec(entry(), 0..8),
         which in 0_usize..5,
-        is_told: bool,
+        is_given: bool,
         step in 1_usize..40,
     ) {
         let format = ListFormat::ALL[which];
         let text = write(&mut entries, format);
-        // What a list of nothing is cannot be found out, nor that tabs are not special.
-        let found = !is_told && format != ListFormat::Plain && !entries.is_empty();
+        // The format of an empty list cannot be detected, nor that tabs have no meaning.
+        let detected = !is_given && format != ListFormat::Plain && !entries.is_empty();
         let source = TrickleReader(Cursor::new(text.clone().into_bytes()), step);
-        let list = DownloadList::open(Box::new(source), (!found).then_some(format), "list");
+        let list = DownloadList::open(Box::new(source), (!detected).then_some(format), "list");
         prop_assert_eq!(list.format(), format);
         let read: Vec<ListEntry> = list.map(|item| item.unwrap()).collect();
         prop_assert_eq!(read, entries, "{}", text);
     }
 
     #[test]
-    fn c2_whatever_comes_is_read_in_order_and_to_its_end(bytes in hostile(), format in format(), packed: bool) {
+    fn c2_any_bytes_are_read_in_order_and_to_their_end(bytes in hostile(), format in format(), compressed: bool) {
         let lines = bytes.iter().filter(|&&byte| byte == b'\n').count() as u64 + 1;
-        let source = if packed { zstd::encode_all(&bytes[..], 1).unwrap() } else { bytes.clone() };
+        let source = if compressed { zstd::encode_all(&bytes[..], 1).unwrap() } else { bytes.clone() };
         let items: Vec<_> = open(source, format).take(bytes.len() + 2).collect();
         prop_assert!(items.len() <= bytes.len() + 1);
         let mut last = 0;
@@ -199,15 +199,15 @@ proptest! {
                     bad.line
                 }
             };
-            // What was never unpacked has no lines that could be counted here.
-            let is_unpacked = !packed && items.len() == 1;
-            prop_assert!(line > last && (line <= lines || is_unpacked), "line {line} behind {last} of {lines}");
+            // A compressed list that could not be read has no lines to count.
+            let is_unreadable = !compressed && items.len() == 1;
+            prop_assert!(line > last && (line <= lines || is_unreadable), "line {line} behind {last} of {lines}");
             last = line;
         }
     }
 
     #[test]
-    fn c2_line_numbers_are_those_of_an_editor(lines in prop::collection::vec((0_usize..6, any::<bool>()), 0..30)) {
+    fn c2_line_numbers_are_those_of_a_text_editor(lines in prop::collection::vec((0_usize..6, any::<bool>()), 0..30)) {
         let (mut text, mut good, mut bad) = (String::new(), Vec::new(), Vec::new());
         for (at, (kind, crlf)) in lines.iter().enumerate() {
             let number = at as u64 + 1;

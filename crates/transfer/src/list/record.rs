@@ -1,28 +1,28 @@
-//! Entries as records have them: the same names in tables and in JSON lines.
+//! Entries of CSV and JSON Lines, whose fields have the same names.
 
 use haul_plan::DigestAlgorithm;
 
-use super::bad_line::{BadLineProblem, UnplacedBadLine};
+use super::bad_line::{BadLineProblem, LineError};
 use super::entry::ListEntry;
 use super::{entry_urls, fields};
 
-/// What a value of a record says.
+/// The meaning of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ListField {
-    /// `url`.
+    /// The field `url`.
     Url,
-    /// `parse_path`.
+    /// The field `path`.
     Path,
-    /// `parse_size`.
+    /// The field `size`.
     Size,
-    /// `parse_checksum`, with its algorithm in front.
+    /// The field `checksum`: an algorithm and a digest.
     Checksum,
-    /// The name of an algorithm: a digest alone.
+    /// A field with the name of an algorithm: a digest alone.
     Digest(DigestAlgorithm),
 }
 
 impl ListField {
-    /// A name as a header has it; case does not matter.
+    /// The field with this name in a header; case does not matter.
     pub(super) fn parse(text: &str) -> Option<Self> {
         Some(match text.trim().to_ascii_lowercase().as_str() {
             "url" => Self::Url,
@@ -38,15 +38,15 @@ impl ListField {
     }
 }
 
-/// An entry of the record that begins in a line, from its URLs and its other values. An empty value says nothing.
+/// The entry of a record that begins in this line. Empty values are ignored.
 pub(super) fn entry_of_record<'a>(
     line: u64,
     urls: impl Iterator<Item = &'a str>,
     values: impl Iterator<Item = (ListField, &'a str)>,
-) -> Result<ListEntry, UnplacedBadLine> {
+) -> Result<ListEntry, LineError> {
     let mut entry = entry_urls::entry_of_urls(line, urls)?;
     for (name, text) in values {
-        // Only of a path do blanks around it mean something.
+        // Blanks around a path belong to it.
         let text = if name == ListField::Path {
             text
         } else {
@@ -54,7 +54,7 @@ pub(super) fn entry_of_record<'a>(
         };
         if !text.trim().is_empty() {
             let applied = apply(name, text, &mut entry);
-            applied.map_err(|problem| UnplacedBadLine::new(line, text, problem))?;
+            applied.map_err(|problem| LineError::new(line, text, problem))?;
         }
     }
     Ok(entry)

@@ -1,14 +1,14 @@
-//! Row C2 in records: tables and JSON lines, and what may be wrong in them.
+//! Row C2 for CSV and JSON Lines, and errors in their records.
 
 use std::path::Path;
 
 use haul_plan::DigestAlgorithm;
 
-use super::tests::{read, same, tell, urls};
+use super::tests::{assert_problems, problem, read, urls};
 use super::*;
 
 #[test]
-fn c2_tables_have_columns_quotes_and_lines_within_them() {
+fn c2_csv_has_columns_quotes_and_newlines_within_them() {
     let sha = "AB".repeat(32);
     let text = format!(
         "# a comment\n\nPath,\"URL\",size, sha256 ,caption,checksum\n\
@@ -44,26 +44,30 @@ fn c2_tables_have_columns_quotes_and_lines_within_them() {
 }
 
 #[test]
-fn c2_bad_records_of_a_table() {
+fn c2_bad_records_of_csv() {
     let text = "url,path,size,md5\nhttp://h/2,/a,1,\nhttp://h/3,a,-1,\nhttp://h/4,a,1,zz\n,a,1,\nhttp://h/a,b,c,d,e\n\
                 x,,,\n\"http://h/8\nhttp://h/9\",a\nhttp://h/10\nhttp://h/11,\"never closed,\nhttp://h/12";
     let (good, bad) = read(text, None);
     assert_eq!(urls(&good), [(10, "http://h/10")]);
-    same(
+    assert_problems(
         &bad,
         &[
-            tell(2, "/a", "the path is absolute"),
-            tell(3, "-1", "this is no size in bytes"),
-            tell(4, "zz", "this is no checksum"),
-            tell(5, "", "there is no URL"),
-            tell(6, "http://h/a", "there are 5 columns and 4 names for them"),
-            tell(7, "x", "this is no URL"),
-            tell(
+            problem(2, "/a", "the path is absolute"),
+            problem(3, "-1", "not a size in bytes"),
+            problem(4, "zz", "not a valid checksum"),
+            problem(5, "", "there is no URL"),
+            problem(
+                6,
+                "http://h/a",
+                "the line has 5 columns and the header names 4",
+            ),
+            problem(7, "x", "not a valid URL"),
+            problem(
                 8,
                 "http://h/8\u{fffd}http://h/9",
-                "a URL has no control characters",
+                "the URL contains control characters",
             ),
-            tell(11, "", "a quote does not end"),
+            problem(11, "", "a quotation mark is not closed"),
         ],
     );
     for header in ["path,size\nhttp://h/1,2\n", "\"url\n", "\u{1}\n"] {
@@ -74,7 +78,7 @@ fn c2_bad_records_of_a_table() {
 }
 
 #[test]
-fn c2_a_quote_that_does_not_end_costs_a_megabyte_at_most() {
+fn c2_an_unclosed_quotation_mark_costs_at_most_a_megabyte() {
     let filler = "http://h/f\n".repeat(150_000);
     let (good, bad) = read(&format!("url\n\"http://h/2\n{filler}http://h/last\n"), None);
     assert!(bad.len() == 1 && bad[0].line == 2);
@@ -83,14 +87,14 @@ fn c2_a_quote_that_does_not_end_costs_a_megabyte_at_most() {
     assert!((150_001 - lost - 2..=150_001 - lost + 2).contains(&good.len()));
     assert_eq!(good.last().unwrap().line, 150_003);
     assert_eq!(good.last().unwrap().url.path(), "/last");
-    // The same where it is a line within the quotes that is too long.
+    // Also when a line within the quotation marks is too long.
     let line = "x".repeat(lines::MAX_LINE + 1);
     let (good, bad) = read(
         &format!("url,x\nhttp://h/2,\"open\n{line}\nhttp://h/4,\n"),
         None,
     );
     assert_eq!((urls(&good), bad[0].line), (vec![(4, "http://h/4")], 2));
-    // A value of many columns, and one that is nearly too long.
+    // A record of many columns, and a value that is nearly too long.
     let wide = format!("url{}\nhttp://h/1\n", ",x".repeat(1000));
     assert_eq!(read(&wide, None).0.len(), 1);
     let long = format!(
@@ -127,25 +131,21 @@ not json s3cret
     assert_eq!(good[0].checksums[0].algorithm, DigestAlgorithm::Sha1);
     assert_eq!((good[1].mirrors.len(), good[1].size), (1, Some(8)));
     assert_eq!(good[1].headers["x-a"], "b");
-    same(
+    assert_problems(
         &bad,
         &[
-            tell(4, "", "this is no JSON object (character 1)"),
-            tell(5, "", "this is no JSON object (character 1)"),
-            tell(
-                6,
-                "",
-                "a value is not of the type that it should be (before character 9)",
-            ),
-            tell(7, "", "there is no URL"),
-            tell(8, "1.5", "this is no size in bytes"),
-            tell(9, "Range", "this header field is set by haul itself"),
-            tell(10, "a\u{fffd}b", "the path has a NUL character"),
-            tell(11, "", "this is no JSON object (character 24)"),
-            tell(
+            problem(4, "", "not a JSON object (character 1)"),
+            problem(5, "", "not a JSON object (character 1)"),
+            problem(6, "", "a value has the wrong type (before character 9)"),
+            problem(7, "", "there is no URL"),
+            problem(8, "1.5", "not a size in bytes"),
+            problem(9, "Range", "haul sets this header field itself"),
+            problem(10, "a\u{fffd}b", "the path has a NUL character"),
+            problem(11, "", "not a JSON object (character 24)"),
+            problem(
                 12,
                 "http://h/12\u{fffd}http://h/13",
-                "a URL has no control characters",
+                "the URL contains control characters",
             ),
         ],
     );

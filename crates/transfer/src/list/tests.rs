@@ -1,4 +1,4 @@
-//! Row C2: lists of URLs and of aria2's entries, with all that may be wrong in them.
+//! Row C2: plain and aria2 lists, with all kinds of errors in them.
 
 use std::error::Error as _;
 use std::io::Cursor;
@@ -6,12 +6,12 @@ use std::path::Path;
 
 use super::*;
 
-/// Opens a text.
+/// Opens a list with this text.
 pub(super) fn open(text: impl Into<Vec<u8>>, format: Option<ListFormat>) -> DownloadList {
     DownloadList::open(Box::new(Cursor::new(text.into())), format, "list")
 }
 
-/// All good entries and all bad lines of a text.
+/// All entries and all bad lines of a text.
 pub(super) fn read(text: &str, format: Option<ListFormat>) -> (Vec<ListEntry>, Vec<BadLine>) {
     let (good, bad): (Vec<_>, Vec<_>) = open(text, format).partition(Result::is_ok);
     let good = good.into_iter().map(Result::unwrap);
@@ -21,7 +21,7 @@ pub(super) fn read(text: &str, format: Option<ListFormat>) -> (Vec<ListEntry>, V
     )
 }
 
-/// Numbers and URLs of good entries.
+/// Line numbers and URLs of entries.
 pub(super) fn urls(entries: &[ListEntry]) -> Vec<(u64, &str)> {
     entries
         .iter()
@@ -29,8 +29,8 @@ pub(super) fn urls(entries: &[ListEntry]) -> Vec<(u64, &str)> {
         .collect()
 }
 
-/// Numbers, excerpts and problems of bad lines.
-fn told(bad: &[BadLine]) -> Vec<(u64, &str, String)> {
+/// Line numbers, excerpts and problems of bad lines.
+fn problems(bad: &[BadLine]) -> Vec<(u64, &str, String)> {
     bad.iter()
         .map(|bad| {
             (
@@ -42,20 +42,20 @@ fn told(bad: &[BadLine]) -> Vec<(u64, &str, String)> {
         .collect()
 }
 
-pub(super) fn tell(line: u64, excerpt: &str, problem: &str) -> (u64, String, String) {
+pub(super) fn problem(line: u64, excerpt: &str, problem: &str) -> (u64, String, String) {
     (line, excerpt.to_owned(), problem.to_owned())
 }
 
-pub(super) fn same(bad: &[BadLine], expected: &[(u64, String, String)]) {
+pub(super) fn assert_problems(bad: &[BadLine], expected: &[(u64, String, String)]) {
     let expected: Vec<_> = expected
         .iter()
         .map(|(line, excerpt, problem)| (*line, excerpt.as_str(), problem.clone()))
         .collect();
-    assert_eq!(told(bad), expected);
+    assert_eq!(problems(bad), expected);
 }
 
 #[test]
-fn c2_plain_lists_with_everything_that_is_no_url() {
+fn c2_plain_lists_with_all_kinds_of_bad_urls() {
     let text = "\u{feff}http://h/1\r\n\r\n# comment\r\n  # another\n\t\nhttp://h/4 \n  http://me:pw@h/5\n\
                 nonsense\nftp://me:s3cret@h/x?token=s3cret\nhttp://h/6\nhttp://h/6\nhttp://h/\u{1}\nhttps://h/7";
     for format in [None, Some(ListFormat::Plain), Some(ListFormat::Aria2)] {
@@ -71,16 +71,20 @@ fn c2_plain_lists_with_everything_that_is_no_url() {
                 (13, "https://h/7"),
             ]
         );
-        same(
+        assert_problems(
             &bad,
             &[
-                tell(8, "nonsense", "this is no URL"),
-                tell(
+                problem(8, "nonsense", "not a valid URL"),
+                problem(
                     9,
                     "ftp://***@h/x?token=***",
                     "a URL must begin with http:// or https://",
                 ),
-                tell(12, "http://h/\u{fffd}", "a URL has no control characters"),
+                problem(
+                    12,
+                    "http://h/\u{fffd}",
+                    "the URL contains control characters",
+                ),
             ],
         );
         assert!(!format!("{good:?}{bad:?}").contains("pw@"));
@@ -90,25 +94,25 @@ fn c2_plain_lists_with_everything_that_is_no_url() {
 }
 
 #[test]
-fn c2_in_a_plain_list_tabs_and_indents_are_not_special() {
+fn c2_in_a_plain_list_tabs_and_indentation_have_no_meaning() {
     let text = "http://h/1\thttp://i/1\n  out=x\n\thttp://h/3\n";
     let (good, bad) = read(text, Some(ListFormat::Plain));
     assert_eq!(urls(&good), [(3, "http://h/3")]);
-    same(
+    assert_problems(
         &bad,
         &[
-            tell(
+            problem(
                 1,
                 "http://h/1\u{fffd}http://i/1",
-                "a URL has no control characters",
+                "the URL contains control characters",
             ),
-            tell(2, "out=x", "this is no URL"),
+            problem(2, "out=x", "not a valid URL"),
         ],
     );
 }
 
 #[test]
-fn c2_long_lines_and_other_encodings_cost_themselves_alone() {
+fn c2_long_lines_and_other_encodings_are_left_out() {
     let long = format!("http://h/{}", "x".repeat(lines::MAX_LINE));
     let mut text = format!("http://h/1\n{long}\n  out=lost\nhttp://h/4\n").into_bytes();
     text.extend(b"http://h/\xff\nhttp://h/6\n  out=\xff\nhttp://h/8\n");
@@ -120,16 +124,16 @@ fn c2_long_lines_and_other_encodings_cost_themselves_alone() {
             Err(bad) => (bad.line, bad.source().unwrap().to_string()),
         })
         .collect();
-    let of = |line: u64, text: &str| (line, text.to_owned());
+    let item = |line: u64, text: &str| (line, text.to_owned());
     assert_eq!(
         shown,
         [
-            of(1, "/1"),
-            of(2, "this is longer than 1048576 bytes"),
-            of(4, "/4"),
-            of(5, "this is not UTF-8"),
-            of(7, "this is not UTF-8"),
-            of(8, "/8"),
+            item(1, "/1"),
+            item(2, "the line is longer than 1048576 bytes"),
+            item(4, "/4"),
+            item(5, "the line is not UTF-8"),
+            item(7, "the line is not UTF-8"),
+            item(8, "/8"),
         ]
     );
     for mark in [&b"\xff\xfe"[..], b"\xfe\xff", b"\xff\xfe\0\0"] {
@@ -143,7 +147,7 @@ fn c2_long_lines_and_other_encodings_cost_themselves_alone() {
 }
 
 #[test]
-fn c2_options_and_mirrors_as_aria2_has_them() {
+fn c2_options_and_mirrors_in_the_format_of_aria2() {
     let sha = "ab".repeat(32);
     let text = format!(
         "http://a/1\tftp://b/1\thttps://c/1\n  out=d/e.iso\r\n\n# comment\n\tdir=data\n checksum=sha-256={sha}\n \
@@ -180,28 +184,28 @@ fn c2_options_and_mirrors_as_aria2_has_them() {
 }
 
 #[test]
-fn c2_a_bad_option_makes_its_entry_a_bad_one() {
+fn c2_a_bad_option_makes_its_entry_an_error() {
     let text = "  out=orphan\nhttp://a/2\n  out=../x\n  checksum=md5=00\nhttp://a/5\n  checksum=md5=00\nbad\n  out=y\n\
                 http://a/9\n  out=/etc/passwd\nhttp://a/11\n  header=Cookie s3cret\nhttp://a/13\n  out=a.haul-part\n\
                 http://a/15\n  header=Range: bytes=s3cret\nhttp://a/17\n  out=ok\nhttp://a/19\n  out=\n";
     let (good, bad) = read(text, None);
     assert_eq!(urls(&good), [(17, "http://a/17")]);
-    same(
+    assert_problems(
         &bad,
         &[
-            tell(1, "out=orphan", "this option belongs to no URL"),
-            tell(3, "out=../x", "the path has a component '..'"),
-            tell(6, "checksum=md5=00", "this is no checksum"),
-            tell(7, "bad", "this is no URL"),
-            tell(10, "out=/etc/passwd", "the path is absolute"),
-            tell(12, "header=", "a header field is written as Name: value"),
-            tell(
+            problem(1, "out=orphan", "the option has no URL before it"),
+            problem(3, "out=../x", "the path has a component '..'"),
+            problem(6, "checksum=md5=00", "not a valid checksum"),
+            problem(7, "bad", "not a valid URL"),
+            problem(10, "out=/etc/passwd", "the path is absolute"),
+            problem(12, "header=", "write a header field as Name: value"),
+            problem(
                 14,
                 "out=a.haul-part",
                 "the path has a name that is kept for temporary files",
             ),
-            tell(16, "header=", "this header field is set by haul itself"),
-            tell(20, "out=", "the path is empty"),
+            problem(16, "header=", "haul sets this header field itself"),
+            problem(20, "out=", "the path is empty"),
         ],
     );
     let endless = "  gid=0123456789abcdef\n".repeat(60_000);

@@ -1,62 +1,60 @@
-//! Lists of a URL a line: plain, or as aria2 has them, with mirrors and indented options.
+//! Lists with one URL a line: plain, or in aria2's input format with mirrors and indented options.
 //!
-//! aria2's input files, in our own words: tabs part the URLs of one file; lines behind it that begin with a blank and have the
-//! form `name=value` are its options; blank lines and comments may stand anywhere. An indented line of another form is a URL,
-//! which aria2 would not take.
+//! aria2's format: tabs separate the URLs of one file. Lines behind it that begin with a blank and have the form
+//! `name=value` are its options. Blank lines and comments may be anywhere. An indented line of another form is a URL,
+//! which aria2 would not accept.
 
 use std::collections::BTreeSet;
 
-use super::bad_line::{BadLineProblem, UnplacedBadLine};
+use super::bad_line::{BadLineProblem, LineError};
 use super::entry::ListEntry;
 use super::lines::{LineReader, MAX_LINE, PeekedByte, ReadLine};
 use super::peek::is_content;
 use super::{aria2_option, entry_urls};
 
-/// A list of URLs.
+/// A plain list or one in aria2's format.
 pub(super) struct UrlList {
     lines: LineReader,
-    /// Whether tabs and indented lines mean what they mean to aria2.
-    aria2: bool,
-    /// See [`DownloadList::ignored`](super::DownloadList::ignored).
-    ignored: BTreeSet<&'static str>,
+    /// Whether tabs and indented lines have their meaning of aria2.
+    has_options: bool,
+    /// See [`DownloadList::ignored_options`](super::DownloadList::ignored_options).
+    ignored_options: BTreeSet<&'static str>,
 }
 
 impl UrlList {
     pub(super) fn plain(lines: LineReader) -> Self {
         Self {
             lines,
-            aria2: false,
-            ignored: BTreeSet::new(),
+            has_options: false,
+            ignored_options: BTreeSet::new(),
         }
     }
 
     pub(super) fn aria2(lines: LineReader) -> Self {
         let plain = Self::plain(lines);
         Self {
-            aria2: true,
+            has_options: true,
             ..plain
         }
     }
 
-    pub(super) fn ignored(&self) -> &BTreeSet<&'static str> {
-        &self.ignored
+    pub(super) fn ignored_options(&self) -> &BTreeSet<&'static str> {
+        &self.ignored_options
     }
 
-    pub(super) fn next(&mut self) -> Option<Result<ListEntry, UnplacedBadLine>> {
+    pub(super) fn next(&mut self) -> Option<Result<ListEntry, LineError>> {
         loop {
             let got = self.lines.read_line();
             let line = self.lines.line_number();
             let entry = match got {
-                Err(error) => return Some(Err(UnplacedBadLine::read(line, error))),
+                Err(error) => return Some(Err(LineError::read(line, error))),
                 Ok(ReadLine::End) => return None,
-                Ok(ReadLine::TooLong) => {
-                    Err(UnplacedBadLine::new(line, "", BadLineProblem::LineTooLong))
-                }
+                Ok(ReadLine::TooLong) => Err(LineError::new(line, "", BadLineProblem::LineTooLong)),
                 Ok(ReadLine::Line) if !is_content(self.lines.line()) => continue,
-                Ok(ReadLine::Line) if self.aria2 => self.first_line(),
-                Ok(ReadLine::Line) => text(&self.lines).and_then(|text| single(line, text)),
+                Ok(ReadLine::Line) if self.has_options => self.first_line(),
+                Ok(ReadLine::Line) => text(&self.lines).and_then(|text| entry_of_url(line, text)),
             };
-            return Some(if self.aria2 {
+            return Some(if self.has_options {
                 self.with_options(line, entry)
             } else {
                 entry
@@ -64,34 +62,35 @@ impl UrlList {
         }
     }
 
-    /// The line that an entry begins with.
-    fn first_line(&self) -> Result<ListEntry, UnplacedBadLine> {
+    /// Parses the first line of an entry.
+    fn first_line(&self) -> Result<ListEntry, LineError> {
         let (line, text) = (self.lines.line_number(), text(&self.lines)?);
         match option_of(&self.lines, text) {
-            Some(option) => Err(aria2_option::bad(
+            Some(option) => Err(aria2_option::option_error(
                 line,
                 option,
                 BadLineProblem::OptionWithoutUrl,
             )),
             None if text.contains('\t') => entry_urls::entry_of_urls(line, text.split('\t')),
-            None => single(line, text),
+            None => entry_of_url(line, text),
         }
     }
 
-    /// Reads the options behind an entry that begins in line `first`. A bad one is told once, and what follows of it passed over.
+    /// Reads the options behind an entry that begins in line `first`. The first bad option is the entry's error; later
+    /// options are skipped.
     fn with_options(
         &mut self,
         first: u64,
-        begun: Result<ListEntry, UnplacedBadLine>,
-    ) -> Result<ListEntry, UnplacedBadLine> {
-        let (mut entry, mut bytes) = (begun, 0);
+        entry: Result<ListEntry, LineError>,
+    ) -> Result<ListEntry, LineError> {
+        let (mut entry, mut bytes) = (entry, 0);
         loop {
             match self.after_url() {
                 AfterUrl::Nothing => return entry,
-                // Its name or its checksum may have been to come.
+                // Its name or its checksum may be missing.
                 AfterUrl::Failure => {
                     return entry.and_then(|entry| {
-                        Err(UnplacedBadLine::new(
+                        Err(LineError::new(
                             first,
                             entry.url.as_str(),
                             BadLineProblem::Truncated,
@@ -108,7 +107,7 @@ impl UrlList {
         }
     }
 
-    /// Goes to the next line if that may belong to the entry before it.
+    /// Reads the next line if it may belong to the entry before it.
     fn after_url(&mut self) -> AfterUrl {
         match self.lines.peek_byte() {
             PeekedByte::Byte(b' ' | b'\t' | b'#' | b'\r' | b'\n') => {}
@@ -121,7 +120,7 @@ impl UrlList {
                 AfterUrl::Failure
             }
             Ok(ReadLine::End) => AfterUrl::Nothing,
-            Ok(ReadLine::TooLong) => AfterUrl::Bad(UnplacedBadLine::new(
+            Ok(ReadLine::TooLong) => AfterUrl::Bad(LineError::new(
                 self.lines.line_number(),
                 "",
                 BadLineProblem::LineTooLong,
@@ -138,44 +137,40 @@ impl UrlList {
         }
     }
 
-    /// Applies the current line, an option, to an entry whose options have so many bytes by now.
-    fn with_option(
-        &mut self,
-        mut entry: ListEntry,
-        bytes: usize,
-    ) -> Result<ListEntry, UnplacedBadLine> {
+    /// Applies the current line, an option, to an entry whose options have this many bytes.
+    fn with_option(&mut self, mut entry: ListEntry, bytes: usize) -> Result<ListEntry, LineError> {
         let (line, text) = (self.lines.line_number(), text(&self.lines)?);
         if bytes > MAX_LINE {
-            return Err(UnplacedBadLine::new(line, "", BadLineProblem::LineTooLong));
+            return Err(LineError::new(line, "", BadLineProblem::LineTooLong));
         }
         if let Some(option) = option_of(&self.lines, text) {
-            let applied = aria2_option::apply(option, &mut entry, &mut self.ignored);
-            applied.map_err(|problem| aria2_option::bad(line, option, problem))?;
+            let applied = aria2_option::apply(option, &mut entry, &mut self.ignored_options);
+            applied.map_err(|problem| aria2_option::option_error(line, option, problem))?;
         }
         Ok(entry)
     }
 }
 
-/// What stands behind an entry.
+/// What follows an entry.
 enum AfterUrl {
     /// Another entry, or the end.
     Nothing,
-    /// An error of the source, which the next line is told instead of.
+    /// A read error, which the next read returns.
     Failure,
-    /// A line that says nothing.
+    /// A blank line or a comment.
     Blank,
-    /// An option, the current line now.
+    /// An option, which is now the current line.
     Option,
-    /// A line that may have been an option and cannot be read.
-    Bad(UnplacedBadLine),
+    /// An unreadable line, which may have been an option.
+    Bad(LineError),
 }
 
-/// The current line's text, blanks around it left out.
-fn text(lines: &LineReader) -> Result<&str, UnplacedBadLine> {
+/// The current line without blanks around it.
+fn text(lines: &LineReader) -> Result<&str, LineError> {
     let text = lines.line().trim_ascii();
     str::from_utf8(text).map_err(|_| {
         let readable = String::from_utf8_lossy(text);
-        UnplacedBadLine::new(lines.line_number(), &readable, BadLineProblem::NotUtf8)
+        LineError::new(lines.line_number(), &readable, BadLineProblem::NotUtf8)
     })
 }
 
@@ -185,9 +180,8 @@ fn option_of<'a>(lines: &LineReader, text: &'a str) -> Option<(&'a str, &'a str)
     is_indented.then(|| aria2_option::parse(text)).flatten()
 }
 
-/// An entry of one URL.
-fn single(line: u64, text: &str) -> Result<ListEntry, UnplacedBadLine> {
-    let url =
-        entry_urls::parse_url(text).map_err(|problem| UnplacedBadLine::new(line, text, problem))?;
+/// An entry with one URL.
+fn entry_of_url(line: u64, text: &str) -> Result<ListEntry, LineError> {
+    let url = entry_urls::parse_url(text).map_err(|problem| LineError::new(line, text, problem))?;
     Ok(ListEntry::new(line, url))
 }

@@ -241,7 +241,7 @@ impl PreviousRuns {
         }
         let format = opened.format;
         Ok(Some(ManifestReading {
-            previous_runs: previous_runs,
+            previous_runs,
             format,
             valid_bytes: whole,
         }))

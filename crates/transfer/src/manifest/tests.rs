@@ -94,7 +94,7 @@ fn a_file_that_is_not_a_manifest_is_refused_and_not_changed() {
 }
 
 #[test]
-fn unknown_columns_and_keys_are_kept() {
+fn unknown_columns_are_kept() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("m.csv");
     drop(append(&path, &[row(0, true)]));
@@ -150,7 +150,11 @@ fn unknown_columns_and_keys_are_kept() {
         previous_runs.warnings()
     );
     assert!(std::fs::read_to_string(&path).unwrap().contains(",kept,"));
+}
 
+#[test]
+fn unknown_keys_are_ignored() {
+    let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("m.jsonl");
     drop(append(&path, &[row(0, true)]));
     let text = std::fs::read_to_string(&path).unwrap();
