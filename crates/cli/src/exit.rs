@@ -1,4 +1,4 @@
-//! The exit codes, in one table.
+//! The exit codes.
 
 use std::process::ExitCode;
 
@@ -7,34 +7,31 @@ use haul_service::listen::{ListenAddress, ListenError};
 use haul_transfer::batch::{BatchHaltKind, BatchSummary};
 use haul_transfer::{ErrorClass, GetError};
 
-/// How the program ends.
+/// Why the program ends, with its exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExitReason {
-    /// Everything was done.
     Done = 0,
-    /// Of several jobs, some failed; of a server's requests, some were cut off.
+    /// Some of several jobs failed, or a server cut some requests off.
     SomeFailed = 1,
     /// The command line or a setting is wrong.
     Usage = 2,
-    /// A checksum differs, or the resource would not stand still.
+    /// A checksum differs, or the resource keeps changing at the origin.
     Verification = 3,
-    /// Disk, permission, a name that is taken.
+    /// A disk, a permission, a file that exists.
     LocalIo = 4,
-    /// The network, a proxy or the origin; an address that cannot be listened on.
+    /// The network, a proxy or the origin; an address that haul cannot listen on.
     Network = 5,
-    /// SIGINT or SIGTERM; what can be resumed was kept.
+    /// SIGINT or SIGTERM; partial downloads are kept.
     Interrupted = 130,
-    /// Whoever read standard output is gone: what a shell reports for a program that SIGPIPE ends.
+    /// The reader of standard output has closed it: the code that a shell reports for a program that SIGPIPE ends.
     ReaderGone = 141,
 }
 
 impl ExitReason {
-    /// The code for an error.
     pub(crate) fn from_error(error: &GetError) -> Self {
         Self::from_class(error.class())
     }
 
-    /// The code for a kind of error.
     pub(crate) fn from_class(class: ErrorClass) -> Self {
         match class {
             ErrorClass::Verification => Self::Verification,
@@ -45,24 +42,24 @@ impl ExitReason {
         }
     }
 
-    /// The code for a batch. What stopped it stopped it for all of its jobs; `asked` is whether that was a signal.
-    pub(crate) fn from_batch(summary: &BatchSummary, asked: bool) -> Self {
+    /// The code for a batch. `has_signal` is whether a signal stopped it. A local error or a closed archive stops all of its jobs, so it
+    /// goes before failed files.
+    pub(crate) fn from_batch(summary: &BatchSummary, has_signal: bool) -> Self {
         match summary.halted.as_ref().map(|halted| halted.kind) {
             Some(BatchHaltKind::LocalIo) => return Self::LocalIo,
             Some(BatchHaltKind::ReaderGone) => return Self::ReaderGone,
             Some(BatchHaltKind::TooManyFailures) | None => {}
         }
         match summary.failed {
-            _ if asked => Self::Interrupted,
+            _ if has_signal => Self::Interrupted,
             0 => Self::Done,
             _ => Self::SomeFailed,
         }
     }
 
-    /// The code for an address that cannot be listened on.
     pub(crate) fn from_listen_error(error: &ListenError) -> Self {
         match error {
-            // The unit that should have handed it over, or the flag, is wrong.
+            // The .socket unit, or the flag, is wrong.
             ListenError::NotHanded { .. } | ListenError::Handed(_) => Self::Usage,
             ListenError::Foreign { .. } => Self::LocalIo,
             ListenError::Io {
@@ -76,15 +73,14 @@ impl ExitReason {
         }
     }
 
-    /// The code for a server that was asked to end, and did.
-    pub(crate) fn from_shutdown(ending: ShutdownOutcome) -> Self {
-        match ending {
+    pub(crate) fn from_shutdown(outcome: ShutdownOutcome) -> Self {
+        match outcome {
             ShutdownOutcome::Clean => Self::Done,
             ShutdownOutcome::Aborted => Self::SomeFailed,
         }
     }
 
-    /// Its name in objects that programs read.
+    /// The name in JSON output.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -105,21 +101,20 @@ impl From<ExitReason> for ExitCode {
     }
 }
 
-/// The ends of several jobs, and the code they come to.
+/// Counts how jobs ended, for the exit code.
 #[derive(Debug, Default)]
 pub(crate) struct ExitTally {
-    /// How many ended, well or not.
+    /// Jobs that have ended, failed ones included.
     ended: usize,
-    /// The first end that was not `Done`.
+    /// The first that was not `Done`.
     first: Option<ExitReason>,
-    /// Whether a signal ended any.
     interrupted: bool,
-    /// How a result ended that could not be delivered.
-    undelivered: Option<ExitReason>,
+    /// Why a result could not be written.
+    lost_result: Option<ExitReason>,
 }
 
 impl ExitTally {
-    /// A job ended.
+    /// Counts the end of a job.
     pub(crate) fn add(&mut self, exit: ExitReason) {
         self.ended += 1;
         self.interrupted |= exit == ExitReason::Interrupted;
@@ -128,20 +123,20 @@ impl ExitTally {
         }
     }
 
-    /// A result could not be delivered; whether it is the first.
-    pub(crate) fn undelivered(&mut self, exit: ExitReason) -> bool {
-        let first = self.undelivered.is_none();
-        self.undelivered.get_or_insert(exit);
+    /// Notes that a result could not be written. Returns whether it is the first.
+    pub(crate) fn lost_result(&mut self, exit: ExitReason) -> bool {
+        let first = self.lost_result.is_none();
+        self.lost_result.get_or_insert(exit);
         first
     }
 
-    /// The code of `jobs` jobs: a single one's own; of several, whether any failed. Whoever waits for a result that does not
-    /// come must learn of it, whatever the jobs came to.
+    /// The code of `jobs` jobs: of a single one its own, of several whether any failed. A result that could not be written goes before
+    /// both, since its reader must learn of it.
     pub(crate) fn exit(&self, jobs: usize) -> ExitReason {
         if self.interrupted || self.ended < jobs {
             return ExitReason::Interrupted;
         }
-        match (self.undelivered, self.first) {
+        match (self.lost_result, self.first) {
             (Some(exit), _) => exit,
             (None, None) => ExitReason::Done,
             (None, Some(_)) if jobs > 1 => ExitReason::SomeFailed,
@@ -164,17 +159,17 @@ mod tests {
 
     #[test]
     fn the_code_of_a_batch_says_whether_a_file_failed_and_why_it_stopped() {
-        let exit = |failed, halted: Option<BatchHaltKind>, asked| {
+        let exit = |failed, halted: Option<BatchHaltKind>, has_signal| {
             let halted = halted.map(|kind| BatchHalt {
                 kind,
-                reason: "it is so".into(),
+                reason: "the reason".into(),
             });
             let summary = BatchSummary {
                 failed,
                 halted,
                 ..BatchSummary::default()
             };
-            ExitReason::from_batch(&summary, asked)
+            ExitReason::from_batch(&summary, has_signal)
         };
         assert_eq!(exit(0, None, false), ExitReason::Done);
         assert_eq!(exit(1, None, false), ExitReason::SomeFailed);
@@ -212,7 +207,7 @@ mod tests {
         let mut tally = ExitTally::default();
         tally.add(ExitReason::Done);
         assert!(
-            tally.undelivered(ExitReason::ReaderGone) && !tally.undelivered(ExitReason::LocalIo)
+            tally.lost_result(ExitReason::ReaderGone) && !tally.lost_result(ExitReason::LocalIo)
         );
         assert_eq!(tally.exit(1), ExitReason::ReaderGone);
     }

@@ -1,15 +1,15 @@
-//! What the C library's allocator is told: how its heaps are shared among threads, and when it is to give memory back.
+//! Settings of the C library's allocator: how many heaps threads share, and when it returns memory to the system.
 //!
-//! It gives each thread a heap of its own, up to eight a core, and keeps what each has had at its peak. Here threads come and go with
-//! the disk, and what one takes another gives back: sixteen heaps held thirty megabytes that two do without, at the same speed.
+//! By default it gives each thread a heap, up to eight a core, and each heap keeps its peak. Threads for disk work come and go here, and
+//! memory that one allocates another frees: sixteen heaps held thirty megabytes that two do without, at the same speed.
 
-/// Bounds the heaps. To be called before there is a second thread.
+/// Limits the number of heaps. Call it before a second thread starts.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[expect(unsafe_code, reason = "nobody wraps mallopt")]
 pub(crate) fn limit_arenas() {
-    /// A thread that finds one of them in use takes the other.
+    /// A thread that finds one in use takes the other.
     const HEAPS: libc::c_int = 2;
-    // SAFETY: it takes any two numbers, and there is one thread. What it does not know it leaves as it is.
+    // SAFETY: mallopt takes any two numbers, and there is one thread. It ignores parameters that it does not know.
     unsafe {
         libc::mallopt(libc::M_ARENA_MAX, HEAPS);
     }
@@ -19,12 +19,12 @@ pub(crate) fn limit_arenas() {
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub(crate) fn bound() {}
 
-/// Gives the system what is free. The heaps are locked meanwhile, some milliseconds for a hundred megabytes. To be called when much was
-/// freed and little is going on: by itself the allocator gives back only what is free at a heap's end.
+/// Returns free memory to the system. The heaps are locked meanwhile, some milliseconds for a hundred megabytes. Call it after much was
+/// freed and while little is going on: by itself the allocator returns only what is free at the end of a heap.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[expect(unsafe_code, reason = "nobody wraps malloc_trim")]
 pub(crate) fn trim() {
-    // SAFETY: it may be called at any time, and touches nothing that is in use.
+    // SAFETY: malloc_trim may be called at any time, and touches no memory in use.
     unsafe {
         libc::malloc_trim(0);
     }

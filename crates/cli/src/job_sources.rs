@@ -1,7 +1,7 @@
-//! What names the files of a batch: URLs, globs and lists, one after the other, read as the batch asks for them.
+//! The sources of a batch's files: URLs, globs and lists, read one after the other as the batch asks for more.
 //!
-//! Nothing is computed or read ahead: a glob of a billion URLs costs as much as one, and a list that comes through a pipe is begun with
-//! its first line. What is no URL becomes a bad line, which the batch tells with the number of the line, or of the glob's member.
+//! Nothing is read ahead: a glob of a billion URLs costs as much as one, and a list from a pipe starts with its first line. A text that is
+//! not a URL becomes a bad line, which the batch reports with the number of its line or of its place in the glob.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
@@ -13,35 +13,33 @@ use haul_plan::Glob;
 use haul_transfer::list::{BadLine, BadLineProblem, DownloadList, ListEntry, ListFormat};
 use url::Url;
 
-/// Names files.
+/// A source of files.
 #[derive(Debug)]
 pub(crate) enum JobSource {
-    /// One.
     Url(Url),
-    /// Many by one text.
+    /// Many URLs from one pattern.
     Glob {
-        /// The text.
+        /// The pattern.
         glob: Glob,
-        /// The first of its URLs: whether it is one was looked at, and its login is that of the others.
+        /// Its first URL, which was checked; the others have its login.
         first: Url,
     },
     /// A list in a file.
     List {
-        /// What messages call it.
+        /// Its name in messages.
         name: String,
-        /// The file, open.
         file: File,
-        /// How it is written, if that was said.
+        /// Its format, if given.
         format: Option<ListFormat>,
     },
     /// A list on standard input.
     Stdin(Option<ListFormat>),
-    /// The files of a Metalink document, which was read as a whole; in place of those that cannot be used, why.
+    /// The files of a Metalink document, which was read completely, and why some of them cannot be used.
     Document(Vec<Result<ListEntry, BadLine>>),
 }
 
 impl JobSource {
-    /// The URL that may lack a password.
+    /// A URL that may need a password.
     pub(crate) fn url_mut(&mut self) -> Option<&mut Url> {
         match self {
             Self::Url(url) | Self::Glob { first: url, .. } => Some(url),
@@ -49,12 +47,12 @@ impl JobSource {
         }
     }
 
-    /// Whether only reading it tells what it names.
+    /// Whether the number of files is known only after reading.
     pub(crate) fn is_list(&self) -> bool {
         matches!(self, Self::List { .. } | Self::Stdin(_))
     }
 
-    /// How many files it names, as far as that is known before it is read.
+    /// How many files it names, as far as known before reading.
     pub(crate) fn file_count(&self) -> u64 {
         match self {
             Self::Glob { glob, .. } => glob.len(),
@@ -64,23 +62,21 @@ impl JobSource {
     }
 }
 
-/// All that name files, in their order.
+/// All sources, in their order.
 #[derive(Debug)]
 pub(crate) struct JobSources {
-    /// Those not begun.
+    /// Sources not opened yet.
     waiting: VecDeque<JobSource>,
-    /// The one that is read.
+    /// The source being read.
     current: Option<OpenJobSource>,
-    /// Options in lists that were not obeyed.
     ignored: IgnoredListOptions,
 }
 
-/// A source that is being read.
 #[derive(Debug)]
 enum OpenJobSource {
-    /// A glob, and the number of its next member.
+    /// A glob, its first URL, and the number of the next.
     Glob(Glob, Url, u64),
-    /// A list, and what messages call it.
+    /// A list and its name in messages.
     List(DownloadList, String),
     /// Files of a Metalink document.
     Document(std::vec::IntoIter<Result<ListEntry, BadLine>>),
@@ -95,12 +91,12 @@ impl JobSources {
         }
     }
 
-    /// Where options that are not obeyed are noted as they are read.
+    /// The options that lists contain and haul ignores, filled while lists are read.
     pub(crate) fn ignored(&self) -> IgnoredListOptions {
         self.ignored.clone()
     }
 
-    /// Begins a source, or is all of it.
+    /// Opens a source. A single URL is returned at once.
     fn open(&mut self, source: JobSource) -> Option<ListEntry> {
         let list = |read: Box<dyn Read + Send>, format, name: String| {
             OpenJobSource::List(DownloadList::open(read, format, &name), name)
@@ -151,10 +147,10 @@ impl Iterator for JobSources {
     }
 }
 
-/// A member of a glob. It has the password of the first one, if it has its user and none of its own.
+/// A URL of a glob. It gets the password of the first one if it has the same user and origin and no password.
 fn glob_member(text: &str, first: &Url, number: u64) -> Result<ListEntry, BadLine> {
     let bad = |problem| BadLine {
-        list_name: "the URL's members".into(),
+        list_name: "the URL pattern".into(),
         line: number,
         excerpt: redacted_text(text),
         problem,
@@ -163,21 +159,21 @@ fn glob_member(text: &str, first: &Url, number: u64) -> Result<ListEntry, BadLin
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
         return Err(bad(BadLineProblem::UnsupportedScheme));
     }
-    let lacks = url.password().is_none() && !url.username().is_empty();
-    let same = url.username() == first.username() && url.origin() == first.origin();
-    if lacks && same {
+    let lacks_password = url.password().is_none() && !url.username().is_empty();
+    let is_same_user = url.username() == first.username() && url.origin() == first.origin();
+    if lacks_password && is_same_user {
         // A URL with a user can have a password.
         let _ = url.set_password(first.password());
     }
     Ok(ListEntry::new(0, url))
 }
 
-/// Options of lists that were seen, are not obeyed, and would have changed what is asked for.
+/// Options in lists that haul ignores although they would change requests.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct IgnoredListOptions(Arc<Mutex<Vec<OpenList>>>);
+pub(crate) struct IgnoredListOptions(Arc<Mutex<Vec<ListOptions>>>);
 
-/// A list, and its options.
-type OpenList = (String, BTreeSet<&'static str>);
+/// A list's name and its ignored options.
+type ListOptions = (String, BTreeSet<&'static str>);
 
 impl IgnoredListOptions {
     fn add(&self, list: &str, options: BTreeSet<&'static str>) {
@@ -187,12 +183,12 @@ impl IgnoredListOptions {
         }
     }
 
-    /// What there is to say of it, a line for each list.
+    /// A warning for each list.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let warning = |(list, options): &OpenList| {
+        let warning = |(list, options): &ListOptions| {
             let options: Vec<&str> = options.iter().copied().collect();
-            format!("{list}: not obeyed: {}", options.join(", "))
+            format!("{list}: ignored options: {}", options.join(", "))
         };
         noted.iter().map(warning).collect()
     }

@@ -1,4 +1,4 @@
-//! `haul`: parses, calls the engine, prints, exits. Everything that decides or moves bytes is in the library crates.
+//! The binary: parses arguments, calls the library crates, prints, exits. It decides nothing about transfers and moves no bytes.
 
 mod args;
 mod commands;
@@ -45,10 +45,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// What is traced unasked. Downloads tell their troubles by themselves; those of a server that runs have nobody else to tell them.
+/// The traces that are printed without `RUST_LOG`. A download reports its problems itself; a running server has no other way to.
 fn default_log_filter(command: &CliCommand) -> Option<&'static str> {
     match command {
-        // Files that all can read are told of in the form of other warnings.
+        // World-readable files are reported as other warnings are.
         CliCommand::Serve(serve) if !serve.running.quiet => {
             Some("haul_serve=warn,haul_service=warn,haul_serve::access::auth_files=off")
         }
@@ -61,26 +61,26 @@ fn default_log_filter(command: &CliCommand) -> Option<&'static str> {
     }
 }
 
-/// `RUST_LOG` turns on what the libraries trace, on standard error.
-fn start_tracing(unasked: Option<&str>) {
-    let asked = std::env::var("RUST_LOG").ok();
-    let Some(filter) = asked.or_else(|| unasked.map(str::to_owned)) else {
+/// Prints what the libraries trace, as `RUST_LOG` selects it, on standard error.
+fn start_tracing(default_filter: Option<&str>) {
+    let requested = std::env::var("RUST_LOG").ok();
+    let Some(filter) = requested.or_else(|| default_filter.map(str::to_owned)) else {
         return;
     };
-    // The lossy way would print what it leaves out, and panic where that cannot be printed.
+    // `new` would print what it ignores, and panic where that cannot be printed.
     let filter = match tracing_subscriber::EnvFilter::try_new(filter) {
         Ok(filter) => filter,
         Err(error) => {
-            let text = format!("RUST_LOG is not used: {error}");
+            let text = format!("RUST_LOG is ignored: {error}");
             return message::print_line(&message::warning_text(&message::sanitize(&text)));
         }
     };
-    // Set once, here: it cannot fail.
+    // The subscriber is set only here, so this cannot fail.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_ansi(anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never)
-        // It would be told on standard error, which is what failed, and panic there.
+        // Such an error would be reported on standard error, which is what failed, and panic.
         .log_internal_errors(false)
         .try_init();
 }

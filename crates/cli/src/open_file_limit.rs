@@ -1,9 +1,9 @@
-//! What the system lets one process have.
+//! The limit of open files.
 
-/// Raises the limit of open files to what the system allows.
+/// Raises the soft limit to the hard one.
 ///
-/// The low default (256 on macOS, 1024 on Linux) protects programs that use select(2), of which this is none; sixteen files from
-/// sixteen origins over sixteen connections each need more.
+/// The low default of 1024 protects programs that use select(2), which haul does not; sixteen files from sixteen origins over sixteen
+/// connections each need more.
 #[cfg(unix)]
 pub(crate) fn raise_open_file_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -24,7 +24,7 @@ pub(crate) fn raise_open_file_limit() {
     }
 }
 
-/// How many files may be open, where there is a limit.
+/// The limit, if there is one.
 #[cfg(unix)]
 pub(crate) fn open_file_limit() -> Option<u64> {
     use rustix::process::{Resource, getrlimit};
@@ -37,13 +37,13 @@ pub(crate) fn open_files() -> Option<u64> {
     None
 }
 
-/// Whether there are descriptors enough to begin at all: the runtime panics where it gets none for itself.
+/// Checks that a runtime gets the descriptors it needs: it panics without them.
 ///
 /// # Errors
-/// What the system says.
+/// The system's.
 #[cfg(unix)]
 pub(crate) fn check_free_descriptors() -> std::io::Result<()> {
-    /// What a runtime opens for its timers, wake-ups and signals, and one more.
+    /// Descriptors of a runtime for timers, wake-ups and signals, and one more.
     const NEEDED: usize = 6;
     let open = || std::fs::File::open("/dev/null");
     let all: std::io::Result<Vec<_>> = (0..NEEDED).map(|_| open()).collect();

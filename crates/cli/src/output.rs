@@ -1,7 +1,7 @@
-//! Where results go: standard output, and for the objects of `--progress json` standard error.
+//! Writes results: to standard output, and the objects of `--progress json` to standard error.
 //!
-//! A result that cannot be delivered is a failure, unlike a line for people that nobody sees. That a stream was closed from
-//! the start must be asked for: writing to one succeeds (see [`sys`]).
+//! A result that cannot be written is a failure; a message for people is not. A stream that was closed at the start needs a check of its
+//! own, since writing to it succeeds (see [`sys`]).
 
 use std::io::{self, Write as _};
 
@@ -9,10 +9,10 @@ use crate::exit::ExitReason;
 use crate::message;
 use crate::sys;
 
-/// Whether anything can be written to standard output at all.
+/// Checks that standard output was open at the start.
 ///
 /// # Errors
-/// That it is closed.
+/// It was closed.
 pub(crate) fn check_stdout() -> io::Result<()> {
     if sys::stdout_closed() {
         return Err(io::Error::other("it is closed"));
@@ -20,10 +20,10 @@ pub(crate) fn check_stdout() -> io::Result<()> {
     Ok(())
 }
 
-/// Writes lines to standard output, all the way.
+/// Writes lines to standard output and flushes it.
 ///
 /// # Errors
-/// What the system says.
+/// The system's.
 pub(crate) fn write_stdout_lines<T: std::fmt::Display>(
     lines: impl IntoIterator<Item = T>,
 ) -> io::Result<()> {
@@ -35,10 +35,10 @@ pub(crate) fn write_stdout_lines<T: std::fmt::Display>(
     out.flush()
 }
 
-/// Writes a text to standard output, all the way.
+/// Writes bytes to standard output and flushes it.
 ///
 /// # Errors
-/// What the system says.
+/// The system's.
 pub(crate) fn write_stdout(text: &[u8]) -> io::Result<()> {
     check_stdout()?;
     let mut out = io::stdout().lock();
@@ -46,10 +46,10 @@ pub(crate) fn write_stdout(text: &[u8]) -> io::Result<()> {
     out.flush()
 }
 
-/// Writes a line to standard error, for programs: without colours, and not for nothing.
+/// Writes a line for programs to standard error: without colours, and with an error if it is closed.
 ///
 /// # Errors
-/// What the system says.
+/// The system's.
 pub(crate) fn write_stderr_line(line: &dyn std::fmt::Display) -> io::Result<()> {
     if sys::stderr_closed() {
         return Err(io::Error::other("it is closed"));
@@ -57,7 +57,7 @@ pub(crate) fn write_stderr_line(line: &dyn std::fmt::Display) -> io::Result<()> 
     writeln!(io::stderr().lock(), "{line}")
 }
 
-/// How the program ends when a result could not be written.
+/// The exit code for a result that could not be written.
 pub(crate) fn write_error_exit(error: &io::Error) -> ExitReason {
     match error.kind() {
         io::ErrorKind::BrokenPipe => ExitReason::ReaderGone,
@@ -65,15 +65,15 @@ pub(crate) fn write_error_exit(error: &io::Error) -> ExitReason {
     }
 }
 
-/// What is told of it, and what to do.
+/// The message and the hint for a result that could not be written.
 pub(crate) fn explain_write_error(error: &io::Error) -> (String, &'static str) {
     (
         format!("cannot write to standard output: {error}"),
-        "results go there: redirect it to where they can be written",
+        "redirect it to a file that can be written",
     )
 }
 
-/// For a command whose whole result goes to standard output: prints why it could not, unless nobody reads any more.
+/// Prints why the whole result of a command could not be written, unless its reader has left.
 pub(crate) fn report_write_error(error: &io::Error) -> ExitReason {
     let exit = write_error_exit(error);
     if exit != ExitReason::ReaderGone {

@@ -1,39 +1,38 @@
-//! A question on the terminal whose answer is not shown.
+//! Asks for a password on the terminal without showing it.
 //!
-//! Only the echo is turned off while it is asked: lines are edited, and ^C and ^Z are signals, as everywhere. Every way out puts
-//! the terminal right again - an answer, ^D, SIGINT, SIGTERM, SIGHUP -, for not every shell does so for what it ran. Only ^\
-//! is taken from the keyboard, since it would end the program without that. One that is stopped and goes on asks again.
+//! Only the echo is turned off meanwhile: line editing works, and ^C and ^Z send signals. Every end restores the terminal - an answer, ^D,
+//! SIGINT, SIGTERM, SIGHUP - since not every shell does so for its programs. Only ^\ is disabled, since it would end the program without
+//! that. After a stop and a continue the prompt is shown again.
 
 use std::io;
 
-/// Why there is no answer.
+/// Why there is no password.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PromptError {
-    /// Nobody can be asked.
-    #[error("there is no terminal to ask on")]
+    #[error("there is no terminal")]
     NoTerminal(#[source] io::Error),
-    /// The terminal failed, or what was typed is no text.
-    #[error("the answer cannot be read")]
+    /// The terminal failed, or the input is not UTF-8.
+    #[error("the password cannot be read")]
     Unreadable(#[source] io::Error),
-    /// ^D, where an answer was expected.
-    #[error("there was no answer")]
+    /// The user pressed ^D.
+    #[error("no password was given")]
     End,
-    /// A signal came first.
+    /// A signal arrived first.
     #[error("interrupted")]
     Interrupted,
 }
 
-/// Whether there is a terminal to ask on.
+/// Whether there is a terminal.
 pub(crate) fn can_prompt() -> bool {
     terminal::is_there()
 }
 
-/// Asks, and waits for a line.
+/// Shows `text` and waits for a line.
 ///
 /// # Errors
 /// See [`PromptError`].
-pub(crate) fn prompt(question: &str) -> Result<String, PromptError> {
-    terminal::ask(question)
+pub(crate) fn prompt(text: &str) -> Result<String, PromptError> {
+    terminal::ask(text)
 }
 
 #[cfg(unix)]
@@ -52,7 +51,7 @@ mod terminal {
     use super::PromptError;
     use crate::signals::StopSignals;
 
-    /// A control character that is none (`_POSIX_VDISABLE`).
+    /// The value of a disabled control character (`_POSIX_VDISABLE`).
     const DISABLED: u8 = if cfg!(target_os = "linux") { 0 } else { 0xff };
 
     pub(super) fn is_there() -> bool {
@@ -63,31 +62,31 @@ mod terminal {
         OpenOptions::new().read(true).write(true).open("/dev/tty")
     }
 
-    pub(super) fn ask(question: &str) -> Result<String, PromptError> {
+    pub(super) fn ask(text: &str) -> Result<String, PromptError> {
         let terminal = Arc::new(open().map_err(PromptError::NoTerminal)?);
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(PromptError::Unreadable)?;
-        let line = runtime.block_on(line(&runtime, &terminal, question));
-        // After a signal the thread that reads still waits for a line.
+        let line = runtime.block_on(line(&runtime, &terminal, text));
+        // After a signal the reading thread still waits for a line.
         runtime.shutdown_background();
         let line = line?;
         let end = line.strip_suffix('\n').ok_or(PromptError::End)?;
-        // ^\ is no signal here, and nobody has it in a password.
+        // ^\ sends no signal here, and no password contains it.
         Ok(end.strip_suffix('\r').unwrap_or(end).replace('\x1c', ""))
     }
 
-    /// A line with its end, which is missing after ^D.
+    /// A line with its line break, which is missing after ^D.
     async fn line(
         runtime: &Runtime,
         terminal: &Arc<File>,
-        question: &str,
+        text: &str,
     ) -> Result<String, PromptError> {
-        // Before the echo is turned off: from then on no signal may end the program on its own.
+        // Before the echo is off: from then on no signal may end the program by itself.
         let mut signals = StopSignals::listen().map_err(PromptError::Unreadable)?;
         let resumed = SignalKind::from_raw(Signal::CONT.as_raw());
         let mut resumed = signal(resumed).map_err(PromptError::Unreadable)?;
         let hidden = HiddenInput::new(terminal).map_err(PromptError::NoTerminal)?;
-        let show = || write!(&**terminal, "{question}").map_err(PromptError::Unreadable);
+        let show = || write!(&**terminal, "{text}").map_err(PromptError::Unreadable);
         show()?;
         let reader = Arc::clone(terminal);
         let mut read = runtime.spawn_blocking(move || {
@@ -99,7 +98,7 @@ mod terminal {
                 biased;
                 _ = signals.next() => return Err(PromptError::Interrupted),
                 Some(()) = resumed.recv() => {
-                    // The shell in between had the terminal as it likes it.
+                    // The shell has changed the terminal meanwhile.
                     hidden.hide().map_err(PromptError::Unreadable)?;
                     show()?;
                 }
@@ -110,10 +109,10 @@ mod terminal {
         }
     }
 
-    /// A terminal that does not show what is typed, for as long as this lives.
+    /// A terminal without echo while this lives.
     struct HiddenInput<'a> {
         terminal: &'a File,
-        /// As it was.
+        /// The settings to restore.
         before: Termios,
     }
 
@@ -135,9 +134,9 @@ mod terminal {
 
     impl Drop for HiddenInput<'_> {
         fn drop(&mut self) {
-            // In the background the terminal is another's, and touching it would stop us.
+            // In the background the terminal belongs to another process group, and touching it would stop this one.
             if tcgetpgrp(self.terminal).is_ok_and(|group| group == getpgrp()) {
-                // The end of the line was not shown either. A terminal that is gone needs nothing more.
+                // The line break was not shown either. A terminal that is gone needs nothing more.
                 let _ = tcsetattr(self.terminal, OptionalActions::Now, &self.before);
                 let _ = writeln!(self.terminal);
             }
@@ -154,7 +153,7 @@ mod terminal {
         true
     }
 
-    pub(super) fn ask(question: &str) -> Result<String, PromptError> {
-        rpassword::prompt_password(question).map_err(PromptError::NoTerminal)
+    pub(super) fn ask(text: &str) -> Result<String, PromptError> {
+        rpassword::prompt_password(text).map_err(PromptError::NoTerminal)
     }
 }

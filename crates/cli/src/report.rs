@@ -1,5 +1,5 @@
-//! What a job's end is told as: a line for people, an object for programs, checksums as the `*sum` tools read them. Those of a
-//! batch are in [`batch`].
+//! Results of downloads: a line for people, an object for programs, checksums in the format of the `*sum` tools. Results of batches are in
+//! [`batch`].
 
 mod batch;
 
@@ -41,7 +41,7 @@ pub(crate) fn download_line(outcome: &DownloadOutcome, width: Option<usize>) -> 
     fit_line(&name, &facts, width)
 }
 
-/// A name, the first fact, and as many of the others as there is room for. A name too long for the first is cut.
+/// A name, the first fact, and as many others as fit. A name too long for the first fact is cut.
 fn fit_line(name: &str, facts: &[String], width: Option<usize>) -> String {
     let Some(width) = width else {
         return format!("{name}{}", facts.concat());
@@ -74,12 +74,11 @@ pub(crate) fn total_line(
     fit_line("", &facts, width)
 }
 
-/// The digests that were asked for without a value to compare them with, one a line, as the `*sum` tools print and check
-/// them.
-pub(crate) fn checksum_lines(outcome: &DownloadOutcome, asked: &[Checksum]) -> Vec<String> {
+/// The requested digests that have no value to compare with, one a line, in the format of the `*sum` tools.
+pub(crate) fn checksum_lines(outcome: &DownloadOutcome, requested: &[Checksum]) -> Vec<String> {
     let name = display_path(outcome.path.as_ref());
-    // The outcome has them in the order asked; one that was not computed has no line to be confused with.
-    asked
+    // A digest that was not computed has no line, so that none is taken for another.
+    requested
         .iter()
         .filter(|checksum| checksum.digest.is_none())
         .filter_map(|checksum| {
@@ -133,13 +132,13 @@ pub(crate) fn failure_object(job: &DownloadJob, error: &GetError) -> Value {
     })
 }
 
-/// Whole bytes, or files, a second.
+/// A number a second, rounded down.
 pub(crate) fn per_second(bytes: u64, elapsed: Duration) -> u64 {
     let per_second = u128::from(bytes) * 1_000_000 / elapsed.as_micros().max(1);
     u64::try_from(per_second).unwrap_or(u64::MAX)
 }
 
-/// Bytes of the resource that came in this run.
+/// Bytes received in this run.
 pub(crate) fn received_bytes(outcome: &DownloadOutcome) -> u64 {
     if outcome.not_modified {
         return 0;
@@ -235,9 +234,9 @@ mod tests {
 
     #[test]
     fn only_digests_without_a_value_to_compare_with_are_printed() {
-        let asked = |text: &str| checksum_lines(&outcome(), &[text.parse().unwrap()]);
-        assert_eq!(asked("crc32c"), ["00ff00ff  d/f"]);
-        assert!(asked("crc32c:00ff00ff").is_empty() && asked("md5").is_empty());
+        let requested = |text: &str| checksum_lines(&outcome(), &[text.parse().unwrap()]);
+        assert_eq!(requested("crc32c"), ["00ff00ff  d/f"]);
+        assert!(requested("crc32c:00ff00ff").is_empty() && requested("md5").is_empty());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! From what was typed, and the environment, to what the engine takes: the one place where they meet.
+//! Turns arguments, files and the environment into options of the library crates.
 
 mod batch;
 mod credentials;
@@ -36,28 +36,24 @@ pub(crate) use tunnel::{
     PlannedTunnel, ProcessSettings, PromptedPasswords, StdioSettings, TunnelSettings,
 };
 
-/// What `haul get` was told, resolved.
+/// The resolved settings of `haul get`.
 #[derive(Debug)]
 pub(crate) struct GetSettings {
-    /// For `net`.
     pub(crate) client: ClientConfig,
-    /// For `transfer`.
     pub(crate) options: GetOptions,
-    /// What is to be done with them.
     pub(crate) task: GetTask,
 }
 
-/// What is to be done.
+/// What `haul get` downloads.
 #[derive(Debug)]
 pub(crate) enum GetTask {
-    /// Downloads that are watched one by one.
+    /// Single downloads, each with a line of progress.
     Single(SingleDownloads),
-    /// A batch.
     Batch(Box<BatchWorkload>),
 }
 
 impl GetTask {
-    /// The directories of files whose whole path is known.
+    /// The directories of files whose full path is known.
     pub(crate) fn directories(&self) -> impl Iterator<Item = &Path> {
         let jobs = match self {
             Self::Single(few) => few.jobs.as_slice(),
@@ -93,9 +89,10 @@ impl GetSettings {
         let urls = named.len();
         named.extend(batch::open_lists(&args.batch)?);
         if args.batch.mirror && urls > 0 && named.len() > urls {
-            let error =
-                SettingError::new("--mirror makes one file of the URLs, and there are lists");
-            return Err(error.with_hint("lists have mirrors of their own, with tabs between"));
+            let error = SettingError::new(
+                "--mirror downloads one file from all URLs, and cannot be used with lists",
+            );
+            return Err(error.with_hint("a list names mirrors itself, separated by tabs"));
         }
         let task = if batch::is_batch(args, &named) {
             let many = batch::batch_workload(args, options.connections, named)?;
@@ -113,7 +110,7 @@ impl GetSettings {
     }
 }
 
-/// What the URLs on the command line stand for.
+/// The URLs and patterns on the command line.
 fn job_sources(args: &GetArgs) -> Result<Vec<JobSource>, SettingError> {
     let url = |text: &UrlArg| match text {
         UrlArg::Url(url) => Ok(JobSource::Url(url.0.clone())),
@@ -124,24 +121,24 @@ fn job_sources(args: &GetArgs) -> Result<Vec<JobSource>, SettingError> {
 }
 
 fn parse_http_url(text: &str) -> Result<Url, SettingError> {
-    let wrong = |error: ValueError| {
-        let told = SettingError::new(error.to_string());
+    let to_error = |error: ValueError| {
+        let resolve = SettingError::new(error.to_string());
         match error.hint() {
-            Some(advice) => told.with_hint(advice.to_owned()),
-            None => told,
+            Some(advice) => resolve.with_hint(advice.to_owned()),
+            None => resolve,
         }
     };
-    text.parse().map(|url: HttpUrl| url.0).map_err(wrong)
+    text.parse().map(|url: HttpUrl| url.0).map_err(to_error)
 }
 
 fn parse_glob(text: &str) -> Result<JobSource, SettingError> {
-    let wrong = |error| {
+    let to_error = |error| {
         let text = format!("{} cannot be read", haul_net::redacted_text(text));
         SettingError::new(text)
             .caused_by(error)
-            .with_hint("-g/--globoff takes brackets and braces as they are")
+            .with_hint("-g/--globoff turns brackets and braces off")
     };
-    let glob = Glob::parse(text).map_err(wrong)?;
+    let glob = Glob::parse(text).map_err(to_error)?;
     let first = glob.nth(0).map_or_else(String::new, |item| item.url);
     let first = parse_http_url(&first)?;
     Ok(match glob.len() {
@@ -171,7 +168,7 @@ fn get_options(args: &GetArgs) -> GetOptions {
     }
 }
 
-/// A number that was given holds for every failure; without one, hosts that are down are given up sooner.
+/// A given number applies to every failure; without one, haul gives up sooner on hosts that are down.
 fn retry_options(retries: Option<u32>) -> RetryOptions {
     let defaults = RetryOptions::default();
     RetryOptions {
@@ -231,7 +228,7 @@ fn connector_config(args: &ConnectionArgs) -> ConnectorConfig {
     }
 }
 
-/// The only family of addresses that may be used, if one alone may.
+/// The address family that the flags select, if any.
 fn address_family(args: &AddressArgs) -> Option<AddressFamily> {
     match (args.ipv4, args.ipv6) {
         (true, _) => Some(AddressFamily::V4),
@@ -240,12 +237,12 @@ fn address_family(args: &AddressArgs) -> Option<AddressFamily> {
     }
 }
 
-/// An address told by hand.
-fn pinned_address(told: &ResolveArg) -> PinnedAddress {
+/// An address that the user has set for a host and port.
+fn pinned_address(resolve: &ResolveArg) -> PinnedAddress {
     PinnedAddress {
-        host: told.host.clone(),
-        port: told.port,
-        addresses: told.addresses.clone(),
+        host: resolve.host.clone(),
+        port: resolve.port,
+        addresses: resolve.addresses.clone(),
     }
 }
 

@@ -1,7 +1,7 @@
-//! SIGINT, SIGTERM and SIGHUP: the first asks the jobs to stop and keep their state, the second does not wait for them.
+//! SIGINT, SIGTERM and SIGHUP of downloads: the first stops the jobs and keeps their state, the second ends the program at once.
 //!
-//! A hang-up is no second signal: when a terminal goes, the kernel and the shell may both tell of it. One that was ignored
-//! from the start, as under nohup(1), stays ignored.
+//! A hang-up does not count as a second signal: when a terminal closes, the kernel and the shell may both send one. A SIGHUP that was
+//! ignored at the start, as under nohup(1), stays ignored.
 
 mod server;
 
@@ -10,32 +10,32 @@ use std::io;
 use crate::exit::ExitReason;
 pub(crate) use server::{ServerSignal, ServerSignals};
 
-/// What was asked for.
+/// A signal to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StopSignal {
-    /// To end: SIGINT or SIGTERM.
+    /// SIGINT or SIGTERM.
     End,
-    /// To end, since the terminal is gone: SIGHUP.
+    /// SIGHUP: the terminal is gone.
     HangUp,
 }
 
-/// Listens for signals from when it is made: none gets lost between two waits.
+/// Receives signals from its creation on: none gets lost between two waits.
 #[derive(Debug)]
 pub(crate) struct StopSignals {
     #[cfg(unix)]
     interrupt: tokio::signal::unix::Signal,
     #[cfg(unix)]
     terminate: tokio::signal::unix::Signal,
-    /// `None`: it stays as it was.
+    /// `None`: SIGHUP is ignored.
     #[cfg(unix)]
     hang_up: Option<tokio::signal::unix::Signal>,
 }
 
 impl StopSignals {
-    /// Takes the signals over.
+    /// Installs the handlers.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's.
     #[cfg(unix)]
     pub(crate) fn listen() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
@@ -83,8 +83,8 @@ impl StopSignals {
     }
 }
 
-/// Whether SIGHUP is not ignored, which a handler would undo. Where that cannot be told it is left alone: its default ends
-/// the process, which journals survive as they survive a kill.
+/// Whether SIGHUP is not ignored; a handler would undo that. Where it cannot be known SIGHUP is left alone: its default ends the process,
+/// which journals survive as they survive a kill.
 #[cfg(unix)]
 fn is_hang_up_handled() -> bool {
     let status = if cfg!(target_os = "linux") {
@@ -95,7 +95,7 @@ fn is_hang_up_handled() -> bool {
     ignored_signals(&status).is_some_and(|ignored| ignored & 1 == 0)
 }
 
-/// The mask of ignored signals in proc(5)'s `status`: SIGHUP, the first, is its lowest bit.
+/// The mask of ignored signals in `/proc/self/status` (proc(5)). SIGHUP, the first signal, is its lowest bit.
 #[cfg(unix)]
 fn ignored_signals(status: &str) -> Option<u64> {
     let line = status
@@ -104,7 +104,7 @@ fn ignored_signals(status: &str) -> Option<u64> {
     u64::from_str_radix(line.trim(), 16).ok()
 }
 
-/// The one way out that does not go through `main`: asked for twice, nothing is waited for.
+/// Ends the program without returning to `main`: after a second signal nothing is waited for.
 #[expect(
     clippy::exit,
     reason = "the second signal does not wait; journals survive it as they survive a kill"

@@ -1,8 +1,8 @@
-//! What only a look before `main` can tell: which of the standard streams were open at all.
+//! Which standard streams were open at the start.
 //!
-//! The standard library opens `/dev/null` in place of a standard stream that is closed (`>&-`), before `main` begins. That
-//! keeps the next file from getting its number, but a result would then vanish without an error, and a list would name nothing.
-//! So a constructor, which the system calls before all that, looks once. Nothing else is done there.
+//! The standard library opens `/dev/null` in place of a closed standard stream (`>&-`) before `main` runs. That keeps the next file from
+//! getting its number, but a result would then vanish without an error, and a list would be empty. So a constructor, which the system calls
+//! before that, looks once. It does nothing else.
 
 #[cfg(any(target_os = "linux", target_os = "macos"))]
 mod before_main {
@@ -13,10 +13,10 @@ mod before_main {
 
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    /// Whether each was closed: standard input, output and error.
+    /// Standard input, output and error.
     pub(super) static CLOSED: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
 
-    // SAFETY: the section holds addresses of functions without arguments, as this one is.
+    // SAFETY: the section contains addresses of functions without arguments, such as this one.
     #[used]
     #[cfg_attr(target_os = "linux", unsafe(link_section = ".init_array"))]
     #[cfg_attr(target_os = "macos", unsafe(link_section = "__DATA,__mod_init_func"))]
@@ -24,14 +24,13 @@ mod before_main {
 
     extern "C" fn look_at_standard_streams() {
         for (number, closed) in (0..).zip(&CLOSED) {
-            // SAFETY: this call takes any number; of one that is no open descriptor it says that, and does nothing.
+            // SAFETY: fcntl takes any number; for one that is not an open descriptor it returns an error and does nothing.
             if unsafe { libc::fcntl(number, libc::F_GETFD) } == -1 {
                 closed.store(true, Ordering::Relaxed);
             }
         }
     }
 
-    /// Whether one of them was closed.
     pub(super) fn closed(which: usize) -> bool {
         CLOSED[which].load(Ordering::Relaxed)
     }
@@ -45,17 +44,14 @@ mod before_main {
     }
 }
 
-/// Whether the program was started without a standard input.
 pub(crate) fn stdin_closed() -> bool {
     before_main::closed(0)
 }
 
-/// Whether the program was started without a standard output.
 pub(crate) fn stdout_closed() -> bool {
     before_main::closed(1)
 }
 
-/// Whether the program was started without a standard error.
 pub(crate) fn stderr_closed() -> bool {
     before_main::closed(2)
 }

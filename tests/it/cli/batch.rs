@@ -93,7 +93,7 @@ async fn c2_c5_failures_are_reported_and_grouped_by_cause() {
         .assert_stderr_has("\n20 of 24 files, 4 failed, ")
         .assert_stderr_has("haul: error: 4 of 24 files failed\n  3  404 Not Found: such as http://")
         .assert_stderr_has(
-            "hint: the same command tries those again: what is there is not fetched again",
+            "hint: the same command retries them: existing files are not downloaded again",
         );
     assert_files(&haul, "d", 20);
     // Going on asks for nothing that is there.
@@ -171,7 +171,7 @@ async fn too_many_failures_end_the_batch() {
         let args = [&["get", "-i", "list", "--overwrite"], flags].concat();
         let ran = haul.run(&args).await;
         ran.assert_code(1)
-            .assert_stderr_has("haul: error: stopped before all was done: ")
+            .assert_stderr_has("haul: error: stopped early: ")
             .assert_stderr_has(most);
         let asked = origin.requests().len() - before;
         assert!(asked < 1000, "{asked} requests after {flags:?}");
@@ -190,7 +190,7 @@ async fn lists_that_cannot_be_read_or_are_empty() {
     haul.run(&["get", "-i", "empty"])
         .await
         .assert_code(0)
-        .assert_stderr_has("haul: warning: the lists name nothing to download");
+        .assert_stderr_has("haul: warning: the lists contain nothing to download");
     let quiet = haul.run(&["get", "-i", "-", "-q"]).await;
     quiet.assert_code(0);
     assert_eq!(quiet.stderr, "");

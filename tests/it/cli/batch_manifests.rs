@@ -31,9 +31,9 @@ async fn c6_an_interrupted_batch_keeps_complete_files() {
             .wait()
             .await
             .assert_code(130)
-            .assert_stderr_has("haul: stopping; once more")
+            .assert_stderr_has("haul: stopping; a second signal")
             .assert_stderr_has(
-                "haul: error: interrupted\nhint: the same command goes on: what is there",
+                "haul: error: interrupted\nhint: the same command continues: existing files",
             );
         assert_files(&haul, "d", 20);
         origin.replace("/stalls", OriginResource::new(file_content(1)));
@@ -64,7 +64,7 @@ async fn c6_with_a_manifest_the_same_command_fetches_the_rest() {
         ];
         let ran = haul.run(&args).await;
         ran.assert_code(1).assert_stderr_has(
-            "hint: the same command tries those again: what its manifest says is done is not asked for",
+            "hint: the same command retries them: files that the manifest lists as done are skipped",
         );
         let rows = std::fs::read_to_string(haul.path(name)).unwrap();
         assert!(
@@ -94,7 +94,7 @@ async fn unwritable_manifests_and_archives_are_reported_before_any_request() {
         (
             ["--manifest", "m.txt"],
             2,
-            "hint: the ending says how it is written",
+            "hint: the file extension selects the format",
         ),
         (["--manifest", "other.jsonl"], 4, "is not a manifest"),
         (["--manifest", "no/m.csv"], 4, "No such file"),
@@ -106,7 +106,7 @@ async fn unwritable_manifests_and_archives_are_reported_before_any_request() {
     }
     let both = haul.run(&["get", &url, "--tar", "t.tar", "-d", "d"]).await;
     both.assert_code(2)
-        .assert_stderr_has("--tar and -d/--directory exclude each other");
+        .assert_stderr_has("--tar and -d/--directory cannot be used together");
     assert!(origin.requests().is_empty());
     assert_eq!(haul.listing(), ["old.tar", "other.jsonl"]);
 }
@@ -178,7 +178,7 @@ async fn a_manifest_of_one_destination_does_not_count_for_another() {
     ] {
         let ran = haul.run(&get(manifest, to)).await;
         ran.assert_code(4).assert_stderr_has(words);
-        ran.assert_stderr_has("hint: give this run a manifest of its own");
+        ran.assert_stderr_has("hint: use a new manifest");
     }
     assert!(!haul.path("b.tar").exists() && !haul.path("b.tar.haul-part").exists());
     let again = haul.run(&get("a.jsonl", a)).await;
@@ -207,8 +207,8 @@ async fn a_reader_that_leaves_an_archive_is_reported_in_one_line() {
             .collect();
         assert!(
             told.len() == 1
-                && told[0].starts_with("haul: error: nobody reads ")
-                && told[0].contains(" any more: the archive was cut off after "),
+                && told[0].starts_with("haul: error: ")
+                && told[0].contains(" was closed by its reader: the archive ends after "),
             "{ran:#?}"
         );
         let code = std::fs::read_to_string(haul.path("code")).unwrap();
@@ -228,7 +228,7 @@ async fn a_streamed_archive_is_complete_on_every_run() {
     let first = haul.shell(&line).await;
     assert_eq!(first.stdout, "20\n");
     first.assert_stderr_has(
-        "hint: the same command begins anew: whoever reads its archive gets all of it",
+        "hint: the same command starts again: a streamed archive is always complete",
     );
     let warning = "warning: m.jsonl: 20 of its rows are of streamed archives";
     let again = haul.shell(&line).await;
@@ -251,8 +251,7 @@ async fn a_streamed_archive_is_complete_on_every_run() {
     assert_eq!(found.stdout, "20\n");
     // What is done is done for that file, and not for a reader.
     let again = haul.shell(&line).await;
-    let warning =
-        "warning: m.jsonl: what it says is done is fetched again, for whoever reads this archive";
+    let warning = "warning: m.jsonl: files that it lists as done are downloaded again for this streamed archive";
     assert_eq!(again.assert_stderr_has(warning).stdout, "20\n");
 }
 
@@ -265,13 +264,13 @@ async fn an_empty_list_makes_an_archive_and_only_failures_make_none() {
     haul.run(&["get", "-i", "empty", "--tar", "t.tar"])
         .await
         .assert_code(0)
-        .assert_stderr_has("warning: the lists name nothing to download");
+        .assert_stderr_has("warning: the lists contain nothing to download");
     let read = haul.shell("tar -tf t.tar && rm t.tar").await;
     assert_eq!(read.assert_code(0).stdout, "");
     let failed = haul.run(&["get", "-i", "list", "--tar", "t.tar"]).await;
     failed
         .assert_code(1)
-        .assert_stderr_has("hint: the same command tries those again\n");
+        .assert_stderr_has("hint: the same command retries them\n");
     let args = ["get", "-i", "list", "--tar", "t.tar", "--shard-size", "1M"];
     haul.run(&args).await.assert_code(1);
     assert_eq!(haul.listing(), ["empty", "list"]);

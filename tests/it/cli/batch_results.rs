@@ -85,7 +85,9 @@ async fn the_second_signal_does_not_wait_for_a_reader_of_results() {
         tokio::task::yield_now().await;
     }
     running.signal(Signal::INT);
-    running.wait_for_line("haul: stopping; once more").await;
+    running
+        .wait_for_line("haul: stopping; a second signal")
+        .await;
     running.signal(Signal::INT);
     running.wait().await.assert_code(130);
     drop(stdout);

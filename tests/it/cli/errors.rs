@@ -235,7 +235,7 @@ async fn exit_5_for_untrusted_certificates_with_the_flag_that_trusts_them() {
         let ran = trusted.get(&origin.url("/f.bin"), &["--cacert", &ca]).await;
         ran.assert_code(5)
             .assert_stderr_has("the certificate")
-            .assert_stderr_has("hint: --insecure");
+            .assert_stderr_has("with --insecure");
     }
 }
 

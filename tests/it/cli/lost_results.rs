@@ -108,7 +108,7 @@ async fn a_trace_that_cannot_be_written_does_no_harm() {
     haul.get(&origin.url("/f.bin"), &[])
         .await
         .assert_code(0)
-        .assert_stderr_has("haul: warning: RUST_LOG is not used: ");
+        .assert_stderr_has("haul: warning: RUST_LOG is ignored: ");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -149,8 +149,8 @@ async fn message_about_two_urls_with_one_file_name() {
     haul.run(&["get", &one, &two, &one])
         .await
         .assert_code(2)
-        .assert_stderr_has("/f.bin?1 is named twice")
-        .assert_stderr_has("hint: once is enough");
+        .assert_stderr_has("/f.bin?1 is given twice")
+        .assert_stderr_has("hint: leave one out");
     assert!(origin.requests().is_empty());
     for flags in [&[][..], &["--overwrite"], &["--update"]] {
         let ran = haul.run(&[&["get", &one, &two], flags].concat()).await;

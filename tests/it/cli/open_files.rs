@@ -48,7 +48,7 @@ async fn a_shortage_is_a_local_error_and_never_costs_a_complete_file() {
         assert!(haul.listing().is_empty(), "{limit}: {:?}", haul.listing());
         if ran.stderr.contains("cannot connect") {
             assert_eq!(origin.requests().len(), asked);
-            ran.assert_stderr_has("hint: too many files are open: ulimit -n");
+            ran.assert_stderr_has("hint: too many open files: raise the limit with ulimit -n");
             short += 1;
         }
     }

@@ -59,7 +59,7 @@ async fn proxies_from_flags_and_from_the_environment() {
     wrong
         .assert_code(2)
         .assert_stderr_has("the variable http_proxy")
-        .assert_stderr_has("hint: --proxy ''");
+        .assert_stderr_has("hint: use another proxy with --proxy URL");
     assert!(!wrong.stderr.contains("s3cret"), "{wrong:#?}");
 }
 
@@ -174,11 +174,13 @@ async fn tls_with_a_proxy_has_flags_of_its_own() {
     get(&["--proxy-cacert", &other, "-k"])
         .await
         .assert_code(5)
-        .assert_stderr_has("hint: --proxy-cacert FILE");
+        .assert_stderr_has("hint: trust your own authority with --proxy-cacert FILE");
     get(&["--proxy-cacert", &own])
         .await
         .assert_code(5)
-        .assert_stderr_has("hint: --cacert FILE");
+        .assert_stderr_has(
+            "hint: trust your own authority or a self-signed certificate with --cacert FILE",
+        );
     let clear = at.replace("https://", "http://");
     haul.get(
         "https://files.test/f.bin",
@@ -186,7 +188,7 @@ async fn tls_with_a_proxy_has_flags_of_its_own() {
     )
     .await
     .assert_code(2)
-    .assert_stderr_has("hint: https://HOST:PORT");
+    .assert_stderr_has("hint: write a proxy over TLS as https://HOST:PORT");
     haul.get(
         "https://files.test/f.bin",
         &["--proxy", "", field[0], field[1]],

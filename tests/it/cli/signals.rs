@@ -22,9 +22,9 @@ async fn the_first_signal_keeps_received_bytes_and_the_same_command_resumes() {
         running.signal(signal);
         let ran = running.wait().await;
         ran.assert_code(130)
-            .assert_stderr_has("haul: stopping; once more")
+            .assert_stderr_has("haul: stopping; a second signal")
             .assert_stderr_has("haul: error: interrupted");
-        ran.assert_stderr_has("hint: the same command goes on where this one stopped");
+        ran.assert_stderr_has("hint: the same command resumes the download");
         assert_eq!(haul.listing(), ["f.bin.haul-journal", "f.bin.haul-part"]);
         haul.run(&args)
             .await
@@ -72,7 +72,9 @@ async fn the_second_signal_does_not_wait() {
         tokio::task::yield_now().await;
     }
     running.signal(Signal::INT);
-    running.wait_for_line("haul: stopping; once more").await;
+    running
+        .wait_for_line("haul: stopping; a second signal")
+        .await;
     running.signal(Signal::INT);
     running.wait().await.assert_code(130);
     drop(stdout);
@@ -96,7 +98,9 @@ async fn signals_are_handled_while_nobody_reads_the_results() {
         tokio::task::yield_now().await;
     }
     running.signal(Signal::INT);
-    running.wait_for_line("haul: stopping; once more").await;
+    running
+        .wait_for_line("haul: stopping; a second signal")
+        .await;
     running.signal(Signal::INT);
     running.wait().await.assert_code(130);
     drop(stdout);
@@ -122,7 +126,7 @@ async fn a_repeated_hang_up_counts_once() {
         .wait()
         .await
         .assert_code(130)
-        .assert_stderr_has("hint: the same command goes on");
+        .assert_stderr_has("hint: the same command resumes");
 }
 
 #[cfg(target_os = "linux")]

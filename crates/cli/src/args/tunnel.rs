@@ -39,7 +39,7 @@ pub(crate) struct TunnelArgs {
     pub(crate) also: Option<TunnelCommand>,
     /// A port to listen on, and where it leads.
     ///
-    /// Without BIND it is this machine's alone; `*:PORT` is every interface, and then whoever reaches it is let through.
+    /// Without BIND it is this machine's alone; `*:PORT` is every interface, and then everybody who can reach it can connect.
     #[arg(value_name = "SPEC")]
     pub(crate) specs: Vec<String>,
     /// Join standard input and output to a target, as ssh's ProxyCommand wants it.

@@ -1,7 +1,7 @@
-//! `haul get_options` of a batch: one task that does all of it, rows that come from it, and what they come to.
+//! Runs a batch of `haul get`: one task, its rows, and the summary.
 //!
-//! Results go to standard output as they come, some at a time. When they cannot be written any more the batch is asked to stop:
-//! hours of downloads whose results nobody gets are of no use to anyone, and what is done stays done.
+//! Results go to standard output in blocks. When they cannot be written any more the batch stops: hours of downloads without their results
+//! are of no use, and files that are done stay.
 
 use std::io::{self, BufWriter, Stdout, Write as _};
 use std::time::Duration;
@@ -25,28 +25,23 @@ use crate::{message, output, report};
 /// Bytes of results that are written at once.
 const RESULT_BUFFER: usize = 64 << 10;
 
-/// What is to be done.
 pub(super) struct BatchWork {
-    /// For `net`.
     pub(super) client: ClientConfig,
-    /// For each job.
     pub(super) get: GetOptions,
-    /// All jobs.
     pub(super) workload: BatchWorkload,
-    /// What is written beside files.
     pub(super) outputs: BatchOutputs,
 }
 
-/// Does a batch. Says how it ended, and how it goes on if it was interrupted.
+/// Runs a batch. Returns how it ended, and a hint how to continue after an interruption.
 ///
 /// # Errors
-/// See [`StartError`]. A job that fails is no error.
+/// See [`StartError`]. A failed job is no error.
 pub(super) async fn run(
     args: &GetArgs,
     work: BatchWork,
-    screen: &mut dyn Renderer,
+    renderer: &mut dyn Renderer,
 ) -> Result<(ExitReason, Option<String>), StartError> {
-    let (watch, events) = RunLoop::start()?;
+    let (run_loop, events) = RunLoop::start()?;
     let client = haul_net::Client::new(work.client)?;
     let BatchWorkload { options, sources } = work.workload;
     let BatchOutputs {
@@ -55,9 +50,9 @@ pub(super) async fn run(
         warnings,
         staging,
     } = work.outputs;
-    print_warnings(args, screen, Duration::ZERO, &warnings);
+    print_warnings(args, renderer, Duration::ZERO, &warnings);
     let ignored = sources.ignored();
-    let mut crew = BatchTask::new(args, &options, watch.stop());
+    let mut task = BatchTask::new(args, &options, run_loop.stop());
     let batch = Batch {
         client,
         get_options: work.get,
@@ -66,54 +61,57 @@ pub(super) async fn run(
         archive,
         events,
     };
-    let stop = crew.stop.clone();
-    crew.tasks.spawn(batch.run(Box::new(sources), stop));
-    let elapsed = watch.run(&mut crew, screen).await;
+    let stop = task.stop.clone();
+    task.tasks.spawn(batch.run(Box::new(sources), stop));
+    let elapsed = run_loop.run(&mut task, renderer).await;
     drop(staging);
-    print_warnings(args, screen, elapsed, &ignored.warnings());
-    let lines = match crew.undelivered {
-        _ if has_archive_reader_left(&crew.summary) => {
-            crew.undelivered = Some(ExitReason::ReaderGone);
-            cut_off_lines(args, &crew.summary)
+    print_warnings(args, renderer, elapsed, &ignored.warnings());
+    let lines = match task.undelivered {
+        _ if has_archive_reader_left(&task.summary) => {
+            task.undelivered = Some(ExitReason::ReaderGone);
+            cut_off_lines(args, &task.summary)
         }
-        // `haul get_options ... --json | head` ends quietly, as every tool in a pipe does.
+        // `haul get ... --json | head` ends quietly, as every tool in a pipe does.
         Some(ExitReason::ReaderGone) => Vec::new(),
-        _ => end_lines(args, &crew.summary, elapsed, screen.line_width()),
+        _ => end_lines(args, &task.summary, elapsed, renderer.line_width()),
     };
-    screen.batch_ended(elapsed, &crew.summary, &lines);
-    let exit = match (crew.exit_reason(), screen.take_write_error()) {
-        // What could not be written to standard error cannot be told there either.
+    renderer.batch_ended(elapsed, &task.summary, &lines);
+    let exit = match (task.exit_reason(), renderer.take_write_error()) {
+        // An error of standard error cannot be reported there.
         (exit, Some(error)) if exit != ExitReason::Interrupted => output::write_error_exit(&error),
         (exit, _) => exit,
     };
-    Ok((exit, Some(continue_hint(args, "goes on"))))
+    Ok((exit, Some(continue_hint(args, "continues"))))
 }
 
-/// Whether a batch ended since whoever read its archive is gone.
+/// Whether the batch ended because the reader of its archive has left.
 fn has_archive_reader_left(summary: &BatchSummary) -> bool {
     let halted = summary.halted.as_ref();
     halted.is_some_and(|halted| halted.kind == BatchHaltKind::ReaderGone)
 }
 
-/// What is told when whoever read the archive is gone: how far it came, and no more.
+/// The message when the reader of the archive has left: how far it got, and no more.
 fn cut_off_lines(args: &GetArgs, summary: &BatchSummary) -> Vec<String> {
     let tar = match &args.batch.tar {
         Some(tar) if !args.batch.is_tar_to_stdout() => tar.display().to_string(),
         _ => "standard output".to_owned(),
     };
     let files = summary.done;
-    let text = format!("nobody reads {tar} any more: the archive was cut off after {files} files");
-    let told = message::error_text(&message::sanitize(&text), None);
-    (!args.messages.quiet).then_some(told).into_iter().collect()
+    let text = format!("{tar} was closed by its reader: the archive ends after {files} files");
+    let message = message::error_text(&message::sanitize(&text), None);
+    (!args.messages.quiet)
+        .then_some(message)
+        .into_iter()
+        .collect()
 }
 
-fn print_warnings(args: &GetArgs, screen: &mut dyn Renderer, now: Duration, warnings: &[String]) {
+fn print_warnings(args: &GetArgs, renderer: &mut dyn Renderer, now: Duration, warnings: &[String]) {
     if !args.messages.quiet {
-        warnings.iter().for_each(|text| screen.warn(now, text));
+        warnings.iter().for_each(|text| renderer.warn(now, text));
     }
 }
 
-/// What to do about a batch that was interrupted, or of which some failed.
+/// The hint how to continue a batch that was interrupted, or to retry what failed. `does` is the verb of that.
 fn continue_hint(args: &GetArgs, does: &str) -> String {
     let (batch, output) = (&args.batch, &args.output);
     if batch
@@ -121,23 +119,23 @@ fn continue_hint(args: &GetArgs, does: &str) -> String {
         .as_deref()
         .is_some_and(|tar| archive_destination(tar).is_stream())
     {
-        return "the same command begins anew: whoever reads its archive gets all of it".to_owned();
+        return "the same command starts again: a streamed archive is always complete".to_owned();
     }
-    let kept = match () {
-        () if output.update => "of what is there it only asks whether it changed",
-        () if batch.manifest.is_some() => "what its manifest says is done is not asked for again",
+    let existing = match () {
+        () if output.update => "for existing files it only asks whether they changed",
+        () if batch.manifest.is_some() => "files that the manifest lists as done are skipped",
         () if batch.tar.is_some() => {
-            return "with --manifest FILE the same command would go on with its archive".to_owned();
+            return "with --manifest FILE the same command could continue its archive".to_owned();
         }
         () if output.overwrite => {
-            return format!("the same command without --overwrite {does}: what is there is kept");
+            return format!("the same command without --overwrite {does}: existing files are kept");
         }
-        () => "what is there is not fetched again",
+        () => "existing files are not downloaded again",
     };
-    format!("the same command {does}: {kept}")
+    format!("the same command {does}: {existing}")
 }
 
-/// What people are told in the end.
+/// The messages at the end, for people.
 fn end_lines(
     args: &GetArgs,
     summary: &BatchSummary,
@@ -147,36 +145,37 @@ fn end_lines(
     let mut lines = Vec::new();
     if !args.messages.quiet {
         if summary.list_complete && summary.listed == 0 && summary.halted.is_none() {
-            lines.push(message::warning_text("the lists name nothing to download"));
+            lines.push(message::warning_text(
+                "the lists contain nothing to download",
+            ));
         }
         lines.push(report::summary_line(summary, elapsed, width));
     }
-    if let Some(why) = &summary.halted {
-        let why = message::sanitize(&why.reason);
+    if let Some(reason) = &summary.halted {
+        let reason = message::sanitize(&reason.reason);
         let text = match have_all_ended(summary) {
-            true => why,
-            false => format!("stopped before all was done: {why}"),
+            true => reason,
+            false => format!("stopped early: {reason}"),
         };
         lines.push(message::error_text(&text, None));
     }
     let hint = match summary.done {
         _ if are_failures_permanent(summary) => {
-            "they would fail again: look at the list, and at what it or the flags say that files must be".to_owned()
+            "they would fail again: check the list, and the sizes, types and digests that it or the flags require".to_owned()
         }
-        // There is no archive to go on with.
-        0 if args.batch.tar.is_some() => "the same command tries those again".to_owned(),
-        _ => continue_hint(args, "tries those again"),
+        // There is no archive to continue.
+        0 if args.batch.tar.is_some() => "the same command retries them".to_owned(),
+        _ => continue_hint(args, "retries them"),
     };
     lines.extend(report::failures_text(summary, &hint));
     lines
 }
 
-/// Whether every job has ended.
 fn have_all_ended(summary: &BatchSummary) -> bool {
     summary.list_complete && summary.done + summary.skipped + summary.failed == summary.listed
 }
 
-/// Whether all that failed did so for what it is, and not for what was the matter just then.
+/// Whether all failures are about the files themselves, so that a retry would fail, too.
 fn are_failures_permanent(summary: &BatchSummary) -> bool {
     let lasting = |class| matches!(class, ErrorClass::Usage | ErrorClass::Verification);
     summary
@@ -185,19 +184,16 @@ fn are_failures_permanent(summary: &BatchSummary) -> bool {
         .all(|cause| lasting(cause.class))
 }
 
-/// The one task of a batch, and what is told of it.
+/// The one task of a batch, and its results.
 struct BatchTask {
-    /// The task.
     tasks: JoinSet<BatchSummary>,
-    /// Asks it to stop; so does a signal.
+    /// Stops the batch. A signal cancels it, too.
     stop: CancellationToken,
-    /// Whether a signal did.
+    /// Cancelled by a signal.
     stop_signal: CancellationToken,
-    /// Where results go.
     results: ResultBuffer,
-    /// How a result ended that could not be delivered.
+    /// Why a result could not be written.
     undelivered: Option<ExitReason>,
-    /// How the batch ended.
     summary: BatchSummary,
 }
 
@@ -205,7 +201,7 @@ impl BatchTask {
     fn new(args: &GetArgs, options: &BatchOptions, stop_signal: CancellationToken) -> Self {
         Self {
             tasks: JoinSet::new(),
-            // A signal stops it, but what stops it is not always a signal.
+            // A signal stops the batch, but not only a signal does.
             stop: stop_signal.child_token(),
             stop_signal,
             results: ResultBuffer::new(args, &options.checksums),
@@ -214,22 +210,22 @@ impl BatchTask {
         }
     }
 
-    /// A result could not be written: told once, and not where nobody reads it any more.
-    fn result_lost(&mut self, screen: &mut dyn Renderer, error: &io::Error) {
+    /// Stops the batch since a result could not be written. Reported once, and not if the reader has left.
+    fn result_lost(&mut self, renderer: &mut dyn Renderer, error: &io::Error) {
         self.stop.cancel();
         let exit = output::write_error_exit(error);
         if self.undelivered.replace(exit).is_none() && exit != ExitReason::ReaderGone {
             let (text, hint) = output::explain_write_error(error);
-            screen.print(&message::error_text(&text, Some(hint)));
+            renderer.print(&message::error_text(&text, Some(hint)));
         }
     }
 
     fn exit_reason(&self) -> ExitReason {
         let summary = &self.summary;
-        let asked = self.stop_signal.is_cancelled() && !have_all_ended(summary);
+        let has_signal = self.stop_signal.is_cancelled() && !have_all_ended(summary);
         match self.undelivered {
-            Some(exit) if !asked => exit,
-            _ => ExitReason::from_batch(summary, asked),
+            Some(exit) if !has_signal => exit,
+            _ => ExitReason::from_batch(summary, has_signal),
         }
     }
 }
@@ -241,38 +237,35 @@ impl TaskSet for BatchTask {
         &mut self.tasks
     }
 
-    fn on_event(&mut self, (screen, _): RenderContext<'_>, event: &TransferEvent) {
+    fn on_event(&mut self, (renderer, _): RenderContext<'_>, event: &TransferEvent) {
         if let TransferEvent::BatchRow(row) = event
             && self.undelivered.is_none()
             && let Err(error) = self.results.write_row(row)
         {
-            self.result_lost(screen, &error);
+            self.result_lost(renderer, &error);
         }
     }
 
     fn on_end(&mut self, stage: RenderContext<'_>, summary: BatchSummary) {
         self.summary = summary;
-        // Here, where signals are heard while nobody reads.
+        // Here, where signals are received even if nobody reads.
         self.on_tick(stage);
     }
 
-    fn on_tick(&mut self, (screen, _): RenderContext<'_>) {
+    fn on_tick(&mut self, (renderer, _): RenderContext<'_>) {
         if self.undelivered.is_none()
             && let Err(error) = self.results.flush()
         {
-            self.result_lost(screen, &error);
+            self.result_lost(renderer, &error);
         }
     }
 }
 
-/// What goes to standard output, an armful at a time: a call for each of a hundred thousand results would cost more than some of
-/// the downloads.
+/// Buffers results for standard output: a write for each of a hundred thousand results would cost more than some of the downloads.
 struct ResultBuffer {
-    /// Where it goes.
     out: BufWriter<Stdout>,
-    /// Whether results are objects.
     json: bool,
-    /// Digests that are results in themselves.
+    /// The requested digests without a value to compare with.
     digests: Vec<Checksum>,
 }
 
@@ -281,7 +274,7 @@ impl ResultBuffer {
         Self {
             out: BufWriter::with_capacity(RESULT_BUFFER, io::stdout()),
             json: args.messages.json,
-            // Where the archive itself goes they would be in the way; the manifest has them.
+            // Not where the archive itself goes; the manifest has them.
             digests: match args.batch.is_tar_to_stdout() {
                 true => Vec::new(),
                 false => digests.to_vec(),
@@ -289,7 +282,7 @@ impl ResultBuffer {
         }
     }
 
-    /// The result of a job.
+    /// Writes the result of a job.
     fn write_row(&mut self, row: &ManifestRow) -> io::Result<()> {
         if self.json {
             return writeln!(self.out, "{}", report::row_object(row));

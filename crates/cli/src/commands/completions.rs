@@ -1,4 +1,4 @@
-//! `haul completions`: a script for a shell, on standard output.
+//! `haul completions`: prints a completion script for a shell.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,6 @@ use crate::args::CliArgs;
 use crate::exit::ExitReason;
 use crate::output;
 
-/// Prints the script.
 pub(crate) fn run(shell: clap_complete::Shell) -> ExitCode {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut CliArgs::command(), "haul", &mut script);

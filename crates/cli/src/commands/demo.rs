@@ -1,7 +1,7 @@
-//! `haul demo`: what parallel connections bring, against an origin inside this program that limits each connection.
+//! `haul demo`: the effect of parallel connections, with an origin inside this program that limits each connection.
 //!
-//! Twice the same download, over one connection and with haul's own defaults; both are compared with what the origin
-//! serves by SHA-256. Only loopback is touched, no proxy variable is looked at, and nothing is left.
+//! It downloads the same file over one connection and with haul's defaults, and compares both with the origin's SHA-256. It uses only
+//! loopback, ignores proxy variables, and leaves no file behind.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -24,13 +24,11 @@ use crate::progress::{
     ProgressOptions, ProgressScope, bytes_text, new_renderer, rate_text, stderr_draws_bars,
 };
 
-/// Any number: the content must be the same on both sides, and not compressible.
+/// Any number: the content must be reproducible, and not compressible.
 const SEED: u64 = 0x6861_756c;
 
-/// Where the origin has the file.
 const PATH: &str = "/demo.bin";
 
-/// Runs the demonstration.
 pub(crate) fn run(args: &DemoArgs) -> ExitCode {
     let runtime = match new_runtime() {
         Ok(runtime) => runtime,
@@ -43,14 +41,10 @@ pub(crate) fn run(args: &DemoArgs) -> ExitCode {
     exit.into()
 }
 
-/// One of the two downloads.
 #[derive(Debug, Clone, Copy)]
 struct DemoDownload {
-    /// What it shows.
     name: &'static str,
-    /// The name of its file.
     file: &'static str,
-    /// All that they differ in.
     connections: ConnectionCount,
 }
 
@@ -59,7 +53,7 @@ async fn run_demo(args: &DemoArgs) -> Result<ExitReason, ExitReason> {
     let directory = tempfile::tempdir().map_err(|error| {
         message::print_error(
             &format!("cannot make a temporary directory: {error}"),
-            Some("TMPDIR says where"),
+            Some("TMPDIR sets its parent directory"),
         );
         ExitReason::LocalIo
     })?;
@@ -74,7 +68,7 @@ async fn run_demo(args: &DemoArgs) -> Result<ExitReason, ExitReason> {
         "origin           {}, {size}, {rate}/s for each connection",
         origin.address()
     ))?;
-    let takes = [
+    let downloads = [
         DemoDownload {
             name: "one connection",
             file: "one.bin",
@@ -87,9 +81,13 @@ async fn run_demo(args: &DemoArgs) -> Result<ExitReason, ExitReason> {
         },
     ];
     let mut outcomes = Vec::new();
-    for take in takes {
-        let outcome = download(&origin, directory.path(), take).await?;
-        print_result_line(&format!("{:16} {}", take.name, outcome_text(&outcome)))?;
+    for demo_download in downloads {
+        let outcome = download(&origin, directory.path(), demo_download).await?;
+        print_result_line(&format!(
+            "{:16} {}",
+            demo_download.name,
+            outcome_text(&outcome)
+        ))?;
         outcomes.push(outcome);
     }
     print_comparison(&content, &outcomes)
@@ -98,7 +96,7 @@ async fn run_demo(args: &DemoArgs) -> Result<ExitReason, ExitReason> {
 async fn download(
     origin: &Origin,
     directory: &Path,
-    take: DemoDownload,
+    demo_download: DemoDownload,
 ) -> Result<DownloadOutcome, ExitReason> {
     let url = origin.url(PATH);
     let Ok(url) = Url::parse(&url) else {
@@ -107,7 +105,7 @@ async fn download(
     let job = DownloadJob {
         id: 0,
         url,
-        output: JobOutput::File(directory.join(take.file)),
+        output: JobOutput::File(directory.join(demo_download.file)),
         checksums: vec![Checksum {
             algorithm: DigestAlgorithm::Sha256,
             digest: None,
@@ -119,10 +117,10 @@ async fn download(
         headers: Default::default(),
     };
     let options = GetOptions {
-        connections: take.connections,
+        connections: demo_download.connections,
         ..GetOptions::default()
     };
-    // The default client knows no proxy, whatever the environment says.
+    // The default client uses no proxy, whatever the environment says.
     let work = DownloadWork {
         client: ClientConfig::default(),
         options,
@@ -133,29 +131,28 @@ async fn download(
     } else {
         ProgressKind::Plain
     };
-    let mut screen = new_renderer(ProgressOptions {
+    let mut renderer = new_renderer(ProgressOptions {
         kind,
         quiet: false,
         verbose: false,
         scope: ProgressScope::Downloads(1),
     });
     let mut result = Err(ExitReason::Interrupted);
-    let begun = run_downloads(work, &mut *screen, |(screen, now), job, ended| {
+    let running = run_downloads(work, &mut *renderer, |(renderer, now), job, ended| {
         result = ended.as_ref().cloned().map_err(|error| {
             if !matches!(error, GetError::Interrupted { .. }) {
-                screen.job_failed(now, job.id, error);
+                renderer.job_failed(now, job.id, error);
             }
             ExitReason::from_error(error)
         });
     });
-    if let Err(error) = begun.await {
+    if let Err(error) = running.await {
         message::print_error(&message::chain_text(&error), None);
         return Err(ExitReason::LocalIo);
     }
     result
 }
 
-/// What a download came to.
 fn outcome_text(outcome: &DownloadOutcome) -> String {
     let plural = if outcome.connections == 1 { "" } else { "s" };
     let rate = rate_text(outcome.bytes, outcome.elapsed);
@@ -166,7 +163,7 @@ fn outcome_text(outcome: &DownloadOutcome) -> String {
     )
 }
 
-/// Compares the downloads with each other, and both with what was served.
+/// Compares the downloads with each other and with the origin.
 fn print_comparison(
     content: &ResourceContent,
     outcomes: &[DownloadOutcome],
@@ -191,13 +188,12 @@ fn print_comparison(
             .map(|()| ExitReason::Done),
         Some(hex) => {
             print_result_line(&format!("SHA-256, result  {hex}"))?;
-            message::print_error("a result is not what the origin served", None);
+            message::print_error("a result differs from what the origin served", None);
             Err(ExitReason::Verification)
         }
     }
 }
 
-/// A line of the result, on standard output.
 fn print_result_line(line: &str) -> Result<(), ExitReason> {
     output::write_stdout_lines([line]).map_err(|error| output::report_write_error(&error))
 }

@@ -1,4 +1,4 @@
-//! `haul get`.
+//! `haul get`: prepares a run, and runs single downloads or a batch.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -18,16 +18,16 @@ use crate::progress::{ProgressOptions, ProgressScope, Renderer, new_renderer};
 use crate::settings::{GetSettings, GetTask, SingleDownloads, no_proxy_warnings};
 use crate::{message, output, report};
 
-/// Downloads what the arguments name; tells how that ended.
+/// Downloads what the arguments name, and reports results.
 pub(crate) fn run(args: &GetArgs) -> ExitCode {
     prepare_and_run(args).unwrap_or_else(|exit| exit).into()
 }
 
-/// What can be known to fail before a byte is asked for.
+/// Checks everything that can fail before the first request, then downloads.
 fn prepare_and_run(args: &GetArgs) -> Result<ExitReason, ExitReason> {
-    let form = JsonOutputs::requested_by(args);
+    let outputs = JsonOutputs::requested_by(args);
     let settings = GetSettings::resolve(args).map_err(|error| {
-        form.report_failure(
+        outputs.report_failure(
             error.exit_reason(),
             &message::chain_text(&error),
             error.hint(),
@@ -36,33 +36,33 @@ fn prepare_and_run(args: &GetArgs) -> Result<ExitReason, ExitReason> {
     if results_go_to_stdout(args) {
         output::check_stdout().map_err(|error| {
             let (text, hint) = output::explain_write_error(&error);
-            form.report_failure(ExitReason::LocalIo, &text, Some(hint))
+            outputs.report_failure(ExitReason::LocalIo, &text, Some(hint))
         })?;
     }
     if let Some(directory) = &args.output.directory {
-        create_directory(directory)
-            .map_err(|(text, hint)| form.report_failure(ExitReason::LocalIo, &text, Some(hint)))?;
+        create_directory(directory).map_err(|(text, hint)| {
+            outputs.report_failure(ExitReason::LocalIo, &text, Some(hint))
+        })?;
     }
     if !args.batch.input.is_empty() {
-        // A document may put its files into directories of theirs.
+        // A Metalink document may name directories.
         for directory in settings.task.directories() {
             create_directory(directory).map_err(|(text, hint)| {
-                form.report_failure(ExitReason::LocalIo, &text, Some(hint))
+                outputs.report_failure(ExitReason::LocalIo, &text, Some(hint))
             })?;
         }
     }
-    let keeping = BatchOutputs::open(&args.batch)
-        .map_err(|cannot| form.report_failure(cannot.exit, &cannot.text, cannot.hint))?;
+    let batch_outputs = BatchOutputs::open(&args.batch)
+        .map_err(|cannot| outputs.report_failure(cannot.exit, &cannot.text, cannot.hint))?;
     let runtime = new_runtime().map_err(|error| {
-        form.report_failure(ExitReason::LocalIo, &format!("cannot start: {error}"), None)
+        outputs.report_failure(ExitReason::LocalIo, &format!("cannot start: {error}"), None)
     })?;
-    let exit = runtime.block_on(download(args, settings, keeping));
-    // A look-up of a name that hangs in the system's resolver is not waited for.
+    let exit = runtime.block_on(download(args, settings, batch_outputs));
+    // A name lookup that hangs in the system's resolver is not waited for.
     runtime.shutdown_background();
     Ok(exit)
 }
 
-/// Whether something is to be written there.
 fn results_go_to_stdout(args: &GetArgs) -> bool {
     args.messages.json
         || args.output.is_stdout()
@@ -70,30 +70,34 @@ fn results_go_to_stdout(args: &GetArgs) -> bool {
         || args.output.checksum.iter().any(|sum| sum.digest.is_none())
 }
 
-/// Makes the directory that `-d` names, as those before it did.
+/// Creates a directory and its parents.
 fn create_directory(directory: &Path) -> Result<(), (String, &'static str)> {
     let Err(error) = std::fs::create_dir_all(directory) else {
         return Ok(());
     };
-    let in_the_way = directory
+    let blocking_file = directory
         .ancestors()
-        .find(|above| above.symlink_metadata().is_ok() && !above.is_dir());
-    Err(match in_the_way {
+        .find(|parent| parent.symlink_metadata().is_ok() && !parent.is_dir());
+    Err(match blocking_file {
         Some(file) => (
             format!("{} is not a directory", file.display()),
-            "-o FILE names a file, -d a directory to put it into",
+            "-o names a file, -d a directory",
         ),
         None => (
             format!(
                 "cannot create the directory {}: {error}",
                 directory.display()
             ),
-            "choose a place you may write to with -d",
+            "choose a writable directory with -d",
         ),
     })
 }
 
-async fn download(args: &GetArgs, settings: GetSettings, keeping: BatchOutputs) -> ExitReason {
+async fn download(
+    args: &GetArgs,
+    settings: GetSettings,
+    batch_outputs: BatchOutputs,
+) -> ExitReason {
     let GetSettings {
         client,
         options,
@@ -105,7 +109,7 @@ async fn download(args: &GetArgs, settings: GetSettings, keeping: BatchOutputs) 
         verbose,
         ..
     } = args.messages;
-    let mut screen = new_renderer(ProgressOptions {
+    let mut renderer = new_renderer(ProgressOptions {
         kind: progress,
         quiet,
         verbose,
@@ -115,12 +119,12 @@ async fn download(args: &GetArgs, settings: GetSettings, keeping: BatchOutputs) 
         },
     });
     if args.connection.tls.insecure && !quiet {
-        screen.warn(Duration::ZERO, "--insecure: nobody checks who answers");
+        renderer.warn(Duration::ZERO, "--insecure: certificates are not verified");
     }
     let proxies = &client.proxy;
     let has_proxy = proxies.http.is_some() || proxies.https.is_some();
     for warning in no_proxy_warnings(proxies).filter(|_| has_proxy && !quiet) {
-        screen.warn(Duration::ZERO, &warning);
+        renderer.warn(Duration::ZERO, &warning);
     }
     let done = match task {
         GetTask::Single(SingleDownloads {
@@ -132,57 +136,60 @@ async fn download(args: &GetArgs, settings: GetSettings, keeping: BatchOutputs) 
                 options,
                 jobs,
             };
-            run_single_downloads(args, work, &bad, &mut *screen).await
+            run_single_downloads(args, work, &bad, &mut *renderer).await
         }
         GetTask::Batch(many) => {
             let work = batch::BatchWork {
                 client,
                 get: options,
                 workload: *many,
-                outputs: keeping,
+                outputs: batch_outputs,
             };
-            batch::run(args, work, &mut *screen).await
+            batch::run(args, work, &mut *renderer).await
         }
     };
-    let (exit, goes_on) = match done {
+    let (exit, continue_hint) = match done {
         Ok(done) => done,
         Err(error) => return report_start_error(args, &error),
     };
     if exit == ExitReason::Interrupted {
-        screen.print(&message::error_text("interrupted", goes_on.as_deref()));
+        renderer.print(&message::error_text(
+            "interrupted",
+            continue_hint.as_deref(),
+        ));
     }
     exit
 }
 
-/// Downloads that are watched one by one, and files of documents that cannot be. Says how they ended, and how they go on if they were
-/// interrupted.
+/// Runs single downloads, and reports files of documents that cannot be downloaded. Returns how they ended, and a hint how to continue
+/// after an interruption.
 async fn run_single_downloads(
     args: &GetArgs,
     work: DownloadWork,
     bad: &[BadLine],
-    screen: &mut dyn Renderer,
+    renderer: &mut dyn Renderer,
 ) -> Result<(ExitReason, Option<String>), StartError> {
     let count = work.jobs.len() + bad.len();
-    let mut teller = ResultWriter::new(&args.messages);
+    let mut writer = ResultWriter::new(&args.messages);
     for bad in bad {
-        teller.add_unusable(JsonOutputs::requested_by(args).report_failure(
+        writer.add_unusable(JsonOutputs::requested_by(args).report_failure(
             ExitReason::Usage,
             &message::chain_text(bad),
             None,
         ));
     }
-    let elapsed = run_downloads(work, screen, |stage, job, result| {
-        teller.write_result(stage, job, result)
+    let elapsed = run_downloads(work, renderer, |context, job, result| {
+        writer.write_result(context, job, result)
     })
     .await?;
     if count > 1 && !args.messages.quiet {
-        let width = screen.line_width();
-        let files = (teller.done, count);
-        screen.print(&report::total_line(files, teller.bytes, elapsed, width));
+        let width = renderer.line_width();
+        let files = (writer.done, count);
+        renderer.print(&report::total_line(files, writer.bytes, elapsed, width));
     }
-    let exit = teller.exit_reason(screen, count);
-    let goes_on = "the same command goes on where this one stopped";
-    Ok((exit, teller.resumable.then(|| goes_on.to_owned())))
+    let exit = writer.exit_reason(renderer, count);
+    let continue_hint = "the same command resumes the download";
+    Ok((exit, writer.resumable.then(|| continue_hint.to_owned())))
 }
 
 fn report_start_error(args: &GetArgs, error: &StartError) -> ExitReason {

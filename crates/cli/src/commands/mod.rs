@@ -1,5 +1,4 @@
-//! The commands, a file each. They put the pieces together and return an exit code; none does any work of its own. What those that
-//! serve have in common is in [`service`].
+//! The commands. They connect the crates and return an exit code; the work is in the crates. What servers share is in [`service`].
 
 mod batch;
 pub(crate) mod completions;

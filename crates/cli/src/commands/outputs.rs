@@ -1,4 +1,4 @@
-//! What a batch writes beside its files, or in place of them: the manifest and the archive, opened before anything is asked for.
+//! What a batch writes beside its files or instead of them: the manifest and the archive, opened before the first request.
 
 use std::path::{Path, PathBuf};
 
@@ -13,77 +13,68 @@ use crate::exit::ExitReason;
 use crate::message;
 use crate::settings::archive_destination;
 
-/// Ends the name of the directory where large files lie on their way into an archive.
+/// The suffix of the directory for large files on their way into an archive.
 const STAGING_SUFFIX: &str = ".haul-staging";
 
-/// What was opened.
+/// The open outputs.
 #[derive(Debug)]
 pub(super) struct BatchOutputs {
-    /// Where rows are written, and what earlier runs wrote.
+    /// The manifest, and the rows of earlier runs.
     pub(super) manifest: Option<(Manifest, PreviousRuns)>,
-    /// What files are put into.
     pub(super) archive: Option<BatchArchive>,
-    /// What is to be told of it.
     pub(super) warnings: Vec<String>,
-    /// What is to be tidied up when the batch has ended.
+    /// Removed when the batch has ended.
     pub(super) staging: StagingDirectory,
 }
 
-/// Where large files lie on their way into an archive.
+/// The directory for large files on their way into an archive.
 #[derive(Debug)]
 pub(super) enum StagingDirectory {
-    /// There is no archive.
     None,
-    /// Beside the archive, by a name that the next run finds.
+    /// Beside the archive, where the next run finds it.
     Persistent(PathBuf),
-    /// Nobody finds it again: a stream has no next run.
+    /// For this run only: a streamed archive is never continued.
     Temporary(TempDir),
 }
 
 impl Drop for StagingDirectory {
     fn drop(&mut self) {
         if let Self::Persistent(path) = self {
-            // Unless it holds what the next run goes on with.
+            // A directory with files stays, for the next run.
             let _ = std::fs::remove_dir(path);
         }
     }
 }
 
-/// Why something cannot be opened.
+/// Why an output cannot be opened.
 #[derive(Debug)]
 pub(super) struct OutputError {
-    /// How the program ends.
     pub(super) exit: ExitReason,
-    /// What is wrong.
     pub(super) text: String,
-    /// What to do.
     pub(super) hint: Option<&'static str>,
 }
 
 impl BatchOutputs {
-    /// Opens what the arguments name.
-    ///
-    /// # Errors
-    /// That something cannot be opened, with the message for it.
+    /// Opens the outputs that the arguments name.
     pub(super) fn open(args: &BatchArgs) -> Result<Self, OutputError> {
         let manifest = args.manifest.as_deref().map(Manifest::open).transpose();
         let mut manifest = manifest.map_err(|error| output_error(&error, manifest_hint(&error)))?;
-        let stream = args
+        let is_stream = args
             .tar
             .as_deref()
             .is_some_and(|tar| archive_destination(tar).is_stream());
-        if let Some((manifest, past)) = manifest.as_ref().filter(|_| !stream) {
-            let fits = manifest.check_destination(past, args.tar.is_some());
+        if let Some((manifest, previous)) = manifest.as_ref().filter(|_| !is_stream) {
+            let fits = manifest.check_destination(previous, args.tar.is_some());
             fits.map_err(|error| output_error(&error, manifest_hint(&error)))?;
         }
         let warnings = match (&args.manifest, &mut manifest) {
-            (Some(path), Some((_, past))) => manifest_warnings(path, past, stream),
+            (Some(path), Some((_, previous))) => manifest_warnings(path, previous, is_stream),
             _ => Vec::new(),
         };
         let (archive, staging) = match &args.tar {
             Some(tar) => {
-                let past = manifest.as_ref().map(|(_, past)| past);
-                let (archive, staging) = open_archive(args, tar, past)?;
+                let previous = manifest.as_ref().map(|(_, previous)| previous);
+                let (archive, staging) = open_archive(args, tar, previous)?;
                 (Some(archive), staging)
             }
             None => (None, StagingDirectory::None),
@@ -100,19 +91,19 @@ impl BatchOutputs {
 fn open_archive(
     args: &BatchArgs,
     tar: &Path,
-    past: Option<&PreviousRuns>,
+    previous: Option<&PreviousRuns>,
 ) -> Result<(BatchArchive, StagingDirectory), OutputError> {
     let destination = archive_destination(tar);
-    let stream = destination.is_stream();
+    let is_stream = destination.is_stream();
     let options = ArchiveOptions {
         destination,
         shard_size: args.shard_size.map(|size| size.0),
         layer: StorageLayer::default(),
     };
-    let durable = past.into_iter().flat_map(PreviousRuns::shard_ends);
-    let shards = ShardWriter::open(options, durable)
+    let durable_shards = previous.into_iter().flat_map(PreviousRuns::shard_ends);
+    let shards = ShardWriter::open(options, durable_shards)
         .map_err(|error| output_error(&error, archive_hint(&error)))?;
-    let staging = match stream {
+    let staging = match is_stream {
         true => tempfile::tempdir().map(StagingDirectory::Temporary),
         false => {
             let mut name = tar.as_os_str().to_owned();
@@ -140,17 +131,22 @@ fn open_archive(
     ))
 }
 
-/// What is to be told of a manifest. Whoever reads an archive as it comes gets all of it: to him nothing was done before.
-fn manifest_warnings(path: &Path, past: &mut PreviousRuns, stream: bool) -> Vec<String> {
-    let mut warnings: Vec<String> = past.warnings().iter().map(ToString::to_string).collect();
-    if stream && past.done_count() > 0 {
-        past.forget_all();
-        warnings
-            .push("what it says is done is fetched again, for whoever reads this archive".into());
+/// Warnings about a manifest. For a streamed archive files of earlier runs do not count: its reader gets all of it.
+fn manifest_warnings(path: &Path, previous: &mut PreviousRuns, is_stream: bool) -> Vec<String> {
+    let mut warnings: Vec<String> = previous
+        .warnings()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    if is_stream && previous.done_count() > 0 {
+        previous.forget_all();
+        warnings.push(
+            "files that it lists as done are downloaded again for this streamed archive".into(),
+        );
     }
     let path = path.display();
-    let told = |warning: String| message::sanitize(&format!("{path}: {warning}"));
-    warnings.into_iter().map(told).collect()
+    let message = |warning: String| message::sanitize(&format!("{path}: {warning}"));
+    warnings.into_iter().map(message).collect()
 }
 
 fn output_error(
@@ -175,37 +171,37 @@ fn output_error(
 fn manifest_hint(error: &ManifestError) -> Option<&'static str> {
     Some(match error {
         ManifestError::UnknownExtension { .. } => {
-            "the ending says how it is written: --manifest done.jsonl"
+            "the file extension selects the format: --manifest done.jsonl"
         }
-        ManifestError::NotAManifest { .. } => "choose another name: nobody's file is overwritten",
+        ManifestError::NotAManifest { .. } => {
+            "choose another name: haul does not overwrite other files"
+        }
         ManifestError::DescribesFiles { .. } | ManifestError::DescribesArchive { .. } => {
             OTHER_MANIFEST_HINT
         }
         ManifestError::NotARegularFile { .. } => {
-            "the next run reads it again, which takes a regular file"
+            "the next run reads it again, so it must be a regular file"
         }
-        ManifestError::Locked { .. } => "wait for it, or give this run a manifest of its own",
+        ManifestError::Locked { .. } => "wait for the other run, or use another manifest",
         _ => return None,
     })
 }
 
-/// What to do where a manifest is another's.
-const OTHER_MANIFEST_HINT: &str =
-    "give this run a manifest of its own, or what that one was written for";
+const OTHER_MANIFEST_HINT: &str = "use a new manifest, or the output that this one was written for";
 
 fn archive_hint(error: &ArchiveError) -> Option<&'static str> {
     Some(match error {
         ArchiveError::Exists { .. } => {
-            "an archive takes more only with the --manifest that it had, and as it was left; else choose another name"
+            "haul continues an archive only with its --manifest, and if nobody has changed it; otherwise choose another name"
         }
         ArchiveError::InTheWay { .. } => {
-            "what an earlier run left is gone on with only by the --manifest that it had; without that, remove it"
+            "haul continues the archive of an earlier run only with its --manifest; otherwise remove the file"
         }
-        ArchiveError::IsDirectory { .. } => "--tar names a file, -d a directory to put files into",
-        ArchiveError::Locked { .. } => "wait for it, or write another archive",
+        ArchiveError::IsDirectory { .. } => "--tar names a file, -d a directory",
+        ArchiveError::Locked { .. } => "wait for the other run, or write another archive",
         ArchiveError::OtherArchive { .. } => OTHER_MANIFEST_HINT,
         ArchiveError::MissingEntries { .. } => {
-            "the manifest is another archive's: put back what it speaks of, or begin both anew"
+            "the manifest belongs to another archive: restore that archive, or remove both"
         }
         _ => return None,
     })

@@ -1,4 +1,4 @@
-//! Tells how jobs ended: data on standard output, the rest through the renderer.
+//! Writes the result of each job: data to standard output, messages through the renderer.
 
 use std::io;
 use std::time::Duration;
@@ -10,18 +10,16 @@ use crate::exit::{ExitReason, ExitTally};
 use crate::progress::Renderer;
 use crate::{message, output, report};
 
-/// Tells ends as they come, and what they come to.
+/// Writes results and counts them.
 #[derive(Debug)]
 pub(super) struct ResultWriter<'a> {
-    /// What to tell.
     args: &'a GetMessageArgs,
-    /// How jobs ended.
     tally: ExitTally,
-    /// Jobs that ended well.
+    /// Jobs that are done.
     pub(super) done: usize,
-    /// What those brought in this run.
+    /// Bytes received in this run.
     pub(super) bytes: u64,
-    /// Whether what a signal stopped can go on.
+    /// Whether an interrupted job can be resumed.
     pub(super) resumable: bool,
 }
 
@@ -36,10 +34,10 @@ impl<'a> ResultWriter<'a> {
         }
     }
 
-    /// A job ended.
+    /// Writes the result of a job.
     pub(super) fn write_result(
         &mut self,
-        (screen, now): (&mut dyn Renderer, Duration),
+        (renderer, now): (&mut dyn Renderer, Duration),
         job: &DownloadJob,
         result: &Result<DownloadOutcome, GetError>,
     ) {
@@ -47,56 +45,56 @@ impl<'a> ResultWriter<'a> {
             .as_ref()
             .map_or_else(ExitReason::from_error, |_| ExitReason::Done);
         if let Err(error) = self.write_to_stdout(job, result) {
-            self.report_lost_result(screen, &error);
+            self.report_lost_result(renderer, &error);
         }
         match result {
-            Ok(outcome) => self.write_done((screen, now), job, outcome),
+            Ok(outcome) => self.write_done((renderer, now), job, outcome),
             Err(error @ GetError::Interrupted { resumable }) => {
                 self.resumable |= resumable;
-                screen.job_interrupted(now, job.id, error);
+                renderer.job_interrupted(now, job.id, error);
             }
             // `haul get -o - URL | head` ends quietly, as every tool in a pipe does.
             Err(error) if job.output == JobOutput::Stdout && is_broken_pipe(error) => {
                 exit = ExitReason::ReaderGone
             }
-            Err(error) => screen.job_failed(now, job.id, error),
+            Err(error) => renderer.job_failed(now, job.id, error),
         }
         self.tally.add(exit);
     }
 
-    /// What was named cannot be a job; that was told.
+    /// Counts a file of a document that cannot be downloaded, which was reported already.
     pub(super) fn add_unusable(&mut self, exit: ExitReason) {
         self.tally.add(exit);
     }
 
-    /// The code of `jobs` jobs, and of telling about them.
-    pub(super) fn exit_reason(&mut self, screen: &mut dyn Renderer, jobs: usize) -> ExitReason {
-        if let Some(error) = screen.take_write_error() {
-            // What could not be written to standard error cannot be told there either.
-            self.tally.undelivered(output::write_error_exit(&error));
+    /// The exit code of `jobs` jobs and of writing their results.
+    pub(super) fn exit_reason(&mut self, renderer: &mut dyn Renderer, jobs: usize) -> ExitReason {
+        if let Some(error) = renderer.take_write_error() {
+            // An error of standard error cannot be reported there.
+            self.tally.lost_result(output::write_error_exit(&error));
         }
         self.tally.exit(jobs)
     }
 
     fn write_done(
         &mut self,
-        (screen, now): (&mut dyn Renderer, Duration),
+        (renderer, now): (&mut dyn Renderer, Duration),
         job: &DownloadJob,
         outcome: &DownloadOutcome,
     ) {
         self.done += 1;
         self.bytes += report::received_bytes(outcome);
         let digests = report::checksum_lines(outcome, &job.checksums);
-        // Standard output holds the file itself.
+        // Standard output has the file itself.
         if job.output == JobOutput::Stdout
             && !digests.is_empty()
-            && let Err(error) = screen.print_digests(now, (job.id, outcome), &digests)
+            && let Err(error) = renderer.print_digests(now, (job.id, outcome), &digests)
         {
-            self.tally.undelivered(output::write_error_exit(&error));
+            self.tally.lost_result(output::write_error_exit(&error));
         }
         if !self.args.quiet {
-            let width = screen.line_width();
-            screen.print(&report::download_line(outcome, width));
+            let width = renderer.line_width();
+            renderer.print(&report::download_line(outcome, width));
         }
     }
 
@@ -121,12 +119,12 @@ impl<'a> ResultWriter<'a> {
         }
     }
 
-    /// A result could not be written: told once, and not where nobody reads it any more.
-    fn report_lost_result(&mut self, screen: &mut dyn Renderer, error: &io::Error) {
+    /// A result could not be written. Reported once, and not if the reader has left.
+    fn report_lost_result(&mut self, renderer: &mut dyn Renderer, error: &io::Error) {
         let exit = output::write_error_exit(error);
-        if self.tally.undelivered(exit) && exit != ExitReason::ReaderGone {
+        if self.tally.lost_result(exit) && exit != ExitReason::ReaderGone {
             let (text, hint) = output::explain_write_error(error);
-            screen.print(&message::error_text(&text, Some(hint)));
+            renderer.print(&message::error_text(&text, Some(hint)));
         }
     }
 }

@@ -1,8 +1,8 @@
-//! What commands that transfer have in common: a runtime, and the one loop that sees everything.
+//! The runtime of downloads, and the loop that handles all events.
 //!
-//! Tasks run on the runtime's threads and touch nothing but their files. Their events, their ends, signals and the time come
-//! together in [`RunLoop::run`], which alone writes to the terminal: its `select!` only says what happened, and a plain
-//! method decides. What the tasks are, and what their ends mean, is a [`TaskSet`]'s business.
+//! Tasks run on the runtime's threads and touch only their files. Their events, their results, signals and the time meet in
+//! [`RunLoop::run`], which alone writes to the terminal: its `select!` only says what happened, and a synchronous method decides. What the
+//! tasks are, and what their results mean, is up to a [`TaskSet`].
 
 use std::io;
 use std::num::NonZero;
@@ -23,17 +23,16 @@ use crate::signals::{StopSignal, StopSignals, exit_at_once};
 /// Events that may wait for the renderer: some for each job, so that printing a line holds none up.
 const EVENT_QUEUE: usize = 1024;
 
-/// How long the loop has to put the terminal right after a second signal.
+/// How long the loop has to restore the terminal after a second signal.
 const ABORT_AFTER: Duration = Duration::from_millis(500);
 
-/// Between two frames.
 const FRAME_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A runtime with a thread a core, within limits: two, so that one can wait for the disk; no more than four, since a
-/// download that needs more is limited elsewhere.
+/// A runtime with a thread for each core, within limits: at least two, so that one can wait for the disk; at most four, since a download
+/// that needs more is limited elsewhere.
 ///
 /// # Errors
-/// What the system says.
+/// The system's.
 pub(super) fn new_runtime() -> io::Result<Runtime> {
     open_file_limit::check_free_descriptors()?;
     let cores = std::thread::available_parallelism().map_or(2, NonZero::get);
@@ -43,57 +42,55 @@ pub(super) fn new_runtime() -> io::Result<Runtime> {
         .build()
 }
 
-/// Why nothing was begun.
+/// Why a run could not start.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StartError {
-    /// A certificate or key is not what it should be.
+    /// A certificate or key cannot be used.
     #[error(transparent)]
     Settings(#[from] haul_net::TlsConfigError),
-    /// Signals cannot be listened to.
-    #[error("cannot listen to signals")]
+    /// Signals cannot be received.
+    #[error("cannot receive signals")]
     Signals(#[source] io::Error),
 }
 
-/// Where and when something is told: the renderer, and the time since the beginning.
+/// The renderer, and the time since the start.
 pub(super) type RenderContext<'a> = (&'a mut dyn Renderer, Duration);
 
-/// Tasks, and who decides about them.
+/// The tasks of a run, and the handling of their results.
 pub(super) trait TaskSet: Send {
-    /// How a task ends.
+    /// The result of a task.
     type End: Send + 'static;
 
-    /// The tasks at work.
     fn tasks(&mut self) -> &mut JoinSet<Self::End>;
 
-    /// An event came; the renderer is told of it after this.
+    /// Handles an event, before the renderer does.
     fn on_event(&mut self, _stage: RenderContext<'_>, _event: &TransferEvent) {}
 
-    /// A task ended.
+    /// Handles the result of a task.
     fn on_end(&mut self, stage: RenderContext<'_>, end: Self::End);
 
-    /// Time went on: called some ten times a second.
+    /// Time has passed. Called about ten times a second.
     fn on_tick(&mut self, _stage: RenderContext<'_>) {}
 }
 
-/// Listens to signals and events from when it is made.
+/// Receives signals and events from its creation on.
 pub(super) struct RunLoop {
     /// For the loop.
     signals: StopSignals,
-    /// For when the loop cannot hear them.
+    /// For when the loop cannot receive them.
     backstop: StopSignals,
-    /// What the tasks tell.
     events: mpsc::Receiver<TransferEvent>,
-    /// Asks the tasks to stop.
+    /// Stops the tasks.
     stop: CancellationToken,
-    /// What `now` counts from.
+    /// `now` counts from here.
     started: Instant,
 }
 
 impl RunLoop {
-    /// Begins to listen; also gives where to tell events. When the last of those senders is gone, the watch is over.
+    /// Starts to receive signals. Also returns the sender of events: the run is over when its last clone is dropped.
     ///
     /// # Errors
-    /// That signals cannot be listened to.
+    /// Signals cannot be received.
     pub(super) fn start() -> Result<(Self, TransferEventSender), StartError> {
         let (sender, events) = mpsc::channel(EVENT_QUEUE);
         let watch = Self {
@@ -106,94 +103,93 @@ impl RunLoop {
         Ok((watch, sender))
     }
 
-    /// What tasks look at to learn that they should stop.
+    /// Cancelled when tasks should stop.
     pub(super) fn stop(&self) -> CancellationToken {
         self.stop.clone()
     }
 
-    /// Watches over a crew until nothing more can happen. Says how long that took.
+    /// Runs until all tasks have ended, and returns how long that took.
     ///
-    /// After the first signal tasks are asked to stop; at the second the process ends.
-    pub(super) async fn run<C: TaskSet>(self, crew: &mut C, screen: &mut dyn Renderer) -> Duration {
+    /// The first signal stops the tasks, the second ends the process.
+    pub(super) async fn run<C: TaskSet>(
+        self,
+        task_set: &mut C,
+        renderer: &mut dyn Renderer,
+    ) -> Duration {
         let (mut signals, mut events, begun) = (self.signals, self.events, self.started);
         let mut guard = JoinSet::new();
         guard.spawn(backstop(self.backstop, self.stop.clone()));
-        let mut floor = RunLoopState {
-            tasks: crew,
+        let mut state = RunLoopState {
+            tasks: task_set,
             stop: self.stop,
             is_stopping: false,
             started: begun,
-            renderer: screen,
+            renderer: renderer,
             next_frame: Duration::ZERO,
         };
         loop {
-            // Events before ends: a job's last event is shown before its end is told.
-            let happening = tokio::select! {
+            // Events before results: a job's last event is shown before its result.
+            let event = tokio::select! {
                 biased;
-                asked = signals.next() => RunEvent::Signal(asked),
+                signal = signals.next() => RunEvent::Signal(signal),
                 event = events.recv() => RunEvent::Transfer(event),
-                Some(end) = floor.tasks.tasks().join_next() => RunEvent::TaskEnded(end),
-                () = sleep_until(begun + floor.next_frame) => RunEvent::Tick,
+                Some(end) = state.tasks.tasks().join_next() => RunEvent::TaskEnded(end),
+                () = sleep_until(begun + state.next_frame) => RunEvent::Tick,
             };
-            if floor.handle(happening).is_break() {
+            if state.handle(event).is_break() {
                 break;
             }
-            // A batch may tell so much that the clock has no turn.
-            floor.draw_if_due();
+            // A batch may send so many events that the timer never fires.
+            state.draw_if_due();
         }
-        // The last end may still wait when the last event, and with it the channel, is gone.
-        while let Some(end) = floor.tasks.tasks().join_next().await {
-            let _ = floor.handle(RunEvent::TaskEnded(end));
+        // The last result may still wait when the channel of events has closed.
+        while let Some(end) = state.tasks.tasks().join_next().await {
+            let _ = state.handle(RunEvent::TaskEnded(end));
         }
-        floor.renderer.clear();
+        state.renderer.clear();
         begun.elapsed()
     }
 }
 
-/// Hears signals where the loop cannot, while it waits for a reader of standard output: tasks are asked to stop at the first,
-/// and some time after the second, which the loop would have obeyed by then, the process ends.
+/// Handles signals while the loop waits for a reader of standard output: the first stops the tasks, and some time after the second, which
+/// the loop would have handled by then, the process ends.
 async fn backstop(mut signals: StopSignals, stop: CancellationToken) {
     signals.next().await;
     stop.cancel();
-    // A hang-up that is told twice is one.
+    // Two hang-ups count as one.
     while signals.next().await != StopSignal::End {}
     tokio::time::sleep(ABORT_AFTER).await;
     exit_at_once()
 }
 
-/// What happened.
 enum RunEvent<E> {
-    /// A signal.
     Signal(StopSignal),
-    /// A task tells something; `None`: none will any more.
+    /// An event of a task; `None` when there are no more.
     Transfer(Option<TransferEvent>),
-    /// A task ended, or panicked.
+    /// A task has ended, or panicked.
     TaskEnded(Result<E, JoinError>),
-    /// It is time for a frame.
+    /// A frame is due.
     Tick,
 }
 
-/// The state that the loop decides on.
+/// The state of the loop.
 struct RunLoopState<'a, C> {
-    /// Decides about the tasks.
     tasks: &'a mut C,
-    /// Asks tasks to stop.
+    /// Stops the tasks.
     stop: CancellationToken,
-    /// Whether that was said.
+    /// Whether a signal has stopped them.
     is_stopping: bool,
-    /// What `now` counts from.
+    /// `now` counts from here.
     started: Instant,
-    /// The terminal.
     renderer: &'a mut dyn Renderer,
-    /// When the next frame is due.
     next_frame: Duration,
 }
 
 impl<C: TaskSet> RunLoopState<'_, C> {
-    /// Something happened; breaks when nothing more will.
-    fn handle(&mut self, happening: RunEvent<C::End>) -> ControlFlow<()> {
+    /// Handles an event. Breaks when there are no more.
+    fn handle(&mut self, event: RunEvent<C::End>) -> ControlFlow<()> {
         let now = self.started.elapsed();
-        match happening {
+        match event {
             RunEvent::Transfer(None) => return ControlFlow::Break(()),
             RunEvent::Transfer(Some(event)) => {
                 self.tasks.on_event((self.renderer, now), &event);
@@ -201,7 +197,7 @@ impl<C: TaskSet> RunLoopState<'_, C> {
             }
             RunEvent::Tick => {}
             RunEvent::TaskEnded(Ok(end)) => self.tasks.on_end((self.renderer, now), end),
-            // Tasks are never aborted here, so it panicked: the bug is passed on.
+            // Tasks are never aborted here, so the task panicked: the bug is passed on.
             RunEvent::TaskEnded(Err(error)) => std::panic::resume_unwind(error.into_panic()),
             RunEvent::Signal(StopSignal::HangUp) if self.is_stopping => {}
             RunEvent::Signal(_) if self.is_stopping => {
@@ -212,13 +208,13 @@ impl<C: TaskSet> RunLoopState<'_, C> {
                 self.is_stopping = true;
                 self.stop.cancel();
                 self.renderer
-                    .print("haul: stopping; once more to stop at once");
+                    .print("haul: stopping; a second signal stops at once");
             }
         }
         ControlFlow::Continue(())
     }
 
-    /// Draws a frame, if it is time for one.
+    /// Draws a frame if one is due.
     fn draw_if_due(&mut self) {
         let now = self.started.elapsed();
         if now >= self.next_frame {

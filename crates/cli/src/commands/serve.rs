@@ -1,8 +1,7 @@
-//! `haul serve`: opens the store, listens, tells where, and attends to the server until it is asked to end.
+//! `haul serve`: opens the store, listens, prints the addresses, and runs until a signal.
 //!
-//! The pieces are in files of their own: [`folder`] opens the store, [`doors`] listens, [`banner`] tells, [`run`] waits for
-//! signals and does chores, [`ending`] ends; what any server has is in [`service`](super::service). Requests are served by the crew's
-//! threads; the one of the runtime here does the rest.
+//! [`store`] opens the store, [`listeners`] listens, [`banner`] prints, [`supervisor`] handles signals and chores, [`shutdown`] ends; what
+//! all servers share is in [`service`](super::service). Requests run on worker threads; the runtime here does the rest.
 
 mod banner;
 mod certificate_reload;
@@ -35,16 +34,13 @@ use certificate_reload::CertificateReloader;
 use listeners::ServeListeners;
 use supervisor::ServeSupervisor;
 
-/// Serves until a signal.
 pub(crate) fn run(args: &ServeArgs) -> ExitCode {
-    serve(args)
-        .unwrap_or_else(|trouble| trouble.report())
-        .into()
+    serve(args).unwrap_or_else(|error| error.report()).into()
 }
 
 fn serve(args: &ServeArgs) -> Result<ExitReason, CommandError> {
     let settings = ServeSettings::resolve(args)?;
-    // Before signals are taken over: to count a quota may take long, and can be ended as ever.
+    // Before signals are handled: counting for a quota may take long, and can be interrupted as usual.
     let store = store::open(&settings.folder, &settings.store)?;
     let open_log = |options| log::open(AccessLog::NAME, options, settings.quiet);
     let log = settings.log.as_ref().map(open_log).transpose()?;
@@ -52,36 +48,40 @@ fn serve(args: &ServeArgs) -> Result<ExitReason, CommandError> {
         runtime().map_err(|error| CommandError::local(format!("cannot start: {error}")))?;
     let entered = runtime.enter();
     let mut signals = ServerSignals::listen()
-        .map_err(|error| CommandError::local(format!("cannot listen to signals: {error}")))?;
-    let doors = ServeListeners::open(&settings)?;
+        .map_err(|error| CommandError::local(format!("cannot receive signals: {error}")))?;
+    let listeners = ServeListeners::open(&settings)?;
     let access_log = |log| AccessLog::new(log, settings.log_format);
     let server = FileServerOptions {
         access_log: log.clone().map(access_log),
-        allowed_hosts: doors.server_names(&settings),
+        allowed_hosts: listeners.server_names(&settings),
         ..settings.server.clone()
     };
     let metrics = Arc::clone(&server.metrics);
     let disk = DiskThreads::new(runtime.handle().clone());
     let server = Arc::new(FileServer::new(Arc::clone(&store), disk, server));
-    let endpoint = AdminAddresses::open(settings.admin.as_ref(), ("-l", &doors.addresses()))?;
-    let banner = ServeBanner::new(&doors, &store, endpoint.addresses());
+    let endpoint = AdminAddresses::open(settings.admin.as_ref(), ("-l", &listeners.addresses()))?;
+    let banner = ServeBanner::new(&listeners, &store, endpoint.addresses());
     let reload = CertificateReloader {
-        certificates: doors.tls.as_ref().map(|tls| Arc::clone(&tls.certificates)),
+        certificates: listeners
+            .tls
+            .as_ref()
+            .map(|tls| Arc::clone(&tls.certificates)),
         log: log.clone(),
     };
-    let notify = service_manager_notifier();
-    let (crew, files) = doors.start_workers(&server, &settings)?;
+    let notifier = service_manager_notifier();
+    let (workers, files) = listeners.start_workers(&server, &settings)?;
     let mut sources: Vec<Arc<dyn MetricSource>> = vec![metrics, Arc::new(admin::process_metrics())];
     sources.extend(log.clone().map(|log| log as Arc<dyn MetricSource>));
-    let endpoint = endpoint.serve(AdminEndpoint::new(sources, crew.stop_token()))?;
+    let endpoint = endpoint.serve(AdminEndpoint::new(sources, workers.stop_token()))?;
     banner.print(&settings);
     drop(entered);
     let exit = runtime.block_on(async {
-        warn_if_not_notified(notify.ready());
-        let attendant = ServeSupervisor::new(Arc::clone(&server), reload, &notify, settings.quiet);
-        attendant.run(&mut signals).await;
-        warn_if_not_notified(notify.stopping());
-        let exit = shutdown::shut_down(crew, settings.grace, &mut signals, settings.quiet).await;
+        warn_if_not_notified(notifier.ready());
+        let supervisor =
+            ServeSupervisor::new(Arc::clone(&server), reload, &notifier, settings.quiet);
+        supervisor.run(&mut signals).await;
+        warn_if_not_notified(notifier.stopping());
+        let exit = shutdown::shut_down(workers, settings.grace, &mut signals, settings.quiet).await;
         endpoint.end().await;
         if let Some(log) = &log {
             log::close(log).await;
@@ -89,12 +89,12 @@ fn serve(args: &ServeArgs) -> Result<ExitReason, CommandError> {
         exit
     });
     drop(files);
-    // A disk that hangs is not waited for.
+    // A hanging disk is not waited for.
     runtime.shutdown_background();
     Ok(exit)
 }
 
-/// For the disk, signals and chores.
+/// The runtime for the disk, signals and chores.
 fn runtime() -> io::Result<Runtime> {
     open_file_limit::check_free_descriptors()?;
     Builder::new_multi_thread()

@@ -1,9 +1,8 @@
-//! What every command has that serves until it is asked to end, whatever it serves.
+//! What all servers share.
 //!
-//! A command of that kind puts these around what is its own: [`log`] before it begins and after it ended, [`places`] and [`taken`] where it
-//! listens, [`endpoint`] for whoever watches, [`manager`] for whoever started it, [`trouble`] when it cannot begin, and [`telling`] for what it
-//! tells once it runs. Signals are in
-//! [`signals`](crate::signals).
+//! A server command uses [`log`] before it starts and after it has ended, [`addresses`] and [`address_conflicts`] where it listens,
+//! [`admin`] for its admin endpoint, [`service_manager`] to notify systemd, [`command_error`] when it cannot start, and
+//! [`background_print`] for messages while it runs. Signals are in [`signals`](crate::signals).
 
 pub(crate) mod address_conflicts;
 pub(crate) mod addresses;

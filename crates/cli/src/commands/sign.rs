@@ -1,4 +1,4 @@
-//! `haul sign`: signed URLs on standard output, and keys to sign them with.
+//! `haul sign`: prints signed URLs, and makes keys.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -15,15 +15,15 @@ use crate::message::{self, JsonOutputs, print_line, warning_text};
 use crate::output;
 use crate::settings::{read_signing_key, world_readable_warning};
 
-/// Bytes of randomness in a key: as many as the signature has, more are no use.
+/// Random bytes in a key: as many as a signature has; more are of no use.
 const KEY_BYTES: usize = 32;
 
-/// Signs, or makes a key.
+/// Signs a URL or makes a key.
 pub(crate) fn run(args: &SignArgs) -> ExitCode {
     let done = match (&args.new_key, &args.url, &args.key) {
         (Some(file), ..) => make_key(file),
         (None, Some(url), Some(key)) => sign(args, url, key),
-        // The parser does not let it come to this.
+        // The parser requires both.
         (None, ..) => Err(ExitReason::Usage),
     };
     done.map_or_else(Into::into, |()| ExitReason::Done.into())
@@ -45,7 +45,7 @@ fn sign(args: &SignArgs, url: &HttpUrl, key: &Path) -> Result<(), ExitReason> {
     })?;
     let expires = SystemTime::now() + args.expires.0;
     let signed = sign_url(&key, args.method, &url.0, expires).map_err(|error| {
-        let hint = "the path must be that of a file or folder of the server";
+        let hint = "the path must name a file or folder of the server";
         fail(ExitReason::Usage, &message::chain_text(&error), Some(hint))
     })?;
     output::write_stdout_lines([signed]).map_err(|error| output::report_write_error(&error))
@@ -61,20 +61,20 @@ fn make_key(file: &Path) -> Result<(), ExitReason> {
     write_key(file).map_err(|error| {
         let hint = match error.kind() {
             io::ErrorKind::AlreadyExists => {
-                "with a new key the links of the old one end: remove the file first if that is meant"
+                "a new key invalidates all URLs signed with the old one: to replace it, remove the file first"
             }
-            _ => "name a file in a folder that is there and that you may write to",
+            _ => "name a file in an existing folder that you can write to",
         };
-        let text = format!("cannot make the key {shown}: {error}");
+        let text = format!("cannot create the key {shown}: {error}");
         JsonOutputs::default().report_failure(ExitReason::LocalIo, &text, Some(hint))
     })?;
     print_line(&format!(
-        "haul: made {shown}; haul serve --sign-key and haul sign --key take it"
+        "haul: created {shown}, a key for haul serve --sign-key and haul sign --key"
     ));
     Ok(())
 }
 
-/// As text, which survives editors and variables.
+/// A random key as text, which survives editors and variables.
 fn random_key() -> io::Result<String> {
     let mut bytes = [0; KEY_BYTES];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;

@@ -1,9 +1,8 @@
-//! `haul tunnel`: listens, tells where that leads, and attends to the engine until it is asked to end.
+//! `haul tunnel`: listens, prints the listeners, and forwards connections until a signal.
 //!
-//! The pieces are in files of their own: [`doors`] listens and listens again, [`change`] decides what becomes of listeners when settings are
-//! read again, [`banner`] tells, [`run`] waits for signals, [`ending`] ends; [`stdio`] joins standard streams in place of all that.
-//! A running tunnel answers its own user at a socket ([`answering`]), which [`status`] asks. What any server has is in
-//! [`service`](super::service).
+//! [`listeners`] opens listeners and reloads them, [`banner`] prints, [`supervisor`] handles signals, [`shutdown`] ends; [`stdio`] connects
+//! standard streams instead of all that. A running tunnel serves its status to its own user at a socket ([`status_socket`]), which
+//! [`status`] reads. What all servers share is in [`service`](super::service).
 
 mod banner;
 mod listener_changes;
@@ -38,21 +37,20 @@ use banner::TunnelBanner;
 use listeners::TunnelListenerSet;
 use supervisor::TunnelSupervisor;
 
-/// What the log is called.
 const LOG_NAME: &str = "connection log";
 
-/// Relays until a signal; or does what else it was asked for.
+/// Runs `haul tunnel`, `--stdio` or `status`.
 pub(crate) fn run(args: &TunnelArgs) -> ExitCode {
-    let done = match (&args.also, &args.stdio) {
-        (Some(TunnelCommand::Status(asked)), _) => status::run(asked),
+    let result = match (&args.also, &args.stdio) {
+        (Some(TunnelCommand::Status(status_args)), _) => status::run(status_args),
         (None, Some(target)) => stdio::run(args, target),
         (None, None) => serve(args),
     };
-    done.unwrap_or_else(|trouble| trouble.report()).into()
+    result.unwrap_or_else(|error| error.report()).into()
 }
 
 fn serve(args: &TunnelArgs) -> Result<ExitReason, CommandError> {
-    // Before signals are taken over: a question for a password ends by them as ever.
+    // Before signals are handled: a signal at a password prompt ends the program as usual.
     let passwords = Arc::new(PromptedPasswords::default());
     let settings = TunnelSettings::resolve(args, &passwords)?;
     passwords.silence();
@@ -64,51 +62,51 @@ fn serve(args: &TunnelArgs) -> Result<ExitReason, CommandError> {
     let runtime = runtime(running.threads)?;
     let entered = runtime.enter();
     let mut signals = ServerSignals::listen()
-        .map_err(|error| CommandError::local(format!("cannot listen to signals: {error}")))?;
+        .map_err(|error| CommandError::local(format!("cannot receive signals: {error}")))?;
     let engine = TunnelEngine::new(TunnelEngineOptions {
         max_connections: running.max_connections.connections(),
         max_connections_set_by: running.max_connections.by().into(),
         log: log.clone().map(|log| (log, running.log_format)),
     });
-    let mut doors = TunnelListenerSet::new(engine.clone(), InheritedSockets::take()?);
-    doors.open(&settings.tunnels)?;
-    let others = ("SPEC", &doors.addresses()[..]);
+    let mut listeners = TunnelListenerSet::new(engine.clone(), InheritedSockets::take()?);
+    listeners.open(&settings.tunnels)?;
+    let others = ("SPEC", &listeners.addresses()[..]);
     let endpoint = AdminAddresses::open(running.admin.as_ref(), others)?;
-    doors.set_other_addresses(endpoint.addresses());
-    TunnelBanner::new(&doors, endpoint.addresses()).print(&settings);
+    listeners.set_other_addresses(endpoint.addresses());
+    TunnelBanner::new(&listeners, endpoint.addresses()).print(&settings);
     let mut sources: Vec<Arc<dyn MetricSource>> =
         vec![engine.metrics(), Arc::new(admin::process_metrics())];
     sources.extend(log.clone().map(|log| log as Arc<dyn MetricSource>));
     let admin = || AdminEndpoint::new(sources.clone(), engine.closing()).page(engine.status_page());
     let endpoint = endpoint.serve(admin())?;
-    let own = status_socket::open(admin()).unwrap_or_else(|why| {
+    let status_task = status_socket::open(admin()).unwrap_or_else(|error| {
         if !running.quiet {
-            let why = format!("haul tunnel status will not find this one: {why}");
-            print_line(&warning_text(&sanitize(&why)));
+            let warning = format!("haul tunnel status cannot find this tunnel: {error}");
+            print_line(&warning_text(&sanitize(&warning)));
         }
         None
     });
-    let notify = service_manager_notifier();
+    let notifier = service_manager_notifier();
     drop(entered);
     let exit = runtime.block_on(async {
-        warn_if_not_notified(notify.ready());
-        let attendant = TunnelSupervisor::new(
-            (doors, engine.clone()),
+        warn_if_not_notified(notifier.ready());
+        let supervisor = TunnelSupervisor::new(
+            (listeners, engine.clone()),
             (args, passwords),
             log.clone(),
-            &notify,
+            &notifier,
         );
-        let doors = attendant.run(&settings.running, &mut signals).await;
-        warn_if_not_notified(notify.stopping());
+        let listeners = supervisor.run(&settings.running, &mut signals).await;
+        warn_if_not_notified(notifier.stopping());
         let exit = shutdown::shut_down((&engine, log.as_deref()), &running, &mut signals).await;
-        drop(doors);
+        drop(listeners);
         endpoint.end().await;
-        if let Some(own) = own {
-            own.end().await;
+        if let Some(status_task) = status_task {
+            status_task.end().await;
         }
         exit
     });
-    // A name that is looked up, or a file that is read again, is not waited for.
+    // A name lookup or a reload in progress is not waited for.
     runtime.shutdown_background();
     Ok(exit)
 }
@@ -123,7 +121,7 @@ fn open_log(settings: &ProcessSettings) -> Result<Option<Arc<LineLog>>, CommandE
 }
 
 fn runtime(threads: usize) -> Result<Runtime, CommandError> {
-    // Also for one: names that are looked up, and words to a terminal that stands still, hold up the thread that attends, and not it.
+    // Multi-threaded even with one thread: name lookups, and messages to a blocked terminal, then do not hold up the supervisor.
     let runtime = open_file_limit::check_free_descriptors().and_then(|()| {
         Builder::new_multi_thread()
             .worker_threads(threads)

@@ -1,7 +1,7 @@
-//! In which form a failure is told that comes before any job has begun.
+//! The format of a failure that occurs before any job has started.
 //!
-//! Such a failure is told as those of jobs are: under `--json` as an object on standard output (and in words on standard
-//! error), under `--progress json` as an object on standard error and not in words. Its `url` or `job` is null.
+//! It is reported as failures of jobs are: with `--json` as an object on standard output, and as a message; with `--progress json` as an
+//! object on standard error, and not as a message. Its `url` or `job` is null.
 
 use std::ffi::OsString;
 
@@ -12,7 +12,7 @@ use crate::exit::ExitReason;
 use crate::output;
 use crate::progress;
 
-/// Which objects were asked for.
+/// Which JSON outputs the user requested.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct JsonOutputs {
     /// `--json`.
@@ -22,10 +22,10 @@ pub(crate) struct JsonOutputs {
 }
 
 impl JsonOutputs {
-    /// What arguments ask for.
+    /// The outputs that arguments request.
     pub(crate) fn requested_by(args: &GetArgs) -> Self {
         Self {
-            // Where a file is expected, an object would be taken for one.
+            // Not where standard output is the file.
             result: args.messages.json
                 && !args.output.is_stdout()
                 && !args.batch.is_tar_to_stdout(),
@@ -33,20 +33,23 @@ impl JsonOutputs {
         }
     }
 
-    /// What a command line asks for that could not be parsed, as far as that can be told.
-    pub(crate) fn requested_by_words(words: impl IntoIterator<Item = OsString>) -> Self {
-        let mut form = Self::default();
-        let mut before = OsString::new();
-        for word in words.into_iter().take_while(|word| word != "--") {
-            form.result |= word == "--json";
-            form.progress |=
-                word == "--progress=json" || (before == "--progress" && word == "json");
-            before = word;
+    /// The outputs that a command line requests that cannot be parsed, as far as that can be known.
+    pub(crate) fn requested_by_words(arguments: impl IntoIterator<Item = OsString>) -> Self {
+        let mut outputs = Self::default();
+        let mut previous = OsString::new();
+        for argument in arguments
+            .into_iter()
+            .take_while(|argument| argument != "--")
+        {
+            outputs.result |= argument == "--json";
+            outputs.progress |=
+                argument == "--progress=json" || (previous == "--progress" && argument == "json");
+            previous = argument;
         }
-        form
+        outputs
     }
 
-    /// Tells a failure. Nobody is left to tell when that fails too.
+    /// Reports a failure. An error in doing so is ignored: nobody is left to tell.
     pub(crate) fn report_failure(
         self,
         exit: ExitReason,
@@ -60,8 +63,8 @@ impl JsonOutputs {
             let _ = output::write_stdout_lines([json!({"url": null, "error": error})]);
         }
         if self.progress {
-            let told = progress::early_failure_object(exit, &message, hint.as_deref());
-            let _ = output::write_stderr_line(&told);
+            let object = progress::early_failure_object(exit, &message, hint.as_deref());
+            let _ = output::write_stderr_line(&object);
         } else {
             super::print_error(&message, hint.as_deref());
         }
@@ -75,25 +78,25 @@ mod tests {
 
     #[test]
     fn objects_are_requested_even_by_a_wrong_command_line() {
-        let form =
+        let outputs =
             |line: &str| JsonOutputs::requested_by_words(line.split(' ').map(OsString::from));
         let (result, progress) = (true, true);
         assert_eq!(
-            form("haul get --json --bogus"),
+            outputs("haul get --json --bogus"),
             JsonOutputs {
                 result,
                 ..JsonOutputs::default()
             }
         );
         assert_eq!(
-            form("haul get --progress json"),
+            outputs("haul get --progress json"),
             JsonOutputs {
                 progress,
                 ..JsonOutputs::default()
             }
         );
         assert_eq!(
-            form("haul --progress=json --json"),
+            outputs("haul --progress=json --json"),
             JsonOutputs { result, progress }
         );
         for line in [
@@ -101,7 +104,7 @@ mod tests {
             "haul get --progress plain json",
             "haul get -- --json",
         ] {
-            assert_eq!(form(line), JsonOutputs::default(), "{line}");
+            assert_eq!(outputs(line), JsonOutputs::default(), "{line}");
         }
     }
 }

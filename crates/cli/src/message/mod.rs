@@ -1,10 +1,8 @@
-//! Messages as people read them: what happened, to what, and below it what to do.
+//! Messages for people: what happened, to what, and a hint what to do.
 //!
-//! One line `haul: print_error: ...`, causes joined by colons, then perhaps `error_hint: ...`. Colour is for the words "error",
-//! "warning" and "hint" only and never carries meaning alone; `NO_COLOR` and pipes turn it off. A standard error that is
-//! closed leaves nobody to tell, so failing to write there is no failure. What is wrong with a command line is in
-//! [`mod@report_usage_error`], in which
-//! form what comes before any job is told in [`form`].
+//! One line `haul: error: ...` with the causes separated by colons, then perhaps `hint: ...`. Colour marks the words "error", "warning" and
+//! "hint" only and carries no meaning; `NO_COLOR` and pipes turn it off. Failing to write to standard error is no failure, since nobody is
+//! left to tell. [`mod@usage`] explains wrong command lines, [`json_outputs`] selects the format of failures before any job.
 
 mod json_outputs;
 mod tunnel_hints;
@@ -22,65 +20,64 @@ pub(crate) use json_outputs::JsonOutputs;
 pub(crate) use tunnel_hints::tunnel_hint;
 pub(crate) use usage::report_usage_error;
 
-/// An error and all its causes in one line. A cause that the line says already is left out.
+/// An error and its causes in one line. A cause that the line already contains is left out.
 pub(crate) fn chain_text(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        let said = error.to_string();
-        if !text.contains(&said) {
+        let cause_text = error.to_string();
+        if !text.contains(&cause_text) {
             // Writing into a String cannot fail.
-            let _ = write!(text, ": {said}");
+            let _ = write!(text, ": {cause_text}");
         }
         cause = error.source();
     }
     sanitize(&text)
 }
 
-/// What peers and file names say may hold escape sequences; on a terminal they must do nothing.
+/// Replaces control characters: texts of peers and file names may contain escape sequences, which must not reach a terminal.
 pub(crate) fn sanitize(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { '\u{fffd}' } else { c })
         .collect()
 }
 
-/// An error and its hint as they are printed.
+/// An error and its hint as printed.
 pub(crate) fn error_text(text: &str, hint: Option<&str>) -> String {
     let hint = hint.map_or_else(String::new, |hint| format!("\n\x1b[1mhint\x1b[0m: {hint}"));
     format!("haul: \x1b[1;31merror\x1b[0m: {text}{hint}")
 }
 
-/// Prints an error and its hint.
 pub(crate) fn print_error(text: &str, hint: Option<&str>) {
     print_line(&error_text(text, hint));
 }
 
-/// A warning as it is printed.
+/// A warning as printed.
 pub(crate) fn warning_text(text: &str) -> String {
     format!("haul: \x1b[1;33mwarning\x1b[0m: {text}")
 }
 
-/// Prints a line, without its colours where they are not wanted.
+/// Prints a line to standard error, without colours where they are not wanted.
 pub(crate) fn print_line(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{text}");
 }
 
-/// What a user may do: the engine's word, or ours where it takes a flag of ours.
+/// What the user can do about an error: hints about flags come from here, others from the engine.
 pub(crate) fn error_hint(error: &GetError) -> Option<String> {
     let hint = match error {
         _ if is_descriptor_shortage(error) => Some(
-            "too many files are open: ulimit -n N allows more, -x N and fewer URLs at once need fewer",
+            "too many open files: raise the limit with ulimit -n N, or use a lower -x N or fewer URLs at once",
         ),
         GetError::Transport { source, .. } => transport_hint(source),
         GetError::Status { status, .. } if status.is_server_error() || status.as_u16() == 429 => {
-            Some("the origin is in trouble: try again later, or --retries N for longer")
+            Some("the origin has a problem: try again later, or retry more often with --retries N")
         }
         _ => None,
     };
     hint.map(str::to_owned).or_else(|| error.hint())
 }
 
-/// Whether there were no descriptors left, for a connection or a file.
+/// Whether there were no descriptors left for a connection or a file.
 fn is_descriptor_shortage(error: &GetError) -> bool {
     match error {
         GetError::Transport { source, .. } => source.is_descriptor_limit(),
@@ -99,65 +96,67 @@ fn transport_hint(error: &haul_net::Error) -> Option<&'static str> {
     }
     Some(match error.kind() {
         Kind::NoSuchHost(_) => {
-            "check the name; --resolve HOST:PORT:ADDRESS gives it an address by hand"
+            "check the name, or set its address with --resolve HOST:PORT:ADDRESS"
         }
         Kind::Resolve(_) => "check the network connection and the name servers",
         Kind::Connect(_) | Kind::ConnectTimeout(_) => {
-            "is the host up, the port right, and is a proxy needed (--proxy)?"
+            "is the host up, the port correct, and is a proxy needed (--proxy)?"
         }
         Kind::NoAddress(_, AddressFamily::V4) => "leave out -4/--ipv4",
         Kind::NoAddress(..) => "leave out -6/--ipv6",
-        Kind::UnusableProxyVariable(_) => "--proxy '' goes without, --proxy URL names another",
+        Kind::UnusableProxyVariable(_) => {
+            "use another proxy with --proxy URL, or none with --proxy ''"
+        }
         Kind::ProxyAuth(_) => PROXY_LOGIN,
         Kind::ProxyRefused(_) => match error.proxy_refusal() {
             Some(ProxyRefusal::TargetUnreachable) => {
-                "is the target up, and its host and port right?"
+                "is the target up, and are its host and port correct?"
             }
             Some(ProxyRefusal::NotAllowed) => {
-                "the proxy does not allow this target; --proxy '' goes around it"
+                "the proxy does not allow this target; --proxy '' bypasses the proxy"
             }
             _ => {
-                "the proxy does not say why: is the target up, and allowed? --proxy '' goes around it"
+                "the proxy gives no reason: is the target up, and allowed? --proxy '' bypasses the proxy"
             }
         },
-        Kind::NotSocks => "an HTTP proxy is written with http:// or https://",
-        Kind::Tls(TlsProblem::NotTls) => "try http:// in place of https://, or another port",
+        Kind::NotSocks => "write an HTTP proxy with http:// or https://",
+        Kind::Tls(TlsProblem::NotTls) => "try http:// instead of https://, or another port",
         Kind::Tls(TlsProblem::UnknownIssuer) => {
-            "--cacert FILE trusts an authority of your own or one self-made certificate, --insecure anyone"
+            "trust your own authority or a self-signed certificate with --cacert FILE, or any with --insecure"
         }
         Kind::Tls(TlsProblem::Expired | TlsProblem::WrongHost) => {
-            "--insecure goes on all the same, at your risk"
+            "continue at your own risk with --insecure"
         }
         Kind::Tls(TlsProblem::RootsUnavailable) => {
-            "SSL_CERT_FILE or --cacert says where trusted certificates are"
+            "name the trusted certificates with SSL_CERT_FILE or --cacert"
         }
-        Kind::Redirect(RedirectError::Downgrade) => "--allow-downgrade follows it",
+        Kind::Redirect(RedirectError::Downgrade) => "--allow-downgrade follows this redirect",
         Kind::Redirect(RedirectError::TooMany(_)) => "--max-redirs N follows more",
-        Kind::Redirect(_) => "the origin is at fault here; check the URL",
-        Kind::Protocol => "something else than HTTP answers there: check the port, or try https://",
+        Kind::Redirect(_) => "the origin sent a wrong redirect; check the URL",
+        Kind::Protocol => "the server does not speak HTTP: check the port, or try https://",
         _ => return None,
     })
 }
 
-/// How a proxy gets its login, short of showing it to everyone who lists processes.
-const PROXY_LOGIN: &str = "give its login before its host, as user:password@host:port, in --proxy or, seen by fewer, in http_proxy, https_proxy or all_proxy";
+/// How to give a proxy its login.
+const PROXY_LOGIN: &str = "put the login before the host, as user:password@host:port, in --proxy or, less visible, in http_proxy, https_proxy or all_proxy";
 
-/// What goes wrong at a proxy is mended at the proxy.
+/// Hints for errors at a proxy.
 fn proxy_hint(proxy: &ProxyName, kind: &Kind) -> Option<&'static str> {
     Some(match kind {
         Kind::NoSuchHost(_) | Kind::Resolve(_) | Kind::Connect(_) | Kind::ConnectTimeout(_) => {
             match proxy.source {
                 ProxySource::ProxyFlag | ProxySource::Flag(_) => {
-                    "is that proxy up, and its port right?"
+                    "is the proxy up, and its port correct?"
                 }
                 ProxySource::Variable(_) => {
-                    "is that proxy up? --proxy URL names another, --proxy '' goes without"
+                    "is the proxy up? use another with --proxy URL, or none with --proxy ''"
                 }
             }
         }
-        Kind::Tls(TlsProblem::NotTls) => "that proxy may want to be written with http://",
+        Kind::Tls(TlsProblem::NotTls) => "try http:// for this proxy",
         Kind::Tls(TlsProblem::UnknownIssuer) => {
-            "--proxy-cacert FILE trusts an authority of your own, --proxy-insecure anyone"
+            "trust your own authority with --proxy-cacert FILE, or any certificate with --proxy-insecure"
         }
         Kind::ProxyAuth(_) if proxy.has_login => "check the user name and password of the proxy",
         _ => return None,

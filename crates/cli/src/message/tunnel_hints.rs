@@ -1,14 +1,14 @@
-//! What a user of `haul tunnel` may do about a target that was not reached. The kinds of errors are those of downloads; the flags that
-//! help are others, and what fails at a proxy is mended there.
+//! Hints of `haul tunnel` about a target that cannot be reached. The errors are those of downloads; the flags that help are others, and an
+//! error at a proxy is fixed at the proxy.
 
 use haul_net::{AddressFamily, Error, Kind, ProxyRefusal, ProxySource, TlsProblem};
 
-/// What to do, where that is known.
+/// What the user can do, if known.
 pub(crate) fn tunnel_hint(error: &Error) -> Option<&'static str> {
     if error.is_descriptor_limit() {
-        return Some("too many files are open: ulimit -n N allows more");
+        return Some("too many open files: raise the limit with ulimit -n N");
     }
-    // TLS with a target has no proxy in its error, wherever it leads through.
+    // An error of TLS with a target names no proxy, even if the connection goes through one.
     let is_of_proxy = match error.kind() {
         Kind::Tls(_) => error.proxy().is_some(),
         _ => error.is_proxy_unreachable(),
@@ -17,37 +17,37 @@ pub(crate) fn tunnel_hint(error: &Error) -> Option<&'static str> {
         Kind::ProxyAuth(_) if error.proxy().is_some_and(|proxy| proxy.has_login) => {
             "check the user name and password of the proxy"
         }
-        Kind::ProxyAuth(_) => "-U USER logs in to the proxy; haul tunnel --help has other ways",
+        Kind::ProxyAuth(_) => "log in with -U USER; see haul tunnel --help for other ways",
         Kind::ProxyRefused(_) if error.proxy().is_some_and(|proxy| proxy.next_hop.is_some()) => {
-            "is that next proxy up, and its host and port right?"
+            "is the next proxy up, and are its host and port correct?"
         }
         Kind::ProxyRefused(_) => refusal_hint(error.proxy_refusal()),
-        Kind::NotSocks => "an HTTP proxy is written with http:// or https://",
+        Kind::NotSocks => "write an HTTP proxy with http:// or https://",
         Kind::NoSuchHost(_) | Kind::Resolve(_) | Kind::Connect(_) | Kind::ConnectTimeout(_)
             if is_of_proxy =>
         {
             match error.proxy().map(|proxy| proxy.source) {
                 Some(ProxySource::Variable(_)) => {
-                    "is that proxy up? -p PROXY names another, -p '' goes without"
+                    "is the proxy up? use another with -p PROXY, or none with -p ''"
                 }
                 _ => {
-                    "is that proxy up, and its port right? --direct-fallback does without when it is not"
+                    "is the proxy up, and its port correct? --direct-fallback connects directly when it is down"
                 }
             }
         }
-        // It was reached, and what it was asked for had no answer.
+        // The proxy was reached but did not respond.
         Kind::ConnectTimeout(_) if error.proxy().is_some() => {
-            "the proxy takes connections and does not answer: is its port right, and the target up? --connect-timeout TIME waits longer"
+            "the proxy accepts connections and does not respond: is its port correct, and the target up? --connect-timeout TIME waits longer"
         }
         Kind::Closed | Kind::Protocol if error.proxy().is_some() => {
-            "is that an HTTP proxy, and its port right? a SOCKS proxy is written with socks5://, one over TLS with https://"
+            "is this an HTTP proxy, and its port correct? write a SOCKS proxy with socks5://, a proxy over TLS with https://"
         }
         Kind::NoSuchHost(_) => {
-            "check the name; --resolve HOST:PORT:ADDRESS gives it an address by hand"
+            "check the name, or set its address with --resolve HOST:PORT:ADDRESS"
         }
         Kind::Resolve(_) => "check the network connection and the name servers",
         Kind::Connect(_) | Kind::ConnectTimeout(_) => {
-            "is the host up, the port right, and is a proxy needed (-p)?"
+            "is the host up, the port correct, and is a proxy needed (-p)?"
         }
         Kind::NoAddress(_, AddressFamily::V4) => "leave out -4/--ipv4",
         Kind::NoAddress(..) => "leave out -6/--ipv6",
@@ -56,48 +56,52 @@ pub(crate) fn tunnel_hint(error: &Error) -> Option<&'static str> {
     })
 }
 
-/// What to do where there is no TLS with the proxy, or with the target.
+/// Hints for failed TLS with the proxy or the target.
 fn tls_hint(problem: TlsProblem, is_of_proxy: bool) -> Option<&'static str> {
     Some(match (problem, is_of_proxy) {
-        (TlsProblem::NotTls, true) => "that proxy may want to be written with http://",
+        (TlsProblem::NotTls, true) => "try http:// for this proxy",
         (TlsProblem::NotTls, false) => {
-            "the target speaks no TLS at that port: leave out --target-tls"
+            "the target does not speak TLS on this port: leave out --target-tls"
         }
         (TlsProblem::UnknownIssuer, true) => {
-            "--proxy-cacert FILE trusts an authority of your own, --proxy-insecure anyone"
+            "trust your own authority with --proxy-cacert FILE, or any certificate with --proxy-insecure"
         }
         (TlsProblem::UnknownIssuer, false) => {
-            "--cacert FILE trusts an authority of your own or one self-made certificate, --insecure anyone"
+            "trust your own authority or a self-signed certificate with --cacert FILE, or any with --insecure"
         }
         (TlsProblem::WrongHost, true) => {
-            "name the proxy in -p as its certificate does; --proxy-insecure goes on all the same, at your risk"
+            "use the name in the proxy's certificate with -p, or continue at your own risk with --proxy-insecure"
         }
         (TlsProblem::WrongHost, false) => {
-            "name the target as its certificate does; --insecure goes on all the same, at your risk"
+            "use the name in the target's certificate, or continue at your own risk with --insecure"
         }
-        (TlsProblem::Expired, true) => "--proxy-insecure goes on all the same, at your risk",
-        (TlsProblem::Expired, false) => "--insecure goes on all the same, at your risk",
+        (TlsProblem::Expired, true) => "continue at your own risk with --proxy-insecure",
+        (TlsProblem::Expired, false) => "continue at your own risk with --insecure",
         (TlsProblem::ClientCertificate, true) => {
-            "--proxy-cert and --proxy-key show that proxy a certificate"
+            "give the proxy a client certificate with --proxy-cert and --proxy-key"
         }
-        (TlsProblem::ClientCertificate, false) => "--cert and --key show the target a certificate",
+        (TlsProblem::ClientCertificate, false) => {
+            "give the target a client certificate with --cert and --key"
+        }
         (TlsProblem::RootsUnavailable, true) => {
-            "SSL_CERT_FILE or --proxy-cacert says where trusted certificates are"
+            "name the trusted certificates with SSL_CERT_FILE or --proxy-cacert"
         }
         (TlsProblem::RootsUnavailable, false) => {
-            "SSL_CERT_FILE or --cacert says where trusted certificates are"
+            "name the trusted certificates with SSL_CERT_FILE or --cacert"
         }
         _ => return None,
     })
 }
 
-/// What to do where the proxy was reached and will not.
+/// Hints for a proxy that refuses.
 fn refusal_hint(why: Option<ProxyRefusal>) -> &'static str {
     match why {
-        Some(ProxyRefusal::TargetUnreachable) => "is the target up, and its host and port right?",
-        Some(ProxyRefusal::NotAllowed) => {
-            "the proxy does not allow this target: many allow port 443 alone"
+        Some(ProxyRefusal::TargetUnreachable) => {
+            "is the target up, and are its host and port correct?"
         }
-        _ => "the proxy does not say why: is the target up, and allowed?",
+        Some(ProxyRefusal::NotAllowed) => {
+            "the proxy does not allow this target: many allow port 443 only"
+        }
+        _ => "the proxy gives no reason: is the target up, and allowed?",
     }
 }

@@ -1,7 +1,7 @@
-//! What is wrong with a command line, in the form of all other messages.
+//! Errors in the command line, in the format of other messages.
 //!
-//! The parser's own text takes ten lines and repeats the value it could not use, which may be a password. So only what
-//! kind of mistake it was is taken from it, and the words are ours.
+//! The parser's own text takes ten lines and repeats the wrong value, which may be a password. So only the kind of the error is taken from
+//! it.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -15,8 +15,8 @@ use crate::args::{CliArgs, ValueError};
 use crate::exit::ExitReason;
 use crate::output;
 
-/// Prints what is wrong in the form asked for, or the help or version that was asked for.
-pub(crate) fn report_usage_error(error: &Error, form: JsonOutputs) -> ExitCode {
+/// Prints the error in the requested format, or the requested help or version.
+pub(crate) fn report_usage_error(error: &Error, outputs: JsonOutputs) -> ExitCode {
     if !error.use_stderr() {
         return print_help(error).into();
     }
@@ -25,11 +25,12 @@ pub(crate) fn report_usage_error(error: &Error, form: JsonOutputs) -> ExitCode {
         return ExitReason::Usage.into();
     }
     let (text, hint) = explain(error);
-    form.report_failure(ExitReason::Usage, &text, Some(&hint))
+    outputs
+        .report_failure(ExitReason::Usage, &text, Some(&hint))
         .into()
 }
 
-/// Help and version are a result like any other.
+/// Prints help or version, which is a result like any other.
 fn print_help(error: &Error) -> ExitReason {
     let printed = output::check_stdout()
         .and_then(|()| error.print())
@@ -40,7 +41,7 @@ fn print_help(error: &Error) -> ExitReason {
     }
 }
 
-/// What is wrong, and what to do.
+/// The message and the hint.
 fn explain(error: &Error) -> (String, String) {
     let argument = context_strings(error, ContextKind::InvalidArg);
     let flag = argument
@@ -60,7 +61,9 @@ fn explain(error: &Error) -> (String, String) {
                 .first()
                 .map(|prior| flag_names(error, argument_name(prior)))
             {
-                Some(prior) if prior != flag => format!("{flag} and {prior} exclude each other"),
+                Some(prior) if prior != flag => {
+                    format!("{flag} and {prior} cannot be used together")
+                }
                 _ => format!("{flag} is given twice"),
             }
         }
@@ -80,28 +83,22 @@ fn explain(error: &Error) -> (String, String) {
         }
         ErrorKind::InvalidValue => {
             let valid = context_strings(error, ContextKind::ValidValue).join(", ");
-            return (
-                format!("{flag}: this is not one of its values"),
-                format!("one of {valid}"),
-            );
+            return (format!("{flag}: unknown value"), format!("one of {valid}"));
         }
-        // The parser's own words could repeat a value.
+        // The parser's own message could repeat a value.
         kind => format!("{flag} cannot be understood here: {kind}"),
     };
     (text, suggestion(error))
 }
 
-/// A value that one of our own types, or the parser's, would not take.
+/// A value that its type does not accept.
 fn explain_value(error: &Error, flag: &str) -> (String, String) {
     let source = std::error::Error::source(error);
-    let why = source.map_or_else(
-        || "this value cannot be used".to_owned(),
-        ToString::to_string,
-    );
+    let why = source.map_or_else(|| "invalid value".to_owned(), ToString::to_string);
     let advice = source
         .and_then(|source| source.downcast_ref::<ValueError>())
         .and_then(ValueError::hint);
-    // An argument without a flag needs no name: there is only the URL.
+    // An argument without a flag needs no name: it is the URL.
     let text = if flag.starts_with('-') {
         format!("{flag}: {why}")
     } else {
@@ -117,32 +114,32 @@ fn explain_command(error: &Error, command: &str) -> (String, String) {
     let similar = context_strings(error, ContextKind::SuggestedSubcommand);
     let hint = match similar.first() {
         _ if command.contains("://") || command.contains('.') => {
-            "downloads are written as: haul get URL".to_owned()
+            "to download: haul get URL".to_owned()
         }
         Some(similar) => format!("did you mean haul {similar} ?"),
         None => "haul --help lists the commands".to_owned(),
     };
-    // What stands here may be a URL with a password.
+    // The text may be a URL with a password.
     let shown = haul_net::redacted_text(command);
-    (format!("{shown} is no command"), hint)
+    (format!("unknown command {shown}"), hint)
 }
 
-/// A flag that is none, or a word where none belongs. Whatever else clings to it may be its value.
+/// An unknown flag, or an unexpected argument. What follows the name may be its value, which may be a secret.
 fn unknown_argument_text(word: &str) -> String {
     if !word.starts_with('-') {
-        // A login whose flag was forgotten: me:password:rw.
+        // The argument may be a login whose flag was forgotten: me:password:rw.
         let (shown, secret) = match word.split_once(':') {
             Some((name, rest)) if !rest.starts_with("//") => (name, ":..."),
             _ => (word, ""),
         };
         let shown = haul_net::redacted_text(shown);
-        return format!("{shown}{secret} is one word too many");
+        return format!("unexpected argument {shown}{secret}");
     }
     let end = word.find(|c: char| !c.is_alphanumeric() && c != '-');
-    format!("there is no flag {}", &word[..end.unwrap_or(word.len())])
+    format!("unknown flag {}", &word[..end.unwrap_or(word.len())])
 }
 
-/// A flag as people know it: `-x/--max-connections` where it has a short name in the command that was meant.
+/// The names of a flag: `-x/--max-connections` if it has a short one in the command that was meant.
 fn flag_names(error: &Error, flag: &str) -> String {
     let Some(long) = flag.strip_prefix("--") else {
         return flag.to_owned();
@@ -158,7 +155,7 @@ fn flag_names(error: &Error, flag: &str) -> String {
     short.map_or_else(|| flag.to_owned(), |short| format!("-{short}/{flag}"))
 }
 
-/// The parser's guess at what was meant, or where to look.
+/// The parser's guess, or where to look.
 fn suggestion(error: &Error) -> String {
     match context_strings(error, ContextKind::SuggestedArg).first() {
         Some(similar) => format!("did you mean {} ?", argument_name(similar)),
@@ -166,7 +163,7 @@ fn suggestion(error: &Error) -> String {
     }
 }
 
-/// Which command was meant, as the usage that belongs to the error names it, or the command line: downloads, if neither does.
+/// The command that was meant: from the usage text of the error, else from the command line, else `get`.
 fn command_name(error: &Error) -> String {
     let is_known = |name: &str| {
         let known = CliArgs::command();
@@ -178,7 +175,7 @@ fn command_name(error: &Error) -> String {
     };
     let mut words = usage.split_whitespace().skip_while(|word| *word != "haul");
     let named = words.nth(1).filter(|name| is_known(name));
-    // An error of a value comes without the usage.
+    // An error about a value has no usage text.
     let typed = std::env::args_os().nth(1);
     let typed = typed
         .and_then(|word| word.into_string().ok())
@@ -189,7 +186,7 @@ fn command_name(error: &Error) -> String {
         .unwrap_or_else(|| "get".to_owned())
 }
 
-/// `--output <FILE>` without its value, `[URL]...` without what says that it may be left out and repeated.
+/// The name of an argument: `--output <FILE>` without its value, `[URL]...` without brackets and dots.
 fn argument_name(argument: &str) -> &str {
     let name = argument.split([' ', '=']).next().unwrap_or_default();
     name.trim_end_matches("...")
@@ -245,11 +242,11 @@ mod tests {
             "gte|http://h/f",
             "http://h/f",
         ];
-        let said: Vec<String> = lines
+        let message: Vec<String> = lines
             .iter()
             .map(|line| format!("{line}\n    {}", message_for(line)))
             .collect();
-        insta::assert_snapshot!(said.join("\n"));
+        insta::assert_snapshot!(message.join("\n"));
     }
 
     #[test]
@@ -285,8 +282,8 @@ mod tests {
             "sign|http://h/|http://me:s3cret@h/x",
         ];
         for line in lines {
-            let said = message_for(line);
-            assert!(!said.contains("s3cret"), "{said}");
+            let message = message_for(line);
+            assert!(!message.contains("s3cret"), "{message}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Bars on a terminal. What they look like is the [picture](super::picture)'s; indicatif puts it on the screen and takes it away.
+//! Draws the lines of a [`ProgressView`] on a terminal. indicatif draws and clears them.
 
 use std::io;
 use std::time::Duration;
@@ -8,28 +8,24 @@ use haul_transfer::{DownloadOutcome, TransferEvent};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 
 use super::Renderer;
-use super::picture::ProgressView;
+use super::view::ProgressView;
 use crate::{message, output};
 
-/// Bars for all that is going on.
 pub(super) struct BarRenderer {
-    /// What is going on.
     view: Box<dyn ProgressView>,
-    /// Where it is drawn.
     terminal: StderrTerm,
-    /// All lines together: they are always drawn at once.
+    /// All lines are one bar: they are always drawn at once.
     bar: ProgressBar,
-    /// Nothing is drawn any more.
     is_cleared: bool,
 }
 
 impl BarRenderer {
     pub(super) fn new(view: Box<dyn ProgressView>) -> Self {
         let terminal = StderrTerm(Term::buffered_stderr());
-        // Frames come at their own pace: drawing must not skip one, least of all the last.
+        // The caller sets the pace: drawing must not skip a frame, least of all the last.
         let target = ProgressDrawTarget::term_like_with_hz(Box::new(terminal.clone()), u8::MAX);
         let bar = ProgressBar::with_draw_target(None, target);
-        // The template is a constant that indicatif knows.
+        // The template is a constant that indicatif accepts.
         if let Ok(style) = ProgressStyle::with_template("{msg}") {
             bar.set_style(style);
         }
@@ -41,7 +37,7 @@ impl BarRenderer {
         }
     }
 
-    /// Draws what is going on now; nothing while nothing is.
+    /// Draws the current lines, or clears them when there are none.
     fn draw(&mut self) {
         let size = (self.terminal.height(), self.terminal.width());
         let lines = match self.is_cleared {
@@ -92,7 +88,7 @@ impl Renderer for BarRenderer {
         })
     }
 
-    /// Nothing where a bar is drawn that no terminal shows.
+    /// `None` where `--progress bar` draws without a terminal.
     fn line_width(&self) -> Option<usize> {
         let (_, width) = self.terminal.0.size_checked()?;
         Some(usize::from(width).saturating_sub(1))
@@ -104,7 +100,7 @@ impl Renderer for BarRenderer {
     }
 }
 
-/// Standard error, drawn on even where it is no terminal: `--progress bar` is obeyed.
+/// Standard error, even if it is no terminal: `--progress bar` draws anyway.
 #[derive(Debug, Clone)]
 struct StderrTerm(Term);
 

@@ -1,4 +1,4 @@
-//! What is going on, put together from events: what all renderers for people look at.
+//! The state of single downloads, built from events.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,39 +8,38 @@ use haul_transfer::TransferEvent;
 use super::meter::RateMeter;
 use crate::message::sanitize;
 
-/// A job that runs.
+/// A running download.
 #[derive(Debug)]
 pub(super) struct RunningDownload {
     /// The file's name, or `-`.
     pub(super) name: String,
-    /// Bytes in place.
+    /// Bytes received and resumed.
     pub(super) done: u64,
-    /// Bytes in the whole, if known.
+    /// Length of the file, if known.
     pub(super) length: Option<u64>,
-    /// At work for it.
+    /// Active connections.
     pub(super) connections: usize,
-    /// Bytes that are there are read once more.
+    /// The file is read again to verify it.
     pub(super) is_verifying: bool,
-    /// How fast they come.
+    /// Bytes a second.
     pub(super) rate: RateMeter,
-    /// Since when it has its name.
+    /// When its name became known.
     pub(super) since: Duration,
-    /// Bytes in place when it began.
+    /// Bytes from an earlier run.
     resumed: u64,
 }
 
-/// All jobs of a command.
+/// The state of all downloads of a command.
 #[derive(Debug)]
 pub(super) struct DownloadsProgress {
-    /// How many jobs there are in all.
     pub(super) jobs: usize,
-    /// How many ended, well or not.
+    /// Failed ones included.
     pub(super) ended: usize,
-    /// Those that run and have a name, in the order they were given.
+    /// Running downloads with a known name, in their order.
     pub(super) running: BTreeMap<u64, RunningDownload>,
-    /// How fast bytes come, all jobs together.
+    /// Bytes a second of all downloads.
     pub(super) rate: RateMeter,
-    /// Bytes that ended jobs brought.
+    /// Bytes received by downloads that have ended.
     received_by_ended: u64,
 }
 
@@ -55,7 +54,7 @@ impl DownloadsProgress {
         }
     }
 
-    /// Something happened.
+    /// Takes an event in.
     pub(super) fn on_event(&mut self, now: Duration, event: &TransferEvent) {
         match event {
             TransferEvent::DestinationKnown {
@@ -105,7 +104,7 @@ impl DownloadsProgress {
         }
     }
 
-    /// Time went on: rates are looked at.
+    /// Time has passed: updates the rates.
     pub(super) fn on_tick(&mut self, now: Duration) {
         for running in self.running.values_mut() {
             running.rate.observe(now, running.done);
@@ -114,7 +113,7 @@ impl DownloadsProgress {
         self.rate.observe(now, brought);
     }
 
-    /// Bytes that came in this run, all jobs together.
+    /// Bytes received in this run by all downloads.
     pub(super) fn received_bytes(&self) -> u64 {
         self.received_by_ended
             + self
@@ -124,7 +123,7 @@ impl DownloadsProgress {
                 .sum::<u64>()
     }
 
-    /// Connections at work, all jobs together.
+    /// Active connections of all downloads.
     pub(super) fn connections(&self) -> usize {
         self.running
             .values()
@@ -134,7 +133,7 @@ impl DownloadsProgress {
 
     fn remove_job(&mut self, job: u64, bytes: Option<u64>) {
         self.ended += 1;
-        // A small file may end before a first look at it.
+        // A small file may end before its name event.
         let (done, before) = self
             .running
             .remove(&job)

@@ -1,4 +1,4 @@
-//! The picture of downloads that are watched one by one.
+//! The view of single downloads.
 
 use std::time::Duration;
 
@@ -7,14 +7,12 @@ use haul_transfer::TransferEvent;
 use super::board::{DownloadsProgress, RunningDownload};
 use super::frame::progress_lines;
 use super::notes::EventMessages;
-use super::picture::ProgressView;
 use super::text::{bytes_text, speed_text, time_text};
+use super::view::ProgressView;
 
-/// Some downloads, each with a line of its own where there is room.
+/// Single downloads, each with a line where there is space.
 pub(super) struct DownloadsView {
-    /// Which events are worth a line.
     messages: EventMessages,
-    /// What is going on.
     progress: DownloadsProgress,
 }
 

@@ -1,29 +1,28 @@
-//! A board as lines for a terminal of some width and height.
+//! Lines of a terminal of some width and height.
 //!
-//! A line keeps its columns while numbers change, and gives up what matters least when there is little room: first
-//! connections, then the amount, the bar, the name, the time left; the percentage goes last. The last column stays
-//! free, since some terminals wrap when it is written.
+//! A line keeps its columns while numbers change. In little space it drops what matters least: first connections, then the amount, the bar,
+//! the name, the time left; the percentage last. The last column stays free, since some terminals wrap when it is written.
 
 use console::{measure_text_width, pad_str, truncate_str};
 
 use super::board::{DownloadsProgress, RunningDownload};
 use super::text::{bytes_text, fraction_text, speed_text, time_text};
 
-/// Columns of the widest name that is shown in full, the narrowest worth showing, and the same of a bar.
+/// Columns of the widest name shown in full, and of the narrowest worth showing; the same of a bar.
 const NAME: (usize, usize) = (32, 6);
 const BAR: (usize, usize) = (40, 8);
 
 /// Between two fields.
 const GAP: usize = 2;
 
-/// Lines for all running jobs; of several, with one for all of them together at the end.
+/// A line for each running download; of several, and one for all at the end.
 pub(super) fn progress_lines(
-    board: &DownloadsProgress,
+    progress: &DownloadsProgress,
     (height, width): (u16, u16),
 ) -> Vec<String> {
     let room = usize::from(width).saturating_sub(1);
-    if board.jobs <= 1 {
-        return board
+    if progress.jobs <= 1 {
+        return progress
             .running
             .values()
             .map(|running| job_line(running, room))
@@ -31,13 +30,13 @@ pub(super) fn progress_lines(
     }
     // One line is kept free for the cursor, one for the total.
     let most = usize::from(height).saturating_sub(2);
-    let mut lines: Vec<String> = board
+    let mut lines: Vec<String> = progress
         .running
         .values()
         .take(most)
         .map(|running| job_line(running, room))
         .collect();
-    lines.push(total_line(board, room));
+    lines.push(total_line(progress, room));
     lines
 }
 
@@ -70,7 +69,7 @@ fn job_line(running: &RunningDownload, room: usize) -> String {
         |length| fraction_text(done, length),
     );
     let connections = format!("{connections:>2} conn");
-    // In the order of what matters most; drawn in the order of the array's second column.
+    // Most important first; drawn in the order of the second value.
     let fields = [
         (percent, 0),
         (Some(format!("{rate:>11}")), 2),
@@ -81,24 +80,23 @@ fn job_line(running: &RunningDownload, room: usize) -> String {
     compose_line(&running.name, share, &fields, room)
 }
 
-fn total_line(board: &DownloadsProgress, room: usize) -> String {
-    let files = format!("{} of {} files", board.ended, board.jobs);
+fn total_line(progress: &DownloadsProgress, room: usize) -> String {
+    let files = format!("{} of {} files", progress.ended, progress.jobs);
     let fields = [
         (
-            Some(format!("{:>11}", speed_text(board.rate.per_second()))),
+            Some(format!("{:>11}", speed_text(progress.rate.per_second()))),
             1,
         ),
         (
-            Some(format!("{:>10}", bytes_text(board.received_bytes()))),
+            Some(format!("{:>10}", bytes_text(progress.received_bytes()))),
             0,
         ),
-        (Some(format!("{:>2} conn", board.connections())), 2),
+        (Some(format!("{:>2} conn", progress.connections())), 2),
     ];
     compose_line(&files, None, &fields, room)
 }
 
-/// Puts name, bar and as many fields as there is room for into a line: fields in the order of what matters most, each with its
-/// place.
+/// Joins name, bar and as many fields as fit into a line. `fields` has the most important first, each with its position.
 pub(super) fn compose_line(
     name: &str,
     share: Option<f64>,
@@ -112,7 +110,7 @@ pub(super) fn compose_line(
         .filter_map(|(field, place)| Some((field.clone()?, *place)))
     {
         let wide = measure_text_width(&field) + if shown.is_empty() { 0 } else { GAP };
-        // The first field is shown whatever happens, cut if need be.
+        // The first field is always shown, cut if necessary.
         if !shown.is_empty() && wide > left {
             break;
         }
@@ -135,7 +133,7 @@ pub(super) fn compose_line(
     truncate_str(&line, room, "").into_owned()
 }
 
-/// What of the room that is left goes to a name of some width, and to a bar.
+/// Splits the remaining width between a name and a bar.
 fn split_room(left: usize, named: usize, wants_bar: bool) -> (usize, usize) {
     let smallest = named.min(NAME.1);
     if left < smallest + GAP {
@@ -144,12 +142,12 @@ fn split_room(left: usize, named: usize, wants_bar: bool) -> (usize, usize) {
     if !wants_bar || left < smallest + GAP + BAR.1 + GAP {
         return (named.min(left - GAP), 0);
     }
-    // The bar keeps its least width, the name takes what it needs, the bar the rest.
+    // The bar gets its smallest width, the name what it needs, the bar the rest.
     let name = named.min(left - GAP - BAR.1 - GAP);
     (name, (left - name - 2 * GAP).min(BAR.0))
 }
 
-/// Done in thick, the rest in thin: told apart without colour.
+/// The finished part is thick, the rest thin: visible without colour.
 fn bar_text(share: f64, width: usize) -> String {
     #[expect(
         clippy::cast_possible_truncation,

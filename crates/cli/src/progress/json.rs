@@ -15,20 +15,18 @@ use crate::exit::ExitReason;
 use crate::report::{self, ended_files};
 use crate::{message, output};
 
-/// The version of the objects' form.
+/// The version of the objects' format.
 const SCHEMA: u32 = 1;
 
-/// How often there is an object of a running batch.
+/// The interval of objects of a running batch.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// One object a line.
 #[derive(Debug, Default)]
 pub(super) struct JsonRenderer {
-    /// Of a running batch: the last look that was told, and what had come by then.
+    /// The time and counts of the last object of a batch.
     last: Option<(Duration, BatchSummary)>,
-    /// How long the rest of it takes.
     remaining_time: RemainingTime,
-    /// Why an object could not be written, the first that could not.
+    /// The first error in writing an object.
     write_error: Option<io::Error>,
 }
 
@@ -43,7 +41,7 @@ impl JsonRenderer {
 impl Renderer for JsonRenderer {
     fn on_event(&mut self, now: Duration, event: &TransferEvent) {
         let object = match event {
-            TransferEvent::BatchProgress(board) => self.batch_object(now, board),
+            TransferEvent::BatchProgress(snapshot) => self.batch_object(now, snapshot),
             event => event_object(now, event),
         };
         if let Some(object) = object {
@@ -59,7 +57,7 @@ impl Renderer for JsonRenderer {
         ));
     }
 
-    /// Lines for people are not for this reader.
+    /// Lines for people are left out.
     fn print(&mut self, _line: &str) {}
 
     fn warn(&mut self, now: Duration, text: &str) {
@@ -71,12 +69,12 @@ impl Renderer for JsonRenderer {
     }
 
     fn job_failed(&mut self, now: Duration, job: u64, error: &GetError) {
-        let told = failure_object(
+        let object = failure_object(
             ExitReason::from_error(error),
             &message::chain_text(error),
             message::error_hint(error).as_deref(),
         );
-        self.write(&with_common_fields(told, Some(job), now));
+        self.write(&with_common_fields(object, Some(job), now));
     }
 
     fn job_interrupted(&mut self, now: Duration, job: u64, error: &GetError) {
@@ -89,8 +87,8 @@ impl Renderer for JsonRenderer {
         (job, outcome): (u64, &DownloadOutcome),
         _lines: &[String],
     ) -> io::Result<()> {
-        let told = json!({"event": "checksums", "checksums": report::digests_object(outcome)});
-        self.write(&with_common_fields(told, Some(job), now));
+        let object = json!({"event": "checksums", "checksums": report::digests_object(outcome)});
+        self.write(&with_common_fields(object, Some(job), now));
         Ok(())
     }
 
@@ -100,34 +98,39 @@ impl Renderer for JsonRenderer {
 }
 
 impl JsonRenderer {
-    /// The object of a look at a batch, once a second. Its rates are those since the last one; what is left is by those of some time.
-    pub(super) fn batch_object(&mut self, now: Duration, board: &BatchSnapshot) -> Option<Value> {
-        self.remaining_time.observe(now, &board.summary);
-        let (then, before) = self.last.get_or_insert_default();
-        let passed = now.saturating_sub(*then);
+    /// The object of a running batch, once a second. Its rates are those since the last one; the remaining time is estimated over more.
+    pub(super) fn batch_object(
+        &mut self,
+        now: Duration,
+        snapshot: &BatchSnapshot,
+    ) -> Option<Value> {
+        self.remaining_time.observe(now, &snapshot.summary);
+        let (last_time, last_counts) = self.last.get_or_insert_default();
+        let passed = now.saturating_sub(*last_time);
         if passed < EVERY {
             return None;
         }
-        let summary = &board.summary;
+        let summary = &snapshot.summary;
         let per_second = |count: u64| report::per_second(count, passed);
-        let files = ended_files(summary).saturating_sub(ended_files(before));
-        let mut told = report::counts_object(summary);
-        told["event"] = "batch".into();
-        told["running"] = board.running.into();
-        told["files_per_second"] = per_second(files).into();
-        told["bytes_per_second"] = per_second(summary.bytes.saturating_sub(before.bytes)).into();
-        told["left_ms"] = self.remaining_time.remaining().map(millis).into();
-        told["slowest"] = board.slowest.as_ref().map_or(Value::Null, |slow| {
+        let files = ended_files(summary).saturating_sub(ended_files(last_counts));
+        let mut object = report::counts_object(summary);
+        object["event"] = "batch".into();
+        object["running"] = snapshot.running.into();
+        object["files_per_second"] = per_second(files).into();
+        object["bytes_per_second"] =
+            per_second(summary.bytes.saturating_sub(last_counts.bytes)).into();
+        object["left_ms"] = self.remaining_time.remaining().map(millis).into();
+        object["slowest"] = snapshot.slowest.as_ref().map_or(Value::Null, |slow| {
             json!({"url": redacted_url(&slow.url), "ms": millis(slow.elapsed), "bytes": slow.bytes})
         });
         self.last = Some((now, summary.clone()));
-        Some(with_common_fields(told, None, now))
+        Some(with_common_fields(object, None, now))
     }
 }
 
-/// The object of an event. A failure has none: [`Renderer::job_failed`] knows more of it.
+/// The object of an event. A failure has none: [`Renderer::job_failed`] has more about it.
 pub(super) fn event_object(now: Duration, event: &TransferEvent) -> Option<Value> {
-    let told = match event {
+    let object = match event {
         TransferEvent::Started { url, .. } => json!({"event": "started", "url": redacted_url(url)}),
         TransferEvent::DestinationKnown {
             path,
@@ -167,16 +170,16 @@ pub(super) fn event_object(now: Duration, event: &TransferEvent) -> Option<Value
             json!({"event": "finished", "bytes": bytes, "ms": millis(*elapsed)})
         }
         TransferEvent::BatchRow(row) if row.state == RowState::Failed => {
-            let mut told = report::row_object(row);
-            told["event"] = "row".into();
-            told
+            let mut object = report::row_object(row);
+            object["event"] = "row".into();
+            object
         }
         _ => return None,
     };
-    Some(with_common_fields(told, event.job(), now))
+    Some(with_common_fields(object, event.job(), now))
 }
 
-/// The object of a failure that comes before any job, and so at the very start.
+/// The object of a failure before any job.
 pub(crate) fn early_failure_object(exit: ExitReason, message: &str, hint: Option<&str>) -> Value {
     with_common_fields(failure_object(exit, message, hint), None, Duration::ZERO)
 }
@@ -185,7 +188,7 @@ fn failure_object(exit: ExitReason, message: &str, hint: Option<&str>) -> Value 
     json!({"event": "failed", "class": exit.name(), "message": message, "hint": hint})
 }
 
-/// What every object has: its form's version, which job it is of, and when it was, from the start.
+/// Adds the fields of every object: the format's version, the job, the time since the start.
 fn with_common_fields(mut object: Value, job: Option<u64>, now: Duration) -> Value {
     object["schema"] = SCHEMA.into();
     object["job"] = job.into();

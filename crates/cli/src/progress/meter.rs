@@ -1,27 +1,27 @@
-//! A rate for the eye: steady at a megabyte and at a gigabyte a second, and soon right after a change.
+//! A rate for people: steady at a megabyte and at a gigabyte a second, and correct soon after a change.
 
 use std::time::Duration;
 
-/// How fast the past is forgotten unless said otherwise: after so many seconds two thirds of the rate shown are new.
+/// Default memory: after so many seconds two thirds of the rate come from newer observations.
 const MEMORY: f64 = 2.0;
 
-/// Looks closer together than this are taken as one: over less, a rate is mostly noise.
+/// Observations closer together than this count as one: over a shorter time a rate is mostly noise.
 const SHORTEST: Duration = Duration::from_millis(50);
 
 /// The exponentially weighted mean of a counter's rate.
 #[derive(Debug, Clone)]
 pub(super) struct RateMeter {
-    /// The last look that counted: when, and the counter.
+    /// The last observation that counted: its time and the counter.
     last: (Duration, u64),
-    /// Weighted sum of rates, and of weights: their quotient is unbiased from the first look on.
+    /// Weighted sums of rates and of weights: their quotient is unbiased from the first observation on.
     sum: f64,
     weight: f64,
-    /// How fast the past is forgotten, in seconds.
+    /// How long observations count, in seconds.
     memory: f64,
 }
 
 impl RateMeter {
-    /// A counter that stands at `count` now.
+    /// A counter that is at `count` now.
     pub(super) fn new(now: Duration, count: u64) -> Self {
         Self {
             last: (now, count),
@@ -31,12 +31,12 @@ impl RateMeter {
         }
     }
 
-    /// Forgets the past in so many seconds from here on.
+    /// Sets how long observations count from now on.
     pub(super) fn set_memory(&mut self, seconds: f64) {
         self.memory = seconds;
     }
 
-    /// Takes a look. A counter that went back - the job started over - begins anew.
+    /// Observes the counter. One that went back - the job started over - starts a new rate.
     pub(super) fn observe(&mut self, now: Duration, count: u64) {
         let (then, before) = self.last;
         if count < before {
@@ -59,7 +59,7 @@ impl RateMeter {
         self.last = (now, count);
     }
 
-    /// Per second; zero before the second look.
+    /// The rate a second; zero before the second observation.
     pub(super) fn per_second(&self) -> f64 {
         if self.weight > 0.0 {
             self.sum / self.weight
@@ -68,9 +68,9 @@ impl RateMeter {
         }
     }
 
-    /// How long `missing` more will take at this rate; `None` if there is no telling.
+    /// How long `missing` more will take at this rate, if that is known.
     pub(super) fn time_for(&self, missing: u64) -> Option<Duration> {
-        /// What takes longer than this is not on its way.
+        /// A longer time is no estimate.
         const LONGEST: f64 = 1000.0 * 3600.0;
         let seconds = missing as f64 / self.per_second();
         (seconds.is_finite() && seconds < LONGEST).then(|| Duration::from_secs_f64(seconds))

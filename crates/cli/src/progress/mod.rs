@@ -1,10 +1,8 @@
-//! Progress: what the engine tells, shown on standard error.
+//! Shows the engine's events on standard error.
 //!
-//! One reader - the loop in [`commands::run`](crate::commands) - hands every event to one [`Renderer`]. Those for people
-//! keep a [picture](picture::ProgressFrame) of what is going on, of some [`downloads`] or of a batch ([`tally`]): it gives [`BarRenderer`] the
-//! lines of a terminal and [`PlainRenderer`] those of a log.
-//! Nothing in here knows what time it is: `now` is an argument, counted from the start, so that recorded events always
-//! give the same frames.
+//! One loop, in [`run_loop`](crate::commands), hands every event to one [`Renderer`]. Renderers for people keep a [`ProgressView`], of
+//! single [`downloads`] or of a [`batch`]: it gives [`BarRenderer`] the lines of a terminal and [`PlainRenderer`] those of a log. Nothing
+//! here reads a clock: `now` is an argument, counted from the start, so recorded events always give the same output.
 
 mod bars;
 mod board;
@@ -13,13 +11,13 @@ mod frame;
 mod json;
 mod meter;
 mod notes;
-mod picture;
 mod plain;
 mod remaining;
 mod silent;
 mod tally;
 mod text;
 mod throttle;
+mod view;
 
 use std::io::{self, IsTerminal as _};
 use std::time::Duration;
@@ -34,24 +32,24 @@ use downloads::DownloadsView;
 use json::JsonRenderer;
 pub(crate) use json::early_failure_object;
 use notes::EventMessages;
-use picture::ProgressView;
 use plain::PlainRenderer;
 use silent::QuietRenderer;
 use tally::BatchView;
 pub(crate) use text::{bytes_text, files_rate_text, rate_text, time_text};
+use view::ProgressView;
 
-/// Shows what happens. The only one that writes to standard error while jobs run.
+/// Shows events. Nothing else writes to standard error while jobs run.
 pub(crate) trait Renderer: Send {
-    /// Something happened.
+    /// Shows an event.
     fn on_event(&mut self, now: Duration, event: &TransferEvent);
 
-    /// Time went on: called some ten times a second.
+    /// Time has passed. Called about ten times a second.
     fn on_tick(&mut self, _now: Duration) {}
 
-    /// A line for people: a summary, what a signal did.
+    /// Prints a line for people: a summary, the effect of a signal.
     fn print(&mut self, line: &str);
 
-    /// A job ended without its file. The event of it has no causes and no hint, so it is told here.
+    /// Shows why a job failed. The event of it has no causes and no hint.
     fn job_failed(&mut self, _now: Duration, _job: u64, error: &GetError) {
         self.print(&message::error_text(
             &message::chain_text(error),
@@ -59,18 +57,18 @@ pub(crate) trait Renderer: Send {
         ));
     }
 
-    /// A warning that is of no job.
+    /// Shows a warning about no particular job.
     fn warn(&mut self, _now: Duration, text: &str) {
         self.print(&message::warning_text(text));
     }
 
-    /// A signal ended a job. People are told once for all of them.
+    /// A signal ended a job. People read one message for all jobs.
     fn job_interrupted(&mut self, _now: Duration, _job: u64, _error: &GetError) {}
 
-    /// Digests that were asked for and have no place on standard output, where the file itself is.
+    /// Prints requested digests where standard output has the file itself.
     ///
     /// # Errors
-    /// What the system says, unless [`Renderer::take_write_error`] will.
+    /// The system's, unless [`Renderer::take_write_error`] returns it.
     fn print_digests(
         &mut self,
         _now: Duration,
@@ -82,63 +80,60 @@ pub(crate) trait Renderer: Send {
             .try_for_each(|line| output::write_stderr_line(line))
     }
 
-    /// Why a result that goes to standard error could not be written, if one could not: told once.
+    /// The first error in writing results to standard error. Returned once.
     fn take_write_error(&mut self) -> Option<io::Error> {
         None
     }
 
-    /// Columns of the terminal that lines are fitted to.
+    /// Columns of the terminal that lines must fit into.
     fn line_width(&self) -> Option<usize> {
         None
     }
 
-    /// A batch has ended: what people are told of it, in lines.
+    /// Shows the end of a batch, to people as `lines`.
     fn batch_ended(&mut self, _now: Duration, _summary: &BatchSummary, lines: &[String]) {
         lines.iter().for_each(|line| self.print(line));
     }
 
-    /// Nothing more will happen: clears what would be in the way of the next line.
+    /// No more events follow: clears what is drawn.
     fn clear(&mut self) {}
 }
 
-/// What a user wants to see.
+/// What a renderer shows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ProgressOptions {
-    /// Which kind.
     pub(crate) kind: ProgressKind,
-    /// No warnings, no notes; no bars unless they are asked for.
+    /// No warnings and messages; no bars unless requested.
     pub(crate) quiet: bool,
-    /// A line a segment, or a file of a batch.
+    /// A line for each segment, or for each file of a batch.
     pub(crate) verbose: bool,
-    /// What is watched.
     pub(crate) scope: ProgressScope,
 }
 
-/// What there will be to see.
+/// What runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProgressScope {
-    /// So many downloads, one by one.
+    /// So many single downloads.
     Downloads(usize),
-    /// A batch.
     Batch,
 }
 
-/// The renderer for a wish: `auto` is bars on a terminal that can draw them, and nothing elsewhere.
-pub(crate) fn new_renderer(wish: ProgressOptions) -> Box<dyn Renderer> {
-    let (quiet, verbose) = (wish.quiet, wish.verbose);
-    let picture: Box<dyn ProgressView> = match wish.scope {
+/// Makes a renderer. `auto` is bars on a terminal that can draw them, otherwise nothing.
+pub(crate) fn new_renderer(options: ProgressOptions) -> Box<dyn Renderer> {
+    let (quiet, verbose) = (options.quiet, options.verbose);
+    let view: Box<dyn ProgressView> = match options.scope {
         ProgressScope::Downloads(jobs) => Box::new(DownloadsView::new(
             EventMessages::new(quiet, verbose, jobs),
             jobs,
         )),
         ProgressScope::Batch => Box::new(BatchView::new(quiet, verbose)),
     };
-    match wish.kind {
+    match options.kind {
         ProgressKind::Json => Box::new(JsonRenderer::default()),
-        ProgressKind::Bar => Box::new(BarRenderer::new(picture)),
-        ProgressKind::Auto if stderr_draws_bars() && !quiet => Box::new(BarRenderer::new(picture)),
-        ProgressKind::Plain => Box::new(PlainRenderer::new(picture)),
-        ProgressKind::Auto | ProgressKind::None => Box::new(QuietRenderer(picture)),
+        ProgressKind::Bar => Box::new(BarRenderer::new(view)),
+        ProgressKind::Auto if stderr_draws_bars() && !quiet => Box::new(BarRenderer::new(view)),
+        ProgressKind::Plain => Box::new(PlainRenderer::new(view)),
+        ProgressKind::Auto | ProgressKind::None => Box::new(QuietRenderer(view)),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is worth a line of its own, whatever else is shown.
+//! Messages about events, which are printed in every kind of progress.
 
 use std::collections::HashMap;
 
@@ -7,14 +7,13 @@ use haul_transfer::TransferEvent;
 use super::text::{bytes_text, rate_text};
 use crate::message::{sanitize, warning_text};
 
-/// Which events are worth a line, and what that line says.
+/// Decides which events have a message, and what it says.
 #[derive(Debug, Default)]
 pub(super) struct EventMessages {
-    /// None are.
     quiet: bool,
-    /// Segments too.
+    /// Also a line for each segment.
     verbose: bool,
-    /// What a line calls each running job; empty while there is one job only, which needs no name.
+    /// The name of each running job; `None` with one job, which needs no name.
     names: Option<HashMap<u64, String>>,
 }
 
@@ -27,7 +26,7 @@ impl EventMessages {
         }
     }
 
-    /// The line of an event, if it is worth one. Wants to see all events, since it learns names from them.
+    /// The message about an event, if it has one. Needs to see all events, since it learns names from them.
     pub(super) fn line_for(&mut self, event: &TransferEvent) -> Option<String> {
         self.update_names(event);
         let name = self
@@ -40,7 +39,7 @@ impl EventMessages {
             TransferEvent::Warning { text, .. } => {
                 Some(warning_text(&format!("{of}{}", sanitize(text))))
             }
-            // What is tried again at once is of no interest to anyone.
+            // A retry without a wait is of no interest.
             TransferEvent::Retry {
                 attempt,
                 wait,
@@ -49,8 +48,8 @@ impl EventMessages {
             } if !wait.is_zero() || self.verbose => {
                 let (why, seconds) = (sanitize(why), wait.as_secs_f64());
                 let then = match attempt {
-                    _ if wait.is_zero() => "tried again at once".to_owned(),
-                    // Others still deliver, so that this is no retry: they go on.
+                    _ if wait.is_zero() => "retried at once".to_owned(),
+                    // Other connections still deliver: this is no retry.
                     0 => format!("no new connection for {seconds:.1} s"),
                     _ => format!("retry {attempt} in {seconds:.1} s"),
                 };
@@ -77,7 +76,7 @@ impl EventMessages {
         }
     }
 
-    /// A job is called by its URL until its file has a name, and forgotten when it ends.
+    /// A job is named by its URL until its file has a name, and forgotten when it ends.
     fn update_names(&mut self, event: &TransferEvent) {
         let Some(names) = &mut self.names else { return };
         match event {

@@ -1,21 +1,19 @@
-//! A line a second: for logs, and for terminals that cannot draw.
+//! Renders one line a second, for logs and for terminals that cannot draw.
 
 use std::time::Duration;
 
 use haul_transfer::TransferEvent;
 
 use super::Renderer;
-use super::picture::ProgressView;
+use super::view::ProgressView;
 use crate::message;
 
-/// How often there is a line.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// A line a second for all that is going on.
+/// One line a second.
 pub(super) struct PlainRenderer {
-    /// What is going on.
     view: Box<dyn ProgressView>,
-    /// When the last line was written.
+    /// When the last line was printed.
     last: Duration,
 }
 
@@ -27,12 +25,12 @@ impl PlainRenderer {
         }
     }
 
-    /// The line of an event, if it has one.
+    /// The message about an event, if it has one.
     pub(super) fn event_line(&mut self, now: Duration, event: &TransferEvent) -> Option<String> {
         self.view.on_event(now, event)
     }
 
-    /// The lines of this moment, if it is time for some.
+    /// The lines that are due now.
     pub(super) fn tick_lines(&mut self, now: Duration) -> Vec<String> {
         let mut lines: Vec<String> = self.view.on_tick(now).into_iter().collect();
         let since = self.view.since();

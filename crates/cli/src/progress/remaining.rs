@@ -1,9 +1,9 @@
-//! How long the rest of a batch takes: a figure that stands still where nothing changes, and none where there is no telling.
+//! The remaining time of a batch: steady while nothing changes, and unknown where it cannot be estimated.
 //!
-//! Files do not end evenly. While jobs wait for another try, or for a host that is slow, nothing ends for some seconds, and a rate over
-//! the last of them would send the figure up and down again. So this rate is one over tens of seconds, taken only when something
-//! has ended; a silence that is longer than usual has no figure. What came before the lists were read to their end does not count:
-//! files that are there already pass by the thousand, and the rest has none of them.
+//! Files do not end evenly. While jobs wait for a retry, or for a slow host, nothing ends for some seconds, and a rate over the last
+//! seconds would make the estimate jump. So the rate covers tens of seconds and is updated only when files have ended; a silence longer
+//! than usual has no estimate. Files that ended before the lists were read completely do not count: thousands of existing files pass in a
+//! moment, and the rest has none of them.
 
 use std::time::Duration;
 
@@ -12,37 +12,35 @@ use haul_transfer::batch::BatchSummary;
 use super::meter::RateMeter;
 use crate::report::ended_files;
 
-/// How long the past counts, at least and at most. In between it is half of what has passed: the longer a batch has run, the
-/// less does a moment say of it.
+/// How long the past counts, at least and at most: half of the time passed in between. The longer a batch has run, the less a moment says
+/// about it.
 const MEMORY: (f64, f64) = (10.0, 60.0);
 
-/// A silence that says nothing yet: a wait before another try, or a group of files on its way to the disk.
+/// A silence in seconds that means nothing: a wait before a retry, or a group of files being synced.
 const QUIET: f64 = 3.0;
 
-/// Nor does one of so many files' time.
+/// Nor does a silence as long as so many files usually take.
 const FILES: f64 = 4.0;
 
-/// How long what is missing will take.
+/// Estimates the remaining time.
 #[derive(Debug, Default)]
 pub(super) struct RemainingTime {
-    /// Since the lists were known to their end.
+    /// Since the lists were read completely.
     estimate: Option<RemainingEstimate>,
-    /// What the last look came to.
     remaining: Option<Duration>,
 }
 
 #[derive(Debug)]
 struct RemainingEstimate {
-    /// Since when.
     since: Duration,
-    /// How fast jobs end.
+    /// Files that end, a second.
     rate: RateMeter,
-    /// How many had ended at the last look, and since when that was so.
+    /// How many files had ended, and when the last of them did.
     last: (u64, Duration),
 }
 
 impl RemainingTime {
-    /// Takes a look.
+    /// Takes new counts in.
     pub(super) fn observe(&mut self, now: Duration, summary: &BatchSummary) {
         if !summary.list_complete {
             return;
@@ -65,7 +63,7 @@ impl RemainingTime {
         self.remaining = usual.then(|| known.rate.time_for(missing)).flatten();
     }
 
-    /// What the last look came to; `None` where there is no telling.
+    /// The remaining time, if it can be estimated.
     pub(super) fn remaining(&self) -> Option<Duration> {
         self.remaining
     }

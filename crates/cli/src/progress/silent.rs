@@ -1,14 +1,13 @@
-//! No progress: notes, summaries and errors only.
+//! No progress: only messages, summaries and errors.
 
 use std::time::Duration;
 
 use haul_transfer::TransferEvent;
 
 use super::Renderer;
-use super::picture::ProgressView;
+use super::view::ProgressView;
 use crate::message;
 
-/// Only what is worth a line of its own.
 pub(super) struct QuietRenderer(pub(super) Box<dyn ProgressView>);
 
 impl Renderer for QuietRenderer {

@@ -1,8 +1,7 @@
-//! The picture of a batch: how many files of how many, how fast, what failed.
+//! The view of a batch: how many files of how many, how fast, what failed.
 //!
-//! A batch has too many files for a line each. What stands still is one line of figures, and one for the job that takes longest;
-//! what fails is told as it comes, though
-//! no more than an eye can take; each end has a line with `-v` only.
+//! A batch has too many files for a line each. A terminal shows a line of figures and one for the slowest job; failures are printed as they
+//! occur, with a limit a second; each file has a line with `-v` only.
 
 use std::time::Duration;
 
@@ -13,33 +12,29 @@ use haul_transfer::manifest::{ManifestRow, RowState};
 
 use super::frame::compose_line;
 use super::meter::RateMeter;
-use super::picture::ProgressView;
 use super::remaining::RemainingTime;
 use super::text::{bytes_text, files_rate_text, speed_text, time_text};
 use super::throttle::LineThrottle;
+use super::view::ProgressView;
 use crate::message::{error_text, sanitize, warning_text};
 use crate::report::{self, ended_files};
 
-/// How a batch goes on.
 #[derive(Debug)]
 pub(super) struct BatchView {
-    /// No line but those asked for.
+    /// No messages.
     quiet: bool,
-    /// A line for each end.
+    /// A line for each file.
     verbose: bool,
-    /// The last look at it.
     snapshot: BatchSnapshot,
-    /// When the first was.
+    /// When the first snapshot arrived.
     since: Option<Duration>,
-    /// How fast jobs end.
+    /// Files that end, a second.
     file_rate: RateMeter,
-    /// How fast bytes come.
     byte_rate: RateMeter,
-    /// How long the rest takes.
     remaining_time: RemainingTime,
-    /// What keeps failures from flooding the screen.
+    /// Limits the messages about failures.
     failure_throttle: LineThrottle,
-    /// And what does so with warnings.
+    /// Limits warnings.
     warning_throttle: LineThrottle,
 }
 
@@ -58,7 +53,7 @@ impl BatchView {
         }
     }
 
-    /// The line of a job's end, if it has one.
+    /// The line of a job that has ended, if it has one.
     fn row_line(&mut self, now: Duration, row: &ManifestRow) -> Option<String> {
         match row.state {
             _ if self.quiet => None,
@@ -72,24 +67,24 @@ impl BatchView {
         }
     }
 
-    /// The line of a warning, if it has one.
+    /// The line of a warning, if it is shown.
     fn warning_line(&mut self, now: Duration, text: &str) -> Option<String> {
         let shown = !self.quiet && (self.verbose || self.warning_throttle.admit(now));
         shown.then(|| warning_text(&sanitize(text)))
     }
 
-    /// The job that has run for longest, if that is long.
+    /// The slowest job, if it is slow.
     fn slow_job(&self) -> Option<&SlowJob> {
         let slowest = self.snapshot.slowest.as_ref();
         slowest.filter(|slow| slow.elapsed >= SLOW)
     }
 }
 
-/// `1207/400000`, or as much of it as there is room for.
+/// `1207/400000`, or as much of it as fits.
 fn count_text(summary: &BatchSummary, room: usize) -> String {
     let ended = ended_files(summary);
     let (long, short) = match summary.list_complete {
-        // As wide at the beginning as at the end, so that what follows stands still.
+        // As wide at the start as at the end, so that the following columns stay.
         true => {
             let listed = summary.listed.to_string();
             let wide = format!("{ended:>width$}/{listed}", width = listed.len());
@@ -104,7 +99,7 @@ fn count_text(summary: &BatchSummary, room: usize) -> String {
         .unwrap_or(bare)
 }
 
-/// What has run for less is not slow, and would be another one at each look.
+/// A job that has run for less is not slow, and another would be shown each time.
 const SLOW: Duration = Duration::from_secs(2);
 
 fn slow_line(slow: &SlowJob, room: usize) -> String {
@@ -115,7 +110,7 @@ fn slow_line(slow: &SlowJob, room: usize) -> String {
         (facts.next(), 2),
         (facts.next(), 3),
     ];
-    // The URL is cut to what room is left, at its end: its host says more than its query.
+    // The URL is cut at its end: its host says more than its query.
     let wide = fields
         .iter()
         .filter_map(|(field, _)| field.as_deref())
@@ -129,7 +124,7 @@ fn slow_line(slow: &SlowJob, room: usize) -> String {
     compose_line("", None, &[first, second, third, (url, 1)], room)
 }
 
-/// Its URL, how long it has run, and how much of it came.
+/// The job's URL, and how long it has run and how much it has received.
 fn slow_facts(slow: &SlowJob) -> (String, Vec<String>) {
     let mut facts = vec![time_text(slow.elapsed)];
     facts.extend(slow.bytes.map(bytes_text));
@@ -156,7 +151,7 @@ impl ProgressView for BatchView {
         self.byte_rate.observe(now, self.snapshot.summary.bytes);
         self.remaining_time.observe(now, &self.snapshot.summary);
         if let Some(hidden) = self.failure_throttle.take_hidden(now) {
-            return Some(format!("haul: {hidden} more failed and are not shown"));
+            return Some(format!("haul: {hidden} more failures are not shown"));
         }
         let hidden = self.warning_throttle.take_hidden(now)?;
         Some(format!("haul: {hidden} more warnings are not shown"))
@@ -186,7 +181,7 @@ impl ProgressView for BatchView {
                 .map_or_else(|| "-:--".to_owned(), time_text);
             format!("{left:>7}")
         });
-        // In the order of what matters most; drawn in the order of the second column.
+        // Most important first; drawn in the order of the second value.
         let fields = [
             (Some(count), 0),
             (failed, 5),
@@ -205,7 +200,7 @@ impl ProgressView for BatchView {
             (Some(format!("{:>2} running", self.snapshot.running)), 4),
         ];
         let mut lines = vec![compose_line("", share, &fields, room)];
-        // One line is kept free for the cursor.
+        // One line stays free for the cursor.
         if height > 2
             && let Some(slow) = self.slow_job()
         {

@@ -1,4 +1,4 @@
-//! Recorded events in, frames and lines out.
+//! Recorded events, and the lines they lead to.
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ fn board(jobs: usize, events: &[(Duration, TransferEvent)]) -> DownloadsProgress
 }
 
 #[test]
-fn a_bar_gives_up_what_matters_least_as_the_terminal_gets_smaller() {
+fn a_bar_drops_fields_as_the_terminal_gets_narrower() {
     let board = board(1, &recorded(500, 90 * MIB));
     let frames: Vec<String> = [120, 100, 80, 60, 40, 20, 10, 5, 1, 0]
         .into_iter()
@@ -175,7 +175,7 @@ fn no_line_is_ever_wider_than_the_terminal() {
 }
 
 #[test]
-fn columns_stand_still_while_numbers_change() {
+fn columns_stay_while_numbers_change() {
     let widths: Vec<usize> = (1..=10)
         .map(|n| progress_lines(&board(1, &recorded(n * 100, 96 * MIB)), (24, 100)).concat())
         .map(|line| measure_text_width(&line))
@@ -221,7 +221,7 @@ fn plain(verbose: bool, jobs: usize) -> PlainRenderer {
 }
 
 #[test]
-fn plain_has_a_line_a_second_and_the_notes() {
+fn plain_has_a_line_a_second_and_messages() {
     let mut plain = plain(true, 1);
     let mut lines = Vec::new();
     for (now, event) in recorded(2500, 30 * MIB) {
@@ -280,7 +280,7 @@ fn plain_has_one_line_for_all_of_several_jobs() {
 }
 
 #[test]
-fn quiet_has_no_notes() {
+fn quiet_has_no_messages() {
     let mut quiet = EventMessages::new(true, false, 1);
     assert_eq!(
         quiet.line_for(&TransferEvent::Warning {
@@ -298,10 +298,7 @@ fn quiet_has_no_notes() {
     };
     assert_eq!(usual.line_for(&at_once), None);
     let mut all = EventMessages::new(false, true, 1);
-    assert_eq!(
-        all.line_for(&at_once).unwrap(),
-        "haul: x; tried again at once"
-    );
+    assert_eq!(all.line_for(&at_once).unwrap(), "haul: x; retried at once");
     let fewer = TransferEvent::Retry {
         job: 0,
         attempt: 0,
@@ -324,7 +321,7 @@ fn quiet_has_no_notes() {
 }
 
 #[test]
-fn notes_of_several_jobs_say_which_one() {
+fn messages_of_several_jobs_name_the_job() {
     let mut notes = EventMessages::new(false, true, 2);
     let warning = TransferEvent::Warning {
         job: 4,
@@ -397,7 +394,7 @@ fn every_event_is_one_object() {
         .map(|object| object.to_string())
         .collect();
     insta::assert_snapshot!(lines.join("\n"));
-    // Told with its causes and its hint by `failed` instead.
+    // `job_failed` reports it with its causes and its hint.
     assert!(
         json::event_object(
             ms(12),
@@ -411,7 +408,7 @@ fn every_event_is_one_object() {
 }
 
 #[test]
-fn messages_lose_their_colours_but_not_their_words() {
+fn messages_can_be_stripped_of_colours() {
     let text = message::error_text("it broke", Some("mend it"));
     assert_eq!(
         anstream::adapter::strip_str(&text).to_string(),

@@ -1,4 +1,4 @@
-//! How numbers are written for people.
+//! Numbers as people read them.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ pub(crate) fn bytes_text(bytes: u64) -> String {
     scaled_text(bytes as f64)
 }
 
-/// `45.0/96.0 MiB`: both in the unit of the whole, the first as wide as the second, so that what follows stands still.
+/// `45.0/96.0 MiB`: both in the unit of the whole, the first as wide as the second, so that following columns stay.
 pub(super) fn fraction_text(done: u64, whole: u64) -> String {
     let (value, unit) = unit(whole as f64);
     let whole = digits(value, unit);
@@ -26,9 +26,9 @@ fn scaled_text(value: f64) -> String {
     format!("{} {}", digits(value, unit), UNITS[usize::from(unit)])
 }
 
-/// A number in the unit that suits it, and which of [`UNITS`] that is.
+/// A number in a suitable unit, and the index of the unit in [`UNITS`].
 fn unit(mut value: f64) -> (f64, u8) {
-    // What would round up to 1024 is one of the next unit.
+    // A value that would round up to 1024 belongs to the next unit.
     const NEXT: f64 = 1023.95;
     let mut unit = 0;
     while value >= NEXT && unit < 5 {
@@ -58,7 +58,7 @@ pub(crate) fn rate_text(bytes: u64, elapsed: Duration) -> String {
 
 /// `12345 files/s`, `0.4 files/s`.
 pub(crate) fn files_rate_text(per_second: f64) -> String {
-    // What has digits enough needs none behind the point.
+    // A number with enough digits needs no decimals.
     let decimals = usize::from(per_second > 0.0 && per_second < 9.95);
     format!("{per_second:.decimals$} files/s")
 }
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_as_long_as_they_need_be() {
+    fn times_are_as_short_as_possible() {
         let text = |seconds| time_text(Duration::from_secs(seconds));
         assert_eq!(
             [text(0), text(59), text(3723), text(363_600)],

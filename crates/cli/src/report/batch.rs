@@ -1,4 +1,4 @@
-//! What the ends of a batch's jobs, and of the batch itself, are told as.
+//! Results of a batch and of its jobs.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -13,17 +13,17 @@ use crate::exit::ExitReason;
 use crate::message::{error_text, sanitize};
 use crate::progress::{bytes_text, files_rate_text, rate_text};
 
-/// Causes that are told one by one.
+/// Causes that are listed.
 const CAUSES: usize = 10;
 
-/// A job's end as an object, with the keys that a row of a manifest has.
+/// The result of a job as an object, with the keys of a manifest row.
 pub(crate) fn row_object(row: &ManifestRow) -> Value {
     let mut checksums = row
         .checksums
         .iter()
         .map(|(algorithm, hex)| format!("{algorithm}:{hex}"));
     let ms = &row.timings;
-    let mut told = json!({
+    let mut object = json!({
         "state": state_name(row.state),
         "url": row.url,
         "bytes": row.bytes,
@@ -32,10 +32,10 @@ pub(crate) fn row_object(row: &ManifestRow) -> Value {
             "dns": ms.dns, "connect": ms.connect, "tls": ms.tls, "first_byte": ms.first_byte, "total": ms.total,
         },
     });
-    // What is not known is left out, as there.
+    // Unknown values are left out, as in a manifest.
     let mut set = |key: &str, value: Option<Value>| {
         if let Some(value) = value {
-            told[key] = value;
+            object[key] = value;
         }
     };
     set("path", row.path.as_deref().map(Value::from));
@@ -47,7 +47,7 @@ pub(crate) fn row_object(row: &ManifestRow) -> Value {
         (!others.is_empty()).then(|| Value::from(others)),
     );
     set("etag", row.etag.as_deref().map(Value::from));
-    // A URL that was typed has none.
+    // A URL on the command line has no line.
     set("line", row.line.filter(|line| *line > 0).map(Value::from));
     if let Some(placed) = &row.shard {
         set("shard", Some(placed.shard.as_str().into()));
@@ -61,7 +61,7 @@ pub(crate) fn row_object(row: &ManifestRow) -> Value {
         );
         set("error", Some(error.text.as_str().into()));
     }
-    told
+    object
 }
 
 fn state_name(state: RowState) -> &'static str {
@@ -72,7 +72,7 @@ fn state_name(state: RowState) -> &'static str {
     }
 }
 
-/// Why a job failed, in a line that says which one it was.
+/// Why a job failed, in a line that names the job.
 pub(crate) fn row_failure_text(row: &ManifestRow) -> String {
     let text = row.error.as_ref().map_or("failed", |error| &error.text);
     let path = row.path.as_deref().unwrap_or_default();
@@ -84,7 +84,7 @@ pub(crate) fn row_failure_text(row: &ManifestRow) -> String {
     }
 }
 
-/// How a job ended that did not fail: `d/f  12.3 KiB in 34 timings`.
+/// The line of a job that did not fail: `d/f  12.3 KiB in 34 ms`.
 pub(crate) fn row_line(row: &ManifestRow) -> String {
     let name = row.path.as_deref().unwrap_or(&row.url);
     match (row.state, row.status, &row.error) {
@@ -99,12 +99,12 @@ pub(crate) fn row_line(row: &ManifestRow) -> String {
     }
 }
 
-/// The digests of a file that were asked for without a value to compare them with, as the `*sum` tools print and check them.
-pub(crate) fn row_checksum_lines(row: &ManifestRow, asked: &[Checksum]) -> Vec<String> {
+/// The requested digests of a file that have no value to compare with, in the format of the `*sum` tools.
+pub(crate) fn row_checksum_lines(row: &ManifestRow, requested: &[Checksum]) -> Vec<String> {
     let Some(name) = row.path.as_deref().filter(|_| row.state == RowState::Done) else {
         return Vec::new();
     };
-    asked
+    requested
         .iter()
         .filter_map(|checksum| {
             let mut found = row.checksums.iter();
@@ -114,12 +114,12 @@ pub(crate) fn row_checksum_lines(row: &ManifestRow, asked: &[Checksum]) -> Vec<S
         .collect()
 }
 
-/// Jobs that ended, well or not, in this run or an earlier one.
+/// Jobs that have ended, failed ones included, in this run or an earlier one.
 pub(crate) fn ended_files(summary: &BatchSummary) -> u64 {
     summary.done + summary.done_earlier + summary.skipped + summary.failed
 }
 
-/// How a batch stands, as an object.
+/// The counts of a batch as an object.
 pub(crate) fn counts_object(summary: &BatchSummary) -> Value {
     json!({
         "listed": summary.listed,
@@ -133,7 +133,7 @@ pub(crate) fn counts_object(summary: &BatchSummary) -> Value {
     })
 }
 
-/// How a batch ended, as an object.
+/// The end of a batch as an object.
 pub(crate) fn summary_object(summary: &BatchSummary, elapsed: Duration) -> Value {
     let cause = |cause: &FailureGroup| {
         json!({
@@ -143,18 +143,18 @@ pub(crate) fn summary_object(summary: &BatchSummary, elapsed: Duration) -> Value
             "example": sanitize(&cause.example),
         })
     };
-    let mut told = counts_object(summary);
-    told["event"] = "summary".into();
-    told["ms"] = u64::try_from(elapsed.as_millis()).ok().into();
-    told["files_per_second"] = per_second(summary.done, elapsed).into();
-    told["bytes_per_second"] = per_second(summary.bytes, elapsed).into();
-    told["causes"] = summary.failure_groups.iter().map(cause).collect();
-    told["halted"] = summary
+    let mut object = counts_object(summary);
+    object["event"] = "summary".into();
+    object["ms"] = u64::try_from(elapsed.as_millis()).ok().into();
+    object["files_per_second"] = per_second(summary.done, elapsed).into();
+    object["bytes_per_second"] = per_second(summary.bytes, elapsed).into();
+    object["causes"] = summary.failure_groups.iter().map(cause).collect();
+    object["halted"] = summary
         .halted
         .as_ref()
         .map(|halted| sanitize(&halted.reason))
         .into();
-    told
+    object
 }
 
 /// The last line of a batch: `98 of 100 files, 1 skipped, 98.0 MiB in 1.10 s, 89 files/s, 89.1 MiB/s`.
@@ -165,7 +165,7 @@ pub(crate) fn summary_line(
 ) -> String {
     let of = match summary.list_complete {
         true => format!("{} of {} files", summary.done, summary.listed),
-        // How many there would have been is not known.
+        // The total is not known.
         false => format!("{} files", summary.done),
     };
     let counted = |count: u64, what: &str| match count {
@@ -187,22 +187,22 @@ pub(crate) fn summary_line(
     fit_line("", &facts, width)
 }
 
-/// What failed, by cause with an example each, and what to do; `None` if nothing did.
+/// The failures by cause, with an example each, and a hint; `None` without failures.
 pub(crate) fn failures_text(summary: &BatchSummary, hint: &str) -> Option<String> {
     if summary.failed == 0 {
         return None;
     }
     let ended = ended_files(summary);
     let mut text = format!("{} of {ended} files failed", summary.failed);
-    let (told, others) = summary
+    let (listed, others) = summary
         .failure_groups
         .split_at(summary.failure_groups.len().min(CAUSES));
-    let digits = told
+    let digits = listed
         .iter()
         .map(|cause| cause.count.to_string().len())
         .max()
         .unwrap_or(0);
-    for cause in told {
+    for cause in listed {
         let FailureGroup {
             count,
             cause: what,
@@ -302,7 +302,7 @@ mod tests {
             row_line(&skipped(None, error)),
             "d/f  skipped: another line has it"
         );
-        for (text, told) in [
+        for (text, object) in [
             ("closed", "http://h.test/f?sig=***: closed"),
             (
                 "cannot fetch http://h.test/f?sig=***: closed",
@@ -310,17 +310,20 @@ mod tests {
             ),
             ("d/f exists already", "d/f exists already"),
         ] {
-            assert_eq!(row_failure_text(&failed(text)), told);
+            assert_eq!(row_failure_text(&failed(text)), object);
         }
     }
 
     #[test]
     fn digests_are_printed_as_requested_for_complete_files() {
-        let asked = |algorithm| Checksum {
+        let requested = |algorithm| Checksum {
             algorithm,
             digest: None,
         };
-        let both = [asked(DigestAlgorithm::Crc32c), asked(DigestAlgorithm::Sha1)];
+        let both = [
+            requested(DigestAlgorithm::Crc32c),
+            requested(DigestAlgorithm::Sha1),
+        ];
         assert_eq!(row_checksum_lines(&done(), &both), ["abcd  d/f"]);
         assert!(row_checksum_lines(&failed("x"), &both).is_empty());
     }
@@ -361,8 +364,8 @@ mod tests {
 
     #[test]
     fn failures_are_grouped_by_cause_with_an_example_each() {
-        let told = failures_text(&summary(), "do this").unwrap();
-        insta::assert_snapshot!(anstream::adapter::strip_str(&told).to_string());
+        let object = failures_text(&summary(), "do this").unwrap();
+        insta::assert_snapshot!(anstream::adapter::strip_str(&object).to_string());
         let well = BatchSummary {
             failed: 0,
             ..summary()

@@ -1,7 +1,7 @@
-//! Whether the arguments make a batch, and which.
+//! Decides whether the arguments make a batch, and builds its options.
 //!
-//! A few URLs are downloads that are watched one by one: a bar each, names from the origin, an exit code of their own. What comes
-//! from a list, or is more than would be watched, is a batch: counted, accounted for, in bounded memory.
+//! A few URLs are single downloads: a bar each, names from the origin, exit codes of their own. A list, or more URLs than anybody would
+//! watch, is a batch: counted, with a manifest, in bounded memory.
 
 use std::fs::File;
 use std::io::{self, Seek as _};
@@ -20,26 +20,23 @@ use crate::args::{BatchArgs, GetArgs, LayoutKind, ListFormatArg, OnErrorArg};
 use crate::job_sources::{JobSource, JobSources};
 use crate::{message, sys};
 
-/// More URLs than this are a batch. These all go on at once, with a line each: what hides the round trips of small files; large
-/// ones share the connections to their origin anyway.
+/// More URLs than this are a batch. These all run at once, with a line each: that hides the round trips of small files; large ones share
+/// the connections to their origin anyway.
 const MOST_SINGLE_DOWNLOADS: u64 = 16;
 
-/// Many files.
+/// A batch to run.
 #[derive(Debug)]
 pub(crate) struct BatchWorkload {
-    /// Settings of all together.
     pub(crate) options: BatchOptions,
-    /// What names them.
     pub(crate) sources: JobSources,
 }
 
-/// Whether what the arguments name is a batch.
 pub(super) fn is_batch(args: &GetArgs, sources: &[JobSource]) -> bool {
     let BatchArgs {
-        // What they name is among the sources.
+        // These are among the sources.
         input: _,
         mirror,
-        // These say how to read something, not what becomes of it.
+        // These say how to read URLs and lists.
         input_format: _,
         globoff: _,
         jobs,
@@ -47,7 +44,7 @@ pub(super) fn is_batch(args: &GetArgs, sources: &[JobSource]) -> bool {
         layout,
         output_template,
         tar,
-        // It says how the archive is written.
+        // It is about the archive.
         shard_size: _,
         manifest,
         expect_type,
@@ -56,7 +53,7 @@ pub(super) fn is_batch(args: &GetArgs, sources: &[JobSource]) -> bool {
         max_errors,
         on_error,
     } = &args.batch;
-    let asked = [
+    let is_given = [
         sources.iter().any(JobSource::is_list),
         jobs.is_some(),
         max_connections_total.is_some(),
@@ -69,22 +66,22 @@ pub(super) fn is_batch(args: &GetArgs, sources: &[JobSource]) -> bool {
         max_size.is_some(),
         max_errors.is_some(),
         on_error.is_some(),
-        // Only files that are fetched by one request each share a connection.
+        // Only files fetched by one request each share a connection.
         args.connection.http2,
     ];
     let files = sources.iter().map(JobSource::file_count);
     let many = !mirror && files.fold(0, u64::saturating_add) > MOST_SINGLE_DOWNLOADS;
-    many || asked.contains(&true)
+    many || is_given.contains(&true)
 }
 
-/// What files must be.
+/// What files must match.
 pub(super) fn content_expectation(args: &BatchArgs) -> Result<ContentExpectation, SettingError> {
     let (min, max) = (
         args.min_size.map(|size| size.0),
         args.max_size.map(|size| size.0),
     );
     if min.zip(max).is_some_and(|(min, max)| min > max) {
-        return Err(SettingError::new("--min-size is more than --max-size"));
+        return Err(SettingError::new("--min-size is larger than --max-size"));
     }
     Ok(ContentExpectation {
         media_types: args.expect_type.clone(),
@@ -94,7 +91,6 @@ pub(super) fn content_expectation(args: &BatchArgs) -> Result<ContentExpectation
     })
 }
 
-/// Opens the lists.
 pub(super) fn open_lists(args: &BatchArgs) -> Result<Vec<JobSource>, SettingError> {
     let from_stdin = args.input.iter().filter(|path| is_stdin(path)).count();
     if from_stdin > 1 {
@@ -107,13 +103,13 @@ pub(super) fn open_lists(args: &BatchArgs) -> Result<Vec<JobSource>, SettingErro
 }
 
 fn is_stdin(path: &Path) -> bool {
-    // `./-` is a file of that name.
+    // `./-` names a file.
     path.as_os_str() == "-"
 }
 
 fn open_list(path: &Path, format: Option<ListFormat>) -> Result<JobSource, SettingError> {
     if is_stdin(path) {
-        // `/dev/null` stands in its place, and would be a list that names nothing.
+        // `/dev/null` is in its place, and would be an empty list.
         if sys::stdin_closed() {
             let error = SettingError::new("-i: cannot read standard input: it is closed");
             return Err(error.with_hint("pipe a list into it, or name a file"));
@@ -121,26 +117,27 @@ fn open_list(path: &Path, format: Option<ListFormat>) -> Result<JobSource, Setti
         return Ok(JobSource::Stdin(format));
     }
     let name = path.display().to_string();
-    let wrong =
+    let to_error =
         |error: io::Error| SettingError::new(format!("-i: cannot read {name}")).caused_by(error);
-    let mut file = File::open(path).map_err(wrong)?;
-    let kind = file.metadata().map_err(wrong)?;
+    let mut file = File::open(path).map_err(to_error)?;
+    let kind = file.metadata().map_err(to_error)?;
     if kind.is_dir() {
         return Err(SettingError::new(format!("-i: {name} is a directory")));
     }
-    // Whether it is a document, and so perhaps a few downloads, is looked at where that takes nothing away and waits for nobody.
+    // Whether the list is a Metalink document, and so perhaps single downloads, is checked only where reading takes nothing away and waits
+    // for nobody.
     if kind.is_file() && matches!(format, None | Some(ListFormat::Metalink)) {
-        let again = file.try_clone().map_err(wrong)?;
-        let list = DownloadList::open(Box::new(again), format, &name);
+        let copy = file.try_clone().map_err(to_error)?;
+        let list = DownloadList::open(Box::new(copy), format, &name);
         if list.format() == ListFormat::Metalink {
             return document_source(list.collect(), &name);
         }
-        file.rewind().map_err(wrong)?;
+        file.rewind().map_err(to_error)?;
     }
     Ok(JobSource::List { name, file, format })
 }
 
-/// A Metalink document, unless there is nothing in it to download.
+/// A Metalink document, unless it contains nothing to download.
 fn document_source(
     files: Vec<Result<ListEntry, BadLine>>,
     name: &str,
@@ -148,15 +145,15 @@ fn document_source(
     if files.iter().any(Result::is_ok) {
         return Ok(JobSource::Document(files));
     }
-    let of_no_use = |bad: &&BadLine| !matches!(bad.problem, BadLineProblem::NoHttpUrl);
+    let is_unusable = |bad: &&BadLine| !matches!(bad.problem, BadLineProblem::NoHttpUrl);
     let mut bad = files.iter().filter_map(|file| file.as_ref().err());
-    Err(match bad.find(of_no_use) {
+    Err(match bad.find(is_unusable) {
         Some(BadLine { line, problem, .. }) => {
             let why = format!("line {line}: {}", message::chain_text(problem));
             SettingError::new(format!("-i: {name} cannot be used")).caused_by(why)
         }
-        None => SettingError::new(format!("-i: {name} names no http or https URL"))
-            .with_hint("haul downloads http:// and https://"),
+        None => SettingError::new(format!("-i: {name} contains no http or https URL"))
+            .with_hint("haul downloads http:// and https:// URLs"),
     })
 }
 
@@ -171,7 +168,7 @@ fn list_format(format: ListFormatArg) -> ListFormat {
     }
 }
 
-/// A batch of what arguments and lists name.
+/// A batch of these sources.
 pub(super) fn batch_workload(
     args: &GetArgs,
     connections: ConnectionCount,
@@ -184,7 +181,6 @@ pub(super) fn batch_workload(
     })
 }
 
-/// The settings of a batch.
 fn batch_options(
     args: &GetArgs,
     connections: ConnectionCount,
@@ -194,9 +190,8 @@ fn batch_options(
     }
     if args.output.checksum.iter().any(|sum| sum.digest.is_some()) {
         let error = SettingError::new("--checksum has a digest, but there are several files");
-        return Err(
-            error.with_hint("a list may have one for each: in a column sha256, or as checksum=")
-        );
+        return Err(error
+            .with_hint("a list can have one for each file, in a column sha256 or as checksum="));
     }
     let checksums = args.output.checksum.clone();
     if args.batch.is_tar_to_stdout() {
@@ -220,11 +215,11 @@ fn batch_options(
     })
 }
 
-/// How many files share a sync: each of them is open until then, and so are those of the group before.
+/// How many files share a sync: each stays open until then, and so do those of the previous group.
 fn commit_group_options() -> CommitGroupOptions {
     let defaults = CommitGroupOptions::default();
     let files = crate::open_file_limit::open_file_limit().map_or(defaults.max_files, |most| {
-        // Connections need some, too.
+        // Connections need descriptors, too.
         usize::try_from(most / 8).unwrap_or(usize::MAX)
     });
     CommitGroupOptions {
@@ -233,7 +228,7 @@ fn commit_group_options() -> CommitGroupOptions {
     }
 }
 
-/// What else would go where the archive goes.
+/// Checks that nothing else goes to standard output with the archive.
 fn check_stdout_is_free(args: &GetArgs) -> Result<(), SettingError> {
     let other = match args.messages.json {
         true => "--json",
@@ -244,7 +239,7 @@ fn check_stdout_is_free(args: &GetArgs) -> Result<(), SettingError> {
     Err(error.with_hint("--manifest FILE has results and digests, too"))
 }
 
-/// That there are several archives only where there can be.
+/// Checks that the archive can be split.
 fn check_shards(args: &BatchArgs) -> Result<(), SettingError> {
     match &args.tar {
         Some(tar) if args.shard_size.is_some() && archive_destination(tar).is_stream() => {
@@ -258,9 +253,9 @@ fn check_shards(args: &BatchArgs) -> Result<(), SettingError> {
     }
 }
 
-/// Where `--tar` says that an archive goes.
+/// The destination that `--tar` names.
 pub(crate) fn archive_destination(tar: &Path) -> ArchiveDestination {
-    // `./-` is a file of that name.
+    // `./-` names a file.
     match tar.as_os_str() == "-" {
         true => ArchiveDestination::Stdout,
         false => ArchiveDestination::File(tar.to_owned()),
@@ -276,7 +271,7 @@ fn path_layout(args: &BatchArgs) -> PathLayout {
     }
 }
 
-/// How many at once. Who asks for more files at once than one origin would get means that origin, too.
+/// How many files at once. A number of files above the limit of one origin raises that limit, too.
 fn dispatcher_options(args: &BatchArgs, connections: ConnectionCount) -> JobDispatcherOptions {
     let defaults = JobDispatcherOptions::default();
     let jobs = args.jobs.map(usize::from);
@@ -290,8 +285,8 @@ fn dispatcher_options(args: &BatchArgs, connections: ConnectionCount) -> JobDisp
             },
         },
         request_slots: total.unwrap_or_else(|| {
-            // A quarter of what may be open: files take as much again.
-            let room = crate::open_file_limit::open_file_limit().map_or(usize::MAX, |most| {
+            // A quarter of the descriptors: files need as many again.
+            let limit = crate::open_file_limit::open_file_limit().map_or(usize::MAX, |most| {
                 usize::try_from(most / 4).unwrap_or(usize::MAX)
             });
             let fixed = match connections {
@@ -299,7 +294,7 @@ fn dispatcher_options(args: &BatchArgs, connections: ConnectionCount) -> JobDisp
                 ConnectionCount::Auto { .. } => 0,
             };
             let wanted = defaults.request_slots.max(jobs.unwrap_or(0)).max(fixed);
-            wanted.min(room.max(1))
+            wanted.min(limit.max(1))
         }),
         ..defaults
     }
@@ -313,7 +308,7 @@ impl BatchWorkload {
     }
 }
 
-/// Gives URLs and globs that name a user the password that is meant.
+/// Completes the passwords of URLs and patterns that name a user.
 pub(super) fn complete_logins(
     sources: &mut [JobSource],
     credentials: &haul_net::UserCredentials,

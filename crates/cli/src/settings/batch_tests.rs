@@ -1,4 +1,4 @@
-//! What makes a batch, and what its flags come to.
+//! What makes a batch, and the effect of its flags.
 
 use clap::Parser as _;
 use haul_plan::dispatch::HostRequestLimit;
@@ -16,14 +16,14 @@ fn resolve(words: &[&str]) -> Result<GetSettings, SettingError> {
     GetSettings::resolve(&args)
 }
 
-fn many(words: &[&str]) -> BatchWorkload {
+fn batch(words: &[&str]) -> BatchWorkload {
     match resolve(words).unwrap().task {
         GetTask::Batch(many) => *many,
         GetTask::Single(few) => panic!("{few:?}"),
     }
 }
 
-/// The URLs that a batch is made of, one by one or together.
+/// The URLs of a batch.
 fn urls(words: &[&str]) -> Vec<String> {
     match resolve(words).unwrap().task {
         GetTask::Batch(many) => many
@@ -34,7 +34,7 @@ fn urls(words: &[&str]) -> Vec<String> {
     }
 }
 
-fn wrong(words: &[&str]) -> String {
+fn error_of(words: &[&str]) -> String {
     let error = resolve(words).unwrap_err();
     let hint = error.hint().map_or_else(String::new, str::to_owned);
     format!("{} / {hint}", crate::message::chain_text(&error))
@@ -45,7 +45,7 @@ fn is_batch(words: &[&str]) -> bool {
 }
 
 #[test]
-fn lists_many_urls_and_the_flags_of_batches_make_one() {
+fn lists_many_urls_and_flags_of_batches_make_a_batch() {
     let list = tempfile::NamedTempFile::new().unwrap();
     let list = list.path().to_str().unwrap();
     assert!(is_batch(&["-i", list]) && is_batch(&["-i", "-"]));
@@ -72,7 +72,7 @@ fn lists_many_urls_and_the_flags_of_batches_make_one() {
 }
 
 #[test]
-fn globs_are_read_as_curl_reads_them() {
+fn globs_expand_as_in_curl() {
     assert_eq!(
         urls(&["http://{a,b}.h/[09-10]"]),
         [
@@ -86,23 +86,23 @@ fn globs_are_read_as_curl_reads_them() {
     assert_eq!(urls(&["-g", "http://h/f[1]"]), ["http://h/f[1]"]);
     assert_eq!(urls(&["http://h/[1-20]"]).len(), 20);
     assert_eq!(
-        wrong(&["http://me:s3cret@h/[1-"]),
-        "http://***@h/[1- cannot be read: '[' without ']', at character 20 / -g/--globoff takes brackets and braces as they are"
+        error_of(&["http://me:s3cret@h/[1-"]),
+        "http://***@h/[1- cannot be read: '[' without ']', at character 20 / -g/--globoff turns brackets and braces off"
     );
     assert_eq!(
-        wrong(&["h.test/[1-3]"]),
+        error_of(&["h.test/[1-3]"]),
         "\"h.test/1\" has no scheme / did you mean https://h.test/1 ?"
     );
     assert_eq!(
-        wrong(&["-g", "ftp://h/[1]"]),
-        "\"ftp://h/[1]\" has the scheme ftp / haul downloads http:// and https://"
+        error_of(&["-g", "ftp://h/[1]"]),
+        "\"ftp://h/[1]\" has the unsupported scheme ftp / haul downloads http:// and https:// URLs"
     );
-    // Only its members say so.
-    assert!(wrong(&["{http,ftp}://h/f"]).starts_with("a URL cannot be used: line 2"));
+    // Its members are checked only when they are used.
+    assert!(error_of(&["{http,ftp}://h/f"]).starts_with("a URL cannot be used: line 2"));
 }
 
 #[test]
-fn members_have_the_password_of_the_first() {
+fn urls_of_a_glob_have_the_password_of_the_first() {
     let members = urls(&["-u", "me:pw", "http://me@{h,i}/[1-9]"]);
     assert_eq!(members[1], "http://me:pw@h/2");
     assert_eq!(
@@ -114,7 +114,7 @@ fn members_have_the_password_of_the_first() {
 }
 
 #[test]
-fn sources_come_in_their_order() {
+fn sources_are_read_in_their_order() {
     let list = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(list.path(), "http://l/1\n\nhttp://l/2\n").unwrap();
     let list = list.path().to_str().unwrap();
@@ -132,70 +132,71 @@ fn sources_come_in_their_order() {
     std::fs::write(csv.path(), "http://l/url,1\n").unwrap();
     let csv = csv.path().to_str().unwrap();
     assert_eq!(urls(&["-i", csv]), ["http://l/url,1"]);
-    let GetTask::Batch(told) = resolve(&["-i", csv, "--input-format", "csv"]).unwrap().task else {
+    let GetTask::Batch(message) = resolve(&["-i", csv, "--input-format", "csv"]).unwrap().task
+    else {
         panic!("a list is a batch")
     };
-    assert!(told.sources.into_iter().all(|entry| entry.is_err()));
+    assert!(message.sources.into_iter().all(|entry| entry.is_err()));
 }
 
 #[test]
-fn options_of_lists_that_are_not_obeyed_are_told() {
+fn ignored_options_of_lists_are_warned_of() {
     let list = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(list.path(), "http://l/1\n  http-user=me\n  split=5\n").unwrap();
-    let sources = many(&["-i", list.path().to_str().unwrap()]).sources;
+    let sources = batch(&["-i", list.path().to_str().unwrap()]).sources;
     let ignored = sources.ignored();
     assert_eq!(sources.count(), 1);
-    let told = ignored.warnings().concat();
-    assert!(told.ends_with("not obeyed: http-user"), "{told}");
+    let message = ignored.warnings().concat();
+    assert!(message.ends_with("ignored options: http-user"), "{message}");
 }
 
 #[test]
-fn lists_that_cannot_be_read_are_told_before_anything_begins() {
-    assert!(wrong(&["-i", "/nowhere"]).starts_with("-i: cannot read /nowhere: No such file"));
+fn lists_that_cannot_be_read_are_reported_at_the_start() {
+    assert!(error_of(&["-i", "/nowhere"]).starts_with("-i: cannot read /nowhere: No such file"));
     let dir = tempfile::tempdir().unwrap();
-    assert!(wrong(&["-i", dir.path().to_str().unwrap()]).contains("is a directory"));
+    assert!(error_of(&["-i", dir.path().to_str().unwrap()]).contains("is a directory"));
     assert_eq!(
-        wrong(&["-i", "-", "-i", "-"]),
+        error_of(&["-i", "-", "-i", "-"]),
         "-i - is given twice / standard input can be read once"
     );
 }
 
 #[test]
-fn what_is_of_one_file_is_not_of_many() {
-    let several = "-o names one file, but there are several URLs / -d DIR takes them all, --mirror makes one file of them";
-    assert_eq!(wrong(&["http://h/[1-2]", "-o", "f"]), several);
-    assert_eq!(wrong(&["http://h/[1-99]", "-o", "f"]), several);
-    let digest = wrong(&["-i", "-", "--checksum", "crc32c:deadbeef"]);
+fn flags_for_one_file_are_refused_for_many() {
+    let several = "-o names one file, but there are several URLs / use -d DIR for several files, or --mirror if all URLs are the same file";
+    assert_eq!(error_of(&["http://h/[1-2]", "-o", "f"]), several);
+    assert_eq!(error_of(&["http://h/[1-99]", "-o", "f"]), several);
+    let digest = error_of(&["-i", "-", "--checksum", "crc32c:deadbeef"]);
     assert!(
         digest.starts_with("--checksum has a digest, but"),
         "{digest}"
     );
     assert_eq!(
-        wrong(&["-i", "-", "--min-size", "2k", "--max-size", "1k"]),
-        "--min-size is more than --max-size / "
+        error_of(&["-i", "-", "--min-size", "2k", "--max-size", "1k"]),
+        "--min-size is larger than --max-size / "
     );
 }
 
 #[test]
-fn an_archive_on_standard_output_has_it_for_itself() {
+fn an_archive_on_standard_output_excludes_other_output() {
     let both = "--json and --tar - both write to standard output / --manifest FILE has results and digests, too";
-    assert_eq!(wrong(&["-i", "-", "--tar", "-", "--json"]), both);
+    assert_eq!(error_of(&["-i", "-", "--tar", "-", "--json"]), both);
     let digests = ["-i", "-", "--tar", "-", "--checksum", "md5"];
-    assert!(wrong(&digests).starts_with("--checksum and --tar - both"));
-    many(&[&digests[..], &["--manifest", "m.csv"]].concat());
-    many(&["-i", "-", "--tar", "./-", "--json"]);
+    assert!(error_of(&digests).starts_with("--checksum and --tar - both"));
+    batch(&[&digests[..], &["--manifest", "m.csv"]].concat());
+    batch(&["-i", "-", "--tar", "./-", "--json"]);
 }
 
 #[test]
-fn what_takes_one_stream_takes_no_shards() {
-    let wants = |tar| wrong(&["-i", "-", "--tar", tar, "--shard-size", "1G"]);
-    let told = "--shard-size makes several archives, and --tar - is one stream / leave out --shard-size, or give --tar the name of a file";
-    assert_eq!(wants("-"), told);
+fn a_stream_cannot_be_split_into_shards() {
+    let wants = |tar| error_of(&["-i", "-", "--tar", tar, "--shard-size", "1G"]);
+    let message = "--shard-size makes several archives, and --tar - is one stream / leave out --shard-size, or give --tar the name of a file";
+    assert_eq!(wants("-"), message);
     assert_eq!(
         wants("/dev/null"),
-        told.replace("--tar - ", "--tar /dev/null ")
+        message.replace("--tar - ", "--tar /dev/null ")
     );
-    many(&["-i", "-", "--tar", "./-", "--shard-size", "1G"]);
+    batch(&["-i", "-", "--tar", "./-", "--shard-size", "1G"]);
 }
 
 const METALINK: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
@@ -206,7 +207,7 @@ const METALINK: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
   <file name="b"><url>ftp://a.test/b</url></file>
 </metalink>"#;
 
-fn few(words: &[&str]) -> Vec<DownloadJob> {
+fn single(words: &[&str]) -> Vec<DownloadJob> {
     match resolve(words).unwrap().task {
         GetTask::Single(few) => few.jobs,
         GetTask::Batch(many) => panic!("{many:?}"),
@@ -215,14 +216,17 @@ fn few(words: &[&str]) -> Vec<DownloadJob> {
 
 #[test]
 fn mirrors_make_one_job_of_many_urls() {
-    let jobs = few(&["--mirror", "http://{a,b}/f", "http://c/f", "-o", "x"]);
+    let jobs = single(&["--mirror", "http://{a,b}/f", "http://c/f", "-o", "x"]);
     assert_eq!(jobs.len(), 1);
     let mirrors: Vec<&str> = jobs[0].mirrors.iter().map(Url::as_str).collect();
     assert_eq!(
         (jobs[0].url.as_str(), mirrors),
         ("http://a/f", vec!["http://b/f", "http://c/f"])
     );
-    assert_eq!(few(&["--mirror", "http://[1-99].h/f"])[0].mirrors.len(), 98);
+    assert_eq!(
+        single(&["--mirror", "http://[1-99].h/f"])[0].mirrors.len(),
+        98
+    );
     assert!(
         resolve(&["--mirror", "http://a/f"])
             .unwrap()
@@ -230,12 +234,14 @@ fn mirrors_make_one_job_of_many_urls() {
             .mirror_links
     );
     assert!(!resolve(&["http://a/f"]).unwrap().options.mirror_links);
-    let too_many = wrong(&["--mirror", "http://[1-99999999].h/f"]);
+    let too_many = error_of(&["--mirror", "http://[1-99999999].h/f"]);
     assert!(
         too_many.starts_with("there are more than 256 mirrors"),
         "{too_many}"
     );
-    assert!(wrong(&["--mirror", "http://a/f", "-i", "-"]).starts_with("--mirror makes one file"));
+    assert!(
+        error_of(&["--mirror", "http://a/f", "-i", "-"]).starts_with("--mirror downloads one file")
+    );
     assert!(
         resolve(&["--mirror", "-i", "-"])
             .unwrap()
@@ -245,7 +251,7 @@ fn mirrors_make_one_job_of_many_urls() {
 }
 
 #[test]
-fn a_metalink_document_is_a_few_downloads_with_all_that_it_says() {
+fn a_metalink_document_makes_single_downloads_with_all_its_values() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), METALINK).unwrap();
     let file = file.path().to_str().unwrap();
@@ -254,7 +260,7 @@ fn a_metalink_document_is_a_few_downloads_with_all_that_it_says() {
         resolved.task.directories().collect::<Vec<_>>(),
         [Path::new("d/sub")]
     );
-    let jobs = few(&["-i", file, "-d", "d"]);
+    let jobs = single(&["-i", file, "-d", "d"]);
     assert_eq!(jobs.len(), 1);
     let GetTask::Single(named) = resolved.task else {
         panic!("a document of two files is a few downloads")
@@ -275,9 +281,9 @@ fn a_metalink_document_is_a_few_downloads_with_all_that_it_says() {
         ("http://a.test/a", Some(5))
     );
     assert_eq!((jobs[0].mirrors.len(), jobs[0].checksums.len()), (1, 1));
-    // Said to be something else, it is read as that.
+    // With another --input-format it is read as that.
     assert!(is_batch(&["-i", file, "--input-format", "plain"]));
-    let in_batch = many(&["-i", file, "-j", "2"])
+    let in_batch = batch(&["-i", file, "-j", "2"])
         .sources
         .next()
         .unwrap()
@@ -288,39 +294,41 @@ fn a_metalink_document_is_a_few_downloads_with_all_that_it_says() {
     );
     let ftp = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(ftp.path(), METALINK.replace("http://", "ftp://")).unwrap();
-    assert!(wrong(&["-i", ftp.path().to_str().unwrap()]).contains("names no http or https URL"));
+    assert!(
+        error_of(&["-i", ftp.path().to_str().unwrap()]).contains("contains no http or https URL")
+    );
     std::fs::write(ftp.path(), &METALINK[..200]).unwrap();
-    assert!(wrong(&["-i", ftp.path().to_str().unwrap()]).contains("cannot be used: line 4: "));
+    assert!(error_of(&["-i", ftp.path().to_str().unwrap()]).contains("cannot be used: line 4: "));
     let nameless = METALINK.replace("\"sub/a.iso\"", "\"..\"");
     std::fs::write(ftp.path(), nameless).unwrap();
     assert!(
-        wrong(&["-i", ftp.path().to_str().unwrap()])
+        error_of(&["-i", ftp.path().to_str().unwrap()])
             .contains("cannot be used: line 3: a file without a usable name")
     );
 }
 
-/// A text as zstd packs it that does not try: one raw block (RFC 8878 3.1.1).
-fn packed(text: &str) -> Vec<u8> {
+/// A zstd frame with one raw block (RFC 8878 3.1.1).
+fn zstd_frame(text: &str) -> Vec<u8> {
     let block = u32::try_from(text.len() << 3).unwrap() | 1;
     let head = [0x28, 0xb5, 0x2f, 0xfd, 0, 0x58];
     [&head, &block.to_le_bytes()[..3], text.as_bytes()].concat()
 }
 
 #[test]
-fn a_packed_document_is_a_few_downloads_as_well() {
+fn a_compressed_document_makes_single_downloads_too() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), packed(METALINK)).unwrap();
+    std::fs::write(file.path(), zstd_frame(METALINK)).unwrap();
     let file = file.path().to_str().unwrap();
     for format in [&[][..], &["--input-format", "metalink"]] {
-        let jobs = few(&[&["-i", file], format].concat());
+        let jobs = single(&[&["-i", file], format].concat());
         assert_eq!(jobs[0].output, JobOutput::File("sub/a.iso".into()));
     }
-    // What is no document is still a list, from its first byte on.
+    // A list that is no document is read from its first byte.
     let list = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(list.path(), packed("http://l/1\n")).unwrap();
+    std::fs::write(list.path(), zstd_frame("http://l/1\n")).unwrap();
     assert_eq!(urls(&["-i", list.path().to_str().unwrap()]), ["http://l/1"]);
     assert!(
-        wrong(&[
+        error_of(&[
             "-i",
             list.path().to_str().unwrap(),
             "--input-format",
@@ -331,7 +339,7 @@ fn a_packed_document_is_a_few_downloads_as_well() {
 }
 
 #[test]
-fn numbers_at_once() {
+fn limits_of_files_at_once() {
     let of = |flags: &[&str]| {
         let words = [&["http://h/[1-99]"], flags].concat();
         let settings = resolve(&words).unwrap();
@@ -368,25 +376,25 @@ fn numbers_at_once() {
 }
 
 #[test]
-fn names_and_what_files_must_be() {
-    assert_eq!(many(&["-i", "-"]).options.layout, PathLayout::Name);
+fn names_and_expectations() {
+    assert_eq!(batch(&["-i", "-"]).options.layout, PathLayout::Name);
     assert_eq!(
-        many(&["-i", "-", "--layout", "path"]).options.layout,
+        batch(&["-i", "-", "--layout", "path"]).options.layout,
         PathLayout::Path
     );
     assert_eq!(
-        many(&["-i", "-", "--layout", "hash"]).options.layout,
+        batch(&["-i", "-", "--layout", "hash"]).options.layout,
         PathLayout::Hash
     );
     let template = "{host}/{index:03}.{ext}";
     assert_eq!(
-        many(&["-i", "-", "--output-template", template])
+        batch(&["-i", "-", "--output-template", template])
             .options
             .layout,
         PathLayout::Template(template.parse().unwrap())
     );
     assert_eq!(
-        many(&["-i", "-", "-d", "x"]).options.directory.as_os_str(),
+        batch(&["-i", "-", "-d", "x"]).options.directory.as_os_str(),
         "x"
     );
     let flags = [
@@ -408,8 +416,8 @@ fn names_and_what_files_must_be() {
 }
 
 #[test]
-fn failures_that_end_it() {
-    let limit = |flags: &[&str]| many(&[&["-i", "-"], flags].concat()).options.error_limit;
+fn failures_that_stop_a_batch() {
+    let limit = |flags: &[&str]| batch(&[&["-i", "-"], flags].concat()).options.error_limit;
     assert_eq!(limit(&[]), None);
     assert_eq!(limit(&["--on-error", "continue"]), None);
     assert_eq!(limit(&["--on-error", "stop"]), Some(ErrorLimit::Count(0)));
@@ -421,9 +429,9 @@ fn failures_that_end_it() {
 }
 
 #[test]
-fn each_end_is_told_where_somebody_wants_that() {
+fn each_row_is_sent_only_when_needed() {
     let each = |flags: &[&str]| {
-        many(&[&["-i", "-"], flags].concat())
+        batch(&[&["-i", "-"], flags].concat())
             .options
             .report_every_row
     };

@@ -1,4 +1,4 @@
-//! Who the user is: passwords asked for, tokens and logins read from the files that flags name.
+//! The user's logins: passwords from prompts, tokens and logins from files.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -11,17 +11,17 @@ use super::SettingError;
 use crate::args::{BearerArg, RequestArgs, UserArg, token};
 use crate::password_prompt::{self, PromptError};
 
-/// How a password is given where nobody can be asked.
-const PASSWORD_HINT: &str = "-u USER:PASSWORD, or --netrc";
+/// The hint where haul cannot ask for a password.
+const PASSWORD_HINT: &str = "give it with -u USER:PASSWORD or --netrc";
 
-/// Who the user is, by flags and the files they name.
+/// The logins that flags and their files give.
 pub(super) fn user_credentials(args: &RequestArgs) -> Result<UserCredentials, SettingError> {
     let bearer = match &args.bearer {
         None => None,
         Some(BearerArg::Token(token)) => Some(token.clone()),
         Some(BearerArg::File(file)) => {
             let wrong = |error| {
-                SettingError::new(format!("--bearer: {} holds no token", file.display()))
+                SettingError::new(format!("--bearer: {} contains no token", file.display()))
                     .caused_by(error)
             };
             Some(token(&read_text("--bearer", file)?).map_err(wrong)?)
@@ -50,49 +50,49 @@ fn login(user: &UserArg) -> Result<Login, SettingError> {
     })
 }
 
-/// Gives each URL that names a user and no password the one that is meant: that of `-u` or the netrc for this user, or one that
-/// is asked for, once for each user of an origin. Where nobody can be asked it stays empty.
+/// Completes each URL that names a user without a password: with that of `-u` or the netrc for this user, or by a prompt, once for each
+/// user of an origin. Without a terminal the password stays empty.
 pub(super) fn complete_passwords<'a>(
     urls: impl Iterator<Item = &'a mut Url>,
     known: &UserCredentials,
 ) -> Result<(), SettingError> {
-    let mut asked: HashMap<String, Secret> = HashMap::new();
-    // A token goes before every login.
+    let mut prompted: HashMap<String, Secret> = HashMap::new();
+    // A token replaces every login.
     for url in urls.filter(|_| known.bearer.is_none()) {
         if url.username().is_empty() || url.password().is_some() {
             continue;
         }
         let user = percent_decode_str(url.username()).decode_utf8_lossy();
-        let given = known.login.as_ref().filter(|login| login.user == user);
+        let login = known.login.as_ref().filter(|login| login.user == user);
         let in_netrc = || known.netrc.as_ref()?.password(url.host_str()?, &user);
         let host = Target::from_url(url).map_or_else(String::new, |target| target.to_string());
-        let whose = format!("{user} at {host}");
-        let password = match given.map(|login| login.password.clone()).or_else(in_netrc) {
+        let user_at_host = format!("{user} at {host}");
+        let password = match login.map(|login| login.password.clone()).or_else(in_netrc) {
             Some(password) => password,
-            None if asked.contains_key(&whose) => asked[&whose].clone(),
+            None if prompted.contains_key(&user_at_host) => prompted[&user_at_host].clone(),
             None if password_prompt::can_prompt() => {
-                let password = ask_password(&whose, PASSWORD_HINT)?;
-                asked.insert(whose, password.clone());
+                let password = ask_password(&user_at_host, PASSWORD_HINT)?;
+                prompted.insert(user_at_host, password.clone());
                 password
             }
             None => continue,
         };
-        let written = utf8_percent_encode(password.expose(), NON_ALPHANUMERIC).to_string();
+        let encoded = utf8_percent_encode(password.expose(), NON_ALPHANUMERIC).to_string();
         // A URL with a user can have a password.
-        let _ = url.set_password(Some(&written));
+        let _ = url.set_password(Some(&encoded));
     }
     Ok(())
 }
 
-/// Asks on the terminal, without showing what is typed. `otherwise` is how a password is given where there is none.
+/// Asks for a password on the terminal. `otherwise` is the hint where there is none.
 pub(super) fn ask_password(user: &str, otherwise: &'static str) -> Result<Secret, SettingError> {
     password_prompt::prompt(&format!("Password for {user}: "))
         .map(Secret::new)
-        .map_err(|no| match no {
+        .map_err(|error| match error {
             PromptError::Interrupted => SettingError::interrupted(),
             PromptError::End => SettingError::new(format!("no password was given for {user}")),
             PromptError::NoTerminal(error) => {
-                SettingError::new("there is no terminal to ask for the password on")
+                SettingError::new("cannot ask for the password: there is no terminal")
                     .caused_by(error)
                     .with_hint(otherwise)
             }
@@ -107,7 +107,7 @@ pub(super) fn home_netrc_path() -> Result<PathBuf, SettingError> {
     let named = std::env::var_os("NETRC").map(PathBuf::from).or_else(home);
     named.ok_or_else(|| {
         SettingError::new("--netrc: there is no home directory")
-            .with_hint("--netrc-file FILE names one")
+            .with_hint("name the file with --netrc-file FILE")
     })
 }
 
@@ -118,7 +118,6 @@ pub(super) fn read_netrc(flag: &str, path: &Path) -> Result<Netrc, SettingError>
     })
 }
 
-/// The bytes of a file that a flag names.
 pub(super) fn read_file(flag: &str, path: &Path) -> Result<Vec<u8>, SettingError> {
     std::fs::read(path).map_err(|error| {
         SettingError::new(format!("{flag}: cannot read {}", path.display())).caused_by(error)

@@ -1,20 +1,16 @@
-//! A setting that cannot be used: what is wrong, what to do about it, how the program ends.
+//! Errors of settings.
 
 use std::borrow::Cow;
 
 use crate::exit::ExitReason;
 
-/// A setting that cannot be used, or a question about one that a signal ended.
+/// A setting that cannot be used, or a prompt that a signal ended.
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
 pub(crate) struct SettingError {
-    /// What is wrong.
     text: String,
-    /// What to do about it.
     hint: Option<Cow<'static, str>>,
-    /// How the program ends.
     exit: ExitReason,
-    /// What said so.
     #[source]
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
@@ -46,7 +42,7 @@ impl SettingError {
         }
     }
 
-    /// A signal came before all settings were known.
+    /// A signal ended a prompt.
     pub(super) fn interrupted() -> Self {
         Self {
             exit: ExitReason::Interrupted,
@@ -59,7 +55,7 @@ impl SettingError {
         self.exit
     }
 
-    /// What to do about it, where that is known.
+    /// What to do about it, if known.
     pub(crate) fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }

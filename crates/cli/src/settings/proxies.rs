@@ -1,4 +1,4 @@
-//! What stands beside a proxy, by flags that several commands have: certificates, and header fields of a CONNECT.
+//! Options of a proxy that several commands share: TLS, and header fields of CONNECT.
 
 use haul_net::{Proxy, ProxyRules, ProxyScheme, ProxyTls};
 use http::HeaderMap;
@@ -7,18 +7,16 @@ use super::tls::{TlsFileOptions, by_flag, tls_options_from};
 use super::{OptionSource, SettingError};
 use crate::args::{ConnectionArgs, HeaderArg, ProxyTlsArgs};
 
-/// What flags about TLS with a proxy begin with.
+/// The prefix of flags about TLS with a proxy.
 pub(super) const FLAGS: &str = "--proxy-";
 
-/// TLS with a proxy.
 pub(super) fn proxy_tls(names: TlsFileOptions<'_>) -> Result<ProxyTls, SettingError> {
-    let place = names.by().map(OptionSource::prefix).unwrap_or_default();
+    let prefix = names.by().map(OptionSource::prefix).unwrap_or_default();
     ProxyTls::new(tls_options_from(names)?).map_err(|error| {
-        SettingError::new(format!("{place}TLS with the proxy cannot be set up")).caused_by(error)
+        SettingError::new(format!("{prefix}TLS with the proxy cannot be set up")).caused_by(error)
     })
 }
 
-/// The files that flags name for TLS with a proxy.
 fn tls_files(args: &ProxyTlsArgs) -> TlsFileOptions<'_> {
     TlsFileOptions {
         flags: FLAGS,
@@ -29,7 +27,7 @@ fn tls_files(args: &ProxyTlsArgs) -> TlsFileOptions<'_> {
     }
 }
 
-/// Header fields, by a flag.
+/// The header fields of a CONNECT that `flag` gives.
 pub(super) fn connect_headers<'a>(
     flag: &str,
     fields: impl Iterator<Item = &'a HeaderArg>,
@@ -38,24 +36,24 @@ pub(super) fn connect_headers<'a>(
     for field in fields {
         let Some(value) = field.value.clone() else {
             return Err(SettingError::new(format!(
-                "{flag}: {} has no value, and a CONNECT has nothing that it could take away",
+                "{flag}: {} has no value, and a CONNECT request has no field to remove",
                 field.name
             )));
         };
-        // Values were marked as sensitive where they were read.
+        // Values were marked as sensitive by the parser.
         map.append(field.name.clone(), value);
     }
     Ok(map)
 }
 
-/// What of the variable is no host, as a warning each. A flag's list holds nothing of that kind.
+/// A warning for each entry of the variable that cannot be used. A flag has none: it refuses them.
 pub(crate) fn no_proxy_warnings(rules: &ProxyRules) -> impl Iterator<Item = String> + '_ {
     let name = rules.no_proxy_variable.unwrap_or("no_proxy");
     let unusable = rules.no_proxy.errors().iter();
-    unusable.map(move |error| format!("the variable {name}: {error}; it is left out"))
+    unusable.map(move |error| format!("the variable {name}: {error}; haul ignores it"))
 }
 
-/// The proxies of `haul get`, with what its flags say of them.
+/// Adds TLS and header fields of the flags to the proxies of `haul get`.
 pub(super) fn with_tls_and_headers(
     args: &ConnectionArgs,
     mut rules: ProxyRules,
@@ -66,18 +64,18 @@ pub(super) fn with_tls_and_headers(
     let fields = connect_headers("--proxy-header", args.proxy_headers.iter())?;
     let named = [&mut rules.http, &mut rules.https].into_iter().flatten();
     let (readable, unreadable): (Vec<_>, Vec<_>) = named.partition(|named| named.is_ok());
-    // Of one that cannot be read nothing is known: whoever needs it is told so.
+    // Nothing is known about a proxy variable that cannot be read; a request that needs it reports it.
     let is_known = unreadable.is_empty();
     let mut proxies: Vec<&mut Proxy> = readable.into_iter().flatten().collect();
     if tls.is_some() && is_known && !proxies.iter().any(|proxy| is_secure(proxy)) {
-        let told = "there is no TLS with the proxy, and so nothing for certificates";
-        return Err(SettingError::new(told).with_hint("https://HOST:PORT is a proxy over TLS"));
+        let message = "the proxy does not use TLS, so certificate options have no effect";
+        return Err(
+            SettingError::new(message).with_hint("write a proxy over TLS as https://HOST:PORT")
+        );
     }
     if !fields.is_empty() && is_known && !proxies.iter().any(|proxy| proxy.is_http()) {
-        return Err(
-            SettingError::new("--proxy-header, and there is no HTTP proxy")
-                .with_hint("--proxy http://HOST:PORT names one; -H is for requests"),
-        );
+        return Err(SettingError::new("--proxy-header needs an HTTP proxy")
+            .with_hint("name one with --proxy http://HOST:PORT; -H is for requests"));
     }
     for proxy in &mut proxies {
         proxy.tls = tls.clone().filter(|_| is_secure(proxy));

@@ -1,8 +1,7 @@
-//! What `haul serve` was told, resolved: which flags go together, and what the libraries are asked for.
+//! Resolves the arguments of `haul serve`, and refuses flags that contradict each other.
 //!
-//! Files with logins and keys are read here; certificates are not, since what is shown for `--self-signed` depends on where
-//! we come to listen. Who may do what is in [`access_control`], and what
-//! pages of other sites may in [`pages`].
+//! Files with logins and keys are read here, certificates later: a self-signed one depends on the addresses that haul listens on. Access is
+//! in [`access`], access for pages of other sites in [`pages`].
 
 mod access;
 mod pages;
@@ -24,50 +23,40 @@ use crate::args::{FileArgs, LimitArgs, RunningArgs, ServeArgs, TlsArgs};
 use crate::open_file_limit;
 pub(crate) use access::AccessSummary;
 
-/// Descriptors that are neither connections nor files of the store: threads' own, standard streams, logs.
+/// Descriptors that are neither connections nor files of the store: those of threads, standard streams, logs.
 const OTHER_FILES: u64 = 64;
 
-/// What `haul serve` was told.
+/// The resolved settings of `haul serve`.
 #[derive(Debug)]
 pub(crate) struct ServeSettings {
-    /// What is served.
+    /// The folder to serve.
     pub(crate) folder: PathBuf,
-    /// How it is opened.
     pub(crate) store: FileStoreOptions,
-    /// Where to listen.
     pub(crate) listen: Vec<ListenAddress>,
-    /// How connections are secured.
     pub(crate) tls: TlsSettings,
-    /// Who may do what, in words.
+    /// A summary for people.
     pub(crate) access: AccessSummary,
-    /// Names that it may be asked for by, besides its own; `None`: any.
+    /// Further host names that requests may use; `None`: any.
     pub(crate) allowed_hosts: Option<Vec<String>>,
-    /// How requests are answered; the log and what is counted are not in it yet.
+    /// The log and the metrics are added later.
     pub(crate) server: FileServerOptions,
-    /// Threads.
     pub(crate) workers: WorkerThreadsOptions,
-    /// The access log.
     pub(crate) log: Option<LogOptions>,
-    /// What its lines look like.
     pub(crate) log_format: AccessLogFormat,
-    /// Where /healthz and /metrics are.
     pub(crate) admin: Option<ListenAddress>,
-    /// For requests that are under way at the end.
+    /// How long running requests may take at shutdown.
     pub(crate) grace: Duration,
-    /// Errors only.
     pub(crate) quiet: bool,
-    /// What is likely not meant, and no error.
     pub(crate) warnings: Vec<String>,
 }
 
-/// How connections are secured.
+/// Whether and how connections use TLS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TlsSettings {
-    /// Not at all.
     Off,
-    /// With certificates from files.
+    /// Certificates from files.
     Files(Vec<CertificatePair>),
-    /// With one that is made at the start.
+    /// A certificate made at the start.
     SelfSigned,
 }
 
@@ -82,7 +71,7 @@ impl ServeSettings {
         let mut store = store_options(&args.files, &args.running, allowed);
         let variable = |name: &str| std::env::var_os(name);
         let (access, who, mut warnings) = access::access_control(&args.access, &store, variable)?;
-        // A link from one part to another would be a way out of a right that is of one part.
+        // A link from one prefix to another would bypass a right that is limited to one.
         store.follow_links = !who.has_prefixes;
         warnings.extend(served_secrets_warnings(args));
         warnings.extend(descriptor_warning(&args.limits, &store, allowed));
@@ -119,7 +108,7 @@ impl ServeSettings {
     }
 }
 
-/// Files of our own that lie in what is shared: whoever may read there may have them.
+/// Warnings about secrets and logs inside the served folder, where every reader could get them.
 fn served_secrets_warnings(args: &ServeArgs) -> Vec<String> {
     let (access, tls) = (&args.access, &args.tls);
     let secrets = access.auth_file.iter().chain(&access.token_file);
@@ -132,47 +121,45 @@ fn served_secrets_warnings(args: &ServeArgs) -> Vec<String> {
         return Vec::new();
     };
     let is_inside = |path: &Path| {
-        // A log may not be there yet.
+        // A log may not exist yet.
         let place = path
             .canonicalize()
             .or_else(|_| path.parent().unwrap_or(path).canonicalize());
         place.is_ok_and(|place| place.starts_with(&folder))
     };
     let inside = secrets.chain(log).filter(|path| is_inside(path));
-    let told = |path: &PathBuf| {
+    let warning = |path: &PathBuf| {
         let (path, folder) = (path.display(), args.folder.display());
-        format!("{path} lies in {folder}, and is served like any other file: keep it elsewhere")
+        format!("{path} is in {folder} and is served like any other file: move it elsewhere")
     };
-    inside.map(told).collect()
+    inside.map(warning).collect()
 }
 
-/// What is about uploads makes no sense where there are none.
+/// Refuses flags about uploads without --writable.
 fn check_upload_flags(files: &FileArgs, running: &RunningArgs) -> Result<(), SettingError> {
     if files.writable {
         return Ok(());
     }
-    let given = [
+    let flags = [
         ("--durability", files.durability.is_some()),
         ("--max-body", files.max_body.is_some()),
         ("--quota", files.quota.is_some()),
         ("--sink", running.sink.is_some()),
     ];
-    match given.into_iter().find(|(_, is_given)| *is_given) {
-        Some((flag, _)) => Err(SettingError::new(format!(
-            "{flag} is about uploads, and none are taken"
-        ))
-        .with_hint("-w/--writable takes them")),
+    match flags.into_iter().find(|(_, is_given)| *is_given) {
+        Some((flag, _)) => Err(SettingError::new(format!("{flag} needs uploads"))
+            .with_hint("allow them with -w/--writable")),
         None => Ok(()),
     }
 }
 
-/// Descriptors that connections leave to others unless told otherwise: to files that are sent and written, threads and listeners. Where
-/// connections take the last one, what they ask for cannot be opened.
+/// Descriptors that connections leave by default for files being sent and written, threads and listeners: if connections took the last one,
+/// haul could not open the files that they request.
 fn reserved_descriptors(allowed: u64) -> u64 {
     (allowed / 4).max(32)
 }
 
-/// What is had by default, or less where the system lets us have less.
+/// The default, or less where the limit is lower.
 fn default_within(default: usize, allowed: Option<u64>) -> usize {
     let allowed = allowed.and_then(|allowed| usize::try_from(allowed).ok());
     default.min(allowed.unwrap_or(default).max(1))
@@ -200,7 +187,7 @@ fn store_options(
     }
 }
 
-/// Whether as many connections as were asked for can come about.
+/// A warning if the limit of open files is too low for the requested connections.
 fn descriptor_warning(
     limits: &LimitArgs,
     store: &FileStoreOptions,
@@ -211,7 +198,7 @@ fn descriptor_warning(
     let needed = wanted.saturating_add(kept).saturating_add(OTHER_FILES);
     let allowed = allowed.filter(|allowed| *allowed < needed)?;
     Some(format!(
-        "{wanted} connections may need {needed} open files, and the system allows {allowed} (ulimit -n): the rest will wait"
+        "{wanted} connections may need {needed} open files, and the system allows {allowed} (ulimit -n): further connections will wait"
     ))
 }
 
@@ -224,16 +211,16 @@ fn tls_settings(args: &TlsArgs) -> Result<TlsSettings, SettingError> {
         return Ok(TlsSettings::Off);
     }
     if certs == 0 {
-        return Err(SettingError::new("there is a --key and no --cert")
-            .with_hint("--cert FILE names the certificate that it belongs to"));
+        return Err(SettingError::new("--key without --cert")
+            .with_hint("name its certificate with --cert FILE"));
     }
     if keys != 0 && keys != certs {
         return Err(
-            SettingError::new(format!("{certs} times --cert, and {keys} times --key"))
+            SettingError::new(format!("{certs} --cert flags, but {keys} --key flags"))
                 .with_hint("give each --cert its --key, in the same order"),
         );
     }
-    // A file may hold both.
+    // One file may contain both.
     let keys = if keys == 0 { &args.cert } else { &args.key };
     let pairs = args
         .cert
@@ -274,9 +261,9 @@ fn worker_options(
     let single = running.accept == AcceptStrategy::Single;
     if single && running.threads.is_some_and(|threads| threads > 1) {
         return Err(SettingError::new(
-            "--accept single has one thread, and --threads asks for more",
+            "--accept single uses one thread, but --threads asks for more",
         )
-        .with_hint("round-robin, reuseport and work-stealing have several"));
+        .with_hint("round-robin, reuseport and work-stealing use several"));
     }
     Ok(WorkerThreadsOptions {
         strategy: running.accept,
@@ -295,20 +282,18 @@ fn log_options(args: &RunningArgs) -> Result<Option<LogOptions>, SettingError> {
             target: target.clone(),
             ..LogOptions::default()
         })),
-        (None, Some(_)) => Err(
-            SettingError::new("--log-format, and there is no access log")
-                .with_hint("--access-log FILE writes one, - to standard output"),
-        ),
+        (None, Some(_)) => Err(SettingError::new("--log-format without an access log")
+            .with_hint("write one with --access-log FILE, or - for standard output")),
         (None, None) => Ok(None),
     }
 }
 
 fn admin_address(args: &RunningArgs) -> Result<Option<ListenAddress>, SettingError> {
     match &args.admin {
-        Some(ListenAddress::Systemd { .. }) => Err(SettingError::new(
-            "--admin cannot take a socket that was handed over",
-        )
-        .with_hint("give it a port of its own, as 127.0.0.1:9090, or unix:PATH")),
+        Some(ListenAddress::Systemd { .. }) => {
+            Err(SettingError::new("--admin cannot use an inherited socket")
+                .with_hint("give it a port, as 127.0.0.1:9090, or unix:PATH"))
+        }
         admin => Ok(admin.clone()),
     }
 }

@@ -1,4 +1,4 @@
-//! A few downloads that are watched one by one: what the URLs and Metalink documents come to.
+//! Builds the jobs of single downloads, from URLs and Metalink documents.
 
 use std::collections::HashSet;
 
@@ -13,22 +13,21 @@ use crate::job_sources::{JobSource, JobSources};
 /// More mirrors of one file are a mistake.
 const MAX_MIRRORS: usize = 256;
 
-/// A few downloads.
+/// The single downloads of a run.
 #[derive(Debug, Default)]
 pub(crate) struct SingleDownloads {
-    /// Those to be done.
     pub(crate) jobs: Vec<DownloadJob>,
-    /// Files of documents that have failed before anything is asked for.
+    /// Files of documents that cannot be downloaded.
     pub(crate) unusable: Vec<BadLine>,
 }
 
-/// One a URL, or one of all of them; and one a file that a document names.
+/// A job for each URL, or one for all of them, and one for each file of a document.
 pub(super) fn single_downloads(
     args: &GetArgs,
     sources: Vec<JobSource>,
 ) -> Result<SingleDownloads, SettingError> {
     let mut files = Vec::new();
-    let mut bad = Vec::new();
+    let mut unusable = Vec::new();
     let mut named = Vec::new();
     for source in sources {
         match source {
@@ -36,7 +35,7 @@ pub(super) fn single_downloads(
                 for file in document {
                     match file {
                         Ok(file) => files.push(file),
-                        Err(error) => bad.push(error),
+                        Err(error) => unusable.push(error),
                     }
                 }
             }
@@ -63,16 +62,16 @@ pub(super) fn single_downloads(
     }
     Ok(SingleDownloads {
         jobs,
-        unusable: bad,
+        unusable: unusable,
     })
 }
 
-/// All URLs: with mirrors of one file there may be more than downloads that anybody would watch.
+/// All URLs. There may be more mirrors of one file than single downloads.
 fn collect_urls(named: Vec<JobSource>) -> Result<Vec<Url>, SettingError> {
     let mut urls = Vec::new();
     for entry in JobSources::new(named) {
-        let entry =
-            entry.map_err(|bad| SettingError::new("a URL cannot be used").caused_by(bad))?;
+        let entry = entry
+            .map_err(|unusable| SettingError::new("a URL cannot be used").caused_by(unusable))?;
         if urls.len() > MAX_MIRRORS {
             return Err(SettingError::new(format!(
                 "there are more than {MAX_MIRRORS} mirrors"
@@ -83,24 +82,23 @@ fn collect_urls(named: Vec<JobSource>) -> Result<Vec<Url>, SettingError> {
     Ok(urls)
 }
 
-/// What `-o` says of several.
 pub(super) fn several_urls_error() -> SettingError {
     SettingError::new("-o names one file, but there are several URLs")
-        .with_hint("-d DIR takes them all, --mirror makes one file of them")
+        .with_hint("use -d DIR for several files, or --mirror if all URLs are the same file")
 }
 
-/// A URL named twice comes to one file twice. Different URLs may do so too, but what names the origin gives them is not known
-/// yet.
+/// Checks that no URL is given twice, which would write one file twice. Different URLs may do so, too, but the names that origins give are
+/// not known yet.
 fn check_urls_are_unique(urls: &[Url]) -> Result<(), SettingError> {
     let mut seen = HashSet::new();
     for url in urls {
         let mut bare = url.clone();
-        // It never reaches the origin.
+        // The fragment is not sent to the origin.
         bare.set_fragment(None);
         if !seen.insert(bare) {
             let shown = haul_net::redacted_url(url);
-            let error = SettingError::new(format!("{shown} is named twice"));
-            return Err(error.with_hint("once is enough: both would be the same file"));
+            let error = SettingError::new(format!("{shown} is given twice"));
+            return Err(error.with_hint("leave one out: both would write the same file"));
         }
     }
     Ok(())
@@ -114,7 +112,7 @@ fn plain_job(args: &GetArgs, url: Url) -> DownloadJob {
         output: match &output.file {
             Some(_) if output.is_stdout() => JobOutput::Stdout,
             Some(file) => JobOutput::File(file.clone()),
-            // Joined with a name it is the name alone, which is how it shall be shown.
+            // An empty directory joined with a name is the name alone, which is how it is shown.
             None => JobOutput::Directory(output.directory.clone().unwrap_or_default()),
         },
         checksums: output.checksum.clone(),
@@ -126,7 +124,7 @@ fn plain_job(args: &GetArgs, url: Url) -> DownloadJob {
     }
 }
 
-/// One file, which all URLs have.
+/// One file that all URLs have.
 fn mirrored_job(args: &GetArgs, urls: Vec<Url>) -> Option<DownloadJob> {
     let mut urls = urls.into_iter();
     let first = urls.next()?;
@@ -136,8 +134,8 @@ fn mirrored_job(args: &GetArgs, urls: Vec<Url>) -> Option<DownloadJob> {
     })
 }
 
-/// A file that a Metalink document describes, under its name there. Whoever wrote the document is not who runs this: its hosts are
-/// strangers, but for those of the URLs that were typed.
+/// A file of a Metalink document, under its name there. The author of the document is not the user: its hosts get credentials only if the
+/// user typed a URL with them.
 fn document_job(args: &GetArgs, file: ListEntry, typed: &[Url]) -> DownloadJob {
     let job = plain_job(args, file.url);
     let directory = args.output.directory.clone().unwrap_or_default();

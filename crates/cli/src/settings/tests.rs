@@ -1,4 +1,4 @@
-//! Every flag arrives where it is meant to.
+//! Every flag of `haul get` reaches its option.
 
 use std::time::Duration;
 
@@ -28,13 +28,13 @@ fn jobs(flags: &[&str]) -> Vec<DownloadJob> {
 }
 
 #[test]
-fn without_flags_the_engines_defaults_hold() {
+fn without_flags_the_defaults_of_the_crates_hold() {
     let GetSettings {
         mut client,
         options,
         task,
     } = settings(&["--proxy", ""]);
-    // Those of whoever runs the test.
+    // They depend on the environment of the test.
     client.tls.trusted_files = None;
     assert_eq!(
         format!("{options:?}"),
@@ -85,9 +85,9 @@ fn outputs() {
 }
 
 #[test]
-fn a_url_is_named_once() {
+fn a_url_is_given_once() {
     let twice = resolve(&["http://h.test/f#part"]).unwrap_err().to_string();
-    assert_eq!(twice, "http://h.test/f#part is named twice");
+    assert_eq!(twice, "http://h.test/f#part is given twice");
     assert!(resolve(&["http://h.test/f?other"]).is_ok());
 }
 
@@ -107,7 +107,7 @@ fn a_certificate_and_its_key_come_together() {
 }
 
 #[test]
-fn options_of_the_engine() {
+fn flags_of_transfers() {
     let options = settings(&[
         "-x",
         "3",
@@ -147,7 +147,7 @@ fn options_of_the_engine() {
 }
 
 #[test]
-fn settings_of_the_client() {
+fn flags_of_the_client() {
     let flags = [
         "--connect-timeout",
         "2",
@@ -208,7 +208,7 @@ fn settings_of_the_client() {
 }
 
 #[test]
-fn proxies_and_what_goes_around_them() {
+fn proxies_and_hosts_without_one() {
     let url = Url::parse("http://h.test/f").unwrap();
     let through = |flags: &[&str]| {
         settings(flags)
@@ -234,7 +234,7 @@ fn proxies_and_what_goes_around_them() {
 }
 
 #[test]
-fn secrets_are_taken_and_never_shown() {
+fn secrets_are_used_and_never_shown() {
     let dir = tempfile::tempdir().unwrap();
     let (token, netrc) = (dir.path().join("token"), dir.path().join("netrc"));
     std::fs::write(&token, "s3cret\n").unwrap();

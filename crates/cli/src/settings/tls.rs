@@ -1,4 +1,4 @@
-//! Certificates: whom to trust, and which to show.
+//! TLS options of clients: trusted authorities and client certificates.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -9,22 +9,18 @@ use super::credentials::read_file;
 use super::{OptionSource, SettingError, Sourced};
 use crate::args::PeerTlsArgs;
 
-/// What is said about TLS: files, and who has named them.
+/// The TLS files of flags or keys, with their sources.
 #[derive(Debug)]
 pub(super) struct TlsFileOptions<'a> {
-    /// What flags or keys begin with, for what is found out later: `--`, or `--proxy-`.
+    /// The prefix of the flags or keys, for errors found later: `--`, or `--proxy-`.
     pub(super) flags: &'static str,
-    /// Of the only authorities.
     pub(super) cacert: Option<Sourced<&'a Path>>,
-    /// Whether anybody is trusted.
     pub(super) insecure: bool,
-    /// Of the certificate that we show.
     pub(super) cert: Option<Sourced<&'a Path>>,
-    /// Of its key.
     pub(super) key: Option<Sourced<&'a Path>>,
 }
 
-/// What flags and the environment say about TLS.
+/// The TLS options of flags and the environment.
 pub(super) fn tls_options(args: &PeerTlsArgs) -> Result<TlsOptions, SettingError> {
     tls_options_from(TlsFileOptions {
         flags: "--",
@@ -35,7 +31,6 @@ pub(super) fn tls_options(args: &PeerTlsArgs) -> Result<TlsOptions, SettingError
     })
 }
 
-/// A file that a flag names.
 pub(super) fn by_flag<'a>(
     name: &'static str,
     path: Option<&'a PathBuf>,
@@ -44,22 +39,21 @@ pub(super) fn by_flag<'a>(
 }
 
 impl TlsFileOptions<'_> {
-    /// Who has named the first of them.
+    /// The source of the first file.
     pub(super) fn by(&self) -> Option<&OptionSource> {
         let files = [&self.cacert, &self.cert, &self.key];
-        files.into_iter().flatten().map(|said| &said.by).next()
+        files.into_iter().flatten().map(|file| &file.by).next()
     }
 }
 
-/// A file of theirs.
-fn read_source(said: &Sourced<&Path>) -> Result<Vec<u8>, SettingError> {
-    read_file(&said.by.to_string(), said.value)
+fn read_source(source: &Sourced<&Path>) -> Result<Vec<u8>, SettingError> {
+    read_file(&source.by.to_string(), source.value)
 }
 
-/// The same of any flags.
+/// The TLS options of these files and the environment.
 pub(super) fn tls_options_from(names: TlsFileOptions<'_>) -> Result<TlsOptions, SettingError> {
     let cacert = names.cacert.as_ref().map(read_source).transpose()?;
-    // A flag goes before the variables, which are not looked at then.
+    // A flag replaces the variables, which are not read then.
     let files = match cacert.is_some() || names.insecure {
         true => None,
         false => trusted_files(|name| std::env::var_os(name))?,
@@ -69,13 +63,11 @@ pub(super) fn tls_options_from(names: TlsFileOptions<'_>) -> Result<TlsOptions, 
         trusted_files: files,
         insecure: names.insecure,
         client_certificate: identity(&names)?,
-        // The usual ones need no telling.
         flag_prefix: Some(names.flags).filter(|flags| *flags != "--"),
     })
 }
 
-/// The files that variables name in place of the platform's. They are parsed when an https connection needs them, but whether
-/// they are what they should be is known now.
+/// The files that variables name instead of the platform's. They are parsed when an https connection needs them, but checked now.
 fn trusted_files(
     variable: impl Fn(&str) -> Option<OsString>,
 ) -> Result<Option<TrustedFiles>, SettingError> {
@@ -84,13 +76,13 @@ fn trusted_files(
     if let Some(path) = &file
         && !contains(&read_file("SSL_CERT_FILE", path)?, "CERTIFICATE-----")
     {
-        let text = format!("SSL_CERT_FILE: {} holds no certificate", path.display());
+        let text = format!("SSL_CERT_FILE: {} contains no certificate", path.display());
         return Err(SettingError::new(text));
     }
     let directories: Vec<PathBuf> = given("SSL_CERT_DIR")
         .map(|value| std::env::split_paths(&value).collect())
         .unwrap_or_default();
-    // Of several directories some may be missing, as systems have it; where none is there somebody has mistyped.
+    // Some of several directories may be missing, as on many systems; if all are, it is a mistake.
     if !directories.is_empty() && !directories.iter().any(|place| place.read_dir().is_ok()) {
         let text = format!("SSL_CERT_DIR: cannot read {}", directories[0].display());
         return Err(SettingError::new(text));
@@ -99,7 +91,7 @@ fn trusted_files(
     Ok((files != TrustedFiles::default()).then_some(files))
 }
 
-/// A certificate and its key, which may be in one file.
+/// The client certificate and its key, which may be in one file.
 fn identity(names: &TlsFileOptions<'_>) -> Result<Option<ClientCertificate>, SettingError> {
     let Some(cert) = &names.cert else {
         return match &names.key {
@@ -108,8 +100,8 @@ fn identity(names: &TlsFileOptions<'_>) -> Result<Option<ClientCertificate>, Set
         };
     };
     let certificates = read_source(cert)?;
-    let (said, key) = match &names.key {
-        Some(said) => (said, read_source(said)?),
+    let (source, key) = match &names.key {
+        Some(source) => (source, read_source(source)?),
         None if contains(&certificates, "PRIVATE KEY-----") => (cert, certificates.clone()),
         None => {
             return Err(missing_counterpart(
@@ -122,24 +114,23 @@ fn identity(names: &TlsFileOptions<'_>) -> Result<Option<ClientCertificate>, Set
     if contains(&key, "BEGIN ENCRYPTED PRIVATE KEY-----")
         || contains(&key, "Proc-Type: 4,ENCRYPTED")
     {
-        let path = said.value.display();
-        let wrong = said
+        let path = source.value.display();
+        let wrong = source
             .by
             .wrong(format!("the private key in {path} is encrypted"));
-        return Err(wrong.with_hint("openssl pkey -in FILE -out PLAIN takes its passphrase off"));
+        return Err(wrong.with_hint("remove its passphrase with openssl pkey -in FILE -out PLAIN"));
     }
     Ok(Some(ClientCertificate { certificates, key }))
 }
 
-/// One of the two is missing.
+/// The certificate or the key is missing.
 fn missing_counterpart(by: &OptionSource, (own, other): (&str, &str), what: &str) -> SettingError {
     let other = by.beside(own, other);
     SettingError::new(format!("{by} is given without {other}")).with_hint(format!(
-        "{other} names the file of its {what}; one PEM file may hold both"
+        "{other} names the file of its {what}; one PEM file may contain both"
     ))
 }
 
-/// Whether a file has these words.
 fn contains(file: &[u8], words: &str) -> bool {
     file.windows(words.len())
         .any(|window| window == words.as_bytes())
@@ -163,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_may_be_in_the_certificates_file_and_must_be_plain() {
+    fn a_key_may_be_in_the_certificates_file_and_must_not_be_encrypted() {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| {
             let path = dir.path().join(name);
@@ -208,6 +199,6 @@ mod tests {
         assert!(of(here.to_str(), None).is_err());
         std::fs::write(dir.path().join("junk"), "junk").unwrap();
         let error = of(dir.path().join("junk").to_str(), None).unwrap_err();
-        assert!(error.to_string().ends_with("junk holds no certificate"));
+        assert!(error.to_string().ends_with("junk contains no certificate"));
     }
 }

@@ -1,8 +1,8 @@
-//! Signals as servers take them: SIGINT and SIGTERM end, SIGHUP has files read again.
+//! Signals of servers: SIGINT and SIGTERM stop, SIGHUP reloads.
 //!
-//! SIGHUP has two meanings. An administrator sends it for certificates and logs; the system sends it when a terminal goes away,
-//! which has to end a server that was started there by hand, or it would go on unseen. They are told apart by looking whether the
-//! terminal that there was at the start is there still. Under nohup(1), which has SIGHUP ignored, a terminal may go.
+//! SIGHUP has two meanings. An administrator sends it to reload certificates and logs; the system sends it when a terminal closes, which
+//! must stop a server that was started there by hand, or it would run on unseen. The two are told apart by whether the terminal of the
+//! start still exists. Under nohup(1), which ignores SIGHUP, a terminal may close.
 
 use std::fs::File;
 use std::io;
@@ -11,32 +11,32 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::is_hang_up_handled;
 
-/// What a server is asked for.
+/// What a signal asks a server to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ServerSignal {
-    /// To end.
-    End,
-    /// To read again what may have changed.
+    /// Stop.
+    Stop,
+    /// Reload files.
     Reload,
 }
 
-/// Listens for signals from when it is made: none gets lost between two waits.
+/// Receives signals from its creation on: none gets lost between two waits.
 #[derive(Debug)]
 pub(crate) struct ServerSignals {
     interrupt: Signal,
     terminate: Signal,
     hang_up: Signal,
-    /// Whether the end of the terminal is the server's.
+    /// Whether the server stops when its terminal closes.
     ends_with_terminal: bool,
 }
 
 impl ServerSignals {
-    /// Takes the signals over. To be called on a runtime.
+    /// Installs the handlers. Needs a runtime.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's.
     pub(crate) fn listen() -> io::Result<Self> {
-        // Before the handler is there, which would hide that it was ignored.
+        // Before the handler is installed, which hides that SIGHUP was ignored.
         let is_tied = is_hang_up_handled() && has_terminal();
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
@@ -49,17 +49,17 @@ impl ServerSignals {
     /// Waits for the next signal. Cancel safe.
     pub(crate) async fn next(&mut self) -> ServerSignal {
         tokio::select! {
-            _ = self.interrupt.recv() => ServerSignal::End,
-            _ = self.terminate.recv() => ServerSignal::End,
+            _ = self.interrupt.recv() => ServerSignal::Stop,
+            _ = self.terminate.recv() => ServerSignal::Stop,
             _ = self.hang_up.recv() => match self.ends_with_terminal && !has_terminal() {
-                true => ServerSignal::End,
+                true => ServerSignal::Stop,
                 false => ServerSignal::Reload,
             },
         }
     }
 }
 
-/// Whether this process has a terminal: without one there is no opening `/dev/tty` (tty(4)).
+/// Whether this process has a terminal: otherwise `/dev/tty` cannot be opened (tty(4)).
 fn has_terminal() -> bool {
     File::open("/dev/tty").is_ok()
 }

@@ -82,7 +82,7 @@ async fn a_server_for_nobody_is_warned_of() {
     ] {
         let args = [&["serve", "d", "-l", "127.0.0.1:0"], flags].concat();
         let said = warnings_of(&haul, &args).await;
-        let told = said.contains("nobody may do anything");
+        let told = said.contains("nobody has access");
         assert_eq!(told, is_warned, "{flags:?}: {said}");
     }
 }
@@ -90,8 +90,8 @@ async fn a_server_for_nobody_is_warned_of() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn public_access_is_warned_of() {
     let haul = test_folder();
-    let open = "may put and delete files";
-    let clear = "passwords and tokens travel in clear";
+    let open = "can upload and delete files";
+    let clear = "passwords and tokens are sent unencrypted";
     for (flags, is_open, is_clear) in [
         (&["-l", "0.0.0.0:0", "-w"][..], true, false),
         (&["-l", "0.0.0.0:0"], false, false),

@@ -31,7 +31,7 @@ async fn d14_requests_in_progress_are_finished() {
         let mut upload = half_an_upload(&served).await;
         served.running.signal(signal);
         let said = served.running.wait_for_line("stopping").await;
-        assert!(said.contains("have 10 s to end"), "{said}");
+        assert!(said.contains("have 10 s to finish"), "{said}");
         upload.write_all(b"56789").await.unwrap();
         let mut answer = String::new();
         within(LIMIT, upload.read_to_string(&mut answer))
@@ -52,7 +52,7 @@ async fn d14_requests_longer_than_the_grace_are_cut_off_and_reported() {
     let _upload = half_an_upload(&served).await;
     let ran = served.stop().await;
     ran.assert_code(1)
-        .assert_stderr_has("error: requests were cut off that took longer than 0.2 s")
+        .assert_stderr_has("error: requests that took longer than 0.2 s were cut off")
         .assert_stderr_has("hint: --grace");
     assert!(!haul.path("d/up.txt").exists());
 }
@@ -63,7 +63,7 @@ async fn a_second_signal_does_not_wait() {
     let mut served = start_server(&haul, &["-w", "--grace", "1h"]).await;
     let _upload = half_an_upload(&served).await;
     served.running.signal(Signal::INT);
-    served.running.wait_for_line("have 3600 s to end").await;
+    served.running.wait_for_line("have 3600 s to finish").await;
     served.running.signal(Signal::TERM);
     let ran = served.running.wait().await;
     ran.assert_code(130)
@@ -115,7 +115,7 @@ async fn errors_while_serving_are_reported_without_a_flag() {
     assert!(told.starts_with("haul: warning: "), "{told}");
     let ran = served.stop().await;
     ran.assert_code(0)
-        .assert_stderr_has("warning: the access log is not complete");
+        .assert_stderr_has("warning: the access log is incomplete");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

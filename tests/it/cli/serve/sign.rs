@@ -9,7 +9,7 @@ use crate::cli::harness::HaulDirectory;
 async fn a_signed_url_gives_access_to_its_path_alone() {
     let haul = test_folder();
     let made = haul.run(&["sign", "--new-key", "k"]).await;
-    made.assert_code(0).assert_stderr_has("haul: made k");
+    made.assert_code(0).assert_stderr_has("haul: created k");
     assert_eq!(made.stdout, "");
     let mode = haul.path("k").metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
@@ -46,7 +46,7 @@ async fn keys_are_not_overwritten_and_no_two_are_the_same() {
     let (a, b) = (read("a"), read("b"));
     assert!(a != b && a.len() == 65);
     let ran = haul.run(&["sign", "--new-key", "a"]).await;
-    ran.assert_code(4).assert_stderr_has("hint: with a new key");
+    ran.assert_code(4).assert_stderr_has("hint: a new key");
     assert_eq!(read("a"), a);
 }
 

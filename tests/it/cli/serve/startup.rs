@@ -127,11 +127,11 @@ async fn a_certificate_is_reloaded_when_its_file_changes() {
         .assert_code(0);
     let new = CertificateAuthority::new();
     haul.write("new.pem", new.certificate_pem());
-    // Half of a pair first: it stays as it was, and that is told once.
+    // Half of a pair first: it stays unchanged, and that is told once.
     haul.write("both.pem", new.issue(&["127.0.0.1"]).certificate_pem);
     served
         .running
-        .wait_for_line("the certificate stays as it was")
+        .wait_for_line("the old certificate stays in use")
         .await;
     haul.run(&["get", "--cacert", "old.pem", "-o", "2", &url])
         .await
@@ -173,7 +173,7 @@ async fn an_expired_certificate_is_used_and_warned_of() {
     served.running.signal(rustix::process::Signal::HUP);
     served
         .running
-        .wait_for_line("the certificate stays as it was")
+        .wait_for_line("the old certificate stays in use")
         .await;
     let ran = served.stop().await;
     ran.assert_code(0);

@@ -173,6 +173,6 @@ async fn too_few_descriptors_are_reported_at_the_start() {
         let ran = crate::cli::harness::HaulOutput::from_output(output.unwrap());
         ran.assert_code(4)
             .assert_stderr_has(said)
-            .assert_stderr_has("hint: ulimit -n N");
+            .assert_stderr_has("ulimit -n N");
     }
 }

@@ -125,7 +125,7 @@ async fn a_wrong_file_changes_nothing() {
         (format!("{good}\n{more}"), "is taken by another server"),
     ] {
         haul.write("t.toml", text);
-        tunnel.reload("warning: nothing is changed").await;
+        tunnel.reload("warning: nothing has changed").await;
         tunnel.running.wait_for_line(says).await;
         assert_echo(&mut old, "still").await;
         assert_echo(&mut tunnel.connect().await, "new").await;
@@ -226,7 +226,7 @@ async fn a_new_listener_at_the_admin_endpoint_is_a_conflict_of_this_process() {
     );
     haul.write("t.toml", format!("{good}\n{more}"));
     tunnel
-        .reload("is taken by an earlier --admin of this command")
+        .reload("is already used by another --admin of this command")
         .await;
     tunnel.stop().await.assert_code(0);
 }
@@ -238,10 +238,10 @@ async fn options_that_need_a_restart_are_named() {
     haul.write("t.toml", of("threads = 2"));
     let mut tunnel = start_tunnel(&haul, &["--config", "t.toml"], 2).await;
     for (top, told) in [
-        ("threads = 3", "warning: threads stays as it was: "),
+        ("threads = 3", "warning: threads stays unchanged until "),
         (
             "grace = \"9s\"\nlog = \"l.log\"",
-            "warning: log, grace and threads stay as they were: ",
+            "warning: log, grace and threads stay unchanged until ",
         ),
         ("threads = 2", "haul: reloaded"),
     ] {

@@ -60,7 +60,7 @@ async fn wrong_settings_do_not_lose_an_inherited_socket() {
     write(&["0"]);
     let mut tunnel = start_with_inherited_socket(&haul, listener, &["--config", "t.toml"]).await;
     write(&["0", "systemd:mail", "systemd:none"]);
-    tunnel.reload("warning: nothing is changed").await;
+    tunnel.reload("warning: nothing has changed").await;
     tunnel
         .running
         .wait_for_line("systemd:none: no such socket")

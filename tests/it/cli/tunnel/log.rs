@@ -90,7 +90,7 @@ async fn a_full_disk_costs_lines_but_no_connections_and_is_reported_once() {
     let args = ["-p", &at, "--log", "/dev/full", "0:echo.test:7"];
     let mut tunnel = start_tunnel(&haul, &args, 1).await;
     let told = "haul: warning: cannot write the connection log /dev/full: No space left on device (os error 28): \
-                until that works again its lines are dropped and counted, and all else goes on";
+                haul continues, and drops and counts lines until that works again";
     let one_more = async |tunnel: &super::TunnelProcess| {
         let mut client = tunnel.connect().await;
         assert_echo(&mut client, "hello").await;
@@ -104,7 +104,7 @@ async fn a_full_disk_costs_lines_but_no_connections_and_is_reported_once() {
     one_more(&tunnel).await;
     let ran = tunnel.stop().await;
     ran.assert_code(0)
-        .assert_stderr_has("warning: the connection log is not complete: 2 lines were dropped");
+        .assert_stderr_has("warning: the connection log is incomplete: 2 lines were dropped");
     // What was read above is not in it.
     assert!(!ran.stderr.contains("cannot write"), "{ran:#?}");
     assert!(!ran.stderr.contains("WARN"), "{ran:#?}");
@@ -120,15 +120,13 @@ async fn a_removed_folder_leaves_the_old_file_in_use() {
     let args = ["-p", &at, "--log", "logs/l.log", "0:echo.test:7"];
     let mut tunnel = start_tunnel(&haul, &args, 1).await;
     std::fs::rename(haul.path("logs"), haul.path("moved")).unwrap();
-    let told = tunnel.reload("cannot open the ").await;
+    let told = tunnel.reload("cannot reopen the ").await;
     assert!(
-        told.contains(
-            "haul: warning: cannot open the connection log logs/l.log again: No such file"
-        ),
+        told.contains("haul: warning: cannot reopen the connection log logs/l.log: No such file"),
         "{told}"
     );
     assert!(
-        told.ends_with("lines go on into the old file; SIGHUP tries once more"),
+        told.ends_with("haul keeps writing to the old file; SIGHUP tries again"),
         "{told}"
     );
     let mut client = tunnel.connect().await;
@@ -171,7 +169,7 @@ async fn a_log_that_works_again_is_reported_unless_quiet() {
         running.signal(rustix::process::Signal::TERM);
         let ran = running.wait().await;
         ran.assert_code(0)
-            .assert_stderr_has("warning: the connection log is not complete: 1 line was dropped");
+            .assert_stderr_has("warning: the connection log is incomplete: 1 line was dropped");
         let told = "haul: the connection log l.log is written again: 1 line was dropped";
         assert_eq!(ran.stderr.contains(told), flags.is_empty(), "{ran:#?}");
         assert!(haul.path("l.log").metadata().unwrap().len() > 0);

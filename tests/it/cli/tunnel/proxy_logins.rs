@@ -98,7 +98,8 @@ async fn a_wrong_login_is_reported_and_not_shown() {
     let ran = haul
         .run(&["tunnel", "-p", &at, "--stdio", "echo.test:7"])
         .await;
-    ran.assert_code(5).assert_stderr_has("hint: -U USER");
+    ran.assert_code(5)
+        .assert_stderr_has("hint: log in with -U USER");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -131,7 +132,7 @@ async fn header_fields_and_certificates_are_for_the_proxy() {
     haul.run(&careless)
         .await
         .assert_code(5)
-        .assert_stderr_has("hint: --proxy-cacert FILE");
+        .assert_stderr_has("hint: trust your own authority with --proxy-cacert FILE");
     let careless = [&["tunnel", "-p", &url, "--proxy-insecure"][..], &stdio].concat();
     haul.run(&careless).await.assert_code(0);
 }

@@ -56,7 +56,7 @@ async fn what_has_made_room_in_vain_is_opened_again() {
     let text = config_file(&at, "echo.test:7");
     let text = text.replace("listen = \"0\"", &format!("listen = \"0.0.0.0:{port}\""));
     haul.write("t.toml", text);
-    tunnel.reload("warning: nothing is changed").await;
+    tunnel.reload("warning: nothing has changed").await;
     let told = tunnel.running.wait_for_line("error: ").await;
     assert!(
         told.ends_with(&format!("0.0.0.0:{port} is taken by another server")),
@@ -82,7 +82,7 @@ async fn a_file_in_place_of_a_socket_leaves_the_old_listener() {
     std::fs::remove_file(haul.path("s.sock")).unwrap();
     haul.write("s.sock", "dear to somebody");
     haul.write("t.toml", good.replace("s.sock", "s.sock?mode=600"));
-    tunnel.reload("warning: nothing is changed").await;
+    tunnel.reload("warning: nothing has changed").await;
     let told = tunnel.running.wait_for_line("error: ").await;
     assert!(
         told.ends_with("s.sock is there already and is not a stream socket"),

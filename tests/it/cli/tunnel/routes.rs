@@ -173,7 +173,7 @@ async fn clients_without_tls_reach_a_target_with_tls() {
         .run(&[&["tunnel", "-p", &at], &other[..]].concat())
         .await;
     ran.assert_code(5)
-        .assert_stderr_has("hint: name the target as its certificate does; --insecure");
+        .assert_stderr_has("hint: use the name in the target's certificate, or continue at your own risk with --insecure");
     let args = [
         "-p",
         &at,

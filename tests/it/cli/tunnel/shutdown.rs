@@ -69,7 +69,7 @@ async fn with_a_grace_connections_may_end_and_the_rest_is_reported() {
     patient.running.signal(Signal::TERM);
     patient
         .running
-        .wait_for_line("1 connection has 3600 s to end")
+        .wait_for_line("1 connection has 3600 s to finish")
         .await;
     assert_echo(&mut client, "still").await;
     assert_eq!(finish(client).await, b"");
@@ -81,7 +81,7 @@ async fn with_a_grace_connections_may_end_and_the_rest_is_reported() {
         .stop()
         .await
         .assert_code(1)
-        .assert_stderr_has("error: 1 connection was cut off that took longer than 0.2 s")
+        .assert_stderr_has("error: 1 connection was cut off after 0.2 s")
         .assert_stderr_has("hint: --grace");
 }
 
@@ -97,7 +97,7 @@ async fn a_second_signal_does_not_wait() {
     tunnel.running.signal(Signal::INT);
     tunnel
         .running
-        .wait_for_line("once more to stop at once")
+        .wait_for_line("a second signal stops at once")
         .await;
     tunnel.running.signal(Signal::TERM);
     let ran = tunnel.running.wait().await;

@@ -24,7 +24,7 @@ async fn status_shows_tunnels_and_connections_of_the_user() {
     haul.run(&status)
         .await
         .assert_code(1)
-        .assert_stderr_has("error: no haul tunnel of yours is running");
+        .assert_stderr_has("error: no haul tunnel of this user is running");
     let one = start_tunnel(&haul, &["-p", &at, "0:echo.test:7"], 1).await;
     let other = start_tunnel(&haul, &["-p", &at, "--socks", "0"], 1).await;
     let mut client = one.connect().await;
@@ -123,13 +123,13 @@ async fn a_process_that_is_no_tunnel_is_warned_of() {
     let status = ["tunnel", "status"];
     let ran = haul.run(&status).await;
     ran.assert_code(1)
-        .assert_stderr_has("warning: process 4711: what answers there is no haul tunnel (");
+        .assert_stderr_has("warning: process 4711: this is not a haul tunnel (");
     assert!(ran.stdout.contains(" -> echo.test:7"), "{ran:#?}");
     tunnel.stop().await.assert_code(0);
     let ran = haul.run(&status).await;
     ran.assert_code(1)
-        .assert_stderr_has("error: none of your haul tunnels answers")
-        .assert_stderr_has("warning: process 4711: what answers there is no haul tunnel (");
+        .assert_stderr_has("error: none of this user's haul tunnels responds")
+        .assert_stderr_has("warning: process 4711: this is not a haul tunnel (");
     assert!(!ran.stderr.contains("is running"), "{ran:#?}");
     // Whoever that is, it is nobody to be killed.
     assert!(!ran.stderr.contains("hint: "), "{ran:#?}");
@@ -142,7 +142,7 @@ async fn a_process_that_is_no_tunnel_is_warned_of() {
 async fn the_hint_about_a_hanging_process_needs_its_identity() {
     let own = std::process::id();
     let hint = format!(
-        "hint: one that was stopped goes on with `kill -CONT {own}`; one that hangs is ended with `kill -9 {own}`"
+        "hint: continue a stopped process with `kill -CONT {own}`, or end one that hangs with `kill -9 {own}`"
     );
     let told = async |named: u32| {
         let haul = with_runtime_folder();
@@ -151,7 +151,7 @@ async fn the_hint_about_a_hanging_process_needs_its_identity() {
         let _silent = UnixListener::bind(place).unwrap();
         let ran = haul.run(&["tunnel", "status"]).await;
         ran.assert_code(1)
-            .assert_stderr_has(&format!("process {named}: does not answer within 5 s ("));
+            .assert_stderr_has(&format!("process {named}: does not respond within 5 s ("));
         ran.stderr
     };
     let (known, other) = tokio::join!(told(own), told(own + 1));
@@ -198,7 +198,7 @@ async fn an_unusable_runtime_folder_is_warned_of() {
     let args = ["-p", "127.0.0.1:1", "0:echo.test:7"];
     let mut told = start_tunnel(&haul, &args, 1).await;
     told.running
-        .wait_for_line("warning: haul tunnel status will not find this one: ")
+        .wait_for_line("warning: haul tunnel status cannot find this tunnel: ")
         .await;
     told.stop().await.assert_code(0);
 }
@@ -221,7 +221,7 @@ async fn without_a_runtime_folder_status_asks_the_admin_endpoint() {
         .await
         .assert_code(1)
         .assert_stderr_has("XDG_RUNTIME_DIR")
-        .assert_stderr_has("hint: where one logs in it is mostly /run/user/");
+        .assert_stderr_has("hint: it is usually /run/user/");
     let ran = haul.run(&["tunnel", "status", "--admin", admin]).await;
     assert!(
         ran.assert_code(0).stdout.contains(" -> echo.test:7"),

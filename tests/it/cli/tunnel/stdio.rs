@@ -98,7 +98,7 @@ async fn a_target_that_cannot_be_reached_is_reported_on_standard_error() {
     let at = proxy.address().to_string();
     let haul = HaulDirectory::new();
     for (proxy, target, says) in [
-        ("127.0.0.1:1", "echo.test:7", "hint: is that proxy up"),
+        ("127.0.0.1:1", "echo.test:7", "hint: is the proxy up"),
         ("", "127.0.0.1:1", "hint: is the host up"),
         (&at, "other.test:7", "cannot reach other.test:7"),
     ] {
@@ -133,9 +133,9 @@ async fn a_server_that_is_no_proxy_is_told_apart_from_a_proxy_that_is_down() {
     });
     let haul = HaulDirectory::new();
     for (proxy, says) in places.iter().zip([
-        "hint: the proxy takes connections and does not answer: ",
-        "hint: is that an HTTP proxy, and its port right? ",
-        "hint: is that an HTTP proxy, and its port right? ",
+        "hint: the proxy accepts connections and does not respond: ",
+        "hint: is this an HTTP proxy, and its port correct? ",
+        "hint: is this an HTTP proxy, and its port correct? ",
     ]) {
         let args = ["tunnel", "-p", proxy, "--connect-timeout", "1s"];
         let args = [&args[..], &["--stdio", "echo.test:7"]].concat();
@@ -227,8 +227,8 @@ async fn streams_open_in_the_wrong_direction_are_refused() {
             .unwrap()
     };
     for (input, output, says) in [
-        (true, true, "standard input is open for writing alone"),
-        (false, false, "standard output is open for reading alone"),
+        (true, true, "standard input is open for writing only"),
+        (false, false, "standard output is open for reading only"),
     ] {
         let mut command = haul.command(&["tunnel", "-p", "", "--stdio", "127.0.0.1:1"]);
         let command = command.stdin(open(input)).stdout(open(output));

@@ -46,15 +46,15 @@ async fn each_tls_error_has_a_message_and_the_flag_that_helps() {
     )
     .await
     .assert_stderr_has("is used as a server's")
-    .assert_stderr_has("hint: --proxy-cacert FILE");
+    .assert_stderr_has("hint: trust your own authority with --proxy-cacert FILE");
     hint_for(&authority.issue_expired(&["127.0.0.1"]), None, &trusting)
         .await
         .assert_stderr_has("it expired ")
-        .assert_stderr_has("--proxy-insecure goes on");
+        .assert_stderr_has("with --proxy-insecure");
     hint_for(&authority.issue(&["other.test"]), None, &trusting)
         .await
         .assert_stderr_has("it is for other.test, and 127.0.0.1 is wanted")
-        .assert_stderr_has("--proxy-insecure goes on");
+        .assert_stderr_has("with --proxy-insecure");
     hint_for(
         &authority.issue(&["127.0.0.1"]),
         Some(&authority),
@@ -62,5 +62,7 @@ async fn each_tls_error_has_a_message_and_the_flag_that_helps() {
     )
     .await
     .assert_stderr_has("a client certificate")
-    .assert_stderr_has("hint: --proxy-cert and --proxy-key");
+    .assert_stderr_has(
+        "hint: give the proxy a client certificate with --proxy-cert and --proxy-key",
+    );
 }

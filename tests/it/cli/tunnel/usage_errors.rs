@@ -76,14 +76,14 @@ async fn an_address_that_is_given_twice_is_a_usage_error() {
     haul.run(&args)
         .await
         .assert_code(2)
-        .assert_stderr_has("unix:s.sock is taken by an earlier tunnel of this command");
+        .assert_stderr_has("unix:s.sock is already used by another tunnel of this command");
     assert!(haul.listing().is_empty(), "{:?}", haul.listing());
     let admin = ["--admin", "unix:s.sock"];
     let args = [&args[..4], &admin].concat();
     haul.run(&args)
         .await
         .assert_code(2)
-        .assert_stderr_has("--admin unix:s.sock is taken by an earlier SPEC of this command");
+        .assert_stderr_has("--admin unix:s.sock is already used by another SPEC of this command");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -105,15 +105,15 @@ async fn e14_other_machines_get_in_only_when_requested_and_a_warning_says_so() {
     );
     let warned = public
         .running
-        .wait_for_line("warning: whoever reaches")
+        .wait_for_line("warning: everybody who can reach")
         .await;
-    assert!(warned.contains("is let through to echo.test:7"), "{warned}");
+    assert!(warned.contains("can connect to echo.test:7"), "{warned}");
     let warned = public
         .running
-        .wait_for_line("warning: whoever reaches")
+        .wait_for_line("warning: everybody who can reach")
         .await;
     assert!(
-        warned.contains("goes anywhere by this proxy, as you"),
+        warned.contains("can use this proxy in your name"),
         "{warned}"
     );
     public.stop().await.assert_code(0);

@@ -1,11 +1,11 @@
-//! Words of which one is wanted: each is in the help, in completions, and in what is said of a wrong one.
+//! Values out of a fixed set of words, which help, completions and error messages list.
 
 use std::error::Error;
 use std::str::FromStr;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
-/// A parser of `T` that takes these words, each with what it means.
+/// A parser of `T` that accepts these words, each with its help text.
 pub(crate) fn choice<T, const N: usize>(
     words: [(&'static str, &'static str); N],
 ) -> impl TypedValueParser<Value = T>

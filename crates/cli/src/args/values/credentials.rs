@@ -1,4 +1,4 @@
-//! Who the user is: `USER[:PASSWORD]`, and tokens. Nothing here can be printed by accident.
+//! `USER[:PASSWORD]` and tokens. No `Debug` here shows a secret.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -7,12 +7,11 @@ use haul_net::Secret;
 
 use super::ValueError;
 
-/// `-u`: a user, with or without the password.
+/// `-u`: a user, with or without a password.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UserArg {
-    /// The name.
     pub(crate) name: String,
-    /// `None`: it is asked for.
+    /// `None`: haul asks for it.
     pub(crate) password: Option<Secret>,
 }
 
@@ -24,8 +23,9 @@ impl FromStr for UserArg {
             .split_once(':')
             .map_or((text, None), |(name, password)| (name, Some(password)));
         if name.is_empty() {
-            return Err(ValueError::new("there is no user name")
-                .with_hint("it is written as USER or USER:PASSWORD"));
+            return Err(
+                ValueError::new("there is no user name").with_hint("write USER or USER:PASSWORD")
+            );
         }
         Ok(Self {
             name: name.to_owned(),
@@ -37,9 +37,8 @@ impl FromStr for UserArg {
 /// `--bearer`: a token, or the file that holds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum BearerArg {
-    /// The token itself.
     Token(Secret),
-    /// A file whose text is the token, so that no list of processes shows it.
+    /// A file that contains the token, so that no list of processes shows it.
     File(PathBuf),
 }
 
@@ -48,19 +47,19 @@ impl FromStr for BearerArg {
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
         match text.strip_prefix('@') {
-            Some("") => Err(ValueError::new("there is no file after the @")),
+            Some("") => Err(ValueError::new("the file name after @ is missing")),
             Some(file) => Ok(Self::File(file.into())),
             None => token(text).map(Self::Token),
         }
     }
 }
 
-/// A token as a header can carry it.
+/// A token that can be sent in a header field.
 pub(crate) fn token(text: &str) -> Result<Secret, ValueError> {
     let text = text.trim();
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(ValueError::new(
-            "a token is made of visible characters without blanks",
+            "a token has visible characters only, without blanks",
         ));
     }
     Ok(Secret::new(text.to_owned()))

@@ -13,8 +13,8 @@ impl FromStr for DurationArg {
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
         let wrong = || {
-            ValueError::new(format!("{} is no time", quoted(text)))
-                .with_hint("times are written as 30s, 500ms or 1m30s")
+            ValueError::new(format!("{} is not a time", quoted(text)))
+                .with_hint("write a time as 30s, 500ms or 1m30s")
         };
         let mut rest = text.trim();
         let mut seconds = 0.0;
@@ -35,14 +35,14 @@ impl FromStr for DurationArg {
                 };
             rest = &units[end..];
         }
-        // A timeout of a year is none; one of nothing never lets anything happen.
+        // A timeout of more than a year has no effect; one of zero would fail everything.
         if text.trim().is_empty() {
             return Err(wrong());
         } else if seconds < 1e-3 {
             return Err(ValueError::too_short(text, "1ms"));
         } else if seconds > 31_536_000.0 {
             let too_long = ValueError::new(format!("{} is too long", quoted(text)));
-            return Err(too_long.with_hint("the most is 365d"));
+            return Err(too_long.with_hint("the longest time is 365d"));
         }
         Ok(Self(std::time::Duration::from_secs_f64(seconds)))
     }

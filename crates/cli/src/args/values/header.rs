@@ -1,4 +1,4 @@
-//! Header fields: `Name: value` adds one, `Name:` takes one of haul's own away.
+//! Header fields: `Name: value` adds one, `Name:` removes one that haul sends.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,14 +10,13 @@ use super::ValueError;
 /// A header field.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct HeaderArg {
-    /// Its name.
     pub(crate) name: HeaderName,
-    /// What it says; `None` takes the field away.
+    /// `None` removes the field.
     pub(crate) value: Option<HeaderValue>,
 }
 
 impl fmt::Debug for HeaderArg {
-    /// Values may be secrets.
+    /// The value may be a secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Field({})", self.name)
     }
@@ -28,18 +27,17 @@ impl FromStr for HeaderArg {
 
     /// The errors repeat the name at most: the value may be a secret.
     fn from_str(text: &str) -> Result<Self, ValueError> {
-        let wrong = |text: &str| {
-            ValueError::new(text).with_hint("a header field is written as 'Name: value'")
-        };
+        let wrong =
+            |text: &str| ValueError::new(text).with_hint("write a header field as 'Name: value'");
         let (name, value) = text
             .split_once(':')
-            .ok_or_else(|| wrong("there is no colon"))?;
+            .ok_or_else(|| wrong("the colon is missing"))?;
         let name: HeaderName = name
             .trim()
             .parse()
-            .map_err(|_| wrong("what stands before the colon is no field name"))?;
+            .map_err(|_| wrong("the text before the colon is not a field name"))?;
         if haul_net::is_framing_header(&name) {
-            return Err(ValueError::new(format!("{name} is set by haul itself")));
+            return Err(ValueError::new(format!("haul sets {name} itself")));
         }
         let value = value.trim();
         let mut value = HeaderValue::from_str(value).map_err(|_| {

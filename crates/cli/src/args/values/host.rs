@@ -1,8 +1,8 @@
-//! Names of hosts, as a browser's address bar has them: without a scheme and a port.
+//! Host names as a browser's address bar shows them: without a scheme and a port.
 
 use super::{ValueError, quoted};
 
-/// A name, or `*` for any.
+/// A host name, or `*` for any.
 pub(crate) fn host_name(text: &str) -> Result<String, ValueError> {
     let name = text.trim();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
@@ -10,7 +10,7 @@ pub(crate) fn host_name(text: &str) -> Result<String, ValueError> {
         return Ok(name.to_owned());
     }
     Err(
-        ValueError::new(format!("{} is no name of a host", quoted(text))).with_hint(
+        ValueError::new(format!("{} is not a host name", quoted(text))).with_hint(
             "write the name alone, without a scheme and a port, as files.example; `*` is any name",
         ),
     )

@@ -4,17 +4,17 @@ use haul_service::listen::{ListenAddress, ListenAddressError};
 
 use super::ValueError;
 
-/// An address. What is wrong with it is told in the library's words, unless they would repeat what may be a login.
+/// An address. The error is that of the library, unless it would repeat what may be a login.
 pub(crate) fn listen_address(text: &str) -> Result<ListenAddress, ValueError> {
     text.parse().map_err(|error: ListenAddressError| {
-        let told = match &error {
-            _ if text.contains('@') => ValueError::new("this is no address to listen on"),
+        let message = match &error {
+            _ if text.contains('@') => ValueError::new("this is not an address to listen on"),
             ListenAddressError::Brackets(_) => {
-                ValueError::new("this has several colons, and no brackets around an IPv6 address")
+                ValueError::new("several colons: write an IPv6 address in brackets")
             }
             _ => ValueError::new(error.to_string()),
         };
-        told.with_hint("an address is HOST:PORT, PORT alone for this machine, :PORT for every interface, unix:PATH or systemd")
+        message.with_hint("an address is HOST:PORT, PORT alone for this machine, :PORT for every interface, unix:PATH or systemd")
     })
 }
 
@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_be_a_login_is_not_repeated() {
+    fn a_possible_login_is_not_repeated() {
         for text in ["me:s3cret:rw", "http://me:s3cret@h/", "me:s3cret@h"] {
             let error = listen_address(text).unwrap_err();
             assert!(!error.to_string().contains("s3cret"), "{error}");

@@ -1,13 +1,13 @@
-//! Times of which none may be wanted: `0` is never, or at once.
+//! Times that can be switched off: `0` means never, or at once.
 
 use std::str::FromStr;
 
 use super::{DurationArg, ValueError, quoted};
 
-/// Seconds of silence after which systems can be told to probe a peer (tcp(7)).
+/// The times after which a system can be told to probe a silent peer, in seconds (tcp(7)).
 const KEEPALIVE: std::ops::RangeInclusive<f64> = 1.0..=32_767.0;
 
-/// A time; none is written as 0.
+/// A time, or none, written as 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OptionalTimeArg(pub(crate) Option<std::time::Duration>);
 
@@ -22,14 +22,14 @@ impl FromStr for OptionalTimeArg {
     }
 }
 
-/// How long a peer may be silent before it is probed.
+/// How long a peer may be silent before TCP probes it.
 pub(crate) fn keepalive(text: &str) -> Result<OptionalTimeArg, ValueError> {
     let time: OptionalTimeArg = text.parse()?;
-    let can_be = |time: std::time::Duration| KEEPALIVE.contains(&time.as_secs_f64());
-    if time.0.is_none_or(can_be) {
+    let is_possible = |time: std::time::Duration| KEEPALIVE.contains(&time.as_secs_f64());
+    if time.0.is_none_or(is_possible) {
         return Ok(time);
     }
-    let wrong = ValueError::new(format!("{} is no time for probes", quoted(text)));
+    let wrong = ValueError::new(format!("{} is out of range", quoted(text)));
     Err(wrong.with_hint("from 1s to 32767s, or 0 for none"))
 }
 
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_a_time_too() {
+    fn zero_is_no_time() {
         let some = |seconds| {
             Ok(OptionalTimeArg(Some(std::time::Duration::from_secs(
                 seconds,

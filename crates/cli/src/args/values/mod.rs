@@ -1,7 +1,6 @@
-//! Values as they are typed, parsed at the edge so that a wrong one is told with the flag it was given to.
+//! Values of flags. They are parsed with the command line, so that an error names the flag.
 //!
-//! One file a kind. Their errors are [`ValueError`]s, which carry what to write instead and never repeat a text that may
-//! hold a secret; nor does the `Debug` of a value show one.
+//! Errors are [`ValueError`]s. They say what to write instead, and repeat no text that may contain a secret; nor does the `Debug` of a value.
 
 mod choice;
 mod credentials;
@@ -35,13 +34,11 @@ pub(crate) use size::SizeArg;
 pub(crate) use text::UrlArg;
 pub(crate) use url::HttpUrl;
 
-/// A value that cannot be used.
+/// Why a value cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub(crate) struct ValueError {
-    /// What is wrong with it.
     text: String,
-    /// What to write instead.
     hint: Option<String>,
 }
 
@@ -53,15 +50,15 @@ impl ValueError {
         }
     }
 
-    /// A value of a file's that is wrong in a way that no flag's is.
+    /// An error about a value of a configuration file.
     pub(crate) fn of(text: &str) -> Self {
         Self::new(text)
     }
 
-    /// A time that is less than `least`.
+    /// A time shorter than `least`.
     pub(super) fn too_short(text: &str, least: &str) -> Self {
         Self::new(format!("{} is too short", quoted(text)))
-            .with_hint(format!("the least is {least}"))
+            .with_hint(format!("the shortest time is {least}"))
     }
 
     /// What to write instead.
@@ -72,14 +69,14 @@ impl ValueError {
         }
     }
 
-    /// What to write instead, where that is known.
+    /// What to write instead, if known.
     pub(crate) fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }
 }
 
-/// A text as an error may repeat it: short, without control characters, and without what would be secret if it were a URL,
-/// which stands where something else belongs when the value of a flag was forgotten.
+/// A text as an error may repeat it: short, without control characters, and without the secrets of a URL, which is what stands here when
+/// the value of a flag was forgotten.
 fn quoted(text: &str) -> String {
     const LONGEST: usize = 60;
     let text = haul_net::redacted_text(text);
@@ -88,14 +85,14 @@ fn quoted(text: &str) -> String {
     format!("\"{}{more}\"", short.escape_debug())
 }
 
-/// A count, as of retries.
+/// A count, such as retries.
 pub(crate) fn non_negative_number(text: &str) -> Result<u32, ValueError> {
     text.trim().parse().map_err(|_| {
-        ValueError::new(format!("{} is no number", quoted(text))).with_hint("from 0 on")
+        ValueError::new(format!("{} is not a number", quoted(text))).with_hint("write 0 or more")
     })
 }
 
-/// A number of connections. More than some hundreds make a download slower and its origin angry.
+/// A number of connections. More than some hundreds make a download slower and annoy the origin.
 pub(crate) fn connection_count(text: &str) -> Result<u16, ValueError> {
     let number = text
         .trim()
@@ -103,12 +100,12 @@ pub(crate) fn connection_count(text: &str) -> Result<u16, ValueError> {
         .ok()
         .filter(|number| (1..=256).contains(number));
     number.ok_or_else(|| {
-        ValueError::new(format!("{} is no number of connections", quoted(text)))
+        ValueError::new(format!("{} is not a number of connections", quoted(text)))
             .with_hint("from 1 to 256")
     })
 }
 
-/// A number of files at once. Each of them is an open connection and an open file.
+/// A number of files at once. Each needs an open connection and an open file.
 pub(crate) fn job_count(text: &str) -> Result<u16, ValueError> {
     let number = text
         .trim()
@@ -116,35 +113,33 @@ pub(crate) fn job_count(text: &str) -> Result<u16, ValueError> {
         .ok()
         .filter(|number| (1..=4096).contains(number));
     number.ok_or_else(|| {
-        ValueError::new(format!("{} is no number of files at once", quoted(text)))
+        ValueError::new(format!("{} is not a number of files", quoted(text)))
             .with_hint("from 1 to 4096")
     })
 }
 
-/// A number of threads.
 pub(crate) fn thread_count(text: &str) -> Result<usize, ValueError> {
     number_within(text, 1024, "number of threads")
 }
 
-/// A number of connections that stand ready; none is one, too.
+/// A number of warm connections, or 0.
 pub(crate) fn warm_connections(text: &str) -> Result<usize, ValueError> {
     match text.trim() {
         "0" => Ok(0),
-        text => number_within(text, 1024, "number").map_err(|wrong| {
-            wrong.with_hint("from 1 to 1024; 0, which is the default, keeps none ready")
-        }),
+        text => number_within(text, 1024, "number")
+            .map_err(|wrong| wrong.with_hint("from 1 to 1024, or 0 for none")),
     }
 }
 
-/// The far end of a tunnel.
+/// The target of a tunnel.
 pub(crate) fn target(text: &str) -> Result<haul_net::Target, ValueError> {
     text.parse().map_err(|error: haul_net::TargetError| {
         ValueError::new(error.to_string())
-            .with_hint("it is written as HOST:PORT, as imap.example.com:993 or [::1]:22")
+            .with_hint("write HOST:PORT, as imap.example.com:993 or [::1]:22")
     })
 }
 
-/// A number of what costs memory each.
+/// A number of things that need memory each.
 pub(crate) fn positive_number(text: &str) -> Result<usize, ValueError> {
     number_within(text, 1 << 24, "number")
 }
@@ -159,13 +154,12 @@ fn number_within(text: &str, most: usize, what: &str) -> Result<usize, ValueErro
             Some(number) => return Ok(number),
             None => "too many".to_owned(),
         },
-        Err(_) => format!("no {what}"),
+        Err(_) => format!("not a {what}"),
     };
     Err(ValueError::new(format!("{} is {wrong}", quoted(text)))
         .with_hint(format!("from 1 to {most}")))
 }
 
-/// A value of the header field Cache-Control.
 pub(crate) fn cache_control(text: &str) -> Result<HeaderValue, ValueError> {
     let text = text.trim();
     let is_plain = |c: char| c.is_ascii_graphic() || c == ' ';
@@ -173,12 +167,12 @@ pub(crate) fn cache_control(text: &str) -> Result<HeaderValue, ValueError> {
     value
         .and_then(|text| HeaderValue::from_str(text).ok())
         .ok_or_else(|| {
-            ValueError::new(format!("{} is no Cache-Control", quoted(text)))
-                .with_hint("it is written as max-age=3600, no-cache or no-store")
+            ValueError::new(format!("{} is not a Cache-Control value", quoted(text)))
+                .with_hint("write it as max-age=3600, no-cache or no-store")
         })
 }
 
-/// Splits at the first character that is not part of a decimal number.
+/// Splits behind a decimal number.
 fn split_number(text: &str) -> (&str, &str) {
     let end = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')

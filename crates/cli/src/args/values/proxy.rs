@@ -1,4 +1,4 @@
-//! A proxy, or the word that there shall be none.
+//! A proxy, or none.
 
 use std::str::FromStr;
 
@@ -6,14 +6,14 @@ use haul_net::Proxy;
 
 use super::ValueError;
 
-/// `--proxy`: a proxy, or nothing for an empty text. Its `Debug` shows no password, since [`Proxy`]'s does not.
+/// `--proxy`: a proxy, or none for an empty text. Its `Debug` shows no password, since that of [`Proxy`] does not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ProxyUrl(pub(crate) Option<Proxy>);
 
 impl FromStr for ProxyUrl {
     type Err = ValueError;
 
-    /// The errors never repeat the text: it may hold a password.
+    /// The errors never repeat the text, which may contain a password.
     fn from_str(text: &str) -> Result<Self, ValueError> {
         if text.trim().is_empty() {
             return Ok(Self(None));

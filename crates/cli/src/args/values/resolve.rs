@@ -1,18 +1,17 @@
-//! Addresses told by hand: `HOST:PORT:ADDRESS[,ADDRESS]`, as curl has it.
+//! Addresses set by the user: `HOST:PORT:ADDRESS[,ADDRESS]`, as in curl.
 
 use std::net::IpAddr;
 use std::str::FromStr;
 
 use super::{ValueError, quoted};
 
-/// The addresses of a host, for one port.
+/// The addresses of one host and port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ResolveArg {
-    /// The name as it stands in URLs.
+    /// The host as URLs have it.
     pub(crate) host: String,
-    /// The port that it holds for.
     pub(crate) port: u16,
-    /// Tried in this order.
+    /// In the order in which haul tries them.
     pub(crate) addresses: Vec<IpAddr>,
 }
 
@@ -33,12 +32,12 @@ impl FromStr for ResolveArg {
                 addresses,
             })
         };
-        let wrong = || ValueError::new(format!("{} is no host, port and address", quoted(text)));
-        parse().ok_or_else(|| wrong().with_hint("it is written as example.com:443:192.0.2.1"))
+        let wrong = || ValueError::new(format!("{} is not HOST:PORT:ADDRESS", quoted(text)));
+        parse().ok_or_else(|| wrong().with_hint("write it as example.com:443:192.0.2.1"))
     }
 }
 
-/// IPv6 addresses stand with or without brackets.
+/// An IPv6 address may have brackets.
 fn address(text: &str) -> Option<IpAddr> {
     let text = text.trim();
     text.strip_prefix('[')
@@ -53,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_told_by_hand() {
+    fn addresses_set_by_the_user() {
         let resolve: ResolveArg = "h.test:443:127.0.0.1,[::1],::2".parse().unwrap();
         assert_eq!(
             (resolve.host.as_str(), resolve.port, resolve.addresses.len()),

@@ -1,11 +1,11 @@
-//! A text that is secret as a whole, and is parsed only where no parser of arguments can repeat it.
+//! A text that may contain a secret. It is parsed with the settings, where no parser of arguments can repeat it.
 
 use std::convert::Infallible;
 use std::str::FromStr;
 
 use haul_net::Secret;
 
-/// What was typed, not looked at.
+/// The text as typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SecretText(pub(crate) Secret);
 

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use super::{ValueError, quoted, split_number};
 
-/// A number of bytes, at least one. Units are powers of 1024, whichever way they are written.
+/// A number of bytes, at least one. All units are powers of 1024.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SizeArg(pub(crate) u64);
 
@@ -13,8 +13,8 @@ impl FromStr for SizeArg {
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
         let wrong = || {
-            ValueError::new(format!("{} is no size", quoted(text)))
-                .with_hint("sizes are written as 500k, 5M or 1.5G")
+            ValueError::new(format!("{} is not a size", quoted(text)))
+                .with_hint("write a size as 500k, 5M or 1.5G")
         };
         let (number, unit) = split_number(text.trim());
         let power = match unit.trim().to_ascii_lowercase().as_str() {
@@ -27,7 +27,7 @@ impl FromStr for SizeArg {
         };
         let number: f64 = number.parse().map_err(|_| wrong())?;
         let bytes = number * 1024f64.powi(power);
-        // Up to an exbibyte: beyond it sums of offsets could overflow, and nothing is that large.
+        // An exbibyte at most: sums of larger offsets could overflow.
         if !(1.0..=1024f64.powi(6)).contains(&bytes) {
             return Err(ValueError::new(format!("{} is out of range", quoted(text)))
                 .with_hint("from 1 byte to 1024 petabytes"));
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_size_is_told() {
+    fn wrong_sizes_are_refused() {
         for wrong in [
             "",
             "k",
@@ -83,8 +83,8 @@ mod tests {
         assert_eq!(
             (error.to_string().as_str(), error.hint()),
             (
-                "\"5x\" is no size",
-                Some("sizes are written as 500k, 5M or 1.5G")
+                "\"5x\" is not a size",
+                Some("write a size as 500k, 5M or 1.5G")
             )
         );
     }

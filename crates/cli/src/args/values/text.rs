@@ -1,21 +1,19 @@
-//! What names one URL or many: a URL that is one, or a text with brackets or braces, of which only the other flags say what it is.
+//! An argument that names one URL, or many with brackets or braces. Other flags decide whether these expand.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::{HttpUrl, ValueError};
 
-/// A URL, or a text that may stand for many.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum UrlArg {
-    /// A URL.
     Url(HttpUrl),
-    /// What has brackets or braces in it.
+    /// A text with brackets or braces.
     Glob(String),
 }
 
 impl fmt::Debug for UrlArg {
-    /// It may hold a password, or a signature.
+    /// The text may contain a password or a signature.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Url(url) => url.fmt(f),

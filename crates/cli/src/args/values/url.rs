@@ -1,4 +1,4 @@
-//! URLs that can be downloaded: http and https.
+//! http and https URLs.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,7 +13,7 @@ use super::{ValueError, quoted};
 pub(crate) struct HttpUrl(pub(crate) Url);
 
 impl fmt::Debug for HttpUrl {
-    /// A URL may hold a password, or a signature.
+    /// A URL may contain a password or a signature.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "HttpUrl({})", haul_net::redacted_url(&self.0))
     }
@@ -31,26 +31,26 @@ impl FromStr for HttpUrl {
         }
         match Url::parse(text) {
             Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(Self(url)),
-            Ok(url) => {
-                Err(
-                    ValueError::new(format!("{} has the scheme {}", quoted(text), url.scheme()))
-                        .with_hint("haul downloads http:// and https://"),
-                )
-            }
+            Ok(url) => Err(ValueError::new(format!(
+                "{} has the unsupported scheme {}",
+                quoted(text),
+                url.scheme()
+            ))
+            .with_hint("haul downloads http:// and https:// URLs")),
             Err(url::ParseError::RelativeUrlWithoutBase) => {
-                Err(ValueError::new(format!("{} is no URL", quoted(text)))
+                Err(ValueError::new(format!("{} is not a URL", quoted(text)))
                     .with_hint("a URL begins with https:// or http://"))
             }
             Err(error) => Err(ValueError::new(format!(
-                "{} is no URL: {error}",
+                "{} is not a URL: {error}",
                 quoted(text)
             ))),
         }
     }
 }
 
-/// Whether this is a host and a path without a scheme: `example.com/f`, `localhost:8080/f`, which would else be read as
-/// something in the scheme `localhost:`, or `me:` of `me:password@host`.
+/// Whether the text is a host and a path without a scheme: `example.com/f`, `localhost:8080/f`. The parser would read the latter as a URL
+/// with the scheme `localhost:`, and `me:password@host` as one with the scheme `me:`.
 fn has_no_scheme(text: &str) -> bool {
     let host = text.split(['/', '?', '#']).next().unwrap_or_default();
     let name = host.rsplit('@').next().unwrap_or_default();
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_tells_what_would_be_one() {
+    fn wrong_urls_have_a_hint() {
         assert!(
             " http://h.test/x ".parse::<HttpUrl>().is_ok()
                 && "HTTPS://h.test".parse::<HttpUrl>().is_ok()
@@ -94,16 +94,16 @@ mod tests {
         assert_eq!(
             error("ftp://h.test/x"),
             (
-                "\"ftp://h.test/x\" has the scheme ftp".into(),
-                "haul downloads http:// and https://".into()
+                "\"ftp://h.test/x\" has the unsupported scheme ftp".into(),
+                "haul downloads http:// and https:// URLs".into()
             )
         );
         assert_eq!(error("file").1, "a URL begins with https:// or http://");
         assert_eq!(error("").1, "a URL begins with https:// or http://");
-        assert_eq!(error("http://").0, "\"http://\" is no URL: empty host");
+        assert_eq!(error("http://").0, "\"http://\" is not a URL: empty host");
         assert_eq!(
             error("http://h:99999/").0,
-            "\"http://h:99999/\" is no URL: invalid port number"
+            "\"http://h:99999/\" is not a URL: invalid port number"
         );
     }
 

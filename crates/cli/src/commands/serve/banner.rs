@@ -1,4 +1,4 @@
-//! What is told at the start: what is served, where, to whom, and what is likely not meant.
+//! Prints the start message: the folder, the addresses, access, and warnings.
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -12,45 +12,44 @@ use crate::commands::service::addresses::{is_public, urls};
 use crate::message::{print_line, sanitize, warning_text};
 use crate::settings::{AccessSummary, ServeSettings};
 
-/// What was found out while the server began.
+/// The contents of the start message.
 #[derive(Debug)]
 pub(super) struct ServeBanner {
-    /// Where it listens.
     pub(super) addresses: Vec<BoundAddress>,
-    /// Whether all of it is encrypted.
     pub(super) is_secure: bool,
-    /// Of a certificate that nobody knows.
+    /// The fingerprint of a self-signed certificate.
     pub(super) fingerprint: Option<String>,
-    /// Where /healthz and /metrics are.
     pub(super) admin: Vec<BoundAddress>,
     /// Unfinished uploads that were removed.
     pub(super) removed_uploads: usize,
-    /// Sockets that were handed over in vain.
+    /// Inherited sockets that nothing listens on.
     pub(super) unused_sockets: Vec<String>,
-    /// Certificates whose time is not now.
+    /// Certificates that are expired or not valid yet.
     pub(super) invalid_certificates: Vec<CertificateNotValid>,
 }
 
 impl ServeBanner {
-    /// Of doors that were opened to a store.
-    pub(super) fn new(doors: &ServeListeners, store: &FileStore, admin: Vec<BoundAddress>) -> Self {
-        let own = |tls: &&ServerTls| tls.self_signed_pem.is_some();
-        let files = doors.tls.as_ref().map(|tls| &tls.certificates);
-        let fingerprints = doors.tls.as_ref().filter(own);
+    pub(super) fn new(
+        listeners: &ServeListeners,
+        store: &FileStore,
+        admin: Vec<BoundAddress>,
+    ) -> Self {
+        let is_self_signed = |tls: &&ServerTls| tls.self_signed_pem.is_some();
+        let files = listeners.tls.as_ref().map(|tls| &tls.certificates);
+        let fingerprints = listeners.tls.as_ref().filter(is_self_signed);
         let fingerprints = fingerprints.map(|tls| tls.certificates.fingerprints());
         Self {
-            addresses: doors.addresses(),
-            is_secure: doors.tls.is_some(),
+            addresses: listeners.addresses(),
+            is_secure: listeners.tls.is_some(),
             fingerprint: fingerprints.and_then(|all| Some(all.first()?.to_string())),
             admin,
             removed_uploads: store.removed_leftovers(),
-            unused_sockets: doors.unused_sockets.clone(),
+            unused_sockets: listeners.unused_sockets.clone(),
             invalid_certificates: files
                 .map_or_else(Vec::new, |files| files.not_valid_at(SystemTime::now())),
         }
     }
 
-    /// Prints it.
     pub(super) fn print(&self, settings: &ServeSettings) {
         if settings.quiet {
             return;
@@ -66,13 +65,13 @@ impl ServeBanner {
 
     fn lines(&self, settings: &ServeSettings) -> Vec<String> {
         let folder = absolute(&settings.folder);
-        let way = match settings.store.writable {
+        let mode = match settings.store.writable {
             true => "writable",
             false => "read-only",
         };
-        let mut lines = vec![format!("serving {folder}, {way}, {}", settings.access)];
+        let mut lines = vec![format!("serving {folder}, {mode}, {}", settings.access)];
         if settings.store.discard_uploads {
-            lines.push("uploads are thrown away (--sink null)".to_owned());
+            lines.push("uploads are discarded (--sink null)".to_owned());
         }
         for url in all_urls(&self.addresses, self.is_secure) {
             lines.push(format!("listening on {url}"));
@@ -94,8 +93,8 @@ impl ServeBanner {
         lines
     }
 
-    /// What strangers on the network could do or see.
-    fn warnings(&self, who: &AccessSummary, is_writable: bool) -> Vec<String> {
+    /// Warnings about what others on the network could do or see.
+    fn warnings(&self, access: &AccessSummary, is_writable: bool) -> Vec<String> {
         let mut warnings = Vec::new();
         let public: Vec<String> = self
             .addresses
@@ -105,24 +104,24 @@ impl ServeBanner {
             .collect();
         if !public.is_empty() {
             let public = public.join(", ");
-            if is_writable && who.allows_anonymous_writes() {
+            if is_writable && access.allows_anonymous_writes() {
                 warnings.push(format!(
-                    "whoever reaches {public} may put and delete files: --auth USER:PASSWORD:rw has them log in"
+                    "everybody who can reach {public} can upload and delete files: require a login with --auth USER:PASSWORD:rw"
                 ));
             }
-            if who.has_secrets() && !self.is_secure {
+            if access.has_secrets() && !self.is_secure {
                 warnings.push(format!(
-                    "passwords and tokens travel in clear to {public}: --cert and --key, or --self-signed, encrypt them"
+                    "passwords and tokens are sent unencrypted to {public}: use TLS with --cert and --key, or --self-signed"
                 ));
             }
         }
         if self.admin.iter().any(is_public) {
-            warnings.push("--admin is open to other machines, and has no logins".to_owned());
+            warnings.push("--admin is reachable from other machines and has no logins".to_owned());
         }
         warnings.extend(self.invalid_certificates.iter().map(ToString::to_string));
         if !self.unused_sockets.is_empty() {
             warnings.push(format!(
-                "sockets were handed over that nobody listens on ({}): -l systemd takes them",
+                "unused inherited sockets ({}): listen on them with -l systemd",
                 self.unused_sockets.join(", ")
             ));
         }
@@ -134,7 +133,7 @@ fn all_urls(locals: &[BoundAddress], is_secure: bool) -> impl Iterator<Item = St
     locals.iter().flat_map(move |local| urls(local, is_secure))
 }
 
-/// A path as it can be found from everywhere.
+/// The absolute path.
 fn absolute(folder: &Path) -> String {
     let path = folder.canonicalize();
     path.as_deref().unwrap_or(folder).display().to_string()

@@ -1,4 +1,4 @@
-//! Where a server listens, and with what connections are met there.
+//! The listeners of a server and their TLS.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -15,63 +15,58 @@ use crate::commands::service::addresses::{SocketFiles, bound_addresses, is_publi
 use crate::commands::service::command_error::CommandError;
 use crate::settings::{ServeSettings, TlsSettings};
 
-/// Everything that is listened on.
+/// The bound listeners of a server.
 #[derive(Debug)]
 pub(super) struct ServeListeners {
-    /// The sockets.
     bound: Vec<BoundListener>,
-    /// How connections are secured.
     pub(super) tls: Option<ServerTls>,
-    /// Sockets that were handed over and that no address is.
+    /// Inherited sockets that no address uses.
     pub(super) unused_sockets: Vec<String>,
 }
 
 impl ServeListeners {
-    /// Listens, and gets the certificates ready.
+    /// Listens, and loads the certificates.
     pub(super) fn open(settings: &ServeSettings) -> Result<Self, CommandError> {
         let options = BindOptions {
             sockets: NonZeroUsize::new(settings.workers.sockets_per_address())
                 .unwrap_or(NonZeroUsize::MIN),
             ..BindOptions::default()
         };
-        // Files are read first: a certificate that is not there is told of before ports are taken.
+        // Files are read first: a missing certificate is reported before ports are taken.
         let tls = match &settings.tls {
             TlsSettings::Files(pairs) => Some(tls_from_files(pairs)?),
             TlsSettings::Off | TlsSettings::SelfSigned => None,
         };
-        let mut handed = InheritedSockets::take()?;
+        let mut inherited = InheritedSockets::take()?;
         let mut bound = Vec::new();
         for address in &settings.listen {
-            let more = bind(address, &options, &mut handed);
+            let more = bind(address, &options, &mut inherited);
             let more = more.map_err(|error| {
                 match is_taken_by_this_process(&error, &bound_addresses(&bound)) {
-                    true => used_twice_error(
-                        ("-l", address),
-                        "-l",
-                        "every interface includes each of them",
-                    ),
+                    true => {
+                        used_twice_error(("-l", address), "-l", "every interface includes this one")
+                    }
                     false => error.into(),
                 }
             })?;
             bound.extend(more);
         }
-        let mut doors = Self {
+        let mut listeners = Self {
             bound,
             tls,
-            unused_sockets: handed.names(),
+            unused_sockets: inherited.names(),
         };
         if settings.tls == TlsSettings::SelfSigned {
-            doors.tls = Some(ServerTls::self_signed(local_names(&doors.addresses()))?);
+            listeners.tls = Some(ServerTls::self_signed(local_names(&listeners.addresses()))?);
         }
-        Ok(doors)
+        Ok(listeners)
     }
 
-    /// Where they are.
     pub(super) fn addresses(&self) -> Vec<BoundAddress> {
         bound_addresses(&self.bound)
     }
 
-    /// The names that it goes by, if nothing but the name keeps a stranger's page out: see [`ServerNames`].
+    /// The host names of the server, if requests for other names must be refused: see [`ServerNames`].
     pub(super) fn server_names(&self, settings: &ServeSettings) -> Option<ServerNames> {
         let is_private = !self.bound.iter().any(|bound| is_public(&bound.local));
         let is_trusting = self.tls.is_none() && settings.server.access.allows_anonymous();
@@ -79,18 +74,18 @@ impl ServeListeners {
             .allowed_hosts
             .clone()
             .filter(|_| is_private && is_trusting)?;
-        let own = local_names(&[]);
-        // As it is called by multicast DNS.
-        let local = own
+        let names = local_names(&[]);
+        // The names of multicast DNS.
+        let local = names
             .iter()
             .map(|name| name.split('.').next().unwrap_or(name));
         let local: Vec<String> = local.map(|name| format!("{name}.local")).collect();
         Some(ServerNames::new(
-            allowed.into_iter().chain(own).chain(local),
+            allowed.into_iter().chain(names).chain(local),
         ))
     }
 
-    /// Lets a crew in.
+    /// Starts the worker threads.
     pub(super) fn start_workers(
         self,
         server: &Arc<FileServer>,
@@ -103,24 +98,24 @@ impl ServeListeners {
             sockets.push((bound.listeners, config));
             files.push(bound.file);
         }
-        let crew = WorkerThreads::start(sockets, server, &settings.workers)
+        let workers = WorkerThreads::start(sockets, server, &settings.workers)
             .map_err(|error| thread_error(&error))?;
-        Ok((crew, files))
+        Ok((workers, files))
     }
 }
 
-/// What a thread needs that the system did not give.
+/// Why threads could not start.
 fn thread_error(error: &io::Error) -> CommandError {
-    let told = CommandError::local(format!("cannot start threads: {error}"));
+    let command_error = CommandError::local(format!("cannot start threads: {error}"));
     match error.raw_os_error() {
         Some(libc::EMFILE) => {
-            told.with_hint("ulimit -n N allows more open files, --threads N needs fewer")
+            command_error.with_hint("raise the limit with ulimit -n N, or use fewer --threads")
         }
-        _ => told,
+        _ => command_error,
     }
 }
 
-/// Certificates from files. That a key is missing where none was named has a simpler cause than the library can know.
+/// Certificates from files. If no --key was given, a missing key has a simpler cause than the library can know.
 fn tls_from_files(pairs: &[CertificatePair]) -> Result<ServerTls, CommandError> {
     ServerTls::from_files(pairs.to_vec()).map_err(|error| {
         let is_unnamed = |path| {
@@ -132,7 +127,7 @@ fn tls_from_files(pairs: &[CertificatePair]) -> Result<ServerTls, CommandError> 
                 path,
                 has_certificate: true,
             } if is_unnamed(path) => {
-                CommandError::from(error).with_hint("--key FILE names the file that its key is in")
+                CommandError::from(error).with_hint("name the file of its key with --key FILE")
             }
             _ => error.into(),
         }

@@ -1,4 +1,4 @@
-//! The end of a server: requests that are under way have a while, a second signal ends that, too.
+//! Stops a server: running requests have some time, which a second signal ends.
 
 use std::io;
 use std::time::Duration;
@@ -10,63 +10,63 @@ use crate::exit::ExitReason;
 use crate::message::{self, print_line};
 use crate::signals::{ServerSignal, ServerSignals, exit_at_once};
 
-/// For threads to let go of what they have after a second signal.
+/// The time for threads to stop after a second signal.
 const ABORT_AFTER: Duration = Duration::from_secs(2);
 
-/// Ends a crew: waits for requests at most `grace`. Says how the program ends.
+/// Stops the workers; waits for requests at most `grace`. Returns how the program ends.
 pub(super) async fn shut_down(
-    crew: WorkerThreads,
+    workers: WorkerThreads,
     grace: Duration,
     signals: &mut ServerSignals,
     is_quiet: bool,
 ) -> ExitReason {
     if !is_quiet {
         print_line(&format!(
-            "haul: stopping; requests that are under way have {} to end; once more to stop at once",
+            "haul: stopping; running requests have {} to finish; a second signal stops at once",
             seconds(grace)
         ));
     }
-    let aborter = crew.abort_token();
-    let mut ending = JoinSet::new();
-    ending.spawn_blocking(move || crew.shut_down(grace));
+    let aborter = workers.abort_token();
+    let mut shutdown = JoinSet::new();
+    shutdown.spawn_blocking(move || workers.shut_down(grace));
     loop {
         tokio::select! {
-            ended = ending.join_next() => return ended.map_or(ExitReason::Done, |ended| match ended {
-                Ok(ended) => exit_reason(ended, grace),
+            outcome = shutdown.join_next() => return outcome.map_or(ExitReason::Done, |outcome| match outcome {
+                Ok(outcome) => exit_reason(outcome, grace),
                 Err(error) => std::panic::resume_unwind(error.into_panic()),
             }),
-            wanted = signals.next() => if wanted == ServerSignal::End { break },
+            signal = signals.next() => if signal == ServerSignal::Stop { break },
         }
     }
     if !is_quiet {
         print_line("haul: stopping at once");
     }
     aborter.cancel();
-    // Uploads are dropped and their temporaries removed; what hangs in a disk is not waited for.
-    match tokio::time::timeout(ABORT_AFTER, ending.join_next()).await {
+    // Uploads are dropped and their temporary files removed; a hanging disk is not waited for.
+    match tokio::time::timeout(ABORT_AFTER, shutdown.join_next()).await {
         Ok(_) => ExitReason::Interrupted,
         Err(_) => exit_at_once(),
     }
 }
 
-fn exit_reason(ended: io::Result<ShutdownOutcome>, grace: Duration) -> ExitReason {
-    let ending = match ended {
-        Ok(ending) => ending,
+fn exit_reason(outcome: io::Result<ShutdownOutcome>, grace: Duration) -> ExitReason {
+    let shutdown = match outcome {
+        Ok(shutdown) => shutdown,
         Err(error) => {
             message::print_error(&format!("a thread could not serve: {error}"), None);
             return ExitReason::LocalIo;
         }
     };
-    if ending == ShutdownOutcome::Aborted {
+    if shutdown == ShutdownOutcome::Aborted {
         message::print_error(
             &format!(
-                "requests were cut off that took longer than {}",
+                "requests that took longer than {} were cut off",
                 seconds(grace)
             ),
-            Some("--grace TIME gives them longer"),
+            Some("--grace TIME allows more time"),
         );
     }
-    ExitReason::from_shutdown(ending)
+    ExitReason::from_shutdown(shutdown)
 }
 
 /// `10 s`, `1.5 s`.

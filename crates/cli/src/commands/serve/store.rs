@@ -1,7 +1,7 @@
-//! Opens the store, and says in a user's words what is in the way.
+//! Opens the store, with errors for people.
 //!
-//! The store's own errors are made for answers to requests. Here they are about one folder, and about the room in it where
-//! uploads are until they are whole.
+//! The store's errors are made for responses to requests. Here they are about one folder, and about the folder in it for unfinished
+//! uploads.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(super) fn open(
 ) -> Result<Arc<FileStore>, CommandError> {
     match FileStore::open(folder, options.clone()) {
         Ok(store) => Ok(Arc::new(store)),
-        // Whose fault it is: the folder's, or that of the room in it.
+        // Which of the two folders is the cause.
         Err(error) => match StoreRoot::open(folder) {
             Err(error) => Err(folder_error(folder, error)),
             Ok(_) => Err(upload_folder_error(folder, error)),
@@ -30,23 +30,23 @@ pub(super) fn open(
 fn folder_error(folder: &Path, error: StoreError) -> CommandError {
     let shown = folder.display();
     match error {
-        StoreError::NotFound => CommandError::local(format!("there is no folder {shown}"))
+        StoreError::NotFound => CommandError::local(format!("the folder {shown} does not exist"))
             .with_hint(if folder.to_string_lossy().contains("://") {
                 "haul serve DIR serves a folder of this machine; haul get URL downloads".to_owned()
             } else {
-                format!("make it first: mkdir -p {shown}")
+                format!("create it: mkdir -p {shown}")
             }),
         StoreError::Conflict | StoreError::IsFolder | StoreError::SpecialFile => {
-            let above = folder.ancestors().find(|above| above.is_dir());
-            let above = above.unwrap_or_else(|| Path::new("."));
+            let parent = folder.ancestors().find(|parent| parent.is_dir());
+            let parent = parent.unwrap_or_else(|| Path::new("."));
             CommandError::local(format!("{shown} is not a folder")).with_hint(format!(
                 "to serve the folder that it is in: haul serve {}",
-                above.display()
+                parent.display()
             ))
         }
         StoreError::PermissionDenied => {
             CommandError::local(format!("no permission to read {shown}"))
-                .with_hint("choose another folder, or run haul as somebody who may")
+                .with_hint("choose another folder, or run haul as a user who may read it")
         }
         error => CommandError::local(format!(
             "cannot serve {shown}: {}",
@@ -56,25 +56,27 @@ fn folder_error(folder: &Path, error: StoreError) -> CommandError {
 }
 
 fn upload_folder_error(folder: &Path, error: StoreError) -> CommandError {
-    let (shown, room) = (folder.display(), folder.join(RESERVED_NAME));
-    let is_folder = room.symlink_metadata().is_ok_and(|meta| meta.is_dir());
-    let room = room.display();
+    let (shown, upload_folder) = (folder.display(), folder.join(RESERVED_NAME));
+    let is_folder = upload_folder
+        .symlink_metadata()
+        .is_ok_and(|meta| meta.is_dir());
+    let upload_folder = upload_folder.display();
     match error {
-        // The room is well; the one file in it that is opened is a link, or a folder.
+        // The folder is fine; its lock file is a link, or a folder.
         StoreError::Conflict | StoreError::NotFound | StoreError::IsFolder if is_folder => {
-            CommandError::local(format!("{room}/lock is not a file")).with_hint(
-                "haul makes it, to know of other servers of the same folder: remove what is there",
+            CommandError::local(format!("{upload_folder}/lock is not a file")).with_hint(
+                "haul creates this file to detect other servers of the folder: remove what is there",
             )
         }
         StoreError::PermissionDenied => CommandError::local(format!(
             "no permission to write in {shown}"
         ))
         .with_hint(format!(
-            "uploads are in {room} until they are whole; without -w/--writable nothing is written"
+            "uploads are in {upload_folder} until they are complete; without -w/--writable haul writes nothing"
         )),
         StoreError::Conflict | StoreError::NotFound => {
-            CommandError::local(format!("{room} is not a folder"))
-                .with_hint("haul keeps uploads there until they are whole: move it away")
+            CommandError::local(format!("{upload_folder} is not a folder"))
+                .with_hint("haul keeps uploads there until they are complete: move the file away")
         }
         StoreError::NoSpace => CommandError::local(format!("no space is left in {shown}")),
         error => CommandError::local(format!(

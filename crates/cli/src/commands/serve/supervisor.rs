@@ -1,8 +1,7 @@
-//! A server that runs: signals, chores every few seconds, and the end.
+//! Handles signals and chores while the server runs.
 //!
-//! Requests are the crew's business, on threads of its own. Here one loop waits for what may happen; its `select!` only says
-//! what that was, and a plain method decides. What waits for a disk is a chore on a thread that may. At the first signal the
-//! crew is asked to end, and [`ending`](super::ending) waits for it.
+//! Requests run on worker threads. Here one loop waits for events; its `select!` only says what happened, and a synchronous method decides.
+//! Work that may wait for a disk runs on a blocking thread. After the first signal [`shutdown`](super::shutdown) stops the workers.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -20,66 +19,54 @@ use crate::heap;
 use crate::message::print_line;
 use crate::signals::{ServerSignal, ServerSignals};
 
-/// How often files that nobody asks for any more are closed.
+/// How often unused files are closed.
 const CLOSE_FILES_EVERY: Duration = Duration::from_secs(5);
 
-/// How often certificates are looked at: whoever replaced one sees it in use before the next look at a browser.
+/// How often certificates are checked: soon enough for somebody who replaces one and then looks in a browser.
 const CHECK_CERTIFICATES_EVERY: Duration = Duration::from_secs(2);
 
-/// How often it is looked whether memory may be given back.
+/// How often the memory is checked.
 const TRIM_HEAP_EVERY: Duration = Duration::from_millis(500);
 
-/// What is looked after.
+/// The state of the loop.
 #[derive(Debug)]
 pub(super) struct ServeSupervisor<'a> {
-    /// Has files to close, and connections that come to rest.
     pub(super) server: Arc<FileServer>,
-    /// What may change.
     pub(super) reloader: CertificateReloader,
-    /// Who started us may want to know.
     pub(super) notifier: &'a ServiceManagerNotifier,
-    /// Errors only.
     pub(super) is_quiet: bool,
-    /// What is done on other threads.
+    /// Blocking work in progress.
     chores: JoinSet<ServeChore>,
-    /// Whether the certificates are being looked at: a disk that hangs gets one look and not one more each time.
+    /// Whether a check is running: a disk that hangs gets one check, not one more each time.
     is_checking_certificates: bool,
-    /// Whether files are being closed.
     is_closing_files: bool,
-    /// When connections have left memory behind.
     heap_trimmer: HeapTrimmer,
 }
 
-/// A chore that is done.
+/// The result of a chore.
 #[derive(Debug)]
 enum ServeChore {
-    /// Files were closed.
+    /// Unused files were closed.
     FilesClosed,
-    /// Memory was given back.
+    /// Free memory was returned to the system.
     HeapTrimmed,
-    /// Certificates were looked at.
+    /// Certificates were checked.
     CertificatesChecked(CertificateCheck),
-    /// Everything was read again, as a signal wanted.
+    /// Everything was reloaded after a signal.
     Reloaded(CertificateCheck),
 }
 
-/// What happened.
 #[derive(Debug)]
 enum ServeEvent {
-    /// A signal.
     Signal(ServerSignal),
-    /// It is time to close files.
     CloseFiles,
-    /// It is time to look how calm it is.
     TrimHeap,
-    /// It is time to look at certificates.
     CheckCertificates,
-    /// A chore is done, or panicked.
+    /// A chore has ended, or panicked.
     ChoreDone(Result<ServeChore, JoinError>),
 }
 
 impl<'a> ServeSupervisor<'a> {
-    /// Of a server that runs.
     pub(super) fn new(
         server: Arc<FileServer>,
         reloader: CertificateReloader,
@@ -98,32 +85,32 @@ impl<'a> ServeSupervisor<'a> {
         }
     }
 
-    /// Attends until the server is asked to end.
+    /// Runs until a signal stops the server.
     pub(super) async fn run(mut self, signals: &mut ServerSignals) {
-        let (mut sweep, mut look, mut calm) = (
+        let (mut close_files, mut check_certificates, mut trim_heap) = (
             ticker(CLOSE_FILES_EVERY),
             ticker(CHECK_CERTIFICATES_EVERY),
             ticker(TRIM_HEAP_EVERY),
         );
         let has_certificates = self.reloader.certificates.is_some();
         loop {
-            let happening = tokio::select! {
-                wanted = signals.next() => ServeEvent::Signal(wanted),
-                _ = sweep.tick() => ServeEvent::CloseFiles,
-                _ = calm.tick() => ServeEvent::TrimHeap,
-                _ = look.tick(), if has_certificates => ServeEvent::CheckCertificates,
+            let event = tokio::select! {
+                signal = signals.next() => ServeEvent::Signal(signal),
+                _ = close_files.tick() => ServeEvent::CloseFiles,
+                _ = trim_heap.tick() => ServeEvent::TrimHeap,
+                _ = check_certificates.tick(), if has_certificates => ServeEvent::CheckCertificates,
                 Some(done) = self.chores.join_next() => ServeEvent::ChoreDone(done),
             };
-            if self.handle(happening).is_break() {
-                // What a chore still does harms nobody.
+            if self.handle(event).is_break() {
+                // Unfinished chores do no harm.
                 return self.chores.detach_all();
             }
         }
     }
 
-    fn handle(&mut self, happening: ServeEvent) -> ControlFlow<()> {
-        match happening {
-            ServeEvent::Signal(ServerSignal::End) => return ControlFlow::Break(()),
+    fn handle(&mut self, event: ServeEvent) -> ControlFlow<()> {
+        match event {
+            ServeEvent::Signal(ServerSignal::Stop) => return ControlFlow::Break(()),
             ServeEvent::Signal(ServerSignal::Reload) => {
                 warn_if_not_notified(self.notifier.reloading());
                 let reload = self.reloader.clone();
@@ -153,7 +140,7 @@ impl<'a> ServeSupervisor<'a> {
             }
             ServeEvent::CloseFiles | ServeEvent::TrimHeap | ServeEvent::CheckCertificates => {}
             ServeEvent::ChoreDone(Ok(chore)) => self.on_chore_done(&chore),
-            // Chores are never aborted here, so it panicked: the bug is passed on.
+            // Chores are never aborted here, so one panicked: the bug is passed on.
             ServeEvent::ChoreDone(Err(error)) => std::panic::resume_unwind(error.into_panic()),
         }
         ControlFlow::Continue(())
@@ -163,15 +150,15 @@ impl<'a> ServeSupervisor<'a> {
         match chore {
             ServeChore::FilesClosed => self.is_closing_files = false,
             ServeChore::HeapTrimmed => {}
-            ServeChore::CertificatesChecked(looked) => {
+            ServeChore::CertificatesChecked(check) => {
                 self.is_checking_certificates = false;
-                print_check(looked, self.is_quiet);
+                print_check(check, self.is_quiet);
             }
-            ServeChore::Reloaded(looked) => {
-                print_check(looked, self.is_quiet);
+            ServeChore::Reloaded(check) => {
+                print_check(check, self.is_quiet);
                 warn_if_not_notified(self.notifier.ready());
-                // Of what failed it was told why.
-                if !self.is_quiet && !matches!(looked, Some(Err(_))) {
+                // A failure was reported.
+                if !self.is_quiet && !matches!(check, Some(Err(_))) {
                     print_line("haul: reloaded");
                 }
             }

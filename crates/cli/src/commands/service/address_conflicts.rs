@@ -1,4 +1,4 @@
-//! Addresses that a command takes from itself: told as a mistake on its command line, not as another server that is in the way.
+//! Conflicts between addresses of one command, which are reported as usage errors and not as another server in the way.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -7,7 +7,7 @@ use haul_service::listen::{BoundAddress, ListenAddress, ListenError, ListenHost}
 
 use super::command_error::CommandError;
 
-/// Whether the server that has taken an address is this one, which listens at `locals`.
+/// Whether this process, which listens at `locals`, uses the address in the error.
 pub(crate) fn is_taken_by_this_process(error: &ListenError, locals: &[BoundAddress]) -> bool {
     let is_among = |address: &ListenAddress| locals.iter().any(|local| conflicts(address, local));
     match error {
@@ -20,7 +20,7 @@ pub(crate) fn is_taken_by_this_process(error: &ListenError, locals: &[BoundAddre
     }
 }
 
-/// Whether an address cannot be listened on while there is a listener at `local`, for both take what comes to one of them.
+/// Whether haul cannot listen on `address` while it listens at `local`, since both would accept the same connections.
 pub(crate) fn conflicts(address: &ListenAddress, local: &BoundAddress) -> bool {
     let covers = |one: IpAddr, other: IpAddr| {
         one == other || one.is_unspecified() && (one.is_ipv6() || other.is_ipv4())
@@ -44,13 +44,13 @@ pub(crate) fn conflicts(address: &ListenAddress, local: &BoundAddress) -> bool {
     }
 }
 
-/// Whether two paths lead to one file, however they go there.
+/// Whether two paths name one file.
 fn is_same_file(path: &Path, other: &Path) -> bool {
-    let whole = |path: &Path| path.canonicalize().ok();
-    whole(path).is_some_and(|path| whole(other) == Some(path))
+    let canonical = |path: &Path| path.canonicalize().ok();
+    canonical(path).is_some_and(|path| canonical(other) == Some(path))
 }
 
-/// An address that the command has given away already, by what stood `before`. `why` a port may be without being the same.
+/// The error about an address that an earlier `before` of the command uses. `why` explains a port that is not the same.
 pub(crate) fn used_twice_error(
     (flag, address): (&str, &ListenAddress),
     before: &str,
@@ -58,10 +58,10 @@ pub(crate) fn used_twice_error(
 ) -> CommandError {
     let given = format!("{flag} {address}");
     let given = given.trim_start();
-    let told = format!("{given} is taken by an earlier {before} of this command");
-    CommandError::usage(told).with_hint(match address {
-        ListenAddress::Unix { .. } => "leave one of them out, or name another path".to_owned(),
-        _ => format!("leave one of them out, or take another port: {why}"),
+    let message = format!("{given} is already used by another {before} of this command");
+    CommandError::usage(message).with_hint(match address {
+        ListenAddress::Unix { .. } => "leave one out, or use another path".to_owned(),
+        _ => format!("leave one out, or use another port: {why}"),
     })
 }
 

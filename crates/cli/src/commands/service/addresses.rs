@@ -1,42 +1,41 @@
-//! Where a server came to listen: who gets there, what to type into a browser, and files that go with it.
+//! The addresses that a server listens on: who can reach them, their URLs, and their socket files.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use haul_serve::tls::local_names;
 use haul_service::listen::{BoundAddress, BoundListener, SocketFile};
 
-/// Files of sockets that others find us by. They go when this is dropped.
+/// The socket files of listeners. They are removed when this is dropped.
 pub(crate) type SocketFiles = Vec<Option<SocketFile>>;
 
-/// Where these are.
 pub(crate) fn bound_addresses(bound: &[BoundListener]) -> Vec<BoundAddress> {
     bound.iter().map(|bound| bound.local.clone()).collect()
 }
 
-/// Whether others than this machine get there. Who may connect to a socket file its permissions say.
-pub(crate) fn is_public(local: &BoundAddress) -> bool {
-    match local {
+/// Whether other machines can reach the address. A socket file has permissions instead.
+pub(crate) fn is_public(address: &BoundAddress) -> bool {
+    match address {
         BoundAddress::Tcp(address) => !address.ip().to_canonical().is_loopback(),
         BoundAddress::Unix(_) => false,
     }
 }
 
-/// What to type into a browser, or else where it is.
-pub(crate) fn urls(local: &BoundAddress, is_secure: bool) -> Vec<String> {
-    let BoundAddress::Tcp(address) = local else {
-        return vec![local.to_string()];
+/// The URLs of an address, or the path of a socket.
+pub(crate) fn urls(address: &BoundAddress, is_secure: bool) -> Vec<String> {
+    let BoundAddress::Tcp(tcp) = address else {
+        return vec![address.to_string()];
     };
     let scheme = if is_secure { "https" } else { "http" };
     let url = |ip: IpAddr| match ip {
-        IpAddr::V4(ip) => format!("{scheme}://{ip}:{}/", address.port()),
-        IpAddr::V6(ip) => format!("{scheme}://[{ip}]:{}/", address.port()),
+        IpAddr::V4(ip) => format!("{scheme}://{ip}:{}/", tcp.port()),
+        IpAddr::V6(ip) => format!("{scheme}://[{ip}]:{}/", tcp.port()),
     };
-    let ip = address.ip().to_canonical();
+    let ip = tcp.ip().to_canonical();
     if !ip.is_unspecified() {
         return vec![url(ip)];
     }
-    // No browser goes to 0.0.0.0: this machine's own, and by which others may reach it.
-    let others = local_names(std::slice::from_ref(local)).into_iter();
+    // Browsers do not accept 0.0.0.0: the loopback address, and the addresses that others may use.
+    let others = local_names(std::slice::from_ref(address)).into_iter();
     let others = others.filter_map(|name| name.parse::<IpAddr>().ok());
     let others = others.filter(|other| !other.is_loopback() && (ip.is_ipv6() || other.is_ipv4()));
     let own = IpAddr::from(Ipv4Addr::LOCALHOST);
@@ -70,7 +69,7 @@ mod tests {
 
     #[test]
     fn loopback_and_socket_files_are_not_public() {
-        for (local, is) in [
+        for (address, is) in [
             ("127.0.0.1:80", false),
             ("127.9.9.9:80", false),
             ("[::1]:80", false),
@@ -79,7 +78,7 @@ mod tests {
             ("[::]:80", true),
             ("192.0.2.1:80", true),
         ] {
-            assert_eq!(is_public(&tcp(local)), is, "{local}");
+            assert_eq!(is_public(&tcp(address)), is, "{address}");
         }
         assert!(!is_public(&BoundAddress::Unix(None)));
     }

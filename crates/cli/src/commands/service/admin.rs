@@ -1,4 +1,4 @@
-//! The admin endpoint: bound with the server, asked on the runtime of chores, and there until requests have ended.
+//! The admin endpoint: bound with the server, served by the main runtime until the last request has ended.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -14,27 +14,24 @@ use super::address_conflicts::{is_taken_by_this_process, used_twice_error};
 use super::addresses::{SocketFiles, bound_addresses};
 use super::command_error::CommandError;
 
-/// Where it is asked; nowhere, if nobody wants it.
+/// The sockets of the admin endpoint; none without --admin.
 #[derive(Debug, Default)]
 pub(crate) struct AdminAddresses {
-    /// One for each address that a name has.
+    /// One for each address of a name.
     bound: Vec<BoundListener>,
 }
 
-/// One that answers.
+/// A running admin endpoint.
 #[derive(Debug)]
 pub(crate) struct AdminTask {
-    /// One for each socket.
     tasks: JoinSet<()>,
-    /// Ends them.
     stop: CancellationToken,
-    /// Go with it.
+    /// Removed with the endpoint.
     _files: SocketFiles,
 }
 
 impl AdminAddresses {
-    /// Listens, beside the server's own addresses.
-    /// `listener` is what these are called on the command line.
+    /// Binds the endpoint. `others` are the addresses of the server, which the command line calls `listener`.
     pub(crate) fn open(
         address: Option<&ListenAddress>,
         (listener, others): (&str, &[BoundAddress]),
@@ -48,18 +45,21 @@ impl AdminAddresses {
             &mut InheritedSockets::none(),
         );
         let bound = bound.map_err(|error| match is_taken_by_this_process(&error, others) {
-            true => used_twice_error(("--admin", address), listener, "it has one of its own"),
+            true => used_twice_error(
+                ("--admin", address),
+                listener,
+                "the admin endpoint needs its own",
+            ),
             false => error.into(),
         })?;
         Ok(Self { bound })
     }
 
-    /// Where that came to be.
     pub(crate) fn addresses(&self) -> Vec<BoundAddress> {
         bound_addresses(&self.bound)
     }
 
-    /// Begins to answer, on the runtime that it is called on.
+    /// Starts to serve on the current runtime.
     pub(crate) fn serve(self, admin: AdminEndpoint) -> Result<AdminTask, CommandError> {
         let admin = Arc::new(admin);
         let (stop, mut tasks, mut files) = (CancellationToken::new(), JoinSet::new(), Vec::new());
@@ -88,13 +88,13 @@ impl AdminAddresses {
     }
 }
 
-/// This process, for the numbers that it tells: it begins now.
+/// The metrics of this process, which starts now.
 pub(crate) fn process_metrics() -> ProcessMetrics {
     ProcessMetrics::new(SystemTime::now(), env!("CARGO_PKG_VERSION"))
 }
 
 impl AdminTask {
-    /// Answers what was asked already, and ends.
+    /// Finishes running requests and stops.
     pub(crate) async fn end(mut self) {
         self.stop.cancel();
         while self.tasks.join_next().await.is_some() {}

@@ -1,4 +1,4 @@
-//! Why a server did not begin: what happened, what to do, and with which code it ends.
+//! Why a server command failed: the message, the hint and the exit code.
 
 use haul_serve::tls::CertificateError;
 use haul_service::listen::{InheritedSocketsError, ListenError};
@@ -7,19 +7,16 @@ use crate::exit::ExitReason;
 use crate::message::{self, JsonOutputs};
 use crate::settings::{OptionSource, SettingError};
 
-/// What there is to tell.
+/// Why a command failed.
 #[derive(Debug)]
 pub(crate) struct CommandError {
-    /// What happened.
     text: String,
-    /// What to do about it.
     hint: Option<String>,
-    /// How the program ends.
     exit: ExitReason,
 }
 
 impl CommandError {
-    /// On this machine: a disk, a limit, a permission.
+    /// An error of this machine: a disk, a limit, a permission.
     pub(crate) fn local(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -28,7 +25,7 @@ impl CommandError {
         }
     }
 
-    /// On the command line.
+    /// An error in the command line.
     pub(crate) fn usage(text: impl Into<String>) -> Self {
         Self {
             exit: ExitReason::Usage,
@@ -36,7 +33,7 @@ impl CommandError {
         }
     }
 
-    /// Of the network, or of whoever is asked over it.
+    /// An error of the network or of a peer.
     pub(crate) fn network(text: impl Into<String>) -> Self {
         Self {
             exit: ExitReason::Network,
@@ -44,7 +41,7 @@ impl CommandError {
         }
     }
 
-    /// What was looked for is not there.
+    /// Nothing was found, or not all.
     pub(crate) fn failed(text: impl Into<String>) -> Self {
         Self {
             exit: ExitReason::SomeFailed,
@@ -52,7 +49,7 @@ impl CommandError {
         }
     }
 
-    /// With what to do about it.
+    /// Adds a hint.
     pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
         Self {
             hint: Some(hint.into()),
@@ -60,7 +57,7 @@ impl CommandError {
         }
     }
 
-    /// Of what the key of a file says: with its place. Of a flag as it is.
+    /// Adds the file and line if a key of a file is the cause.
     pub(crate) fn at_source(self, by: &OptionSource) -> Self {
         match by {
             OptionSource::Flag(_) => self,
@@ -71,12 +68,12 @@ impl CommandError {
         }
     }
 
-    /// What happened, without what to do.
+    /// The message without the hint.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// Prints it.
+    /// Prints the error.
     pub(crate) fn report(&self) -> ExitReason {
         JsonOutputs::default().report_failure(self.exit, &self.text, self.hint.as_deref())
     }

@@ -1,22 +1,22 @@
-//! When memory that connections had is given back to the system.
+//! Decides when freed memory of connections is returned to the system.
 //!
-//! A connection has some twenty kilobytes while something happens on it, and a wave of them leaves that behind as free memory in many small
-//! pieces. While the next wave comes it is better kept; once it stays calm, ten thousand idle connections take half of what they would.
+//! A connection uses some twenty kilobytes while something happens on it, and a wave of connections leaves that behind as free memory in
+//! many small pieces. It is better kept while the next wave comes; once it is calm, ten thousand idle connections need half of the memory.
 
-/// How many connections have to come to rest before it is worth while: some ten megabytes.
+/// Connections that must have come to rest before a trim is worthwhile: some ten megabytes.
 const ENOUGH: u64 = 500;
 
-/// Watches how often connections came to rest.
 #[derive(Debug, Default)]
 pub(crate) struct HeapTrimmer {
-    /// At the last look.
+    /// The count at the last check.
     last_seen: u64,
-    /// When memory was last given back.
+    /// The count at the last trim.
     last_trimmed: u64,
 }
 
 impl HeapTrimmer {
-    /// Looks again, every half second or so. Whether it is time: many have come to rest, and hardly any since the last look.
+    /// Checks, about every half second, with the number of times that connections came to rest. Returns whether to trim: many have come to
+    /// rest since the last trim, and hardly any since the last check.
     pub(crate) fn is_due(&mut self, rests: u64) -> bool {
         let is_calm = rests - self.last_seen < ENOUGH;
         let is_much = rests - self.last_trimmed >= ENOUGH;
@@ -34,12 +34,12 @@ mod tests {
 
     #[test]
     fn memory_is_given_back_once_after_a_wave() {
-        let mut ebb = HeapTrimmer::default();
-        let looks = [0, 10, 5_000, 10_000, 10_020, 10_020, 10_400, 10_600, 10_600];
-        let given: Vec<u64> = looks
+        let mut trimmer = HeapTrimmer::default();
+        let counts = [0, 10, 5_000, 10_000, 10_020, 10_020, 10_400, 10_600, 10_600];
+        let trimmed: Vec<u64> = counts
             .into_iter()
-            .filter(|rests| ebb.is_due(*rests))
+            .filter(|rests| trimmer.is_due(*rests))
             .collect();
-        assert_eq!(given, [10_020, 10_600]);
+        assert_eq!(trimmed, [10_020, 10_600]);
     }
 }

@@ -1,4 +1,4 @@
-//! The service manager, where one started us and wants to be told how we are.
+//! Notifies the service manager that started this process, such as systemd.
 
 use std::io;
 
@@ -6,20 +6,20 @@ use haul_service::listen::ServiceManagerNotifier;
 
 use crate::message::{print_line, warning_text};
 
-/// Who started us, where that wants to be told.
+/// The service manager, if it wants to be notified.
 pub(crate) fn service_manager_notifier() -> ServiceManagerNotifier {
-    let place = std::env::var_os("NOTIFY_SOCKET");
-    ServiceManagerNotifier::to(place.as_deref()).unwrap_or_else(|error| {
+    let socket = std::env::var_os("NOTIFY_SOCKET");
+    ServiceManagerNotifier::to(socket.as_deref()).unwrap_or_else(|error| {
         warn_if_not_notified(Err(error));
         ServiceManagerNotifier::nobody()
     })
 }
 
-/// A service manager that cannot be told anything is no reason to stop.
-pub(crate) fn warn_if_not_notified(sent: io::Result<()>) {
-    if let Err(error) = sent {
+/// A failed notification is a warning: it is no reason to stop.
+pub(crate) fn warn_if_not_notified(result: io::Result<()>) {
+    if let Err(error) = result {
         print_line(&warning_text(&format!(
-            "the service manager cannot be told: {error}"
+            "cannot notify the service manager: {error}"
         )));
     }
 }

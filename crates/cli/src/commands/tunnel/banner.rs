@@ -1,4 +1,4 @@
-//! What is told at the start: where is listened, where that leads, and what is likely not meant.
+//! Prints the start message: listeners, their targets and routes, and warnings.
 
 use haul_service::listen::BoundAddress;
 
@@ -7,7 +7,7 @@ use crate::commands::service::addresses::{is_public, urls};
 use crate::message::{print_line, sanitize, warning_text};
 use crate::settings::TunnelSettings;
 
-/// What was found out while it began.
+/// The contents of the start message.
 #[derive(Debug)]
 pub(super) struct TunnelBanner {
     lines: Vec<String>,
@@ -15,9 +15,8 @@ pub(super) struct TunnelBanner {
 }
 
 impl TunnelBanner {
-    /// Of doors that are open.
-    pub(super) fn new(doors: &TunnelListenerSet, admin: Vec<BoundAddress>) -> Self {
-        let all = doors.all();
+    pub(super) fn new(listeners: &TunnelListenerSet, admin: Vec<BoundAddress>) -> Self {
+        let all = listeners.all();
         let listening = all.iter().flat_map(OpenTunnelListener::banner_lines);
         let mut lines: Vec<String> = listening
             .map(|line| format!("listening on {line}"))
@@ -28,19 +27,18 @@ impl TunnelBanner {
         }
         let mut warnings: Vec<String> = all.iter().flat_map(public_listener_warnings).collect();
         if admin.iter().any(is_public) {
-            warnings.push("--admin is open to other machines, and has no logins".to_owned());
+            warnings.push("--admin is reachable from other machines and has no logins".to_owned());
         }
-        let left = doors.unused_sockets();
+        let left = listeners.unused_sockets();
         if !left.is_empty() {
             warnings.push(format!(
-                "sockets were handed over that nobody listens on ({}): systemd:HOST:PORT takes them",
+                "unused inherited sockets ({}): listen on them with systemd:HOST:PORT",
                 left.join(", ")
             ));
         }
         Self { lines, warnings }
     }
 
-    /// Prints it.
     pub(super) fn print(&self, settings: &TunnelSettings) {
         if settings.running.quiet {
             return;
@@ -56,17 +54,17 @@ impl TunnelBanner {
     }
 }
 
-/// What strangers on the network can do: there are no logins on listeners.
+/// Warnings about what others on the network can do: listeners have no logins.
 pub(super) fn public_listener_warnings(opened: &OpenTunnelListener) -> Vec<String> {
     let public = opened.addresses.iter().filter(|local| is_public(local));
-    let told = public.map(|local| match opened.description.is_proxy {
+    let warnings = public.map(|local| match opened.description.is_proxy {
         true => format!(
-            "whoever reaches {local} goes anywhere by this proxy, as you: there are no logins on it"
+            "everybody who can reach {local} can use this proxy in your name: it has no logins"
         ),
         false => format!(
-            "whoever reaches {local} is let through{}: there are no logins on it",
+            "everybody who can reach {local} can connect{}: it has no logins",
             opened.description.to.replace(" -> ", " to ")
         ),
     });
-    told.collect()
+    warnings.collect()
 }

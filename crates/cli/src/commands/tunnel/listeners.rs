@@ -1,5 +1,4 @@
-//! The listeners of a process, and the tunnels that they lead into: opened at the start, and brought in line when settings are read again
-//! ([`following`]).
+//! The listeners of a process and their tunnels: opened at the start, and changed by [`reload`].
 
 mod reload;
 
@@ -17,46 +16,42 @@ use crate::commands::service::command_error::CommandError;
 use crate::settings::PlannedTunnel;
 pub(super) use reload::{ReloadError, ReloadOutcome};
 
-/// Everything that is listened on.
+/// All listeners.
 #[derive(Debug)]
 pub(super) struct TunnelListenerSet {
-    /// Who lets clients in.
     engine: TunnelEngine,
-    /// Those that are open, in the order of their settings.
+    /// In the order of the settings.
     open: Vec<OpenTunnelListener>,
-    /// Sockets that were handed over and that no address is yet.
+    /// Inherited sockets that no listener uses yet.
     inherited: InheritedSockets,
-    /// Where the process listens besides: its admin endpoint.
+    /// Where the process listens as well: its admin endpoint.
     other_addresses: Vec<BoundAddress>,
 }
 
-/// An address that is listened on.
+/// An open listener.
 #[derive(Debug)]
 pub(super) struct OpenTunnelListener {
-    /// As it was asked for, with where it leads.
     planned: PlannedTunnel,
-    /// Where that came to be.
     pub(super) addresses: Vec<BoundAddress>,
-    /// What there is to say of it.
     pub(super) description: TunnelDescription,
     listener: Arc<TunnelListener>,
-    /// Go with it.
+    /// Removed with the listener.
     files: Vec<Option<SocketFile>>,
 }
 
-/// A tunnel in words.
+/// A tunnel as people read it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TunnelDescription {
-    /// Where it leads, after the address: ` -> host:port`, ` -> host:port (TLS)`, ` (SOCKS5)`.
+    /// The target, after the address: ` -> host:port`, ` -> host:port (TLS)`, ` (SOCKS5)`.
     pub(super) to: String,
     /// `via proxy:3128`, `directly`.
     pub(super) route: String,
-    /// Whether its clients name their targets.
+    /// Whether clients name their targets.
     pub(super) is_proxy: bool,
 }
 
 impl TunnelListenerSet {
-    /// None is open yet.
+    /// Without listeners.
     pub(super) fn new(engine: TunnelEngine, inherited: InheritedSockets) -> Self {
         Self {
             engine,
@@ -66,12 +61,12 @@ impl TunnelListenerSet {
         }
     }
 
-    /// The process listens here as well: it is no other server that has taken these.
-    pub(super) fn set_other_addresses(&mut self, besides: Vec<BoundAddress>) {
-        self.other_addresses = besides;
+    /// Sets where the process listens as well: a conflict with these is no other server's.
+    pub(super) fn set_other_addresses(&mut self, addresses: Vec<BoundAddress>) {
+        self.other_addresses = addresses;
     }
 
-    /// Opens them all, or none.
+    /// Opens all listeners, or none.
     pub(super) fn open(&mut self, planned: &[PlannedTunnel]) -> Result<(), CommandError> {
         let each: Vec<&PlannedTunnel> = planned.iter().collect();
         self.check_inherited_sockets(&each)?;
@@ -79,31 +74,29 @@ impl TunnelListenerSet {
         Ok(())
     }
 
-    /// Those that are open.
     pub(super) fn all(&self) -> &[OpenTunnelListener] {
         &self.open
     }
 
-    /// Where they are.
     pub(super) fn addresses(&self) -> Vec<BoundAddress> {
         let open = self.open.iter().filter(|open| !open.listener.is_closed());
         let all = open.flat_map(|open| &open.addresses);
         all.cloned().collect()
     }
 
-    /// Sockets that were handed over in vain.
+    /// Inherited sockets that no listener uses.
     pub(super) fn unused_sockets(&self) -> Vec<String> {
         self.inherited.names()
     }
 
-    /// Whether the sockets that these want of those handed over are all there. To be asked before any is taken: that cannot be undone.
+    /// Checks that the inherited sockets that these need are there. Call it before any is taken: that cannot be undone.
     fn check_inherited_sockets(&self, planned: &[&PlannedTunnel]) -> Result<(), CommandError> {
         let wanted = planned.iter().map(|planned| &planned.listen);
         missing_socket(wanted, self.inherited.names())
             .map_or(Ok(()), |error| Err(listen_error(error)))
     }
 
-    /// Listens on all of these, beside some that are open already, and lets clients in; or on none.
+    /// Opens all of these and starts them, or none. `beside` are open already.
     fn open_listeners(
         &mut self,
         planned: &[&PlannedTunnel],
@@ -120,30 +113,30 @@ impl TunnelListenerSet {
         for (planned, bound) in planned.iter().zip(bound) {
             match self.start(planned, bound) {
                 Ok(opened) => begun.push(opened),
-                Err(trouble) => {
+                Err(error) => {
                     begun.iter().for_each(|opened| opened.listener.close());
-                    return Err(trouble);
+                    return Err(error);
                 }
             }
         }
         Ok(begun)
     }
 
-    /// Listens on all of these, or on none.
+    /// Binds all of these, or none.
     fn bind(
         &mut self,
         planned: &[&PlannedTunnel],
         mut taken: Vec<BoundAddress>,
     ) -> Result<Vec<Vec<BoundListener>>, CommandError> {
         let mut all: Vec<Vec<BoundListener>> = planned.iter().map(|_| Vec::new()).collect();
-        // Sockets that were handed over come last: what was taken of them is gone if another address cannot be had.
+        // Inherited sockets come last: one that was taken is lost if another address cannot be bound.
         let is_handed = |at: &usize| matches!(planned[*at].listen, ListenAddress::Systemd { .. });
         let mut order: Vec<usize> = (0..planned.len()).collect();
         order.sort_by_key(is_handed);
         for at in order {
             let address = &planned[at].listen;
             let bound = bind(address, &BindOptions::default(), &mut self.inherited);
-            let every = "every interface includes each of them";
+            let every = "every interface includes this one";
             let bound = bound.map_err(|error| match &error {
                 _ if is_taken_by_this_process(&error, &taken) => {
                     used_twice_error(("", address), "tunnel", every)
@@ -159,7 +152,7 @@ impl TunnelListenerSet {
         Ok(all)
     }
 
-    /// Lets clients in.
+    /// Starts to accept clients.
     fn start(
         &self,
         planned: &PlannedTunnel,
@@ -173,14 +166,15 @@ impl TunnelListenerSet {
             listeners.extend(bound.listeners);
             files.push(bound.file);
         }
-        let door = self.engine.listen(listeners, tunnel).map_err(|error| {
-            CommandError::local(format!("cannot wait for connections: {error}"))
-        })?;
+        let listener = self
+            .engine
+            .listen(listeners, tunnel)
+            .map_err(|error| CommandError::local(format!("cannot accept connections: {error}")))?;
         Ok(OpenTunnelListener {
             planned: planned.clone(),
             addresses: locals,
             description: TunnelDescription::new_description(planned),
-            listener: door,
+            listener,
             files,
         })
     }
@@ -189,10 +183,10 @@ impl TunnelListenerSet {
 impl OpenTunnelListener {
     /// `127.0.0.1:9993 -> imap.example.com:993 via proxy:3128`, for each address.
     pub(super) fn banner_lines(&self) -> impl Iterator<Item = String> {
-        let TunnelDescription { to, route: way, .. } = &self.description;
+        let TunnelDescription { to, route, .. } = &self.description;
         self.addresses
             .iter()
-            .map(move |local| format!("{local}{to} {way}"))
+            .map(move |local| format!("{local}{to} {route}"))
     }
 }
 
@@ -213,13 +207,13 @@ impl TunnelDescription {
     }
 }
 
-/// What logs and tables call a listener.
+/// A listener's name in logs and tables.
 fn listener_name(locals: &[BoundAddress]) -> String {
     let names: Vec<String> = locals.iter().map(ToString::to_string).collect();
     names.join(",")
 }
 
-/// What a listener does with its clients.
+/// The configuration of the engine's tunnel.
 fn tunnel_config(planned: &PlannedTunnel, name: &str) -> TunnelConfig {
     let upstream = &planned.way.upstream;
     let warm = |options, target: &haul_net::Target| {
@@ -237,7 +231,7 @@ fn tunnel_config(planned: &PlannedTunnel, name: &str) -> TunnelConfig {
     }
 }
 
-/// The first that is wanted of handed sockets and is not among these, or no longer after those before it have taken theirs.
+/// The first inherited socket that is needed and not among these, or not any more after those before it.
 fn missing_socket<'a>(
     wanted: impl IntoIterator<Item = &'a ListenAddress>,
     mut names: Vec<String>,
@@ -247,24 +241,24 @@ fn missing_socket<'a>(
             return None;
         };
         let is_meant = |name: &str| wanted.as_deref().is_none_or(|wanted| wanted == name);
-        let there_were = names.len();
+        let count_before = names.len();
         names.retain(|name| !is_meant(name));
-        (names.len() == there_were).then(|| ListenError::NotHanded {
+        (names.len() == count_before).then(|| ListenError::NotHanded {
             address: address.clone(),
             others: names.clone(),
         })
     })
 }
 
-/// An address that cannot be listened on.
+/// The error about an address that haul cannot listen on.
 fn listen_error(error: ListenError) -> CommandError {
     let is_nothing = matches!(&error, ListenError::NotHanded { others, .. } if others.is_empty());
-    let trouble = CommandError::from(error);
+    let command_error = CommandError::from(error);
     match is_nothing {
-        true => trouble.with_hint(
-            "it is for services with a .socket unit; to try it: systemd-socket-activate -l 9993 haul tunnel ... systemd:HOST:PORT",
+        true => command_error.with_hint(
+            "systemd needs a .socket unit; to try it: systemd-socket-activate -l 9993 haul tunnel ... systemd:HOST:PORT",
         ),
-        false => trouble,
+        false => command_error,
     }
 }
 

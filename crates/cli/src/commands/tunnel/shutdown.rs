@@ -1,7 +1,7 @@
-//! The end of a tunnel: connections have a while if that was wished, a second signal ends that, too.
+//! Stops a tunnel: connections have some time with --grace, which a second signal ends.
 //!
-//! Connections through a tunnel may live for days, so nobody waits for them unless told to: the default grace is none, and then it is no
-//! fault that some are cut off. Where --grace was given, that it was not enough is one.
+//! Connections through a tunnel may live for days, so haul waits for them only with --grace; without it, cutting them off is no failure.
+//! With it, connections that outlast it are one.
 
 use std::time::Duration;
 
@@ -15,43 +15,43 @@ use crate::message;
 use crate::settings::ProcessSettings;
 use crate::signals::{ServerSignal, ServerSignals};
 
-/// For the last lines of the log, and after these for what is told. Nobody may read either, and a second signal leaves less.
+/// The time limit for the last lines of the log and the last message. Nobody may read either. A second signal leaves less.
 const CLOSE_TIMEOUT: Duration = log::CLOSE_TIMEOUT.saturating_mul(2);
 
-/// Ends an engine and closes its log, whose last lines come before what is told. Says how the program ends.
+/// Stops the engine and closes its log, whose last lines come before the last message. Returns how the program ends.
 pub(super) async fn shut_down(
     (engine, log): (&TunnelEngine, Option<&LineLog>),
     running: &ProcessSettings,
     signals: &mut ServerSignals,
 ) -> ExitReason {
     let grace = running.grace;
-    let there_are = engine.connection_count();
-    if !running.quiet && !grace.is_zero() && there_are > 0 {
-        let have = have_time_text(there_are, grace);
-        // Not waited for: connections may end meanwhile.
+    let count = engine.connection_count();
+    if !running.quiet && !grace.is_zero() && count > 0 {
+        let have = have_time_text(count, grace);
+        // Not awaited: connections may end meanwhile.
         drop(print_in_background(format!(
-            "haul: stopping; {have} to end; once more to stop at once"
+            "haul: stopping; {have} to finish; a second signal stops at once"
         )));
     }
-    let patient = unless_stopped(
+    let graceful = unless_stopped(
         async || engine.shut_down(grace).await,
         async || signals.next().await,
     );
-    let (cut, is_hurried) = match patient.await {
+    let (cut, is_immediate) = match graceful.await {
         Some(cut) => (cut, false),
         None => (engine.shut_down(Duration::ZERO).await, true),
     };
-    let (exit, told) = outcome(cut, is_hurried, running);
+    let (exit, message) = outcome(cut, is_immediate, running);
     let last = async || {
         if let Some(log) = log {
             log::close(log).await;
         }
-        if let Some(told) = &told {
-            // It cannot fail but by a panic, which has been told.
-            let _ = print_in_background(told.clone()).await;
+        if let Some(message) = &message {
+            // This fails only after a panic, which was reported.
+            let _ = print_in_background(message.clone()).await;
         }
     };
-    let limit = if is_hurried {
+    let limit = if is_immediate {
         log::CLOSE_TIMEOUT
     } else {
         CLOSE_TIMEOUT
@@ -66,31 +66,31 @@ pub(super) async fn shut_down(
     }
 }
 
-/// How the program ends after so many were cut off, and what is told of it.
+/// How the program ends after so many connections were cut off, and the last message.
 fn outcome(
     cut: usize,
-    is_hurried: bool,
+    is_immediate: bool,
     running: &ProcessSettings,
 ) -> (ExitReason, Option<String>) {
     let note =
         |text: &str| (!running.quiet).then(|| format!("haul: {text}; {}", cut_off_text(cut)));
-    match (is_hurried, cut) {
+    match (is_immediate, cut) {
         (true, _) => (ExitReason::Interrupted, note("stopping at once")),
         (false, 0) => (ExitReason::Done, None),
         (false, _) if running.grace.is_zero() => (ExitReason::Done, note("stopped")),
         (false, cut) => {
             let grace = seconds(running.grace);
-            let told = format!("{} that took longer than {grace}", cut_off_text(cut));
-            let hint = "--grace TIME gives them longer";
+            let message = format!("{} after {grace}", cut_off_text(cut));
+            let hint = "--grace TIME allows more time";
             (
                 ExitReason::SomeFailed,
-                Some(message::error_text(&told, Some(hint))),
+                Some(message::error_text(&message, Some(hint))),
             )
         }
     }
 }
 
-/// What an end comes to, unless a signal asks for it at once. Any other leaves it as it is: it is begun once, and so its time is.
+/// Awaits `end`, unless a signal to stop arrives. Other signals do not restart it or extend its time.
 async fn unless_stopped<T>(
     end: impl AsyncFn() -> T,
     mut next: impl AsyncFnMut() -> ServerSignal,
@@ -99,7 +99,7 @@ async fn unless_stopped<T>(
     loop {
         tokio::select! {
             ended = &mut end => return Some(ended),
-            wanted = next() => if wanted == ServerSignal::End { return None },
+            signal = next() => if signal == ServerSignal::Stop { return None },
         }
     }
 }
@@ -136,7 +136,7 @@ mod tests {
 
     use super::*;
 
-    /// What an end comes to that takes so many looks from when it was begun, while signals come; and how often it was begun.
+    /// The result of an end that takes so many polls while signals arrive, and how often it was started.
     fn ended(looks: usize, signals: &[ServerSignal]) -> (Option<&'static str>, usize) {
         let begun = Cell::new(0);
         let end = || {
@@ -154,7 +154,7 @@ mod tests {
         };
         let mut signals = VecDeque::from(signals.to_vec());
         let next = async || match signals.pop_front() {
-            Some(wanted) => wanted,
+            Some(signal) => signal,
             None => pending().await,
         };
         let runtime = tokio::runtime::Builder::new_current_thread().build();
@@ -166,7 +166,7 @@ mod tests {
     fn a_hang_up_does_not_extend_the_grace_and_a_second_signal_ends_it() {
         assert_eq!(ended(4, &[ServerSignal::Reload; 3]), (Some("ended"), 1));
         assert_eq!(
-            ended(4, &[ServerSignal::Reload, ServerSignal::End]),
+            ended(4, &[ServerSignal::Reload, ServerSignal::Stop]),
             (None, 1)
         );
         assert_eq!(ended(4, &[]), (Some("ended"), 1));

@@ -1,4 +1,4 @@
-//! Asks a running tunnel what is live: one request at its admin endpoint, with a limit on the time and on the answer.
+//! Asks a running tunnel for its status: one request to its admin endpoint, with limits on time and size.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -10,54 +10,53 @@ use haul_tunnel::TunnelStatus;
 use socket2::{Domain, SockAddr, Socket, Type};
 use tokio::time::Instant;
 
-/// For connecting and for all of the answer; only a resolver has limits of its own.
+/// The time limit for connecting and the response; only a resolver has its own.
 pub(super) const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Bytes of an answer: some hundred thousand connections.
+/// The largest response: some hundred thousand connections.
 const MAX_RESPONSE: u64 = 64 << 20;
 
-/// Why there is no answer.
+/// Why a tunnel's status is unknown.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StatusQueryError {
-    /// Nobody is there, or no longer.
-    #[error("cannot be asked")]
+    /// Nothing listens there, or not any more.
+    #[error("cannot be queried")]
     Io(#[source] io::Error),
-    /// Somebody is there and says nothing: a process that is stopped still has its sockets, and the system takes connections for it.
-    #[error("does not answer within {} s", QUERY_TIMEOUT.as_secs())]
+    /// A process is there but does not respond: a stopped process keeps its sockets, and the system accepts connections for it.
+    #[error("does not respond within {} s", QUERY_TIMEOUT.as_secs())]
     Timeout,
-    /// Somebody else is there.
-    #[error("what answers there is no haul tunnel")]
+    /// Something else than a tunnel is there.
+    #[error("this is not a haul tunnel")]
     NotATunnel,
 }
 
 impl From<io::Error> for StatusQueryError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
-            // The one is what connecting says, the other what reading does.
+            // Connecting returns the first, reading the second.
             io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => Self::Timeout,
             _ => Self::Io(error),
         }
     }
 }
 
-/// What came of asking at a socket file.
+/// The result of a query at a socket file.
 #[derive(Debug)]
 pub(super) struct StatusQueryOutcome {
-    /// Who listens there, if it is known: that is so once there is a connection, whatever comes of the question.
+    /// The process that listens there: known once there is a connection.
     pub(super) process: Option<u32>,
-    /// What it says.
     pub(super) status: Result<TunnelStatus, StatusQueryError>,
 }
 
-/// Asks at a socket file, and waits no longer than this.
+/// Queries a socket file, within the limit.
 pub(super) fn query_socket(path: &Path, limit: Duration) -> StatusQueryOutcome {
-    let until = Instant::now() + limit;
-    match connect_socket(path, until) {
+    let deadline = Instant::now() + limit;
+    match connect_socket(path, deadline) {
         Ok(socket) => StatusQueryOutcome {
             process: peer_process(&socket),
             status: query(DeadlineStream {
                 socket,
-                deadline: until,
+                deadline: deadline,
             }),
         },
         Err(error) => StatusQueryOutcome {
@@ -67,7 +66,7 @@ pub(super) fn query_socket(path: &Path, limit: Duration) -> StatusQueryOutcome {
     }
 }
 
-/// Asks at an address, as `--admin` has it.
+/// Queries an address, as `--admin` has it.
 pub(super) fn query_address(
     address: &ListenAddress,
     limit: Duration,
@@ -83,15 +82,15 @@ pub(super) fn query_address(
         ListenHost::Name(name) => name.clone(),
     };
     let addresses = (host.as_str(), port).to_socket_addrs()?;
-    let until = Instant::now() + limit;
+    let deadline = Instant::now() + limit;
     let mut last = io::Error::from(io::ErrorKind::NotFound);
     for address in addresses {
-        match TcpStream::connect_timeout(&address, time_left(until)?) {
+        match TcpStream::connect_timeout(&address, time_left(deadline)?) {
             Ok(stream) => {
                 let socket = stream.into();
                 return query(DeadlineStream {
                     socket,
-                    deadline: until,
+                    deadline: deadline,
                 });
             }
             Err(error) => last = error,
@@ -100,7 +99,7 @@ pub(super) fn query_address(
     Err(last.into())
 }
 
-/// A connection on which nobody waits beyond one time, however often something comes.
+/// A connection with a deadline for everything on it.
 struct DeadlineStream {
     socket: Socket,
     deadline: Instant,
@@ -126,23 +125,23 @@ impl Write for DeadlineStream {
     }
 }
 
-/// How long there is to wait. What is less than the system's unit would be no limit to it.
-fn time_left(until: Instant) -> io::Result<Duration> {
-    match until.saturating_duration_since(Instant::now()) {
+/// The time left. The system would take less than its unit as no limit.
+fn time_left(deadline: Instant) -> io::Result<Duration> {
+    match deadline.saturating_duration_since(Instant::now()) {
         Duration::ZERO => Err(io::ErrorKind::TimedOut.into()),
         left => Ok(left.max(Duration::from_millis(1))),
     }
 }
 
-/// Connects to a socket file. Where the queue is full that waits as a write does (unix(7)), and so may it be limited.
-fn connect_socket(path: &Path, until: Instant) -> io::Result<Socket> {
+/// Connects to a socket file. If the accept queue is full, connect waits as a write does (unix(7)), so the write timeout limits it.
+fn connect_socket(path: &Path, deadline: Instant) -> io::Result<Socket> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-    socket.set_write_timeout(Some(time_left(until)?))?;
+    socket.set_write_timeout(Some(time_left(deadline)?))?;
     socket.connect(&SockAddr::unix(path)?)?;
     Ok(socket)
 }
 
-/// The process that listens at the other end.
+/// The process at the other end.
 #[cfg(target_os = "linux")]
 fn peer_process(socket: &Socket) -> Option<u32> {
     let other = rustix::net::sockopt::socket_peercred(socket).ok()?;
@@ -156,21 +155,21 @@ fn listening(_: &Socket) -> Option<u32> {
 }
 
 fn query(mut stream: impl Read + Write) -> Result<TunnelStatus, StatusQueryError> {
-    // A name that the endpoint takes for its own machine's.
+    // The endpoint accepts this host name.
     stream.write_all(b"GET /tunnels HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
-    let mut answer = Vec::new();
-    stream.take(MAX_RESPONSE).read_to_end(&mut answer)?;
-    parse_status(&answer).ok_or(StatusQueryError::NotATunnel)
+    let mut response = Vec::new();
+    stream.take(MAX_RESPONSE).read_to_end(&mut response)?;
+    parse_status(&response).ok_or(StatusQueryError::NotATunnel)
 }
 
-/// What is in an answer whose connection has ended. The endpoint sends no chunks.
-fn parse_status(answer: &[u8]) -> Option<TunnelStatus> {
+/// Parses a complete response. The endpoint sends no chunks.
+fn parse_status(response: &[u8]) -> Option<TunnelStatus> {
     let end = b"\r\n\r\n";
-    let head = answer.windows(end.len()).position(|four| four == end)?;
-    let first = answer.split(|byte| *byte == b'\r').next()?;
+    let head = response.windows(end.len()).position(|four| four == end)?;
+    let first = response.split(|byte| *byte == b'\r').next()?;
     let is_ok = first.starts_with(b"HTTP/1.") && first.get(8..12) == Some(b" 200");
     is_ok
-        .then(|| serde_json::from_slice(&answer[head + end.len()..]).ok())
+        .then(|| serde_json::from_slice(&response[head + end.len()..]).ok())
         .flatten()
 }
 
@@ -193,13 +192,13 @@ mod tests {
                 std::thread::yield_now();
             }
         });
-        let asked = query_socket(&path, SHORT);
+        let outcome = query_socket(&path, SHORT);
         assert!(
-            matches!(asked.status, Err(StatusQueryError::Timeout)),
-            "{asked:?}"
+            matches!(outcome.status, Err(StatusQueryError::Timeout)),
+            "{outcome:?}"
         );
         if cfg!(target_os = "linux") {
-            assert_eq!(asked.process, Some(std::process::id()));
+            assert_eq!(outcome.process, Some(std::process::id()));
         }
         drips.join().unwrap();
     }
@@ -223,21 +222,25 @@ mod tests {
                 Err(_) => break,
             }
         }
-        let asked = query_socket(&path, SHORT);
+        let outcome = query_socket(&path, SHORT);
         assert!(
-            matches!(asked.status, Err(StatusQueryError::Timeout)),
-            "{asked:?}"
+            matches!(outcome.status, Err(StatusQueryError::Timeout)),
+            "{outcome:?}"
         );
-        assert_eq!(asked.process, None);
+        assert_eq!(outcome.process, None);
     }
 
     #[test]
     fn a_timeout_is_told_apart_from_a_refused_connection() {
-        let told = |kind: io::ErrorKind| StatusQueryError::from(io::Error::from(kind)).to_string();
+        let message =
+            |kind: io::ErrorKind| StatusQueryError::from(io::Error::from(kind)).to_string();
         for kind in [io::ErrorKind::WouldBlock, io::ErrorKind::TimedOut] {
-            assert_eq!(told(kind), "does not answer within 5 s");
+            assert_eq!(message(kind), "does not respond within 5 s");
         }
-        assert_eq!(told(io::ErrorKind::ConnectionRefused), "cannot be asked");
+        assert_eq!(
+            message(io::ErrorKind::ConnectionRefused),
+            "cannot be queried"
+        );
     }
 
     #[test]

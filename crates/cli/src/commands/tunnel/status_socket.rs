@@ -1,6 +1,6 @@
-//! The socket at which a running tunnel tells its own user how it is: `$XDG_RUNTIME_DIR/haul/tunnel-PID.sock`.
+//! The socket where a running tunnel serves its status to its own user: `$XDG_RUNTIME_DIR/haul/tunnel-PID.sock`.
 //!
-//! It is for convenience alone: where there is no such folder, the tunnel runs without; where it cannot be used, that is told.
+//! It is a convenience: without such a folder the tunnel runs without it; a folder that cannot be used is a warning.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -12,10 +12,10 @@ use haul_service::observe::AdminEndpoint;
 
 use crate::commands::service::admin::{AdminAddresses, AdminTask};
 
-/// What names of such sockets begin and end with; between them is the number of the process.
+/// The begin and end of socket names; the process id is between them.
 const SOCKET_NAME: (&str, &str) = ("tunnel-", ".sock");
 
-/// Begins to answer, on the runtime that it is called on. Where there is a place for that and it cannot be had, why.
+/// Starts to serve on the current runtime. Without a folder this is `None`; an unusable folder is an error.
 pub(super) fn open(admin: AdminEndpoint) -> Result<Option<AdminTask>, String> {
     let Some(folder) = socket_folder() else {
         return Ok(None);
@@ -26,20 +26,22 @@ pub(super) fn open(admin: AdminEndpoint) -> Result<Option<AdminTask>, String> {
         path: folder.join(name),
         mode: Some(0o600),
     };
-    let opened = AdminAddresses::open(Some(&address), ("SPEC", &[]));
-    let opened = opened.and_then(|endpoint| endpoint.serve(admin));
-    opened
-        .map(Some)
-        .map_err(|trouble| trouble.text().to_owned())
+    let task = AdminAddresses::open(Some(&address), ("SPEC", &[]));
+    let task = task.and_then(|endpoint| endpoint.serve(admin));
+    task.map(Some).map_err(|error| error.text().to_owned())
 }
 
-/// Where the sockets of this user's tunnels are.
+/// The folder with the sockets of this user's tunnels.
 pub(super) fn socket_folder() -> Option<PathBuf> {
-    let place = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    Some(place.filter(|place| place.is_absolute())?.join("haul"))
+    let directory = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    Some(
+        directory
+            .filter(|directory| directory.is_absolute())?
+            .join("haul"),
+    )
 }
 
-/// Those that are there, each with the number of its process, in the order of these.
+/// The sockets in the folder with their process ids, sorted.
 pub(super) fn status_sockets(folder: &Path) -> Vec<(u32, PathBuf)> {
     let entries = folder.read_dir().into_iter().flatten().flatten();
     let numbered = |path: PathBuf| {
@@ -49,13 +51,13 @@ pub(super) fn status_sockets(folder: &Path) -> Vec<(u32, PathBuf)> {
             .strip_suffix(SOCKET_NAME.1)?;
         Some((number.parse().ok()?, path))
     };
-    let all = entries.filter_map(|entry| numbered(entry.path()));
-    let mut all: Vec<_> = all.collect();
-    all.sort();
-    all
+    let sockets = entries.filter_map(|entry| numbered(entry.path()));
+    let mut sockets: Vec<_> = sockets.collect();
+    sockets.sort();
+    sockets
 }
 
-/// Makes the folder, which nobody else may look into.
+/// Creates the folder, which only this user may read.
 fn create_folder(folder: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -65,6 +67,8 @@ fn create_folder(folder: &Path) -> io::Result<()> {
     let is_ours = meta.uid() == rustix::process::geteuid().as_raw();
     match meta.is_dir() && is_ours && meta.mode() & 0o077 == 0 {
         true => Ok(()),
-        false => Err(io::Error::other("it is not a folder of this user's alone")),
+        false => Err(io::Error::other(
+            "it is not a folder that only this user can access",
+        )),
     }
 }

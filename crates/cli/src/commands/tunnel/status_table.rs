@@ -1,4 +1,4 @@
-//! What is live as people read it: a line for each listener, and a table of the connections below.
+//! The status of tunnels for people: a line for each listener, and a table of connections.
 
 use std::time::Duration;
 
@@ -7,10 +7,9 @@ use haul_tunnel::{ConnectionStatus, ListenerStatus, TunnelStatus};
 use crate::message::sanitize;
 use crate::progress::{bytes_text, time_text};
 
-/// Between columns.
 const GAP: &str = "  ";
 
-/// Heads of the columns, and whether numbers are in them. What moves comes first: names may be longer than a terminal is wide.
+/// Column heads, and whether the column is numeric. Changing values come first: names may be longer than a terminal is wide.
 const HEADS: [(&str, bool); 7] = [
     ("AGE", true),
     ("UP", true),
@@ -21,18 +20,18 @@ const HEADS: [(&str, bool); 7] = [
     ("LISTEN", false),
 ];
 
-/// Columns of the terminal; nothing is cut for a pipe.
+/// The columns of the terminal; `None` for a pipe, where nothing is cut.
 pub(super) fn terminal_width() -> Option<usize> {
     let terminal = console::Term::stdout();
     let size = terminal.is_term().then(|| terminal.size_checked());
     size.flatten().map(|(_, columns)| usize::from(columns))
 }
 
-/// All of it. Rows of the table are cut to so many columns; where listeners lead is told in full.
-pub(super) fn status_text(all: &[TunnelStatus], width: Option<usize>) -> String {
+/// The whole status. Rows of the table are cut to `width`; lines of listeners are not.
+pub(super) fn status_text(statuses: &[TunnelStatus], width: Option<usize>) -> String {
     let mut text = String::new();
-    for (status, before) in all.iter().zip(0..) {
-        if before > 0 {
+    for (status, index) in statuses.iter().zip(0..) {
+        if index > 0 {
             text.push('\n');
         }
         let heads = std::iter::once(format!("process {}", status.pid));
@@ -49,7 +48,7 @@ pub(super) fn status_text(all: &[TunnelStatus], width: Option<usize>) -> String 
     text
 }
 
-/// The connections.
+/// The table of connections.
 fn connection_rows(status: &TunnelStatus) -> Vec<String> {
     if status.connections.is_empty() {
         return vec!["no connections".to_owned()];
@@ -154,7 +153,7 @@ mod tests {
     #[test]
     fn the_table_fits_into_the_terminal_and_keeps_the_numbers() {
         let two = status_text(&[status(), status()], Some(40));
-        let (told, rows): (Vec<&str>, Vec<&str>) =
+        let (listeners, rows): (Vec<&str>, Vec<&str>) =
             two.lines().partition(|line| line.contains(" -> "));
         assert!(rows.iter().all(|row| row.chars().count() <= 40), "{two}");
         assert_eq!(two.matches("process 4711").count(), 2);
@@ -164,7 +163,7 @@ mod tests {
             2
         );
         assert_eq!(
-            told[0],
+            listeners[0],
             "127.0.0.1:9993 -> imap.example.com:993 (TLS), 4 ready"
         );
         let quiet = TunnelStatus {

@@ -1,8 +1,8 @@
-//! `haul tunnel --stdio`: standard input and output joined to a target, as ssh's ProxyCommand has it. Nothing else goes to standard output.
+//! `haul tunnel --stdio`: connects standard input and output to a target, for ssh's ProxyCommand. Nothing else goes to standard output.
 //!
-//! When the target has said all, standard output is closed, so that whoever reads it learns that; the other direction goes on to its
-//! end, unless that is a terminal, where nobody could type anything that would still be read. However it ends, what was taken for
-//! standard output is written before the program ends, and where that cannot be, it is told.
+//! When the target has sent everything, haul closes standard output, so that its reader sees the end; the other direction continues, except
+//! on a terminal, where the user could not type anything useful any more. In every case haul writes what it has accepted for standard
+//! output before it ends, and reports an error in doing so.
 
 use std::future::poll_fn;
 use std::io::{self, IsTerminal as _};
@@ -25,10 +25,10 @@ use crate::message::{self, JsonOutputs, print_line, sanitize, warning_text};
 use crate::output;
 use crate::settings::StdioSettings;
 
-/// How long a reader that is slow is waited for when the relay has ended.
+/// How long haul waits for a slow reader when the relay has ended.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Joins them until both directions have ended.
+/// Relays until both directions have ended.
 pub(super) fn run(args: &TunnelArgs, target: &Target) -> Result<ExitReason, CommandError> {
     let settings = StdioSettings::resolve(args, target)?;
     if !args.running.quiet {
@@ -40,22 +40,22 @@ pub(super) fn run(args: &TunnelArgs, target: &Target) -> Result<ExitReason, Comm
         let (text, hint) = output::explain_write_error(&error);
         CommandError::local(text).with_hint(hint)
     })?;
-    // Else a stream that cannot be used looks like one that has ended, or to which nothing was said.
-    for (stream, useless, name) in [
+    // Otherwise a stream that cannot be used looks like one that has ended, or that is never read.
+    for (stream, wrong_mode, name) in [
         (
             rustix::stdio::stdin(),
             OFlags::WRONLY,
-            "standard input is open for writing alone",
+            "standard input is open for writing only",
         ),
         (
             rustix::stdio::stdout(),
             OFlags::RDONLY,
-            "standard output is open for reading alone",
+            "standard output is open for reading only",
         ),
     ] {
         let mode = fcntl_getfl(stream).map(|flags| flags & OFlags::RWMODE);
-        if mode == Ok(useless) {
-            let hint = "what is said to the target and what it says goes there";
+        if mode == Ok(wrong_mode) {
+            let hint = "haul reads data for the target from there, and writes data from the target";
             return Err(CommandError::local(name).with_hint(hint));
         }
     }
@@ -67,31 +67,34 @@ pub(super) fn run(args: &TunnelArgs, target: &Target) -> Result<ExitReason, Comm
 }
 
 async fn join_streams(settings: &StdioSettings, target: &Target) -> ExitReason {
-    let said_all = CancellationToken::new();
-    let out = StdioOutput::new(tokio::io::stdout(), said_all.clone());
-    let client = RelayStream::Other(Box::new(tokio::io::join(tokio::io::stdin(), out.clone())));
+    let target_closed = CancellationToken::new();
+    let stdout = StdioOutput::new(tokio::io::stdout(), target_closed.clone());
+    let client = RelayStream::Other(Box::new(tokio::io::join(
+        tokio::io::stdin(),
+        stdout.clone(),
+    )));
     let upstream = &settings.way.upstream;
-    let by_terminal = async {
-        said_all.cancelled().await;
+    let terminal_end = async {
+        target_closed.cancelled().await;
         if !io::stdin().is_terminal() {
             std::future::pending::<()>().await;
         }
     };
-    let ended = tokio::select! {
+    let outcome = tokio::select! {
         biased;
-        ended = relay_to_target(client, target, upstream, settings.idle) => ended,
-        () = by_terminal => Ok(RelayOutcome::Closed),
+        outcome = relay_to_target(client, target, upstream, settings.idle) => outcome,
+        () = terminal_end => Ok(RelayOutcome::Closed),
     };
-    match ended {
-        Ok(ended) => match out.wait_until_written(FLUSH_TIMEOUT).await {
-            None => relay_exit(&ended, target),
+    match outcome {
+        Ok(outcome) => match stdout.wait_until_written(FLUSH_TIMEOUT).await {
+            None => relay_exit(&outcome, target),
             Some(error) => write_error_exit(&error),
         },
-        Err(why) => report_unreached(&why, target),
+        Err(error) => report_unreached(&error, target),
     }
 }
 
-/// How the program ends when standard output could not be written. A reader that has left knows.
+/// The exit after an error of standard output. A reader that has left knows.
 fn write_error_exit(error: &io::Error) -> ExitReason {
     match error.kind() {
         io::ErrorKind::ConnectionReset => ExitReason::ReaderGone,
@@ -99,15 +102,15 @@ fn write_error_exit(error: &io::Error) -> ExitReason {
     }
 }
 
-/// How the program ends after a relay.
-fn relay_exit(ended: &RelayOutcome, target: &Target) -> ExitReason {
-    match ended {
-        // Whoever started us may leave when it likes.
+/// The exit after a relay.
+fn relay_exit(outcome: &RelayOutcome, target: &Target) -> ExitReason {
+    match outcome {
+        // The client may leave at any time.
         RelayOutcome::Closed | RelayOutcome::Reset(RelaySide::Client) => ExitReason::Done,
         RelayOutcome::Broken(RelaySide::Client, error) => {
             message::print_error(
                 &sanitize(&format!("cannot read standard input: {error}")),
-                Some("what is to go to the target comes from there"),
+                Some("haul reads data for the target from there"),
             );
             ExitReason::LocalIo
         }
@@ -115,7 +118,7 @@ fn relay_exit(ended: &RelayOutcome, target: &Target) -> ExitReason {
         | RelayOutcome::Reset(RelaySide::Target)
         | RelayOutcome::Broken(RelaySide::Target, _) => {
             message::print_error(
-                &sanitize(&format!("the connection to {target}: {ended}")),
+                &sanitize(&format!("the connection to {target}: {outcome}")),
                 None,
             );
             ExitReason::Network
@@ -123,27 +126,25 @@ fn relay_exit(ended: &RelayOutcome, target: &Target) -> ExitReason {
     }
 }
 
-fn report_unreached(why: &UpstreamConnectError, target: &Target) -> ExitReason {
-    let hint = why.errors().last().and_then(message::tunnel_hint);
-    let text = format!("cannot reach {target}: {why}");
+fn report_unreached(error: &UpstreamConnectError, target: &Target) -> ExitReason {
+    let hint = error.errors().last().and_then(message::tunnel_hint);
+    let text = format!("cannot reach {target}: {error}");
     JsonOutputs::default().report_failure(ExitReason::Network, &text, hint)
 }
 
-/// Standard output, whose end is told to whoever reads it. It outlives the relay: what was taken may not have been written by then.
+/// Standard output, whose end its reader must see. It outlives the relay, since accepted bytes may not have been written by then.
 #[derive(Debug)]
 struct StdioOutput<W> {
-    /// It, and what went wrong with it.
     state: Arc<Mutex<StdioState<W>>>,
-    /// Cancelled when it was closed.
+    /// Cancelled when it is closed.
     closed: CancellationToken,
 }
 
-/// What the relay and the end share.
+/// What the relay and the shutdown share.
 #[derive(Debug)]
 struct StdioState<W> {
-    /// Where it is written.
     stream: W,
-    /// Why it could not be. The relay tells no more than which side broke.
+    /// The first error. The relay reports only which side broke.
     error: Option<io::Error>,
 }
 
@@ -163,33 +164,32 @@ impl<W: AsyncWrite + Unpin> StdioOutput<W> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until all that was taken is written, or for as long as `longest`. Why something could not be, then or before.
+    /// Waits until all accepted bytes are written, for `longest` at most. Returns the first error so far.
     async fn wait_until_written(&self, longest: Duration) -> Option<io::Error> {
         let flushed = poll_fn(|cx| self.state().poll(cx, |stream, cx| stream.poll_flush(cx)));
-        // Where nobody reads, how the relay ended is told all the same.
+        // Without a reader the end of the relay is reported anyway.
         let _ = tokio::time::timeout(longest, flushed).await;
         self.state().error.take()
     }
 }
 
 impl<W: AsyncWrite + Unpin> StdioState<W> {
-    /// Does something with the stream, and keeps the first error.
+    /// Polls the stream, and keeps the first error.
     fn poll<T>(
         &mut self,
         cx: &mut Context<'_>,
-        mut done: impl FnMut(Pin<&mut W>, &mut Context<'_>) -> Poll<io::Result<T>>,
+        mut polled: impl FnMut(Pin<&mut W>, &mut Context<'_>) -> Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
-        let done = ready!(done(Pin::new(&mut self.stream), cx));
-        if let Err(error) = &done
+        let polled = ready!(polled(Pin::new(&mut self.stream), cx));
+        if let Err(error) = &polled
             && self.error.is_none()
         {
             self.error = Some(copy_error(error));
         }
-        Poll::Ready(done)
+        Poll::Ready(polled)
     }
 }
 
-/// The error once more.
 fn copy_error(error: &io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(code) => io::Error::from_raw_os_error(code),
@@ -228,13 +228,13 @@ impl<W: AsyncWrite + Unpin> AsyncWrite for StdioOutput<W> {
     }
 }
 
-/// Closes standard output: of a socket, which may be standard input as well, the one direction.
+/// Closes standard output; of a socket, which may be standard input as well, only this direction.
 fn close_stdout() {
-    // Of what is no socket this fails, and is not needed.
+    // Fails for anything but a socket, where it is not needed.
     let _ = rustix::net::shutdown(io::stdout(), rustix::net::Shutdown::Write);
-    // Not closed but led nowhere: the next file that is opened must not become standard output.
-    if let Ok(nowhere) = std::fs::File::options().write(true).open("/dev/null") {
-        let _ = rustix::stdio::dup2_stdout(nowhere);
+    // Replaced and not closed: the next file that is opened must not become standard output.
+    if let Ok(null) = std::fs::File::options().write(true).open("/dev/null") {
+        let _ = rustix::stdio::dup2_stdout(null);
     }
 }
 
@@ -244,7 +244,6 @@ mod tests {
 
     use super::*;
 
-    /// Longer than any test takes.
     const LONG: Duration = Duration::from_secs(60);
 
     fn test_output<W: AsyncWrite + Unpin>(stream: W) -> StdioOutput<W> {
@@ -262,14 +261,14 @@ mod tests {
     fn accepted_bytes_are_written_after_the_relay_has_ended() {
         block_on(async {
             let (here, mut there) = tokio::io::duplex(8);
-            // It takes at once and writes later, as standard output does.
-            let out = test_output(BufWriter::new(here));
-            let mut relays = out.clone();
+            // It accepts at once and writes later, as standard output does.
+            let stdout = test_output(BufWriter::new(here));
+            let mut relays = stdout.clone();
             relays.write_all(b"the last words").await.unwrap();
             drop(relays);
             let mut heard = [0; 14];
             let read = there.read_exact(&mut heard);
-            let (written, read) = tokio::join!(out.wait_until_written(LONG), read);
+            let (written, read) = tokio::join!(stdout.wait_until_written(LONG), read);
             assert!(written.is_none());
             read.unwrap();
             assert_eq!(&heard, b"the last words");
@@ -280,10 +279,11 @@ mod tests {
     fn a_reader_that_does_not_read_has_a_deadline() {
         block_on(async {
             let (here, _there) = tokio::io::duplex(8);
-            let out = test_output(BufWriter::new(here));
-            out.clone().write_all(b"the last words").await.unwrap();
+            let stdout = test_output(BufWriter::new(here));
+            stdout.clone().write_all(b"the last words").await.unwrap();
             assert!(
-                out.wait_until_written(Duration::from_millis(1))
+                stdout
+                    .wait_until_written(Duration::from_millis(1))
                     .await
                     .is_none()
             );
@@ -295,9 +295,9 @@ mod tests {
         block_on(async {
             let (here, there) = tokio::io::duplex(8);
             drop(there);
-            let out = test_output(here);
-            assert!(out.clone().write_all(b"x").await.is_err());
-            let error = out.wait_until_written(LONG).await.unwrap();
+            let stdout = test_output(here);
+            assert!(stdout.clone().write_all(b"x").await.is_err());
+            let error = stdout.wait_until_written(LONG).await.unwrap();
             assert_eq!(write_error_exit(&error), ExitReason::ReaderGone);
         });
         let full = io::Error::from(io::ErrorKind::StorageFull);
@@ -308,7 +308,7 @@ mod tests {
     fn only_an_orderly_end_is_success() {
         let target = "t.test:1".parse().unwrap();
         let broken = |side| RelayOutcome::Broken(side, "for a reason".to_owned());
-        let of = |ended: &RelayOutcome| relay_exit(ended, &target);
+        let of = |outcome: &RelayOutcome| relay_exit(outcome, &target);
         assert_eq!(of(&RelayOutcome::Closed), ExitReason::Done);
         assert_eq!(
             of(&RelayOutcome::Reset(RelaySide::Client)),

@@ -1,7 +1,7 @@
-//! A tunnel that runs: signals, and settings that are read again.
+//! Handles signals and reloads while the tunnel runs.
 //!
-//! Connections are the engine's business. Here one loop waits for what may happen; its `select!` only says what that was, and a plain
-//! method decides. Files are read on a thread that may wait for a disk; listeners are brought in line here, where nobody else touches them.
+//! The engine handles connections. Here one loop waits for events; its `select!` only says what happened, and a method decides. Files are
+//! read on a blocking thread; listeners are changed here, where nothing else touches them.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -24,67 +24,57 @@ use crate::message::{print_line, sanitize, warning_text};
 use crate::settings::{ProcessSettings, PromptedPasswords, SettingError, TunnelSettings};
 use crate::signals::{ServerSignal, ServerSignals};
 
-/// How often it is looked whether memory may be given back.
+/// How often the memory is checked.
 const TRIM_HEAP_EVERY: Duration = Duration::from_millis(500);
 
-/// Settings that were read again.
 type ReloadedSettings = Result<TunnelSettings, SettingError>;
 
-/// What is looked after.
+/// The state of the loop.
 #[derive(Debug)]
 pub(super) struct TunnelSupervisor<'a> {
-    /// Where is listened.
     listeners: TunnelListenerSet,
-    /// What is resolved again, with the passwords that are known.
+    /// Resolved again on a reload, with the known passwords.
     args: Arc<TunnelArgs>,
     passwords: Arc<PromptedPasswords>,
-    /// Begun anew with each reading.
+    /// Reopened on a reload.
     log: Option<Arc<LineLog>>,
-    /// Who started us may want to know.
     notifier: &'a ServiceManagerNotifier,
-    /// What is done on other threads.
+    /// Blocking work in progress.
     chores: JoinSet<TunnelChore>,
-    /// Whether settings are being read or what came of that is being told, and whether they are to be read once more after that.
+    /// Whether a reload is in progress, its messages included, and whether another one follows.
     is_reloading: bool,
     is_reload_pending: bool,
-    /// When connections have left memory behind.
     turnover: ConnectionTurnover,
 }
 
-/// A chore that is done.
+/// The result of a chore.
 #[derive(Debug)]
 enum TunnelChore {
-    /// Settings were read.
     SettingsRead(Box<ReloadedSettings>),
-    /// What came of them was told.
+    /// The result of a reload was printed.
     ReloadPrinted,
-    /// Memory was given back.
+    /// Free memory was returned to the system.
     HeapTrimmed,
 }
 
-/// What happened.
 enum TunnelEvent {
-    /// A signal.
     Signal(ServerSignal),
-    /// It is time to look how calm it is.
     TrimHeap,
-    /// A chore is done, or panicked.
+    /// A chore has ended, or panicked.
     ChoreDone(Result<TunnelChore, JoinError>),
 }
 
-/// How connections come and go. Either leaves memory behind: what making one has needed, and what it had.
+/// Counts connections that start or end. Both leave memory behind: what making a connection has needed, and what it had.
 #[derive(Debug)]
 struct ConnectionTurnover {
     engine: TunnelEngine,
-    /// How many there were at the last look.
     last_count: usize,
-    /// How many have come or gone between looks.
+    /// Starts and ends seen between checks.
     changes: u64,
     heap_trimmer: HeapTrimmer,
 }
 
 impl<'a> TunnelSupervisor<'a> {
-    /// Of a tunnel that runs.
     pub(super) fn new(
         (listeners, engine): (TunnelListenerSet, TunnelEngine),
         (args, passwords): (&TunnelArgs, Arc<PromptedPasswords>),
@@ -109,7 +99,7 @@ impl<'a> TunnelSupervisor<'a> {
         }
     }
 
-    /// Attends until it is asked to end. The doors are given back: what goes with them is there until connections have ended.
+    /// Runs until a signal stops the tunnel. Returns the listeners: socket files stay until connections have ended.
     pub(super) async fn run(
         mut self,
         running: &ProcessSettings,
@@ -118,27 +108,23 @@ impl<'a> TunnelSupervisor<'a> {
         let mut calm = interval(TRIM_HEAP_EVERY);
         calm.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            let happening = tokio::select! {
+            let event = tokio::select! {
                 wanted = signals.next() => TunnelEvent::Signal(wanted),
                 _ = calm.tick() => TunnelEvent::TrimHeap,
                 Some(done) = self.chores.join_next() => TunnelEvent::ChoreDone(done),
             };
-            if self.handle(happening, running).await.is_break() {
-                // What a chore still does harms nobody.
+            if self.handle(event, running).await.is_break() {
+                // Unfinished chores do no harm.
                 self.chores.detach_all();
                 return self.listeners;
             }
         }
     }
 
-    async fn handle(
-        &mut self,
-        happening: TunnelEvent,
-        running: &ProcessSettings,
-    ) -> ControlFlow<()> {
-        match happening {
-            TunnelEvent::Signal(ServerSignal::End) => return ControlFlow::Break(()),
-            // What was read may be older than the signal.
+    async fn handle(&mut self, event: TunnelEvent, running: &ProcessSettings) -> ControlFlow<()> {
+        match event {
+            TunnelEvent::Signal(ServerSignal::Stop) => return ControlFlow::Break(()),
+            // The settings being read may be older than the signal.
             TunnelEvent::Signal(ServerSignal::Reload) if self.is_reloading => {
                 self.is_reload_pending = true
             }
@@ -150,8 +136,8 @@ impl<'a> TunnelSupervisor<'a> {
                 });
             }
             TunnelEvent::TrimHeap | TunnelEvent::ChoreDone(Ok(TunnelChore::HeapTrimmed)) => {}
-            TunnelEvent::ChoreDone(Ok(TunnelChore::SettingsRead(again))) => {
-                self.finish_reload(*again, running).await
+            TunnelEvent::ChoreDone(Ok(TunnelChore::SettingsRead(reloaded))) => {
+                self.finish_reload(*reloaded, running).await
             }
             TunnelEvent::ChoreDone(Ok(TunnelChore::ReloadPrinted)) => {
                 self.is_reloading = false;
@@ -159,13 +145,13 @@ impl<'a> TunnelSupervisor<'a> {
                     self.start_reload();
                 }
             }
-            // Chores are never aborted here, so it panicked: the bug is passed on.
+            // Chores are never aborted here, so one panicked: the bug is passed on.
             TunnelEvent::ChoreDone(Err(error)) => std::panic::resume_unwind(error.into_panic()),
         }
         ControlFlow::Continue(())
     }
 
-    /// Begins to read settings again, and a new log.
+    /// Starts to read the settings again, and reopens the log.
     fn start_reload(&mut self) {
         warn_if_not_notified(self.notifier.reloading());
         if let Some(log) = &self.log {
@@ -178,13 +164,13 @@ impl<'a> TunnelSupervisor<'a> {
         });
     }
 
-    /// Does what new settings say, or says why not. Nobody may read that: it is told on a thread that may wait, and in turn.
-    async fn finish_reload(&mut self, again: ReloadedSettings, running: &ProcessSettings) {
-        match self.apply(again).await {
-            Ok((settings, changed)) => {
+    /// Applies new settings, or reports why not. Messages are printed in order on a blocking thread, since nobody may read them.
+    async fn finish_reload(&mut self, reloaded: ReloadedSettings, running: &ProcessSettings) {
+        match self.apply(reloaded).await {
+            Ok((settings, outcome)) => {
                 let lines = match running.quiet {
                     true => Vec::new(),
-                    false => self.reload_lines(&changed, &settings, running),
+                    false => self.reload_lines(&outcome, &settings, running),
                 };
                 self.print_reload(move || lines.iter().for_each(|line| print_line(line)));
             }
@@ -200,16 +186,16 @@ impl<'a> TunnelSupervisor<'a> {
         });
     }
 
-    /// What came of new settings, in lines.
+    /// The messages about applied settings.
     fn reload_lines(
         &self,
-        changed: &ReloadOutcome,
+        outcome: &ReloadOutcome,
         settings: &TunnelSettings,
         running: &ProcessSettings,
     ) -> Vec<String> {
-        let opened = changed.opened.iter();
+        let opened = outcome.opened.iter();
         let opened = opened.map(|line| format!("haul: listening on {}", sanitize(line)));
-        let closed = changed.closed.iter();
+        let closed = outcome.closed.iter();
         let closed = closed.map(|line| format!("haul: no longer listening on {}", sanitize(line)));
         let warnings = self.warnings(settings, running).into_iter();
         let warnings = warnings.map(|warning| warning_text(&sanitize(&warning)));
@@ -219,11 +205,11 @@ impl<'a> TunnelSupervisor<'a> {
 
     async fn apply(
         &mut self,
-        again: ReloadedSettings,
+        reloaded: ReloadedSettings,
     ) -> Result<(TunnelSettings, ReloadOutcome), ReloadError> {
-        let settings = again.map_err(CommandError::from)?;
-        let changed = self.listeners.follow(&settings.tunnels).await?;
-        Ok((settings, changed))
+        let settings = reloaded.map_err(CommandError::from)?;
+        let outcome = self.listeners.follow(&settings.tunnels).await?;
+        Ok((settings, outcome))
     }
 
     fn warnings(&self, settings: &TunnelSettings, running: &ProcessSettings) -> Vec<String> {
@@ -240,11 +226,11 @@ impl<'a> TunnelSupervisor<'a> {
     }
 }
 
-/// Says why new settings were not followed, and what that has cost.
+/// Prints why new settings were not applied, and what that has cost.
 fn print_reload_error(ReloadError { why, lost }: ReloadError) {
     let but = if lost.is_empty() { "" } else { " else" };
     print_line(&warning_text(&format!(
-        "nothing{but} is changed, for the new settings cannot be used"
+        "nothing{but} has changed: the new settings cannot be used"
     )));
     why.report();
     for (place, trouble) in lost {
@@ -254,7 +240,7 @@ fn print_reload_error(ReloadError { why, lost }: ReloadError) {
     }
 }
 
-/// What is of the process, and is not what the settings say by now.
+/// A warning about options that need a restart and differ from the new settings.
 fn unchanged_options_warning(
     wanted: &ProcessSettings,
     running: &ProcessSettings,
@@ -274,23 +260,21 @@ fn unchanged_options_warning(
     let names: Vec<&str> = names.map(|(name, _)| name).collect();
     let (last, before) = names.split_last()?;
     let (names, stay) = match before {
-        [] => ((*last).to_owned(), "stays as it was"),
+        [] => ((*last).to_owned(), "stays unchanged"),
         _ => (
             format!("{} and {last}", before.join(", ")),
-            "stay as they were",
+            "stay unchanged",
         ),
     };
-    Some(format!(
-        "{names} {stay}: stop haul and start it again for what the settings say now"
-    ))
+    Some(format!("{names} {stay} until haul is restarted"))
 }
 
 impl ConnectionTurnover {
-    /// Whether many came or went, and hardly any do now.
+    /// Whether many connections started or ended, and hardly any do now.
     fn has_settled(&mut self) -> bool {
-        let there_are = self.engine.connection_count();
-        self.changes += there_are.abs_diff(self.last_count) as u64;
-        self.last_count = there_are;
+        let count = self.engine.connection_count();
+        self.changes += count.abs_diff(self.last_count) as u64;
+        self.last_count = count;
         self.heap_trimmer.is_due(self.changes)
     }
 }

@@ -1,6 +1,6 @@
-//! Who may do what: flags, variables and files become one [`AccessControl`], and a line of words for people.
+//! Builds the [`AccessControl`] of `haul serve` from flags, variables and files, and a summary for people.
 //!
-//! A variable that is set and says nothing is an error: a secret that was not filled in must not open the store.
+//! A variable that is set but empty is an error: a secret that was not filled in must not open the store.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -19,39 +19,36 @@ use haul_serve::store::FileStoreOptions;
 use crate::args::{AccessArgs, SecretText};
 use crate::settings::{SettingError, read_signing_key, world_readable_warning};
 
-/// Logins, a line each.
+/// A login a line.
 const LOGINS_VARIABLE: &str = "HAUL_AUTH";
-/// Tokens, a line each.
+/// A token a line.
 const TOKENS_VARIABLE: &str = "HAUL_TOKEN";
 
-/// Who may do what, as far as people want to know.
+/// A summary of access for people.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct AccessSummary {
-    /// Users who can log in.
     users: usize,
-    /// Tokens.
     tokens: usize,
-    /// Whether signed URLs are let in.
     has_signed_urls: bool,
-    /// What all others may do; `None`: everything.
+    /// Access without a login; `None`: everything.
     anonymous: Option<Vec<AccessScope>>,
-    /// Whether somebody may do something in a part of the store alone; a signed URL is for one.
+    /// Whether some access is limited to a prefix, as that of a signed URL is.
     pub(crate) has_prefixes: bool,
 }
 
 impl AccessSummary {
-    /// Whether passwords or tokens are sent.
+    /// Whether clients send passwords or tokens.
     pub(crate) fn has_secrets(&self) -> bool {
         self.users + self.tokens > 0
     }
 
-    /// Whether there is nobody who may do anything.
+    /// Whether nobody has access.
     fn allows_nobody(&self) -> bool {
         let others = self.anonymous.as_ref();
         self.users + self.tokens == 0 && !self.has_signed_urls && others.is_some_and(Vec::is_empty)
     }
 
-    /// Whether strangers may write, in a store where somebody may.
+    /// Whether writing needs no login.
     pub(crate) fn allows_anonymous_writes(&self) -> bool {
         let others = self.anonymous.as_ref();
         others.is_none_or(|scopes| scopes.iter().any(|scope| scope.right == AccessRight::Write))
@@ -90,7 +87,7 @@ impl fmt::Display for AccessSummary {
     }
 }
 
-/// Gathers who may do what. Also gives what is likely not meant.
+/// Builds the access control and its summary. Also returns warnings.
 pub(super) fn access_control(
     args: &AccessArgs,
     store: &FileStoreOptions,
@@ -103,24 +100,23 @@ pub(super) fn access_control(
     let mut warnings: Vec<String> = secrets
         .filter_map(|path| world_readable_warning(path))
         .collect();
-    let mut who = access_summary(&options);
-    let may_write =
-        all_scopes(&options).any(|scope| scope.right == AccessRight::Write) || who.has_signed_urls;
+    let mut summary = access_summary(&options);
+    let may_write = all_scopes(&options).any(|scope| scope.right == AccessRight::Write)
+        || summary.has_signed_urls;
     let access = AccessControl::new(options)
         .map_err(|error| SettingError::new("the logins contradict each other").caused_by(error))?;
     if access.is_open() {
-        who.anonymous = None;
-    } else if who.allows_nobody() {
-        warnings.push(
-            "nobody may do anything: there is no login, and no token, in what was given".to_owned(),
-        );
+        summary.anonymous = None;
+    } else if summary.allows_nobody() {
+        warnings
+            .push("nobody has access: the given files contain no login and no token".to_owned());
     } else if store.writable && !may_write {
-        warnings.push("--writable, and nobody may write: rw in a rule lets somebody".to_owned());
+        warnings.push("--writable has no effect: no rule allows writing (rw)".to_owned());
     }
-    Ok((access, who, warnings))
+    Ok((access, summary, warnings))
 }
 
-/// What flags, variables and files say.
+/// The options of flags, variables and files.
 fn access_options(
     args: &AccessArgs,
     variable: impl Fn(&str) -> Option<OsString>,
@@ -155,7 +151,7 @@ fn read_each<T>(
     paths.iter().map(read).collect()
 }
 
-/// What a flag and a variable say, the flag first.
+/// The rules of a flag and a variable, the flag's first.
 fn rules<T: FromStr<Err = AuthRuleError>>(
     (flag, typed): (&str, &[SecretText]),
     (name, variable): (&str, impl Fn(&str) -> Option<OsString>),
@@ -170,25 +166,25 @@ fn parse_rule<T: FromStr<Err = AuthRuleError>>(
     place: &str,
     text: &Secret,
 ) -> Result<T, SettingError> {
-    let wrong = |error| {
+    let to_error = |error| {
         let hint = match error {
             AuthRuleError::Login | AuthRuleError::Token | AuthRuleError::Scope(_) => {
-                Some("ro may read, rw also write; rw:/in both beneath /in alone")
+                Some("ro allows reading, rw also writing; rw:/in allows both below /in only")
             }
-            AuthRuleError::Colons(_) => Some("--auth-file FILE names a file of logins"),
+            AuthRuleError::Colons(_) => Some("put the login into a file: --auth-file FILE"),
             AuthRuleError::NoPassword => Some("is it from a variable that is not set?"),
             _ => None,
         };
-        let told = SettingError::new(format!("{place} cannot be used")).caused_by(error);
+        let setting_error = SettingError::new(format!("{place} cannot be used")).caused_by(error);
         match hint {
-            Some(hint) => told.with_hint(hint),
-            None => told,
+            Some(hint) => setting_error.with_hint(hint),
+            None => setting_error,
         }
     };
-    text.expose().parse().map_err(wrong)
+    text.expose().parse().map_err(to_error)
 }
 
-/// The rules in a variable, a line each; `#` begins a comment.
+/// The rules in a variable, a line each; `#` starts a comment.
 fn rules_from_variable<T: FromStr<Err = AuthRuleError>>(
     name: &str,
     variable: impl Fn(&str) -> Option<OsString>,
@@ -201,8 +197,8 @@ fn rules_from_variable<T: FromStr<Err = AuthRuleError>>(
         .map_err(|_| SettingError::new(format!("the variable {name} is not UTF-8")))?;
     // As in files.
     let lines = value.lines().map(str::trim).zip(1_usize..);
-    let said = lines.filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
-    let rules = said.map(|(line, number)| {
+    let entries = lines.filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
+    let rules = entries.map(|(line, number)| {
         let place = format!("the variable {name}, line {number},");
         parse_rule(&place, &Secret::new(line.to_owned()))
     });
@@ -210,13 +206,12 @@ fn rules_from_variable<T: FromStr<Err = AuthRuleError>>(
     if rules.is_empty() {
         return Err(
             SettingError::new(format!("the variable {name} is set and empty"))
-                .with_hint("unset it if everybody may come in without it"),
+                .with_hint("unset it if it is not needed"),
         );
     }
     Ok(rules)
 }
 
-/// A file of logins or tokens that cannot be used.
 fn auth_file_error(flag: &str, error: AuthFileError) -> SettingError {
     let hint = match &error.kind {
         AuthFileErrorKind::Hash(_) => {
@@ -224,26 +219,27 @@ fn auth_file_error(flag: &str, error: AuthFileError) -> SettingError {
         }
         AuthFileErrorKind::Format => Some("`htpasswd -nB USER` prints the first two parts"),
         AuthFileErrorKind::Io(error) => match error.kind() {
-            ErrorKind::IsADirectory => Some("name the file itself, which has a line for each"),
-            ErrorKind::NotFound => Some("name a file with a line for each"),
-            ErrorKind::PermissionDenied => Some("it must be readable for whom this runs as"),
+            ErrorKind::IsADirectory => Some("name a file with an entry a line"),
+            ErrorKind::NotFound => Some("name a file with an entry a line"),
+            ErrorKind::PermissionDenied => {
+                Some("the user that haul runs as must be able to read it")
+            }
             _ => None,
         },
         _ => None,
     };
-    let told = SettingError::new(format!("{flag} cannot be used")).caused_by(error);
+    let setting_error = SettingError::new(format!("{flag} cannot be used")).caused_by(error);
     match hint {
-        Some(hint) => told.with_hint(hint),
-        None => told,
+        Some(hint) => setting_error.with_hint(hint),
+        None => setting_error,
     }
 }
 
-/// A right to write where nobody can is a mistake, of the rule or of the server.
+/// Refuses a right to write on a read-only server. Rules in files may be shared with another server, so they are not checked.
 fn check_store_is_writable(
     options: &AccessOptions,
     store: &FileStoreOptions,
 ) -> Result<(), SettingError> {
-    // Files may be shared with a server that can.
     let typed = options.users.iter().map(|rule| &rule.scope);
     let typed = typed.chain(options.tokens.iter().map(|rule| &rule.scope));
     let mut typed = typed.chain(anonymous_scopes(options));
@@ -251,8 +247,8 @@ fn check_store_is_writable(
         return Ok(());
     }
     Err(
-        SettingError::new("a rule says rw, and the server takes no uploads")
-            .with_hint("add -w/--writable, or say ro"),
+        SettingError::new("a rule allows writing (rw), but the server does not accept uploads")
+            .with_hint("add -w/--writable, or use ro"),
     )
 }
 
@@ -263,7 +259,7 @@ fn anonymous_scopes(options: &AccessOptions) -> &[AccessScope] {
     }
 }
 
-/// What anybody may do.
+/// The scopes of all rules.
 fn all_scopes(options: &AccessOptions) -> impl Iterator<Item = &AccessScope> {
     let users = options.users.iter().map(|rule| &rule.scope);
     let files = options.auth_files.iter().flat_map(|file| &file.rules);

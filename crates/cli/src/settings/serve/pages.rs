@@ -1,4 +1,4 @@
-//! Pages of other sites: which of them may use the server from a browser, and by which names it may be asked for.
+//! Access for pages of other sites (CORS), and the host names that requests may use.
 
 use haul_serve::access::{CorsError, CorsOptions, CorsPolicy};
 use http::Method;
@@ -6,13 +6,13 @@ use http::Method;
 use crate::args::CorsArgs;
 use crate::settings::SettingError;
 
-/// `*` is any name, whatever else is said.
+/// The allowed host names; `None` for any: one `*` suffices.
 pub(super) fn allowed_hosts(allowed: &[String]) -> Option<Vec<String>> {
     let is_any = allowed.iter().any(|name| name == "*");
     (!is_any).then(|| allowed.to_vec())
 }
 
-/// Which other sites' pages may do what.
+/// The CORS policy, if there is one.
 pub(super) fn cors_policy(
     args: &CorsArgs,
     writable: bool,
@@ -26,18 +26,16 @@ pub(super) fn cors_policy(
         (Some(origins), _) => origins.clone(),
         (None, None) => return Ok(None),
         (None, Some(flag)) => {
-            return Err(SettingError::new(format!("{flag} does not say for whom"))
-                .with_hint("--cors https://host names the pages that may"));
+            return Err(SettingError::new(format!("{flag} needs --cors"))
+                .with_hint("name the allowed pages with --cors https://host"));
         }
     };
     let defaults = CorsOptions::default();
     let mut methods = defaults.allowed_methods.clone();
     if args.cors_write {
         if !writable {
-            return Err(
-                SettingError::new("--cors-write is about uploads, and none are taken")
-                    .with_hint("-w/--writable takes them"),
-            );
+            return Err(SettingError::new("--cors-write needs uploads")
+                .with_hint("allow them with -w/--writable"));
         }
         methods.extend([Method::PUT, Method::DELETE, Method::POST]);
     }
@@ -47,12 +45,12 @@ pub(super) fn cors_policy(
         credentials: args.cors_credentials,
         ..defaults
     };
-    let wrong = |error| match error {
-        CorsError::AnyWithCredentials => {
-            SettingError::new("--cors '*' and --cors-credentials: browsers refuse that, too")
-                .with_hint("name the pages: --cors https://host")
-        }
+    let to_error = |error| match error {
+        CorsError::AnyWithCredentials => SettingError::new(
+            "--cors '*' and --cors-credentials cannot be combined: browsers refuse that",
+        )
+        .with_hint("name the pages: --cors https://host"),
         CorsError::HeaderField => SettingError::new("--cors cannot be used").caused_by(error),
     };
-    CorsPolicy::new(options).map(Some).map_err(wrong)
+    CorsPolicy::new(options).map(Some).map_err(to_error)
 }

@@ -1,4 +1,4 @@
-//! What flags come to, and which of them contradict each other.
+//! The effect of flags, and which of them contradict each other.
 
 use clap::Parser as _;
 
@@ -16,7 +16,7 @@ fn resolved(line: &str) -> Result<ServeSettings, SettingError> {
 }
 
 /// The error and its hint.
-fn wrong(line: &str) -> String {
+fn error_of(line: &str) -> String {
     let error = resolved(line).unwrap_err();
     assert_eq!(
         error.exit_reason(),
@@ -27,7 +27,7 @@ fn wrong(line: &str) -> String {
 }
 
 #[test]
-fn without_flags_a_folder_is_shared_with_this_machine_for_reading() {
+fn without_flags_a_folder_is_served_read_only_on_loopback() {
     let settings = resolved("").unwrap();
     assert_eq!(settings.listen, ["127.0.0.1:8080".parse().unwrap()]);
     assert!(!settings.store.writable && settings.server.access.is_open());
@@ -39,7 +39,7 @@ fn without_flags_a_folder_is_shared_with_this_machine_for_reading() {
 }
 
 #[test]
-fn each_flag_arrives() {
+fn each_flag_reaches_its_option() {
     use haul_serve::store::UploadDurability;
     let settings = resolved(
         "d -l :1 -l unix:/s -w --durability full --max-body 1k --quota 1M --cache-control no-store \
@@ -93,7 +93,7 @@ fn each_flag_arrives() {
 }
 
 #[test]
-fn what_contradicts_itself_is_told_with_what_to_do() {
+fn contradictions_are_reported_with_a_hint() {
     let lines = [
         "--quota 1G",
         "--max-body 1G",
@@ -121,19 +121,22 @@ fn what_contradicts_itself_is_told_with_what_to_do() {
         "--token-file /nope/f",
         "--sign-key /nope/f",
     ];
-    let said: Vec<String> = lines
+    let messages: Vec<String> = lines
         .iter()
-        .map(|line| format!("{line}\n    {}", wrong(line)))
+        .map(|line| format!("{line}\n    {}", error_of(line)))
         .collect();
-    let said = said.join("\n");
-    // No answer repeats a secret; the lines above them do.
-    let answers = said.lines().filter(|line| line.starts_with(' '));
-    assert!(!answers.clone().any(|line| line.contains("s3")), "{said}");
-    insta::assert_snapshot!(said);
+    let messages = messages.join("\n");
+    // No message repeats a secret; the command lines above them do.
+    let answers = messages.lines().filter(|line| line.starts_with(' '));
+    assert!(
+        !answers.clone().any(|line| line.contains("s3")),
+        "{messages}"
+    );
+    insta::assert_snapshot!(messages);
 }
 
 #[test]
-fn certificates_have_a_key_each_or_hold_it() {
+fn certificates_have_a_key_each_or_contain_it() {
     let pair = |certificate: &str, key: &str| CertificatePair {
         certificate: certificate.into(),
         key: key.into(),
@@ -151,7 +154,7 @@ fn certificates_have_a_key_each_or_hold_it() {
 }
 
 #[test]
-fn who_may_do_what_in_words() {
+fn summaries_of_access() {
     let who = |line: &str| resolved(line).unwrap().access.to_string();
     assert_eq!(who("-w"), "to everybody");
     assert_eq!(who("--anonymous ro"), "to everybody (ro)");
@@ -166,20 +169,23 @@ fn who_may_do_what_in_words() {
 }
 
 #[test]
-fn a_server_that_nobody_may_write_to_is_worth_a_word() {
+fn a_writable_server_without_writers_is_warned_of() {
     let warnings = |line: &str| resolved(line).unwrap().warnings;
     assert!(warnings("-w").is_empty());
     assert!(warnings("-w --auth a:b:rw:/in").is_empty());
-    let said = warnings("-w --auth a:b:ro");
-    assert!(said[0].contains("nobody may write"), "{said:?}");
-    // Whoever may write without a login is a matter of where we listen.
+    let messages = warnings("-w --auth a:b:ro");
+    assert!(
+        messages[0].contains("no rule allows writing"),
+        "{messages:?}"
+    );
+    // The banner warns of writing without a login, since that depends on the addresses.
     let strangers = |line: &str| resolved(line).unwrap().access.allows_anonymous_writes();
     assert!(strangers("-w") && strangers("-w --auth a:b:ro --anonymous rw"));
     assert!(!strangers("-w --auth a:b:rw") && !strangers("-w --auth a:b:rw --anonymous ro"));
 }
 
 #[test]
-fn connections_want_descriptors() {
+fn too_few_descriptors_for_connections_are_warned_of() {
     let args = |line: &str| {
         let words = ["haul", "serve"].into_iter().chain(line.split(' '));
         match CliArgs::try_parse_from(words).unwrap().command {
@@ -195,13 +201,13 @@ fn connections_want_descriptors() {
     assert!(warned("--max-connections 4000", Some(5063)));
     assert!(!warned("--max-connections 4000", Some(5064)));
     assert!(!warned("--max-connections 4000", None));
-    // What was not asked for need not be had.
+    // A default needs no warning.
     assert!(!warned("-q", Some(10)));
 }
 
-/// What connections leave is for files: kept ones have half of that at most.
+/// Descriptors that connections leave are for files: open ones of the store get half of them at most.
 #[test]
-fn by_default_connections_leave_descriptors_to_files() {
+fn by_default_connections_leave_descriptors_for_files() {
     let CliCommand::Serve(args) = CliArgs::try_parse_from(["haul", "serve"]).unwrap().command
     else {
         panic!("another command")
@@ -213,15 +219,15 @@ fn by_default_connections_leave_descriptors_to_files() {
         (Some(1 << 20), 65_536, 4096),
         (None, 65_536, 4096),
     ] {
-        let crew = worker_options(&args.limits, &args.running, allowed).unwrap();
+        let workers = worker_options(&args.limits, &args.running, allowed).unwrap();
         let store = store_options(&args.files, &args.running, allowed);
-        let had = (crew.max_connections, store.max_open_files);
+        let had = (workers.max_connections, store.max_open_files);
         assert_eq!(had, (connections, open_files), "{allowed:?}");
     }
 }
 
 #[test]
-fn variables_hold_secrets_a_line_each_and_an_empty_one_opens_nothing() {
+fn variables_have_a_rule_a_line_and_an_empty_one_is_an_error() {
     let of = |name: &'static str, value: &'static str| {
         let args = CliArgs::try_parse_from(["haul", "serve"]).unwrap();
         let CliCommand::Serve(args) = args.command else {
@@ -231,7 +237,7 @@ fn variables_hold_secrets_a_line_each_and_an_empty_one_opens_nothing() {
             writable: true,
             ..FileStoreOptions::default()
         };
-        let variable = |asked: &str| (asked == name).then(|| value.into());
+        let variable = |requested: &str| (requested == name).then(|| value.into());
         access::access_control(&args.access, &store, variable)
             .map(|(_, who, _)| who.to_string())
             .map_err(|error| chain_text(&error))

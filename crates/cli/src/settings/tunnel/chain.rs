@@ -34,7 +34,7 @@ impl TunnelUpstreams<'_> {
         if let Some(by) = wishes.proxy_tls.by().filter(|_| !has_tls) {
             let told =
                 by.wrong("there is no TLS with the first proxy, and so nothing for certificates");
-            return Err(told.with_hint("https://HOST:PORT is a proxy over TLS"));
+            return Err(told.with_hint("write a proxy over TLS as https://HOST:PORT"));
         }
         let takes_fields = |(proxy, _): &(Proxy, _)| proxy.is_http();
         let takes_fields = places

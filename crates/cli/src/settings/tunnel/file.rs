@@ -287,7 +287,7 @@ fn takes(
 ) -> Result<(), SettingError> {
     if let (Some(by), true) = (tls.by(), proxy.scheme != ProxyScheme::Https) {
         let told = by.wrong("there is no TLS with this proxy, and so nothing for certificates");
-        return Err(told.with_hint("https://HOST:PORT is a proxy over TLS"));
+        return Err(told.with_hint("write a proxy over TLS as https://HOST:PORT"));
     }
     match headers.first().filter(|_| !proxy.is_http()) {
         Some(field) => Err(field

@@ -38,7 +38,7 @@ pub(super) fn are_apart(wanted: &[RequestedListener]) -> Result<(), SettingError
         if let Some(earlier) = earlier.filter(|_| later.by.is_key()) {
             let told = format!("{} is taken by {}", later.value, earlier.by);
             return Err(later.by.wrong(told).with_hint(
-                "each tunnel listens at an address of its own; every interface includes each of them",
+                "each tunnel listens at an address of its own; every interface includes this one",
             ));
         }
     }
@@ -115,7 +115,7 @@ fn wrong_spec(number: usize, error: &TunnelSpecError) -> SettingError {
             | ListenAddressError::SystemdName,
         ) => error.to_string(),
         TunnelSpecError::Listener(ListenAddressError::Port(_)) => {
-            "the listener: the port is no number from 0 to 65535".to_owned()
+            "the listener: the port is not a number from 0 to 65535".to_owned()
         }
         TunnelSpecError::Listener(_) => "the listener: this is no address".to_owned(),
         _ => error.to_string(),

@@ -20,7 +20,7 @@ pub(crate) struct PromptedPasswords {
 }
 
 impl PromptedPasswords {
-    /// Asks no more from here on: what runs cannot wait for an answer.
+    /// Asks no more from now on: what runs cannot wait for an answer.
     pub(crate) fn silence(&self) {
         self.is_silent.store(true, Ordering::Relaxed);
     }

@@ -42,7 +42,7 @@ pub(crate) enum NetrcOption {
     File(PathBuf),
 }
 
-/// What the process was told. It stays as it was at the start: all else is read again with the file.
+/// What the process was told. It stays unchanged at the start: all else is read again with the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ProcessSettings {
     /// Connections at one time.
@@ -122,7 +122,7 @@ impl ProcessOptions {
         {
             let told = format!("{} cannot take a socket that was handed over", said.by);
             return Err(SettingError::new(told)
-                .with_hint("give it a port of its own, as 127.0.0.1:9090, or unix:PATH"));
+                .with_hint("give it a port, as 127.0.0.1:9090, or unix:PATH"));
         }
         let unasked = (!quiet).then_some(Sourced::flag("--log", LogTarget::Stderr));
         if let (None, true, Some(format)) = (&self.log, quiet, &self.log_format) {

@@ -53,7 +53,7 @@ fn family(table: &TomlTable<'_>) -> Result<Option<AddressFamily>, SettingError> 
         Ok::<_, SettingError>(said.filter(|said| said.value))
     };
     match (wanted("ipv4")?, wanted("ipv6")?) {
-        (Some(_), Some(said)) => Err(said.by.wrong("ipv4 and ipv6 exclude each other")),
+        (Some(_), Some(said)) => Err(said.by.wrong("ipv4 and ipv6 cannot be used together")),
         (Some(_), None) => Ok(Some(AddressFamily::V4)),
         (None, v6) => Ok(v6.map(|_| AddressFamily::V6)),
     }

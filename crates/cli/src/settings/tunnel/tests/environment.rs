@@ -45,7 +45,7 @@ fn the_environment_names_a_proxy_where_nobody_else_does() {
     assert_eq!(
         settings.warnings,
         [
-            "the variable no_proxy: \"1.2.3.4/99\" is no network: the number of bits is from 0 to 32; it is left out"
+            "the variable no_proxy: \"1.2.3.4/99\" is no network: the number of bits is from 0 to 32; haul ignores it"
         ]
     );
     for unasked in ["--no-proxy=", "-p="] {
