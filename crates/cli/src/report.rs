@@ -58,9 +58,10 @@ fn fit_line(name: &str, facts: &[String], width: Option<usize>) -> String {
     truncate_str(line.trim_start(), width, "").into_owned()
 }
 
-/// The last line on standard error, of several jobs: `98 from_error 100 files, 98.0 MiB in 1.10 s, 89.1 MiB/s`.
+/// The last line on standard error, of several jobs: `98 of 100 files, 98.0 MiB in 1.10 s, 89.1 MiB/s`.
 pub(crate) fn total_line(
-    (done, jobs): (usize, usize),
+    done: usize,
+    jobs: usize,
     bytes: u64,
     elapsed: Duration,
     width: Option<usize>,
@@ -205,7 +206,7 @@ mod tests {
             ..outcome()
         };
         assert_eq!(download_object(0, &same)["rate"], 0);
-        let total = total_line((98, 100), 98 << 20, Duration::from_secs(2), None);
+        let total = total_line(98, 100, 98 << 20, Duration::from_secs(2), None);
         assert_eq!(total, "98 of 100 files, 98.0 MiB in 2.00 s, 49.0 MiB/s");
     }
 
@@ -218,7 +219,7 @@ mod tests {
         };
         let mut lines = Vec::new();
         for width in [119, 79, 59, 39, 19, 9, 1, 0] {
-            let total = total_line((98, 100), 98 << 20, Duration::from_secs(2), Some(width));
+            let total = total_line(98, 100, 98 << 20, Duration::from_secs(2), Some(width));
             let these = [
                 download_line(&outcome(), Some(width)),
                 download_line(&long, Some(width)),

@@ -1,4 +1,4 @@
-//! `haul start_server` as its users start it: what it says, where it listens, what it serves, how it ends.
+//! `haul serve` as its users start it: what it says, where it listens, what it serves, how it ends.
 //!
 //! Each server listens on a port that the system chooses, and says which; requests are plain text on a socket, since what
 //! the service makes of them is judged elsewhere.
@@ -37,7 +37,7 @@ fn test_folder() -> HaulDirectory {
     haul
 }
 
-/// `haul start_server d` on a port of its own.
+/// `haul serve d` on a port of its own.
 async fn start_server(haul: &HaulDirectory, flags: &[&str]) -> ServeProcess {
     let args = [&["serve", "d", "-l", "127.0.0.1:0"], flags].concat();
     wait_for_address(haul.start(&args)).await

@@ -1,4 +1,4 @@
-//! `haul start_tunnel` as its users start it: where it listens and leads, what it says, how it ends, what is read again.
+//! `haul tunnel` as its users start it: where it listens and leads, what it says, how it ends, what is read again.
 //!
 //! The proxies are `haul-lab`'s; the far end is an echo of the test's own. How proxies are spoken to is judged by `haul-net`'s tests, and
 //! what becomes of bytes by those of `haul-start_tunnel`.
@@ -68,7 +68,7 @@ struct TunnelProcess {
     stderr_lines: Vec<String>,
 }
 
-/// `haul start_tunnel` with so many listeners.
+/// `haul tunnel` with so many listeners.
 async fn start_tunnel(haul: &HaulDirectory, args: &[&str], listeners: usize) -> TunnelProcess {
     let args = [&["tunnel"], args].concat();
     wait_for_listeners(haul.start(&args), listeners).await

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::outputs::BatchOutputs;
-use super::run_loop::{RenderContext, RunLoop, StartError, TaskSet};
+use super::run_loop::{RenderContext, RunEnd, RunLoop, StartError, TaskSet};
 use crate::args::GetArgs;
 use crate::exit::ExitReason;
 use crate::progress::Renderer;
@@ -25,37 +25,33 @@ use crate::{message, output, report};
 /// Bytes of results that are written at once.
 const RESULT_BUFFER: usize = 64 << 10;
 
-pub(super) struct BatchWork {
-    pub(super) client: ClientConfig,
-    pub(super) get: GetOptions,
-    pub(super) workload: BatchWorkload,
-    pub(super) outputs: BatchOutputs,
-}
-
-/// Runs a batch. Returns how it ended, and a hint how to continue after an interruption.
+/// Runs a batch.
 ///
 /// # Errors
 /// See [`StartError`]. A failed job is no error.
 pub(super) async fn run(
     args: &GetArgs,
-    work: BatchWork,
+    client: ClientConfig,
+    get_options: GetOptions,
+    workload: BatchWorkload,
+    outputs: BatchOutputs,
     renderer: &mut dyn Renderer,
-) -> Result<(ExitReason, Option<String>), StartError> {
+) -> Result<RunEnd, StartError> {
     let (run_loop, events) = RunLoop::start()?;
-    let client = haul_net::Client::new(work.client)?;
-    let BatchWorkload { options, sources } = work.workload;
+    let client = haul_net::Client::new(client)?;
+    let BatchWorkload { options, sources } = workload;
     let BatchOutputs {
         manifest,
         archive,
         warnings,
         staging,
-    } = work.outputs;
+    } = outputs;
     print_warnings(args, renderer, Duration::ZERO, &warnings);
     let ignored = sources.ignored();
     let mut task = BatchTask::new(args, &options, run_loop.stop());
     let batch = Batch {
         client,
-        get_options: work.get,
+        get_options,
         options,
         manifest,
         archive,
@@ -81,7 +77,10 @@ pub(super) async fn run(
         (exit, Some(error)) if exit != ExitReason::Interrupted => output::write_error_exit(&error),
         (exit, _) => exit,
     };
-    Ok((exit, Some(continue_hint(args, "continues"))))
+    Ok(RunEnd {
+        exit,
+        continue_hint: Some(continue_hint(args, "continues")),
+    })
 }
 
 /// Whether the batch ended because the reader of its archive has left.
@@ -237,26 +236,26 @@ impl TaskSet for BatchTask {
         &mut self.tasks
     }
 
-    fn on_event(&mut self, (renderer, _): RenderContext<'_>, event: &TransferEvent) {
+    fn on_event(&mut self, context: RenderContext<'_>, event: &TransferEvent) {
         if let TransferEvent::BatchRow(row) = event
             && self.undelivered.is_none()
             && let Err(error) = self.results.write_row(row)
         {
-            self.result_lost(renderer, &error);
+            self.result_lost(context.renderer, &error);
         }
     }
 
-    fn on_end(&mut self, stage: RenderContext<'_>, summary: BatchSummary) {
+    fn on_end(&mut self, context: RenderContext<'_>, summary: BatchSummary) {
         self.summary = summary;
         // Here, where signals are received even if nobody reads.
-        self.on_tick(stage);
+        self.on_tick(context);
     }
 
-    fn on_tick(&mut self, (renderer, _): RenderContext<'_>) {
+    fn on_tick(&mut self, context: RenderContext<'_>) {
         if self.undelivered.is_none()
             && let Err(error) = self.results.flush()
         {
-            self.result_lost(renderer, &error);
+            self.result_lost(context.renderer, &error);
         }
     }
 }

@@ -14,8 +14,8 @@ use haul_transfer::{
 };
 use url::Url;
 
-use super::jobs::{DownloadWork, run_downloads};
 use super::run_loop::new_runtime;
+use super::single_downloads::run_downloads;
 use crate::args::{DemoArgs, ProgressKind};
 use crate::exit::ExitReason;
 use crate::message;
@@ -121,11 +121,7 @@ async fn download(
         ..GetOptions::default()
     };
     // The default client uses no proxy, whatever the environment says.
-    let work = DownloadWork {
-        client: ClientConfig::default(),
-        options,
-        jobs: vec![job],
-    };
+    let client = ClientConfig::default();
     let kind = if stderr_draws_bars() {
         ProgressKind::Bar
     } else {
@@ -138,14 +134,20 @@ async fn download(
         scope: ProgressScope::Downloads(1),
     });
     let mut result = Err(ExitReason::Interrupted);
-    let running = run_downloads(work, &mut *renderer, |(renderer, now), job, ended| {
-        result = ended.as_ref().cloned().map_err(|error| {
-            if !matches!(error, GetError::Interrupted { .. }) {
-                renderer.job_failed(now, job.id, error);
-            }
-            ExitReason::from_error(error)
-        });
-    });
+    let running = run_downloads(
+        client,
+        options,
+        vec![job],
+        &mut *renderer,
+        |context, job, ended| {
+            result = ended.as_ref().cloned().map_err(|error| {
+                if !matches!(error, GetError::Interrupted { .. }) {
+                    context.renderer.job_failed(context.now, job.id, error);
+                }
+                ExitReason::from_error(error)
+            });
+        },
+    );
     if let Err(error) = running.await {
         message::print_error(&message::chain_text(&error), None);
         return Err(ExitReason::LocalIo);

@@ -4,19 +4,17 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use haul_transfer::list::BadLine;
+use haul_net::ClientConfig;
 
-use super::batch;
-use super::jobs::{DownloadWork, run_downloads};
 use super::outputs::BatchOutputs;
-use super::result_writer::ResultWriter;
 use super::run_loop::{StartError, new_runtime};
-use crate::args::{GetArgs, GetMessageArgs};
+use super::{batch, single_downloads};
+use crate::args::GetArgs;
 use crate::exit::ExitReason;
 use crate::message::JsonOutputs;
-use crate::progress::{ProgressOptions, ProgressScope, Renderer, new_renderer};
-use crate::settings::{GetSettings, GetTask, SingleDownloads, no_proxy_warnings};
-use crate::{message, output, report};
+use crate::progress::{ProgressOptions, ProgressScope, new_renderer};
+use crate::settings::{GetSettings, GetTask, no_proxy_warnings};
+use crate::{message, output};
 
 /// Downloads what the arguments name, and reports results.
 pub(crate) fn run(args: &GetArgs) -> ExitCode {
@@ -93,109 +91,63 @@ fn create_directory(directory: &Path) -> Result<(), (String, &'static str)> {
     })
 }
 
-async fn download(
-    args: &GetArgs,
-    settings: GetSettings,
-    batch_outputs: BatchOutputs,
-) -> ExitReason {
+async fn download(args: &GetArgs, settings: GetSettings, outputs: BatchOutputs) -> ExitReason {
     let GetSettings {
         client,
         options,
         task,
     } = settings;
-    let GetMessageArgs {
-        progress,
-        quiet,
-        verbose,
-        ..
-    } = args.messages;
+    let scope = match &task {
+        GetTask::Single(downloads) => ProgressScope::Downloads(downloads.jobs.len()),
+        GetTask::Batch(_) => ProgressScope::Batch,
+    };
     let mut renderer = new_renderer(ProgressOptions {
-        kind: progress,
-        quiet,
-        verbose,
-        scope: match &task {
-            GetTask::Single(few) => ProgressScope::Downloads(few.jobs.len()),
-            GetTask::Batch(_) => ProgressScope::Batch,
-        },
+        kind: args.messages.progress,
+        quiet: args.messages.quiet,
+        verbose: args.messages.verbose,
+        scope,
     });
-    if args.connection.tls.insecure && !quiet {
-        renderer.warn(Duration::ZERO, "--insecure: certificates are not verified");
+    if !args.messages.quiet {
+        for warning in warnings(args, &client) {
+            renderer.warn(Duration::ZERO, &warning);
+        }
+    }
+    let end = match task {
+        GetTask::Single(downloads) => {
+            single_downloads::run(args, client, options, downloads, &mut *renderer).await
+        }
+        GetTask::Batch(workload) => {
+            batch::run(args, client, options, *workload, outputs, &mut *renderer).await
+        }
+    };
+    match end {
+        Ok(end) => {
+            if end.exit == ExitReason::Interrupted {
+                let text = message::error_text("interrupted", end.continue_hint.as_deref());
+                renderer.print(&text);
+            }
+            end.exit
+        }
+        Err(error) => {
+            let exit = match error {
+                StartError::Settings(_) => ExitReason::Usage,
+                StartError::Signals(_) => ExitReason::LocalIo,
+            };
+            let outputs = JsonOutputs::requested_by(args);
+            outputs.report_failure(exit, &message::chain_text(&error), None)
+        }
+    }
+}
+
+/// Warnings about flags and the environment.
+fn warnings(args: &GetArgs, client: &ClientConfig) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if args.connection.tls.insecure {
+        warnings.push("--insecure: certificates are not verified".to_owned());
     }
     let proxies = &client.proxy;
-    let has_proxy = proxies.http.is_some() || proxies.https.is_some();
-    for warning in no_proxy_warnings(proxies).filter(|_| has_proxy && !quiet) {
-        renderer.warn(Duration::ZERO, &warning);
+    if proxies.http.is_some() || proxies.https.is_some() {
+        warnings.extend(no_proxy_warnings(proxies));
     }
-    let done = match task {
-        GetTask::Single(SingleDownloads {
-            jobs,
-            unusable: bad,
-        }) => {
-            let work = DownloadWork {
-                client,
-                options,
-                jobs,
-            };
-            run_single_downloads(args, work, &bad, &mut *renderer).await
-        }
-        GetTask::Batch(many) => {
-            let work = batch::BatchWork {
-                client,
-                get: options,
-                workload: *many,
-                outputs: batch_outputs,
-            };
-            batch::run(args, work, &mut *renderer).await
-        }
-    };
-    let (exit, continue_hint) = match done {
-        Ok(done) => done,
-        Err(error) => return report_start_error(args, &error),
-    };
-    if exit == ExitReason::Interrupted {
-        renderer.print(&message::error_text(
-            "interrupted",
-            continue_hint.as_deref(),
-        ));
-    }
-    exit
-}
-
-/// Runs single downloads, and reports files of documents that cannot be downloaded. Returns how they ended, and a hint how to continue
-/// after an interruption.
-async fn run_single_downloads(
-    args: &GetArgs,
-    work: DownloadWork,
-    bad: &[BadLine],
-    renderer: &mut dyn Renderer,
-) -> Result<(ExitReason, Option<String>), StartError> {
-    let count = work.jobs.len() + bad.len();
-    let mut writer = ResultWriter::new(&args.messages);
-    for bad in bad {
-        writer.add_unusable(JsonOutputs::requested_by(args).report_failure(
-            ExitReason::Usage,
-            &message::chain_text(bad),
-            None,
-        ));
-    }
-    let elapsed = run_downloads(work, renderer, |context, job, result| {
-        writer.write_result(context, job, result)
-    })
-    .await?;
-    if count > 1 && !args.messages.quiet {
-        let width = renderer.line_width();
-        let files = (writer.done, count);
-        renderer.print(&report::total_line(files, writer.bytes, elapsed, width));
-    }
-    let exit = writer.exit_reason(renderer, count);
-    let continue_hint = "the same command resumes the download";
-    Ok((exit, writer.resumable.then(|| continue_hint.to_owned())))
-}
-
-fn report_start_error(args: &GetArgs, error: &StartError) -> ExitReason {
-    let exit = match error {
-        StartError::Settings(_) => ExitReason::Usage,
-        StartError::Signals(_) => ExitReason::LocalIo,
-    };
-    JsonOutputs::requested_by(args).report_failure(exit, &message::chain_text(error), None)
+    warnings
 }

@@ -16,6 +16,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use crate::exit::ExitReason;
 use crate::open_file_limit;
 use crate::progress::Renderer;
 use crate::signals::{StopSignal, StopSignals, exit_at_once};
@@ -53,8 +54,19 @@ pub(super) enum StartError {
     Signals(#[source] io::Error),
 }
 
+/// How a run ended.
+#[derive(Debug)]
+pub(super) struct RunEnd {
+    pub(super) exit: ExitReason,
+    /// A hint how to continue after an interruption.
+    pub(super) continue_hint: Option<String>,
+}
+
 /// The renderer, and the time since the start.
-pub(super) type RenderContext<'a> = (&'a mut dyn Renderer, Duration);
+pub(super) struct RenderContext<'a> {
+    pub(super) renderer: &'a mut dyn Renderer,
+    pub(super) now: Duration,
+}
 
 /// The tasks of a run, and the handling of their results.
 pub(super) trait TaskSet: Send {
@@ -116,15 +128,15 @@ impl RunLoop {
         task_set: &mut C,
         renderer: &mut dyn Renderer,
     ) -> Duration {
-        let (mut signals, mut events, begun) = (self.signals, self.events, self.started);
+        let (mut signals, mut events, started) = (self.signals, self.events, self.started);
         let mut guard = JoinSet::new();
         guard.spawn(backstop(self.backstop, self.stop.clone()));
         let mut state = RunLoopState {
             tasks: task_set,
             stop: self.stop,
             is_stopping: false,
-            started: begun,
-            renderer: renderer,
+            started,
+            renderer,
             next_frame: Duration::ZERO,
         };
         loop {
@@ -134,7 +146,7 @@ impl RunLoop {
                 signal = signals.next() => RunEvent::Signal(signal),
                 event = events.recv() => RunEvent::Transfer(event),
                 Some(end) = state.tasks.tasks().join_next() => RunEvent::TaskEnded(end),
-                () = sleep_until(begun + state.next_frame) => RunEvent::Tick,
+                () = sleep_until(started + state.next_frame) => RunEvent::Tick,
             };
             if state.handle(event).is_break() {
                 break;
@@ -147,7 +159,7 @@ impl RunLoop {
             let _ = state.handle(RunEvent::TaskEnded(end));
         }
         state.renderer.clear();
-        begun.elapsed()
+        started.elapsed()
     }
 }
 
@@ -192,11 +204,11 @@ impl<C: TaskSet> RunLoopState<'_, C> {
         match event {
             RunEvent::Transfer(None) => return ControlFlow::Break(()),
             RunEvent::Transfer(Some(event)) => {
-                self.tasks.on_event((self.renderer, now), &event);
+                self.tasks.on_event(context(self.renderer, now), &event);
                 self.renderer.on_event(now, &event);
             }
             RunEvent::Tick => {}
-            RunEvent::TaskEnded(Ok(end)) => self.tasks.on_end((self.renderer, now), end),
+            RunEvent::TaskEnded(Ok(end)) => self.tasks.on_end(context(self.renderer, now), end),
             // Tasks are never aborted here, so the task panicked: the bug is passed on.
             RunEvent::TaskEnded(Err(error)) => std::panic::resume_unwind(error.into_panic()),
             RunEvent::Signal(StopSignal::HangUp) if self.is_stopping => {}
@@ -219,8 +231,12 @@ impl<C: TaskSet> RunLoopState<'_, C> {
         let now = self.started.elapsed();
         if now >= self.next_frame {
             self.next_frame = now + FRAME_INTERVAL;
-            self.tasks.on_tick((self.renderer, now));
+            self.tasks.on_tick(context(self.renderer, now));
             self.renderer.on_tick(now);
         }
     }
+}
+
+fn context(renderer: &mut dyn Renderer, now: Duration) -> RenderContext<'_> {
+    RenderContext { renderer, now }
 }

@@ -77,7 +77,8 @@ impl Renderer for BarRenderer {
     fn print_digests(
         &mut self,
         _now: Duration,
-        _of: (u64, &DownloadOutcome),
+        _job: u64,
+        _outcome: &DownloadOutcome,
         lines: &[String],
     ) -> io::Result<()> {
         self.draw();

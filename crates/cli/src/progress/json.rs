@@ -84,7 +84,8 @@ impl Renderer for JsonRenderer {
     fn print_digests(
         &mut self,
         now: Duration,
-        (job, outcome): (u64, &DownloadOutcome),
+        job: u64,
+        outcome: &DownloadOutcome,
         _lines: &[String],
     ) -> io::Result<()> {
         let object = json!({"event": "checksums", "checksums": report::digests_object(outcome)});

@@ -72,7 +72,8 @@ pub(crate) trait Renderer: Send {
     fn print_digests(
         &mut self,
         _now: Duration,
-        _of: (u64, &DownloadOutcome),
+        _job: u64,
+        _outcome: &DownloadOutcome,
         lines: &[String],
     ) -> io::Result<()> {
         lines

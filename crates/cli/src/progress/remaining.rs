@@ -73,7 +73,7 @@ impl RemainingTime {
 mod tests {
     use super::*;
 
-    /// Looks ten times a second at a batch of so many files, of which `ended_files` says how many have ended at each tenth.
+    /// Observes a batch of `listed` files ten times a second; `ended` is the number of ended files at each tenth.
     fn observed(listed: u64, tenths: u64, ended: impl Fn(u64) -> u64) -> Vec<Option<f64>> {
         let mut remaining = RemainingTime::default();
         let looks = (0..=tenths).map(|tenth| {

@@ -60,10 +60,7 @@ pub(super) fn single_downloads(
     for (id, job) in (0..).zip(&mut jobs) {
         job.id = id;
     }
-    Ok(SingleDownloads {
-        jobs,
-        unusable: unusable,
-    })
+    Ok(SingleDownloads { jobs, unusable })
 }
 
 /// All URLs. There may be more mirrors of one file than single downloads.

@@ -1,4 +1,4 @@
-//! `haul start_tunnel status`, the admin endpoint, and the sockets by which tunnels are found.
+//! `haul tunnel status`, the admin endpoint, and the sockets by which tunnels are found.
 
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;

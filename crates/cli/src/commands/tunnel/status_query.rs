@@ -54,10 +54,7 @@ pub(super) fn query_socket(path: &Path, limit: Duration) -> StatusQueryOutcome {
     match connect_socket(path, deadline) {
         Ok(socket) => StatusQueryOutcome {
             process: peer_process(&socket),
-            status: query(DeadlineStream {
-                socket,
-                deadline: deadline,
-            }),
+            status: query(DeadlineStream { socket, deadline }),
         },
         Err(error) => StatusQueryOutcome {
             process: None,
@@ -88,10 +85,7 @@ pub(super) fn query_address(
         match TcpStream::connect_timeout(&address, time_left(deadline)?) {
             Ok(stream) => {
                 let socket = stream.into();
-                return query(DeadlineStream {
-                    socket,
-                    deadline: deadline,
-                });
+                return query(DeadlineStream { socket, deadline });
             }
             Err(error) => last = error,
         }
