@@ -1,4 +1,4 @@
-//! What a client is set to, and what one request is.
+//! The settings of a client.
 
 use std::time::Duration;
 
@@ -11,32 +11,32 @@ use crate::connector::ConnectorConfig;
 use crate::proxy::ProxyRules;
 use crate::tls::TlsOptions;
 
-/// Settings of a [`Client`](super::Client).
+/// Settings of a [`Client`](crate::Client).
 #[derive(Debug, Clone)]
 pub struct ClientConfig {
     /// How streams are made.
     pub connector: ConnectorConfig,
-    /// How long a peer may be silent, before its answer's head or within the body.
+    /// How long a peer may be silent, before the response head or within the body.
     pub stall_timeout: Duration,
-    /// Which proxy for which URL.
+    /// Which URL is requested through which proxy.
     pub proxy: ProxyRules,
-    /// Which version of HTTP, for requests that may share a connection. Over plain TCP it is HTTP/1.1 in any case.
+    /// The HTTP version of requests that may share a connection. Over plain TCP it is HTTP/1.1 in any case.
     pub http_version: HttpVersionChoice,
-    /// Whom to trust.
+    /// Trusted certificates, and the client's own.
     pub tls: TlsOptions,
-    /// What redirects may do.
+    /// Which redirects are followed.
     pub redirects: RedirectOptions,
-    /// Who we are.
+    /// The user's credentials.
     pub credentials: UserCredentials,
-    /// Header fields in place of our own of the same name. To origins that the user did not name go only those that are
-    /// about what is wanted, and not about who wants it.
+    /// The user's header fields, in place of the default ones. Origins that the user did not name get only the fields that say
+    /// which content is wanted, and none that says who wants it.
     pub headers: HeaderMap,
-    /// Own header fields that are not sent.
+    /// Default header fields that are not sent.
     pub removed_headers: Vec<HeaderName>,
-    /// Connections kept at rest for each peer.
+    /// Idle HTTP/1.1 connections kept for each host.
     pub max_idle_per_host: usize,
-    /// Connections kept at rest in all, each of them a file descriptor; `max_idle_per_host` if that is more. As many shared ones
-    /// may rest besides.
+    /// Idle HTTP/1.1 connections kept in all, each of them a file descriptor; `max_idle_per_host` if that is more. As many
+    /// HTTP/2 connections may be idle beside them.
     pub max_idle: usize,
 }
 
@@ -54,7 +54,7 @@ impl Default for ClientConfig {
             headers: HeaderMap::new(),
             removed_headers: Vec::new(),
             max_idle_per_host: 16,
-            // Eight hosts with as many as they may have, and far below the 1024 that a process usually gets.
+            // Eight hosts with as many connections as each may have, and far below the usual limit of 1024 descriptors.
             max_idle: 128,
         }
     }

@@ -1,33 +1,72 @@
-//! Why an exchange with a peer stopped, in the words of the libraries below, and what that means.
+//! Why an exchange with a peer stopped, as the HTTP libraries report it, what that means, and whether the request may be sent
+//! again.
 
-use crate::error::{Error, Kind, TlsProblem};
-use crate::transport::tls_error::is_certificate_refused;
 use h2::Reason;
 use url::Url;
 
-/// Why there is no head, or no more of a body.
+use crate::error::{Error, Kind, TlsProblem};
+use crate::transport::tls_error::is_certificate_refused;
+
+/// Why there is no response head, or no more of a body.
 #[derive(Debug)]
 pub(crate) enum ExchangeError {
-    /// Silence for as long as the stall timeout.
+    /// The peer was silent for the stall timeout.
     Stalled,
-    /// What hyper says of an HTTP/1.1 connection.
+    /// hyper's error of an HTTP/1.1 connection.
     Http1(hyper::Error),
-    /// What h2 says of a request, or of the HTTP/2 connection that it shares.
+    /// h2's error of a request, or of the HTTP/2 connection that carries it.
     Http2(h2::Error),
+    /// The peer ended TLS because of the client certificate, after the handshake was over on our side. h2 reports that as a
+    /// connection that was closed.
+    CertificateRefused(h2::Error),
+}
+
+/// Whether a request over HTTP/2 that got no response head may be sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Http2Retry {
+    Never,
+    /// The peer says that it never looked at the request, or it had closed a connection that was used before.
+    Again,
+    /// The peer wants HTTP/1.1, for this request and the next ones.
+    OverHttp1,
 }
 
 impl ExchangeError {
-    /// As an error of a request for `url`.
+    /// The error of a request for `url`.
     pub(crate) fn into_error(self, url: &Url) -> Error {
         match self {
             Self::Stalled => Error::new(Kind::Stall, url),
             Self::Http1(error) => Error::new(http1_kind(&error), url).with_source(error),
-            Self::Http2(error) => Error::new(h2_kind(&error), url).with_source(error),
+            Self::Http2(error) => Error::new(http2_kind(&error), url).with_source(error),
+            Self::CertificateRefused(error) => {
+                let kind = Kind::Tls(TlsProblem::ClientCertificate);
+                Error::new(kind, url).with_source(error)
+            }
+        }
+    }
+
+    /// Whether the request may be sent again; `is_reused` is whether the connection had been used before.
+    pub(crate) fn http2_retry(&self, is_reused: bool) -> Http2Retry {
+        let Self::Http2(error) = self else {
+            return Http2Retry::Never;
+        };
+        match error.reason() {
+            Some(Reason::HTTP_1_1_REQUIRED) if error.is_remote() => Http2Retry::OverHttp1,
+            _ if is_refused_stream(error) => Http2Retry::Again,
+            // Only requests beyond the last one that the peer looked at end like this (RFC 9113 6.8).
+            _ if error.is_remote() && error.is_go_away() => Http2Retry::Again,
+            // As with HTTP/1.1: the peer closed the connection while the request was on its way. A GET may be sent twice.
+            _ if error.is_io() && is_reused => Http2Retry::Again,
+            _ => Http2Retry::Never,
         }
     }
 }
 
-/// What an error of hyper's means.
+/// Whether the peer refused a request without looking at it, since it has too many others.
+pub(crate) fn is_refused_stream(error: &h2::Error) -> bool {
+    error.reason() == Some(Reason::REFUSED_STREAM) && error.is_remote() && error.is_reset()
+}
+
 fn http1_kind(error: &hyper::Error) -> Kind {
     if error.is_parse() || is_framing_error(error) {
         Kind::Protocol
@@ -38,16 +77,16 @@ fn http1_kind(error: &hyper::Error) -> Kind {
     }
 }
 
-/// Whether chunks are none. Hyper says so by an I/O error of this kind, which no socket has.
+/// Whether a chunked body is malformed. hyper reports that as an I/O error of this kind, which no socket has.
 fn is_framing_error(error: &hyper::Error) -> bool {
     std::error::Error::source(error)
         .and_then(|source| source.downcast_ref::<std::io::Error>())
         .is_some_and(|source| source.kind() == std::io::ErrorKind::InvalidInput)
 }
 
-/// What an error of h2's means. A peer that resets a stream or goes away may do better next time, whatever reason it gives; one
-/// that breaks the rules is found out here, which h2 tells apart.
-fn h2_kind(error: &h2::Error) -> Kind {
+/// A peer that resets a stream or goes away may do better next time, whatever reason it gives. A peer that breaks the rules is
+/// found out by h2 on our side, which reports that as an error of the library.
+pub(crate) fn http2_kind(error: &h2::Error) -> Kind {
     if error.is_remote() && error.reason() == Some(Reason::HTTP_1_1_REQUIRED) {
         Kind::Tls(TlsProblem::NoHttp2)
     } else if error.is_remote() || error.is_io() {
@@ -57,7 +96,7 @@ fn h2_kind(error: &h2::Error) -> Kind {
     } else if error.reason().is_some() {
         Kind::Closed
     } else {
-        // We have said what cannot be said.
+        // h2 refused to send the request.
         Kind::InvalidRequest
     }
 }
@@ -67,8 +106,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reset_of_either_side_is_a_closed_connection() {
+    fn an_internal_error_is_a_closed_connection_and_not_retried() {
+        // h2's other errors cannot be constructed here; the tests with an origin produce them.
         let error = h2::Error::from(Reason::INTERNAL_ERROR);
-        assert_eq!(h2_kind(&error), Kind::Closed);
+        assert_eq!(http2_kind(&error), Kind::Closed);
+        assert_eq!(
+            ExchangeError::Http2(error).http2_retry(true),
+            Http2Retry::Never
+        );
     }
 }

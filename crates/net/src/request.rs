@@ -1,4 +1,4 @@
-//! Where requests lead: what a URL, the proxy rules and the user's certificate come to.
+//! One request: what the caller wants, how one hop of its redirect chain is routed, and which connections can carry it.
 
 use std::ops::Range;
 
@@ -8,73 +8,71 @@ use url::Url;
 use crate::config::ClientConfig;
 use crate::credential_scope::CredentialScope;
 use crate::error::{Error, Kind};
-use crate::proxy::{Proxy, ProxyScheme};
+use crate::proxy::Proxy;
+use crate::target::Target;
 
-/// One request.
+/// One GET request.
 #[derive(Debug)]
 pub struct FetchRequest<'a> {
-    /// Where to ask.
+    /// Where the first request goes.
     pub url: &'a Url,
-    /// The URL that the user gave: credentials that are for no named host go to its origin only.
+    /// The URL that the user gave. Credentials that name no host go to its origin alone.
     pub user_url: &'a Url,
-    /// Which bytes; an end of `u64::MAX` is open. `None`: no Range is sent.
+    /// The bytes to ask for; an end of `u64::MAX` is open. `None` sends no Range field.
     pub range: Option<Range<u64>>,
-    /// The user's own header fields for this request, beside those of the [`ClientConfig`] and under the same rule: to origins that the
-    /// user did not name go only those that say what is wanted.
+    /// The user's own header fields for this request, beside those of the [`ClientConfig`] and under the same rule: origins that
+    /// the user did not name get only the fields that say which content is wanted.
     pub user_headers: Option<&'a HeaderMap>,
-    /// Further header fields: conditions.
+    /// Conditions: If-Range, If-None-Match and the like.
     pub conditions: HeaderMap,
-    /// Whether it may share a connection with others, by HTTP/2. For small files; what is large enough to come in segments is
-    /// faster over connections of its own.
+    /// Whether the request may share a connection with others, by HTTP/2. For small files; a file that is large enough to come
+    /// in segments is faster over several connections.
     pub may_multiplex: bool,
 }
 
-/// Where a connection leads: requests with equal routes can share it. Which proxy is in between need not be said: within one
-/// client that follows from scheme, host and port.
+/// One request of a redirect chain, with what follows from its URL.
+#[derive(Debug)]
+pub(crate) struct RoutedRequest<'a> {
+    pub(crate) fetch: &'a FetchRequest<'a>,
+    /// The URL of this hop.
+    pub(crate) url: &'a Url,
+    /// Which of the user's credentials and header fields the origin may see.
+    pub(crate) scope: CredentialScope,
+    pub(crate) proxy: Option<&'a Proxy>,
+}
+
+/// What requests on one connection have in common. The proxy is no part of it: within one client, scheme, host and port
+/// determine it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct RouteKey {
     /// Whether there is TLS with the origin.
     pub(crate) is_tls: bool,
-    /// The origin's host, as URLs write it. Empty where a proxy sees requests in absolute-form: there it is the peer for all.
+    /// The origin's host, as URLs write it. Empty where a proxy takes requests in absolute-form: it is the peer for all origins.
     pub(crate) host: Box<str>,
-    /// The origin's port.
     pub(crate) port: u16,
-    /// Whether our certificate was shown: who merely was redirected here must not ask with it.
+    /// Whether the peer saw our client certificate. A request that a redirect led here must not use such a connection.
     pub(crate) has_client_certificate: bool,
 }
 
-/// How one URL is reached, found out once for a request.
-#[derive(Debug)]
-pub(crate) struct Route<'a> {
-    /// What is asked for.
-    pub(crate) url: &'a Url,
-    /// How its origin stands to the user.
-    pub(crate) scope: CredentialScope,
-    /// The proxy in between.
-    pub(crate) proxy: Option<&'a Proxy>,
-    /// Whether that proxy sees the request in absolute-form.
-    pub(crate) is_absolute_form: bool,
-}
-
-impl<'a> Route<'a> {
-    /// The way to a URL, where the user gave `given`.
+impl<'a> RoutedRequest<'a> {
+    /// Routes one hop of a request.
     ///
     /// # Errors
-    /// The variable that should name the proxy on it names none.
-    pub(crate) fn new(url: &'a Url, given: &Url, config: &'a ClientConfig) -> Result<Self, Error> {
+    /// The environment variable that should name the proxy for this URL is unusable.
+    pub(crate) fn new(
+        fetch: &'a FetchRequest<'a>,
+        url: &'a Url,
+        config: &'a ClientConfig,
+    ) -> Result<Self, Error> {
         let proxy = config.proxy.for_url(url).map_err(|unusable| {
             let kind = Kind::UnusableProxyVariable(unusable.variable);
             Error::new(kind, url).with_source(unusable.error.clone())
         })?;
-        let forward = url.scheme() == "http"
-            && proxy.is_some_and(|proxy| {
-                matches!(proxy.scheme, ProxyScheme::Http | ProxyScheme::Https)
-            });
         Ok(Self {
+            fetch,
             url,
-            scope: CredentialScope::for_url(url, given),
+            scope: CredentialScope::for_url(url, fetch.user_url),
             proxy,
-            is_absolute_form: forward,
         })
     }
 
@@ -83,14 +81,23 @@ impl<'a> Route<'a> {
         self.url.scheme() == "https"
     }
 
-    /// The proxy that sees the request in absolute-form.
+    /// The proxy, if it takes the request in absolute-form.
     pub(crate) fn absolute_form_proxy(&self) -> Option<&'a Proxy> {
-        self.proxy.filter(|_| self.is_absolute_form)
+        self.proxy
+            .filter(|proxy| self.url.scheme() == "http" && proxy.is_http())
     }
 
-    /// Whose connections can carry the request.
-    pub(crate) fn key(&self, config: &ClientConfig) -> RouteKey {
-        if self.is_absolute_form {
+    /// The far end of the TCP connection, or of the proxy's tunnel.
+    ///
+    /// # Errors
+    /// The URL has no host or no port.
+    pub(crate) fn target(&self) -> Result<Target, Error> {
+        Target::from_url(self.url).ok_or_else(|| Error::new(Kind::InvalidRequest, self.url))
+    }
+
+    /// Which connections can carry the request.
+    pub(crate) fn route_key(&self, config: &ClientConfig) -> RouteKey {
+        if self.absolute_form_proxy().is_some() {
             return RouteKey {
                 is_tls: false,
                 host: Box::default(),
@@ -98,14 +105,13 @@ impl<'a> Route<'a> {
                 has_client_certificate: false,
             };
         }
-        let certified = config.tls.client_certificate.is_some()
-            && self.is_tls()
-            && self.scope == CredentialScope::UserOrigin;
         RouteKey {
             is_tls: self.is_tls(),
             host: self.url.host_str().unwrap_or_default().into(),
             port: self.url.port_or_known_default().unwrap_or_default(),
-            has_client_certificate: certified,
+            has_client_certificate: config.tls.client_certificate.is_some()
+                && self.is_tls()
+                && self.scope == CredentialScope::UserOrigin,
         }
     }
 }
@@ -116,56 +122,68 @@ mod tests {
     use crate::proxy::ProxyRules;
     use crate::tls::{ClientCertificate, TlsOptions};
 
-    fn route(config: &ClientConfig, url: &str, given: &str) -> RouteKey {
-        let (url, given) = (url.parse().unwrap(), given.parse().unwrap());
-        Route::new(&url, &given, config).unwrap().key(config)
+    fn route_key(config: &ClientConfig, url: &str, user_url: &str) -> RouteKey {
+        let (url, user_url): (Url, Url) = (url.parse().unwrap(), user_url.parse().unwrap());
+        let fetch = FetchRequest {
+            url: &url,
+            user_url: &user_url,
+            range: None,
+            user_headers: None,
+            conditions: HeaderMap::new(),
+            may_multiplex: false,
+        };
+        let request = RoutedRequest::new(&fetch, &url, config).unwrap();
+        request.route_key(config)
+    }
+
+    fn with_proxy(proxy: &str) -> ClientConfig {
+        ClientConfig {
+            proxy: ProxyRules::all(proxy.parse().unwrap()),
+            ..ClientConfig::default()
+        }
     }
 
     #[test]
-    fn only_requests_for_one_origin_share_a_route() {
+    fn only_requests_for_one_origin_have_the_same_route_key() {
         let config = ClientConfig::default();
-        let of = |url| route(&config, url, "https://h.test/");
-        assert_eq!(of("https://h.test/a"), of("https://me@H.test:443/b?c#d"));
+        let key = |url| route_key(&config, url, "https://h.test/");
+        assert_eq!(key("https://h.test/a"), key("https://me@H.test:443/b?c#d"));
         for other in [
             "http://h.test:443/",
             "https://h.test:444/",
             "https://i.test/",
         ] {
-            assert_ne!(of("https://h.test/"), of(other));
+            assert_ne!(key("https://h.test/"), key(other));
         }
     }
 
     #[test]
-    fn a_certificate_makes_another_route_and_only_to_the_origin_that_was_named() {
-        let identity = Some(ClientCertificate {
-            certificates: Vec::new(),
-            key: Vec::new(),
-        });
+    fn a_client_certificate_changes_the_route_key_for_the_users_origin_only() {
         let config = ClientConfig {
             tls: TlsOptions {
-                client_certificate: identity,
+                client_certificate: Some(ClientCertificate {
+                    certificates: Vec::new(),
+                    key: Vec::new(),
+                }),
                 ..TlsOptions::default()
             },
             ..ClientConfig::default()
         };
         let url = "https://h.test/";
-        assert!(route(&config, url, url).has_client_certificate);
-        assert!(!route(&config, url, "https://i.test/").has_client_certificate);
-        assert!(!route(&config, "http://h.test/", "http://h.test/").has_client_certificate);
+        assert!(route_key(&config, url, url).has_client_certificate);
+        assert!(!route_key(&config, url, "https://i.test/").has_client_certificate);
+        let plain = "http://h.test/";
+        assert!(!route_key(&config, plain, plain).has_client_certificate);
     }
 
     #[test]
-    fn a_proxy_that_forwards_is_the_peer_for_every_origin() {
-        let rules = |proxy: &str| ClientConfig {
-            proxy: ProxyRules::all(proxy.parse().unwrap()),
-            ..ClientConfig::default()
-        };
-        let config = rules("http://p:3128");
-        let of = |url| route(&config, url, url);
-        assert_eq!(of("http://h.test/"), of("http://i.test:81/"));
-        assert_ne!(of("https://h.test/"), of("https://i.test/"));
-        let config = rules("socks5h://p");
-        let of = |url| route(&config, url, url);
-        assert_ne!(of("http://h.test/"), of("http://i.test/"));
+    fn an_absolute_form_proxy_is_the_peer_for_every_origin() {
+        let config = with_proxy("http://p:3128");
+        let key = |url| route_key(&config, url, url);
+        assert_eq!(key("http://h.test/"), key("http://i.test:81/"));
+        assert_ne!(key("https://h.test/"), key("https://i.test/"));
+        let config = with_proxy("socks5h://p");
+        let key = |url| route_key(&config, url, url);
+        assert_ne!(key("http://h.test/"), key("http://i.test/"));
     }
 }

@@ -1,8 +1,9 @@
-//! What one request says: its line and its header fields, by whom it goes to.
+//! The head of a request: its line and its header fields, for HTTP/1.1 and for HTTP/2.
 //!
-//! A user's own fields are for the origin that the user named. A redirect leads elsewhere, and what was typed to be known
-//! at the one place (`PRIVATE-TOKEN`, `Cookie`, `X-Amz-Security-Token`, names nobody has thought of yet) is not for the
-//! other: only fields of a short list go along. curl keeps back `Authorization`, `Cookie` and `Host` alone.
+//! A user's header fields are for the origin that the user named. A redirect may lead to another origin, and a field that
+//! proves who the user is (`PRIVATE-TOKEN`, `Cookie`, `X-Amz-Security-Token`, names that nobody has thought of yet) is not for
+//! that origin. So it gets only the fields of a short list. curl is less strict: it keeps back `Authorization`, `Cookie` and
+//! `Host` alone.
 
 use std::ops::Range;
 
@@ -12,7 +13,8 @@ use http::header::{
     CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderValue, IF_RANGE, PRAGMA,
     PROXY_AUTHORIZATION, RANGE, REFERER, TE, TRANSFER_ENCODING, UPGRADE, USER_AGENT,
 };
-use http::{HeaderName, Request};
+use http::uri::{Authority, Scheme};
+use http::{HeaderName, Request, Uri, Version};
 use http_body_util::Empty;
 use url::Url;
 
@@ -20,12 +22,11 @@ use crate::auth::Authorization;
 use crate::config::ClientConfig;
 use crate::credential_scope::CredentialScope;
 use crate::error::{Error, Kind};
-use crate::request::FetchRequest;
-use crate::request::Route;
+use crate::request::RoutedRequest;
 use crate::request_target::{absolute_form, authority, origin_form};
 
-/// The user's fields that go to any origin: they say what is wanted and by which program, and open nothing. Referer is
-/// among them because it is looked at where the bytes lie.
+/// The user's fields that go to any origin: they say which content is wanted and by which program, and give access to nothing.
+/// Referer is among them because the server that holds the bytes checks it.
 const SENT_TO_ANY_ORIGIN: [HeaderName; 8] = [
     ACCEPT,
     ACCEPT_CHARSET,
@@ -37,10 +38,10 @@ const SENT_TO_ANY_ORIGIN: [HeaderName; 8] = [
     USER_AGENT,
 ];
 
-/// How many fields a request usually has at most: room is made once.
+/// How many fields a request usually has at most; the map is allocated once.
 const USUAL_HEADER_COUNT: usize = 8;
 
-/// Fields that say how a request is framed or which bytes it asks for: a file is put together by them, so nobody else sets them.
+/// Fields that say how a message is framed, or which bytes it asks for. A file is assembled by them, so only haul sets them.
 const FRAMING_HEADERS: [HeaderName; 7] = [
     CONNECTION,
     CONTENT_LENGTH,
@@ -51,7 +52,17 @@ const FRAMING_HEADERS: [HeaderName; 7] = [
     UPGRADE,
 ];
 
-/// Whether a field is the program's own to set, and no user's or list's.
+/// Fields about an HTTP/1.1 connection, which HTTP/2 forbids (RFC 9113 8.2.2).
+const CONNECTION_HEADERS: [HeaderName; 6] = [
+    CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    TE,
+    TRANSFER_ENCODING,
+    UPGRADE,
+];
+
+/// Whether only haul sets this field, and neither a user nor a list.
 #[must_use]
 pub fn is_framing_header(name: &HeaderName) -> bool {
     FRAMING_HEADERS.contains(name)
@@ -60,64 +71,80 @@ pub fn is_framing_header(name: &HeaderName) -> bool {
 /// The credentials of one request.
 #[derive(Debug, Default)]
 pub(crate) struct RequestAuthorizations {
-    /// For the origin.
     pub(crate) origin: Option<Authorization>,
-    /// For the proxy that sees the request in absolute-form.
+    /// For the proxy that takes the request in absolute-form.
     pub(crate) proxy: Option<Authorization>,
 }
 
-/// The request for a URL.
+/// The head of a request over HTTP/1.1.
+///
+/// # Errors
+/// [`Kind::InvalidRequest`]: a part of the URL that no header field can carry.
 pub(crate) fn build_request(
     config: &ClientConfig,
-    way: &Route<'_>,
-    fetch: &FetchRequest<'_>,
-    shown: &RequestAuthorizations,
+    request: &RoutedRequest<'_>,
+    authorizations: &RequestAuthorizations,
 ) -> Result<Request<Empty<Bytes>>, Error> {
-    let url = way.url;
-    let target = if way.is_absolute_form {
+    let url = request.url;
+    let is_absolute_form = request.absolute_form_proxy().is_some();
+    let target = if is_absolute_form {
         String::from(absolute_form(url))
     } else {
         origin_form(url).to_owned()
     };
-    let mut request = Request::get(target)
+    let mut head = Request::get(target)
         .body(Empty::new())
-        .map_err(|e| Error::new(Kind::InvalidRequest, url).with_source(e))?;
-    let headers = request.headers_mut();
+        .map_err(|e| invalid(url, e))?;
+    let headers = head.headers_mut();
     headers.reserve(USUAL_HEADER_COUNT);
     insert_default_headers(headers, url)?;
-    if let Some(shown) = &shown.origin {
-        headers.insert(AUTHORIZATION, shown.value.clone());
+    if let Some(authorization) = &authorizations.origin {
+        headers.insert(AUTHORIZATION, authorization.value.clone());
     }
-    if let Some(shown) = &shown.proxy {
-        headers.insert(PROXY_AUTHORIZATION, shown.value.clone());
+    if let Some(authorization) = &authorizations.proxy {
+        headers.insert(PROXY_AUTHORIZATION, authorization.value.clone());
     }
     for name in &config.removed_headers {
         headers.remove(name);
     }
-    let goes = |name: &HeaderName| match *name {
-        // Whoever the request is for, this is for the proxy, and only in absolute-form is there one to read it.
-        PROXY_AUTHORIZATION => way.is_absolute_form,
-        _ => way.scope == CredentialScope::UserOrigin || SENT_TO_ANY_ORIGIN.contains(name),
+    let is_sent = |name: &HeaderName| match *name {
+        // This is for the proxy, whatever the origin. Only in absolute-form is there a proxy that reads it.
+        PROXY_AUTHORIZATION => is_absolute_form,
+        _ => request.scope == CredentialScope::UserOrigin || SENT_TO_ANY_ORIGIN.contains(name),
     };
-    replace_headers(headers, &config.headers, goes);
-    if let Some(own) = fetch.user_headers {
-        replace_headers(headers, own, goes);
+    replace_headers(headers, &config.headers, is_sent);
+    if let Some(user_headers) = request.fetch.user_headers {
+        replace_headers(headers, user_headers, is_sent);
     }
-    if !fetch.conditions.is_empty() {
-        headers.extend(fetch.conditions.clone());
+    if !request.fetch.conditions.is_empty() {
+        headers.extend(request.fetch.conditions.clone());
     }
-    if let Some(range) = &fetch.range {
+    if let Some(range) = &request.fetch.range {
         headers.insert(RANGE, range_header(range, url)?);
     }
-    Ok(request)
+    Ok(head)
+}
+
+/// The same request over HTTP/2. The value of Host, also the user's own, becomes `:authority`.
+pub(crate) fn to_http2(request: Request<Empty<Bytes>>, url: &Url) -> Result<Request<()>, Error> {
+    let (mut head, _) = request.into_parts();
+    let host = head.headers.remove(HOST);
+    let host = match &host {
+        Some(host) => host.as_bytes(),
+        None => authority(url).as_bytes(),
+    };
+    let mut parts = head.uri.into_parts();
+    parts.scheme = Some(Scheme::HTTPS);
+    parts.authority = Some(Authority::try_from(host).map_err(|e| invalid(url, e.into()))?);
+    head.uri = Uri::from_parts(parts).map_err(|e| invalid(url, e.into()))?;
+    head.version = Version::HTTP_2;
+    remove_connection_headers(&mut head.headers);
+    Ok(Request::from_parts(head, ()))
 }
 
 fn insert_default_headers(headers: &mut HeaderMap, url: &Url) -> Result<(), Error> {
     let host = HeaderValue::from_str(authority(url));
-    headers.insert(
-        HOST,
-        host.map_err(|e| Error::new(Kind::InvalidRequest, url).with_source(e))?,
-    );
+    headers.insert(HOST, host.map_err(|e| invalid(url, e.into()))?);
     headers.insert(
         USER_AGENT,
         HeaderValue::from_static(concat!("haul/", env!("CARGO_PKG_VERSION"))),
@@ -127,58 +154,54 @@ fn insert_default_headers(headers: &mut HeaderMap, url: &Url) -> Result<(), Erro
     Ok(())
 }
 
-/// Puts a user's fields in place of ours of the same name.
-fn replace_headers(headers: &mut HeaderMap, users: &HeaderMap, goes: impl Fn(&HeaderName) -> bool) {
-    for name in users.keys().filter(|name| goes(name)) {
+/// Puts a user's fields in place of the default ones of the same name.
+fn replace_headers(
+    headers: &mut HeaderMap,
+    user_headers: &HeaderMap,
+    is_sent: impl Fn(&HeaderName) -> bool,
+) {
+    for name in user_headers.keys().filter(|name| is_sent(name)) {
         headers.remove(name);
-        for value in users.get_all(name) {
+        for value in user_headers.get_all(name) {
             headers.append(name.clone(), value.clone());
         }
     }
 }
 
-/// Inclusive here and nowhere else: on the wire.
+/// The value of Range, whose end is inclusive on the wire.
 fn range_header(range: &Range<u64>, url: &Url) -> Result<HeaderValue, Error> {
     let text = if range.end == u64::MAX {
         format!("bytes={}-", range.start)
     } else {
         format!("bytes={}-{}", range.start, range.end.saturating_sub(1))
     };
-    HeaderValue::from_str(&text).map_err(|e| Error::new(Kind::InvalidRequest, url).with_source(e))
+    HeaderValue::from_str(&text).map_err(|e| invalid(url, e.into()))
+}
+
+/// Removes the fields about a connection: those that HTTP names, and those that Connection itself names.
+fn remove_connection_headers(headers: &mut HeaderMap) {
+    let listed: Vec<HeaderName> = headers
+        .get_all(CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    for name in listed.iter().chain(&CONNECTION_HEADERS) {
+        headers.remove(name);
+    }
+}
+
+fn invalid(url: &Url, source: http::Error) -> Error {
+    Error::new(Kind::InvalidRequest, url).with_source(source)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proxy::ProxyRules;
 
-    /// What a request for `url` carries of these fields.
-    fn headers_for(url: &str, forward: bool, users: &[(&'static str, &'static str)]) -> HeaderMap {
-        let (url, given): (Url, Url) = (url.parse().unwrap(), "http://a.test/x".parse().unwrap());
-        let pair = |(name, value): &(&'static str, &'static str)| {
-            let name = HeaderName::from_static(name);
-            (name, HeaderValue::from_static(value))
-        };
-        let config = ClientConfig {
-            headers: users.iter().map(pair).collect(),
-            ..ClientConfig::default()
-        };
-        let fetch = FetchRequest {
-            user_headers: None,
-            url: &given,
-            user_url: &given,
-            range: Some(3..9),
-            conditions: HeaderMap::new(),
-            may_multiplex: false,
-        };
-        let way = Route {
-            is_absolute_form: forward,
-            ..Route::new(&url, &given, &config).unwrap()
-        };
-        let request = build_request(&config, &way, &fetch, &RequestAuthorizations::default());
-        request.unwrap().headers().clone()
-    }
-
-    const USERS: [(&str, &str); 10] = [
+    const USER_HEADERS: [(&str, &str); 10] = [
         ("user-agent", "mine"),
         ("accept", "text/html"),
         ("accept-language", "eo"),
@@ -191,26 +214,58 @@ mod tests {
         ("proxy-authorization", "Basic x"),
     ];
 
+    /// The header fields of a request for `url`, where the user gave `http://a.test/x` and these fields.
+    fn headers_for(
+        url: &str,
+        proxy: Option<&str>,
+        user_headers: &[(&'static str, &'static str)],
+    ) -> HeaderMap {
+        let url: Url = url.parse().unwrap();
+        let user_url: Url = "http://a.test/x".parse().unwrap();
+        let pair = |(name, value): &(&'static str, &'static str)| {
+            let name = HeaderName::from_static(name);
+            (name, HeaderValue::from_static(value))
+        };
+        let config = ClientConfig {
+            headers: user_headers.iter().map(pair).collect(),
+            proxy: proxy.map_or_else(ProxyRules::default, |proxy| {
+                ProxyRules::all(proxy.parse().unwrap())
+            }),
+            ..ClientConfig::default()
+        };
+        let fetch = crate::FetchRequest {
+            url: &user_url,
+            user_url: &user_url,
+            range: Some(3..9),
+            user_headers: None,
+            conditions: HeaderMap::new(),
+            may_multiplex: false,
+        };
+        let routed = RoutedRequest::new(&fetch, &url, &config).unwrap();
+        let request = build_request(&config, &routed, &RequestAuthorizations::default());
+        request.unwrap().headers().clone()
+    }
+
     #[test]
-    fn the_origin_that_was_named_gets_all_of_the_users_fields_but_the_proxys() {
-        let headers = headers_for("http://a.test/y", false, &USERS);
-        for (name, value) in USERS {
-            let known = headers.get_all(name).iter().any(|found| found == value);
-            assert_eq!(known, name != "proxy-authorization", "{name}");
+    fn the_users_origin_gets_all_user_headers_but_the_proxys() {
+        let headers = headers_for("http://a.test/y", None, &USER_HEADERS);
+        for (name, value) in USER_HEADERS {
+            let is_sent = headers.get_all(name).iter().any(|found| found == value);
+            assert_eq!(is_sent, name != "proxy-authorization", "{name}");
         }
         assert_eq!(headers.get_all(HOST).iter().count(), 1);
         assert_eq!(headers[RANGE], "bytes=3-8");
     }
 
     #[test]
-    fn another_origin_gets_what_says_nothing_of_who_asks() {
+    fn another_origin_gets_no_header_that_identifies_the_user() {
         for other in [
             "http://b.test/",
             "https://a.test/",
             "http://a.test:81/",
             "http://x.a.test/",
         ] {
-            let headers = headers_for(other, false, &USERS);
+            let headers = headers_for(other, None, &USER_HEADERS);
             let mut names: Vec<&str> = headers.keys().map(HeaderName::as_str).collect();
             names.sort_unstable();
             assert_eq!(
@@ -231,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn the_host_is_named_with_its_port_unless_that_is_the_schemes_own() {
+    fn host_has_the_port_unless_it_is_the_default_of_the_scheme() {
         for (url, host) in [
             ("http://me:s@h.test/", "h.test"),
             ("http://h.test:80/", "h.test"),
@@ -239,15 +294,58 @@ mod tests {
             ("https://[::1]/", "[::1]"),
             ("https://[::1]:80/a@b:1", "[::1]:80"),
         ] {
-            assert_eq!(headers_for(url, false, &[])[HOST], host, "{url}");
+            assert_eq!(headers_for(url, None, &[])[HOST], host, "{url}");
         }
     }
 
     #[test]
-    fn what_is_for_the_proxy_goes_where_a_proxy_reads_it() {
+    fn the_users_proxy_authorization_goes_to_absolute_form_proxies() {
         for url in ["http://a.test/", "http://b.test/"] {
-            let headers = headers_for(url, true, &USERS);
+            let headers = headers_for(url, Some("http://p.test:3128"), &USER_HEADERS);
             assert_eq!(headers[PROXY_AUTHORIZATION], "Basic x");
         }
+        let headers = headers_for("http://a.test/", Some("socks5h://p.test"), &USER_HEADERS);
+        assert!(!headers.contains_key(PROXY_AUTHORIZATION));
+    }
+
+    fn convert_to_http2(headers: &[(&str, &str)]) -> Result<Request<()>, Error> {
+        let url = "https://me:s@h.test:81/a?b=c".parse().unwrap();
+        let mut request = Request::get("/a?b=c");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        to_http2(request.body(Empty::new()).unwrap(), &url)
+    }
+
+    #[test]
+    fn http2_has_the_host_as_its_authority() {
+        let default = convert_to_http2(&[("host", "h.test:81")]).unwrap();
+        assert_eq!(default.uri(), "https://h.test:81/a?b=c");
+        assert!(default.headers().is_empty());
+        let users = convert_to_http2(&[("host", "virtual.test")]).unwrap();
+        assert_eq!(users.uri(), "https://virtual.test/a?b=c");
+        let removed = convert_to_http2(&[]).unwrap();
+        assert_eq!(removed.uri(), "https://h.test:81/a?b=c");
+        let invalid = convert_to_http2(&[("host", "a b")]).unwrap_err();
+        assert_eq!(*invalid.kind(), Kind::InvalidRequest);
+    }
+
+    #[test]
+    fn http2_has_no_headers_about_a_connection() {
+        let request = convert_to_http2(&[
+            ("connection", "close, X-Hop"),
+            ("x-hop", "1"),
+            ("te", "gzip"),
+            ("upgrade", "h2c"),
+            ("keep-alive", "timeout=5"),
+            ("accept", "*/*"),
+        ]);
+        let names: Vec<String> = request
+            .unwrap()
+            .headers()
+            .keys()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(names, ["accept"]);
     }
 }

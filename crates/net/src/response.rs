@@ -1,4 +1,4 @@
-//! An answer whose body is read piece by piece, in the caller's task.
+//! A response whose body is read chunk by chunk, in the caller's task.
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -15,37 +15,38 @@ use crate::exchange_error::ExchangeError;
 use crate::http1::Http1Body;
 use crate::http2::Http2Body;
 
-/// What is read and dropped of a body nobody wants, so that its connection can be used again, in bytes. Beyond this a new
+/// How much of an unwanted body is read and dropped so that its connection can be used again, in bytes. Beyond this a new
 /// connection is cheaper.
 const MAX_DISCARDED_BYTES: usize = 64 * 1024;
 
-/// How long that may take: about a journey there and back. A peer that drips would otherwise hold up whoever waits to go
+/// How long that may take: about one round trip. A peer that sends slowly would otherwise hold up a caller that wants to go
 /// elsewhere.
 const DISCARD_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// How long the steps of a request took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RequestTimings {
-    /// Looking up the name; zero on a connection used before.
+    /// Looking up the name; zero on a connection that was used before.
     pub dns: Duration,
     /// Until TCP, and a proxy, were ready.
     pub connect: Duration,
-    /// TLS with the origin.
+    /// The TLS handshake with the origin.
     pub tls: Duration,
-    /// From sending the request to the answer's head.
+    /// From sending the request to the response head.
     pub first_byte: Duration,
     /// Whether the connection had been used before.
     pub reused: bool,
 }
 
-/// An answer: its head, and the body on its way. Dropped, it closes its connection, or leaves one that it shares.
+/// A response: its head, and the body on its way. Dropped before the end of the body, it closes its HTTP/1.1 connection, or
+/// resets its HTTP/2 stream.
 #[derive(Debug)]
 pub struct FetchResponse {
     /// The status.
     pub status: StatusCode,
     /// The header fields.
     pub headers: HeaderMap,
-    /// Where it came from, after redirects; without credentials.
+    /// Where the response came from, after redirects; without credentials.
     pub url: Url,
     /// Whether redirects were followed.
     pub redirected: bool,
@@ -55,43 +56,41 @@ pub struct FetchResponse {
     pub peer: Option<SocketAddr>,
     /// How long the steps took.
     pub timings: RequestTimings,
-    /// How many requests the peer takes at once over the connections that requests share, where there is one by now: HTTP/2. As far as
-    /// it has told.
+    /// How many requests the peer takes at once over the host's HTTP/2 connections, as far as it has said; `None` where requests
+    /// do not share connections.
     pub max_streams: Option<usize>,
     pub(crate) body: ResponseBody,
 }
 
 impl FetchResponse {
-    /// The next piece of the body; `None` at its proper end. Cancel safe.
+    /// The next chunk of the body; `None` at its proper end. Cancel safe.
     ///
     /// # Errors
     /// [`Kind::Stall`] when the peer was silent for the stall timeout (time that the caller spends elsewhere does not
-    /// count), [`Kind::Closed`] when the body ended too early, [`Kind::Protocol`] when it is not framed properly.
+    /// count), [`Kind::Closed`] when the body ended too early, [`Kind::Protocol`] when it is malformed.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
         let body = &mut self.body;
-        let piece = poll_fn(|cx| body.poll_chunk(cx)).await;
-        self.to_public_error(piece)
+        let chunk = poll_fn(|cx| body.poll_chunk(cx)).await;
+        chunk.map_err(|error| error.into_error(&self.url))
     }
 
-    /// The next piece if it is there already.
+    /// The next chunk if it has arrived already.
     pub fn try_chunk(&mut self) -> Option<Result<Option<Bytes>, Error>> {
-        match self
-            .body
-            .try_poll_chunk(&mut Context::from_waker(Waker::noop()))
-        {
-            Poll::Ready(piece) => Some(self.to_public_error(piece)),
+        let mut cx = Context::from_waker(Waker::noop());
+        match self.body.poll_buffered_chunk(&mut cx) {
+            Poll::Ready(chunk) => Some(chunk.map_err(|error| error.into_error(&self.url))),
             Poll::Pending => None,
         }
     }
 
-    /// Bytes of the body that are still to be read; `None` when nobody told.
+    /// Bytes of the body that are still to be read; `None` where the length is unknown.
     #[must_use]
     pub fn remaining(&self) -> Option<u64> {
         self.body.remaining()
     }
 
-    /// Where the low-water mark is moved to: that many bytes are worth being woken for. 1 is every byte, and the
-    /// state of a new answer; a shared connection stays there.
+    /// Moves the low-water mark: the reader is woken when this many bytes have arrived. 1 is every byte, and the state of a
+    /// new response; an HTTP/2 connection stays there.
     pub fn set_low_water(&mut self, bytes: u32) {
         self.body.set_low_water(bytes);
     }
@@ -102,98 +101,86 @@ impl FetchResponse {
         self.body.low_water()
     }
 
-    /// Lets the connection be used again, if the body was read to its end; else closes it.
+    /// Returns the connection to the pool, if the body was read to its end; else closes it.
     pub fn recycle(self) {
         self.body.recycle();
     }
 
-    /// Drops the body, and keeps the connection if little is left of it and that comes soon. Takes a tenth of a second at
+    /// Drops the body, and keeps the connection if little is left of the body and arrives soon. Takes a tenth of a second at
     /// most.
     pub async fn discard(mut self) {
-        let rest = async {
-            let mut left = MAX_DISCARDED_BYTES;
-            while let Ok(Some(piece)) = self.chunk().await {
-                match left.checked_sub(piece.len()) {
-                    Some(rest) => left = rest,
+        let read_rest = async {
+            let mut allowance = MAX_DISCARDED_BYTES;
+            while let Ok(Some(chunk)) = self.chunk().await {
+                match allowance.checked_sub(chunk.len()) {
+                    Some(rest) => allowance = rest,
                     None => return,
                 }
             }
         };
-        // Whether the end was seen decides what becomes of the connection, however this came to a stop.
-        let _ = timeout(DISCARD_TIMEOUT, rest).await;
+        // Whether the body was read to its end decides about the connection, however this stopped.
+        let _ = timeout(DISCARD_TIMEOUT, read_rest).await;
         self.recycle();
     }
 
-    /// The error of a body that ended as its framing says, and yet before what its head promised: only the reader knows.
+    /// The error of a body that ended properly and yet before what its head promised, which only the reader can tell.
     #[must_use]
     pub fn truncated_error(&self) -> Error {
         Error::new(Kind::Closed, &self.url)
-    }
-
-    fn to_public_error(
-        &self,
-        piece: Result<Option<Bytes>, ExchangeError>,
-    ) -> Result<Option<Bytes>, Error> {
-        piece.map_err(|broke| broke.into_error(&self.url))
     }
 }
 
 /// A body on its way.
 #[derive(Debug)]
 pub(crate) enum ResponseBody {
-    /// Over HTTP/1.1. Dropped, it closes its connection.
+    /// Dropped before its end, it closes its connection.
     Http1(Http1Body),
-    /// Over HTTP/2. Dropped, it tells the peer to send no more of it.
+    /// Dropped before its end, it resets its stream.
     Http2(Http2Body),
 }
 
 impl ResponseBody {
-    /// The next piece; silence comes to an end.
-    pub(crate) fn poll_chunk(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<Option<Bytes>, ExchangeError>> {
+    /// The next chunk, or [`ExchangeError::Stalled`] after a silence.
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, ExchangeError>> {
         match self {
             Self::Http1(body) => body.poll_chunk(cx),
             Self::Http2(body) => body.poll_chunk(cx),
         }
     }
 
-    /// The next piece, if it is there.
-    pub(crate) fn try_poll_chunk(
+    /// The next chunk, without a timeout.
+    fn poll_buffered_chunk(
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, ExchangeError>> {
         match self {
-            Self::Http1(body) => body.try_poll_chunk(cx),
-            Self::Http2(body) => body.try_poll_chunk(cx),
+            Self::Http1(body) => body.poll_data(cx),
+            Self::Http2(body) => body.poll_data(cx),
         }
     }
 
-    /// Bytes that are still to come, if that was told.
-    pub(crate) fn remaining(&self) -> Option<u64> {
+    fn remaining(&self) -> Option<u64> {
         match self {
             Self::Http1(body) => body.remaining(),
             Self::Http2(body) => body.remaining(),
         }
     }
 
-    /// Moves the low-water mark. A shared connection has none: what is little for one body may be all of another.
-    pub(crate) fn set_low_water(&self, bytes: u32) {
+    /// An HTTP/2 connection has no mark: a few bytes for one stream may be all that another one waits for.
+    fn set_low_water(&self, bytes: u32) {
         if let Self::Http1(body) = self {
-            body.connection.socket_state.set_low_water(bytes);
+            body.set_low_water(bytes);
         }
     }
 
-    pub(crate) fn low_water(&self) -> u32 {
+    fn low_water(&self) -> u32 {
         match self {
-            Self::Http1(body) => body.connection.socket_state.low_water(),
+            Self::Http1(body) => body.low_water(),
             Self::Http2(_) => 1,
         }
     }
 
-    /// Lets a connection of its own rest, if the end was seen; else it is closed.
-    pub(crate) fn recycle(self) {
+    fn recycle(self) {
         if let Self::Http1(body) = self {
             body.recycle();
         }

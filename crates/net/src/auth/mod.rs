@@ -91,7 +91,8 @@ impl Authenticator {
     /// An origin answered 401 to a request that carried `shown`: whether showing something else is worth a try.
     pub(crate) fn record_challenge(
         &self,
-        (url, given): (&Url, &Url),
+        url: &Url,
+        given: &Url,
         challenges: &AuthChallenges,
         shown: Option<&Authorization>,
     ) -> bool {

@@ -1,8 +1,8 @@
-//! GET requests: over a resting connection or a new one, through proxies and redirects, with credentials.
+//! GET requests: over idle or new connections, through proxies and redirects, with credentials.
 //!
-//! A request is one of these steps in a row: [`Client::fetch`] follows redirects, `fetch_with_auth` answers a 401 and a 407 once,
-//! `exchange` sends over one connection, or `sharing` over one that others use, too. A resting connection that turns out to be closed is replaced once, since the
-//! origin never saw that request; nothing else is ever tried twice here. What a request says is in `request`.
+//! [`Client::fetch`] follows redirects. For each hop, `fetch_with_auth` answers one 401 and one 407, and `exchange` sends the
+//! request once, over an HTTP/1.1 connection of its own (`http1`) or a shared HTTP/2 connection (`http2`). An idle connection
+//! that turns out to be closed is replaced once, since the origin never saw the request; nothing else is ever tried twice here.
 
 mod http1;
 mod http2;
@@ -10,30 +10,29 @@ mod http2;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use haul_plan::follow_redirect;
+use haul_plan::{AlpnOffer, RedirectOptions, follow_redirect};
 use http::StatusCode;
 use http::header::{LOCATION, PROXY_AUTHENTICATE, WWW_AUTHENTICATE};
-use url::Url;
+use http::response::Parts;
 
 use crate::auth::{AuthChallenges, Authenticator};
 use crate::config::ClientConfig;
-use crate::connector::Connector;
+use crate::connector::{ConnectedStream, Connector};
 use crate::error::proxy_refusal::is_proxy_generated;
 use crate::error::{Error, Kind};
 use crate::http1::ConnectionPool;
 use crate::http2::Http2Pool;
 use crate::proxy::Proxy;
-use crate::request::FetchRequest;
-use crate::request::Route;
+use crate::request::{FetchRequest, RoutedRequest};
 use crate::request_head::RequestAuthorizations;
-use crate::request_target::absolute_form;
-use crate::response::FetchResponse;
-use crate::tls::TlsConfigError;
+use crate::request_target::{absolute_form, without_credentials};
+use crate::response::{FetchResponse, RequestTimings, ResponseBody};
+use crate::tls::{TlsConfigError, TlsPeer};
 
 /// Makes requests. Cloning is cheap and shares connections, name cache and rate limit.
 #[derive(Debug, Clone)]
 pub struct Client {
-    shared: Arc<ClientState>,
+    state: Arc<ClientState>,
 }
 
 #[derive(Debug)]
@@ -42,8 +41,21 @@ struct ClientState {
     connector: Connector,
     authenticator: Authenticator,
     http1_pool: Arc<ConnectionPool>,
-    /// Connections that requests share.
     http2_pool: Http2Pool,
+}
+
+/// A response, and the credentials that its request carried: a challenge is judged by them.
+struct Exchange {
+    response: FetchResponse,
+    authorizations: RequestAuthorizations,
+}
+
+/// How the connection of a request came about.
+#[derive(Default)]
+struct ConnectStats {
+    timings: RequestTimings,
+    /// The TCP peer of a new connection.
+    peer: Option<std::net::SocketAddr>,
 }
 
 impl Client {
@@ -54,140 +66,230 @@ impl Client {
     pub fn new(config: ClientConfig) -> Result<Self, TlsConfigError> {
         let connector = Connector::new(config.connector.clone(), config.tls.clone())?;
         let authenticator = Authenticator::new(config.credentials.clone());
-        let pool = Arc::new(ConnectionPool::new(
+        let http1_pool = Arc::new(ConnectionPool::new(
             config.max_idle_per_host,
             config.max_idle_per_host.max(config.max_idle),
         ));
-        let hosts = Http2Pool::new(config.max_idle);
+        let http2_pool = Http2Pool::new(config.max_idle);
         Ok(Self {
-            shared: Arc::new(ClientState {
+            state: Arc::new(ClientState {
                 config,
                 connector,
                 authenticator,
-                http1_pool: pool,
-                http2_pool: hosts,
+                http1_pool,
+                http2_pool,
             }),
         })
     }
 
-    /// What makes this client's streams.
+    /// The connector that makes this client's streams.
     #[must_use]
     pub fn connector(&self) -> &Connector {
-        &self.shared.connector
+        &self.state.connector
     }
 
-    /// What redirects may do; what else leads from one URL to another should do no more.
+    /// Which redirects are followed. Other links from one URL to another should be held to the same rules.
     #[must_use]
-    pub fn redirects(&self) -> haul_plan::RedirectOptions {
-        self.shared.config.redirects
+    pub fn redirects(&self) -> RedirectOptions {
+        self.state.config.redirects
     }
 
-    /// Sends a GET and waits for the head of the final answer. Cancel safe: dropped, it closes what it had opened.
+    /// Sends a GET and waits for the head of the final response. Cancel safe: dropped, it closes what it had opened.
     ///
     /// # Errors
     /// Every [`Kind`]; see [`Error::is_transient`].
     pub async fn fetch(&self, fetch: FetchRequest<'_>) -> Result<FetchResponse, Error> {
         let mut url = Cow::Borrowed(fetch.url);
         for hops in 0.. {
-            let answer = self
-                .fetch_with_auth(&url, &fetch)
-                .await
-                .map_err(|e| e.with_range(fetch.range.clone()))?;
-            if !is_redirect(answer.status) {
+            let request = RoutedRequest::new(&fetch, &url, &self.state.config);
+            let response = match request {
+                Ok(request) => self.fetch_with_auth(&request).await,
+                Err(error) => Err(error),
+            };
+            let response = response.map_err(|e| e.with_range(fetch.range.clone()))?;
+            if !is_redirect(response.status) {
                 return Ok(FetchResponse {
                     redirected: hops > 0,
-                    ..answer
+                    ..response
                 });
             }
-            let next = follow_redirect(
-                &url,
-                answer.headers.get(LOCATION),
-                hops,
-                self.shared.config.redirects,
-            );
+            let location = response.headers.get(LOCATION);
+            let next = follow_redirect(&url, location, hops, self.state.config.redirects);
             let next = next.map_err(|error| Error::new(Kind::Redirect(error), &url))?;
-            answer.discard().await;
+            response.discard().await;
             url = Cow::Owned(next);
         }
         Err(Error::new(Kind::Protocol, &url))
     }
 
-    /// One answer; a 401 and a 407 are answered once each, if there is something to answer with.
-    async fn fetch_with_auth(
-        &self,
-        url: &Url,
-        fetch: &FetchRequest<'_>,
-    ) -> Result<FetchResponse, Error> {
-        let way = Route::new(url, fetch.user_url, &self.shared.config)?;
-        let (mut origin_asked, mut proxy_asked) = (false, false);
+    /// One response. A 401 and a 407 are answered once each, if the client has credentials for them.
+    async fn fetch_with_auth(&self, request: &RoutedRequest<'_>) -> Result<FetchResponse, Error> {
+        let (mut has_answered_origin, mut has_answered_proxy) = (false, false);
         loop {
-            let (answer, shown) = self.exchange(&way, fetch).await?;
-            let again = match answer.status {
-                StatusCode::UNAUTHORIZED if !origin_asked => {
-                    origin_asked = true;
+            let Exchange {
+                response,
+                authorizations,
+            } = self.exchange(request).await?;
+            let is_retry = match response.status {
+                StatusCode::UNAUTHORIZED if !has_answered_origin => {
+                    has_answered_origin = true;
                     let challenges =
-                        AuthChallenges::parse(answer.headers.get_all(WWW_AUTHENTICATE));
-                    let urls = (url, fetch.user_url);
-                    let authenticator = &self.shared.authenticator;
-                    authenticator.record_challenge(urls, &challenges, shown.origin.as_ref())
+                        AuthChallenges::parse(response.headers.get_all(WWW_AUTHENTICATE));
+                    self.state.authenticator.record_challenge(
+                        request.url,
+                        request.fetch.user_url,
+                        &challenges,
+                        authorizations.origin.as_ref(),
+                    )
                 }
-                StatusCode::PROXY_AUTHENTICATION_REQUIRED if !proxy_asked => {
-                    proxy_asked = true;
+                StatusCode::PROXY_AUTHENTICATION_REQUIRED if !has_answered_proxy => {
+                    has_answered_proxy = true;
                     let challenges =
-                        AuthChallenges::parse(answer.headers.get_all(PROXY_AUTHENTICATE));
-                    let proxy = way
-                        .absolute_form_proxy()
-                        .filter(|proxy| proxy.login.is_some());
+                        AuthChallenges::parse(response.headers.get_all(PROXY_AUTHENTICATE));
+                    let proxy = request.absolute_form_proxy();
+                    let proxy = proxy.filter(|proxy| proxy.login.is_some());
                     proxy.is_some_and(|proxy| {
-                        let proxies = self.shared.connector.proxy_auth();
-                        proxies.record_refusal(&proxy.auth_key(), &challenges, shown.proxy.as_ref())
+                        let cache = self.state.connector.proxy_auth();
+                        cache.record_refusal(
+                            &proxy.auth_key(),
+                            &challenges,
+                            authorizations.proxy.as_ref(),
+                        )
                     })
                 }
                 _ => false,
             };
-            if !again {
-                return self.check_proxy_response(&way, answer).await;
+            if !is_retry {
+                return self.check_proxy_response(request, response).await;
             }
-            answer.discard().await;
+            response.discard().await;
         }
     }
 
-    /// A proxy's last word that it wants other credentials is no answer of the origin's, and neither is an error of its own.
+    /// Makes an error of a response that a proxy generated: its final 407, or a failure of its own. Neither is the origin's.
     async fn check_proxy_response(
         &self,
-        way: &Route<'_>,
-        answer: FetchResponse,
+        request: &RoutedRequest<'_>,
+        response: FetchResponse,
     ) -> Result<FetchResponse, Error> {
-        let url = way.url;
-        match way.absolute_form_proxy() {
-            Some(proxy) if answer.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED => Err(
-                Connector::proxy_auth_error((proxy, &answer.headers), true, url),
+        match request.absolute_form_proxy() {
+            Some(proxy) if response.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED => Err(
+                Connector::proxy_auth_error((proxy, &response.headers), true, request.url),
             ),
-            Some(proxy) if is_proxy_generated(answer.status, &answer.headers) => {
-                let refused = Kind::ProxyRefused(Some(answer.status));
-                answer.discard().await;
-                Err(Error::new(refused, url).with_proxy(proxy.name()))
+            Some(proxy) if is_proxy_generated(response.status, &response.headers) => {
+                let refused = Kind::ProxyRefused(Some(response.status));
+                response.discard().await;
+                Err(Error::new(refused, request.url).with_proxy(proxy.name()))
             }
-            _ => Ok(answer),
+            _ => Ok(response),
         }
     }
 
-    /// The credentials for one request over the wire: an answer to a Digest counts how often it was given.
-    fn authorizations(&self, way: &Route<'_>, given: &Url) -> RequestAuthorizations {
-        let to_proxy = |proxy: &Proxy| {
-            let login = proxy.login.as_ref()?;
-            let target = absolute_form(way.url);
-            let proxies = self.shared.connector.proxy_auth();
-            proxies.authorize(&proxy.auth_key(), login, ("GET", target.as_str()))
+    /// Sends a request once, over a connection that it shares or that is its own.
+    async fn exchange(&self, request: &RoutedRequest<'_>) -> Result<Exchange, Error> {
+        let config = &self.state.config;
+        let route = request.route_key(config);
+        let may_multiplex = request.is_tls() && request.fetch.may_multiplex;
+        match config.http_version.alpn_offer(may_multiplex) {
+            AlpnOffer::Http2OrHttp1 | AlpnOffer::Http2 => {
+                Box::pin(self.exchange_http2(request, route)).await
+            }
+            AlpnOffer::Http1 | AlpnOffer::None => self.exchange_http1(request, route).await,
+        }
+    }
+
+    /// A stream to the origin, or to the proxy that takes the request in absolute-form. TLS with the origin is still to come.
+    async fn connect_stream(&self, request: &RoutedRequest<'_>) -> Result<ConnectedStream, Error> {
+        let (connector, url) = (&self.state.connector, request.url);
+        match request.absolute_form_proxy() {
+            Some(proxy) => connector.connect_to_proxy(proxy, url).await,
+            None => {
+                let (target, proxies) = (request.target()?, request.proxy.as_slice());
+                connector.connect(&target, proxies, url).await
+            }
+        }
+    }
+
+    /// TLS with the origin.
+    async fn start_tls(
+        &self,
+        request: &RoutedRequest<'_>,
+        stream: ConnectedStream,
+        alpn: AlpnOffer,
+    ) -> Result<ConnectedStream, Error> {
+        let target = request.target()?;
+        let peer = TlsPeer {
+            host: &target.host,
+            scope: request.scope,
+            alpn,
         };
+        let connector = &self.state.connector;
+        connector.start_tls(stream, peer, request.url).await
+    }
+
+    /// The credentials for sending a request once: the response to a Digest challenge counts how often it was given.
+    fn authorizations(&self, request: &RoutedRequest<'_>) -> RequestAuthorizations {
+        let for_proxy = |proxy: &Proxy| {
+            let login = proxy.login.as_ref()?;
+            let target = absolute_form(request.url);
+            let cache = self.state.connector.proxy_auth();
+            cache.authorize(&proxy.auth_key(), login, ("GET", target.as_str()))
+        };
+        let authenticator = &self.state.authenticator;
         RequestAuthorizations {
-            origin: self.shared.authenticator.authorize(way.url, given),
-            proxy: way.absolute_form_proxy().and_then(to_proxy),
+            origin: authenticator.authorize(request.url, request.fetch.user_url),
+            proxy: request.absolute_form_proxy().and_then(for_proxy),
         }
     }
 }
 
-/// Statuses whose Location is followed for a GET.
+impl ConnectStats {
+    fn reused() -> Self {
+        let timings = RequestTimings {
+            reused: true,
+            ..RequestTimings::default()
+        };
+        Self {
+            timings,
+            peer: None,
+        }
+    }
+
+    fn new(stream: &ConnectedStream) -> Self {
+        let timings = RequestTimings {
+            dns: stream.dns,
+            connect: stream.connect,
+            tls: stream.tls,
+            ..RequestTimings::default()
+        };
+        Self {
+            timings,
+            peer: Some(stream.peer),
+        }
+    }
+
+    fn into_response(
+        self,
+        request: &RoutedRequest<'_>,
+        head: Parts,
+        body: ResponseBody,
+        authorized: bool,
+    ) -> FetchResponse {
+        FetchResponse {
+            status: head.status,
+            headers: head.headers,
+            url: without_credentials(request.url),
+            redirected: false,
+            authorized,
+            peer: self.peer,
+            timings: self.timings,
+            max_streams: None,
+            body,
+        }
+    }
+}
+
+/// Whether a GET follows the Location of this status.
 fn is_redirect(status: StatusCode) -> bool {
     matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
 }

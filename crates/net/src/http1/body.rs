@@ -1,4 +1,4 @@
-//! A body on its way over a connection that is its own.
+//! The body of an HTTP/1.1 response. It owns its connection until it ends.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -11,39 +11,34 @@ use super::pool::ConnectionPool;
 use crate::exchange_error::ExchangeError;
 use crate::request::RouteKey;
 
-/// A body on its way over a connection that is its own.
+/// A body on its way. Dropped before its end, it closes the connection.
 #[derive(Debug)]
 pub(crate) struct Http1Body {
     pub(crate) incoming: Incoming,
     pub(crate) connection: Http1Connection,
-    /// Where the connection leads.
     pub(crate) route: Arc<RouteKey>,
-    /// Where it rests afterwards.
+    /// Where the connection goes when the body was read to its end.
     pub(crate) pool: Arc<ConnectionPool>,
-    /// Whether the end was seen.
     pub(crate) is_complete: bool,
 }
 
 impl Http1Body {
+    /// The next chunk, or [`ExchangeError::Stalled`] after a silence.
     pub(crate) fn poll_chunk(
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, ExchangeError>> {
-        match self.try_poll_chunk(cx) {
-            Poll::Ready(piece) => {
-                self.connection.read_timeout.reset();
-                Poll::Ready(piece)
-            }
-            Poll::Pending => {
-                let came = self.connection.socket_state.bytes_received();
-                let silence = self.connection.read_timeout.poll_silence(came, cx);
-                silence.map(|()| Err(ExchangeError::Stalled))
-            }
+        if let Poll::Ready(chunk) = self.poll_data(cx) {
+            self.connection.read_timeout.reset();
+            return Poll::Ready(chunk);
         }
+        let received = self.connection.socket_state.bytes_received();
+        let silence = self.connection.read_timeout.poll_silence(received, cx);
+        silence.map(|()| Err(ExchangeError::Stalled))
     }
 
-    /// The next piece of data; trailers are passed over.
-    pub(crate) fn try_poll_chunk(
+    /// The next chunk of data, without a timeout. Trailers are skipped.
+    pub(crate) fn poll_data(
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, ExchangeError>> {
@@ -62,11 +57,20 @@ impl Http1Body {
         }
     }
 
-    /// Bytes that are still to come, if that was told.
+    /// Bytes still to come, if the length is known.
     pub(crate) fn remaining(&self) -> Option<u64> {
         self.incoming.size_hint().exact()
     }
 
+    pub(crate) fn set_low_water(&self, bytes: u32) {
+        self.connection.socket_state.set_low_water(bytes);
+    }
+
+    pub(crate) fn low_water(&self) -> u32 {
+        self.connection.socket_state.low_water()
+    }
+
+    /// Returns the connection to the pool, if the body was read to its end; else closes it.
     pub(crate) fn recycle(self) {
         drop(self.incoming);
         self.connection.socket_state.set_low_water(1);

@@ -1,8 +1,8 @@
-//! One HTTP/1.1 connection, driven in the task of whoever uses it.
+//! One HTTP/1.1 connection, driven in the task that uses it.
 //!
-//! hyper splits a connection into a handle and a future that does the work. Usually that future is spawned, and every
-//! piece of a body crosses from its task to the reader's. Here both are polled together by the one task that waits for the
-//! answer, which saves a wake-up and a trip between processor cores for each piece.
+//! hyper splits a connection into a handle and a future that does the work. Usually that future is spawned, and every chunk of
+//! a body crosses from its task to the reader's. Here the one task that waits for the response polls both, which saves a wake-up
+//! and a trip between processor cores for each chunk.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -19,10 +19,10 @@ use crate::exchange_error::ExchangeError;
 use crate::read_timeout::ReadTimeout;
 use crate::transport::{SocketState, TransportStream};
 
-/// The longest head of an answer, in bytes. Real ones stay below eight thousand (row A23).
+/// The longest response head, in bytes. Real ones stay below eight thousand (row A23).
 const MAX_HEADER_BYTES: usize = 64 * 1024;
 
-/// The most header fields of an answer.
+/// The most header fields of a response.
 const MAX_HEADERS: usize = 128;
 
 type ConnectionDriver = http1::Connection<TokioIo<TransportStream>, Empty<Bytes>>;
@@ -31,21 +31,19 @@ type ConnectionDriver = http1::Connection<TokioIo<TransportStream>, Empty<Bytes>
 #[derive(Debug)]
 pub(crate) struct Http1Connection {
     sender: http1::SendRequest<Empty<Bytes>>,
-    /// `None` once the connection has ended.
+    /// hyper's future that does the work; `None` once the connection has ended.
     driver: Option<Pin<Box<ConnectionDriver>>>,
-    /// How the stream below is to be read, and how much came.
     pub(crate) socket_state: SocketState,
-    /// How long the peer may be silent.
     pub(crate) read_timeout: ReadTimeout,
 }
 
 impl Http1Connection {
-    /// Makes a stream an HTTP connection; nothing is sent yet.
+    /// Makes a stream an HTTP connection. Nothing is sent yet.
     pub(crate) async fn handshake(
         stream: TransportStream,
-        stall: ReadTimeout,
+        read_timeout: ReadTimeout,
     ) -> Result<Self, hyper::Error> {
-        let gauge = stream.socket_state();
+        let socket_state = stream.socket_state();
         let (sender, driver) = http1::Builder::new()
             // Folded header lines are obsolete and harmless (row A22).
             .allow_obsolete_multiline_headers_in_responses(true)
@@ -56,34 +54,36 @@ impl Http1Connection {
         Ok(Self {
             sender,
             driver: Some(Box::pin(driver)),
-            socket_state: gauge,
-            read_timeout: stall,
+            socket_state,
+            read_timeout,
         })
     }
 
-    /// Sends a request and waits for the head of its answer. There is one limit for the whole of it: a head that drips, or a
-    /// row of 1xx without end, is cut off by it too.
+    /// Sends a request and waits for the response head. One timeout covers all of it, so it also ends a head that arrives byte
+    /// by byte and an endless row of 1xx responses.
     pub(crate) async fn send(
         &mut self,
         request: Request<Empty<Bytes>>,
     ) -> Result<Response<Incoming>, ExchangeError> {
-        let mut answer = pin!(self.sender.send_request(request));
-        let (driver, stall) = (&mut self.driver, &mut self.read_timeout);
+        let mut response = pin!(self.sender.send_request(request));
+        let (driver, read_timeout) = (&mut self.driver, &mut self.read_timeout);
         poll_fn(|cx| {
-            if let Poll::Ready(answer) = answer.as_mut().poll(cx) {
-                return Poll::Ready(answer.map_err(ExchangeError::Http1));
+            if let Poll::Ready(response) = response.as_mut().poll(cx) {
+                return Poll::Ready(response.map_err(ExchangeError::Http1));
             }
             let ended = poll_driver(driver, cx);
-            match (answer.as_mut().poll(cx), ended) {
-                (Poll::Ready(answer), _) => Poll::Ready(answer.map_err(ExchangeError::Http1)),
+            match (response.as_mut().poll(cx), ended) {
+                (Poll::Ready(response), _) => Poll::Ready(response.map_err(ExchangeError::Http1)),
                 (Poll::Pending, Some(Err(error))) => Poll::Ready(Err(ExchangeError::Http1(error))),
-                (Poll::Pending, _) => stall.poll_elapsed(cx).map(|()| Err(ExchangeError::Stalled)),
+                (Poll::Pending, _) => read_timeout
+                    .poll_elapsed(cx)
+                    .map(|()| Err(ExchangeError::Stalled)),
             }
         })
         .await
     }
 
-    /// The next frame of the body that this connection is delivering.
+    /// The next frame of the body that this connection delivers.
     pub(crate) fn poll_frame(
         &mut self,
         body: &mut Incoming,
@@ -92,20 +92,20 @@ impl Http1Connection {
         if let Poll::Ready(frame) = Pin::new(&mut *body).poll_frame(cx) {
             return Poll::Ready(frame);
         }
-        // An error that ends the connection also ends the body, with more to say about it.
+        // An error that ends the connection also ends the body, and the body's error says more.
         let _ = poll_driver(&mut self.driver, cx);
         Pin::new(body).poll_frame(cx)
     }
 
-    /// Whether another request can be sent now: the last answer was read to its end, and the peer has not closed.
+    /// Whether another request can be sent now: the last response was read to its end, and the peer has not closed.
     pub(crate) fn is_reusable(&mut self) -> bool {
-        // One turn of the driver, for what the peer may have done meanwhile.
+        // The driver notices what the peer did while the connection was idle.
         let _ = poll_driver(&mut self.driver, &mut Context::from_waker(Waker::noop()));
         self.driver.is_some() && self.sender.is_ready() && !self.sender.is_closed()
     }
 }
 
-/// Turns the driver; tells how the connection ended if it did so now.
+/// Polls the driver once; returns how the connection ended, if it ended now.
 fn poll_driver(
     driver: &mut Option<Pin<Box<ConnectionDriver>>>,
     cx: &mut Context<'_>,

@@ -1,4 +1,4 @@
-//! HTTP/1.1: one connection for one request at a time, and the pool of those that are idle.
+//! HTTP/1.1: connections that carry one request at a time, and the pool of those that are idle.
 
 mod body;
 mod connection;

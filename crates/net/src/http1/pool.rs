@@ -1,8 +1,8 @@
-//! Connections at rest, by where they lead.
+//! Idle connections, by route.
 //!
-//! A batch takes and gives one tens of thousands of times a second, with a thousand at rest or ten thousand hosts, so nothing
-//! here walks through what rests: each route has its queue, and all together are ordered by when they came. What is asked of
-//! a connection, or costs a system call, is done outside the lock.
+//! A batch takes and returns connections tens of thousands of times a second, with a thousand idle ones or ten thousand hosts.
+//! So nothing here walks through all idle connections: each route has a queue, and an index orders all of them by age. Whatever
+//! looks at a connection or costs a system call happens outside the lock.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,13 +13,13 @@ use tokio::time::Instant;
 use super::connection::Http1Connection;
 use crate::request::RouteKey;
 
-/// A connection that rested longer than this is not used again: servers close theirs after five to seventy-five
-/// seconds, and a request sent into a close costs more than a new connection.
+/// A connection that was idle longer than this is not used again: servers close theirs after five to seventy-five seconds, and
+/// a request that runs into a close costs more than a new connection.
 pub(crate) const MAX_IDLE_TIME: Duration = Duration::from_secs(30);
 
-/// What a pool asks of what it holds. Connections do; tests have something smaller.
+/// What the pool asks of a connection. Tests pool something smaller.
 pub(crate) trait PoolableConnection {
-    /// Whether it can take a request now.
+    /// Whether the connection can take a request now.
     fn is_reusable(&mut self) -> bool;
 }
 
@@ -29,34 +29,29 @@ impl PoolableConnection for Http1Connection {
     }
 }
 
-/// One that rests.
 #[derive(Debug)]
 struct IdleConnection<C> {
-    /// Its place among all that ever came.
+    /// Orders all connections by when they became idle.
     sequence: u64,
     connection: C,
     idle_since: Instant,
 }
 
-/// Those that rest. A number is in `by_age` as long as it is in a queue.
+/// A connection is in `by_age` exactly as long as it is in a queue.
 #[derive(Debug)]
 struct IdleConnections<C> {
-    /// Where each route's connections rest, the oldest first. Empty queues stay for a while: they are soon used again.
+    /// A queue for each route, the oldest connection first. Empty queues stay for a while, since they are soon used again.
     by_route: HashMap<Arc<RouteKey>, VecDeque<IdleConnection<C>>>,
-    /// All of them, the oldest first.
     by_age: BTreeMap<u64, Arc<RouteKey>>,
-    /// How many ever came.
     next_sequence: u64,
 }
 
-/// Connections at rest. What has rested for too long is closed when the pool is next used, whatever it is used for; until
-/// then the bound on all of them holds.
+/// The pool. Connections that were idle for too long are closed when the pool is next used, for whichever route; until then the
+/// bound on all of them holds.
 #[derive(Debug)]
 pub(crate) struct ConnectionPool<C = Http1Connection> {
     idle: Mutex<IdleConnections<C>>,
-    /// How many are kept a route.
     max_per_route: usize,
-    /// How many are kept in all.
     max_idle: usize,
 }
 
@@ -74,8 +69,8 @@ impl<C: PoolableConnection> ConnectionPool<C> {
         }
     }
 
-    /// A connection that can take a request, if one rests, with its route. The last to come is the first to go: it is the
-    /// least likely to have been closed.
+    /// An idle connection that can take a request, with its route. The youngest goes first: it is the least likely to have been
+    /// closed.
     pub(crate) fn take(&self, route: &RouteKey) -> Option<(Arc<RouteKey>, C)> {
         loop {
             let mut closed = Vec::new();
@@ -90,19 +85,18 @@ impl<C: PoolableConnection> ConnectionPool<C> {
         }
     }
 
-    /// Lets a connection rest, if it can be used again and there is room for its route. Where there are too many in all,
-    /// the oldest goes.
+    /// Keeps a connection, if it can be used again and its route has room. Where there are too many in all, the oldest is closed.
     pub(crate) fn put(&self, route: Arc<RouteKey>, mut connection: C) {
         if !connection.is_reusable() {
             return;
         }
         let now = Instant::now();
-        // Declared first, so that they are dropped, which closes sockets, when the lock has been let go.
+        // Declared before the lock guard, and so dropped after it: dropping a connection closes its socket.
         let mut closed = Vec::new();
         let mut idle = self.lock();
         idle.remove_expired(now, &mut closed);
-        let full = idle.by_route.get(&route).map_or(0, VecDeque::len) >= self.max_per_route;
-        if full {
+        let is_full = idle.by_route.get(&route).map_or(0, VecDeque::len) >= self.max_per_route;
+        if is_full {
             closed.push(connection);
         } else {
             idle.push(route, connection, now);
@@ -121,37 +115,37 @@ impl<C: PoolableConnection> ConnectionPool<C> {
 }
 
 impl<C> IdleConnections<C> {
-    fn push(&mut self, route: Arc<RouteKey>, connection: C, since: Instant) {
+    fn push(&mut self, route: Arc<RouteKey>, connection: C, idle_since: Instant) {
+        let sequence = self.next_sequence;
         self.next_sequence += 1;
-        let number = self.next_sequence;
-        self.by_age.insert(number, Arc::clone(&route));
+        self.by_age.insert(sequence, Arc::clone(&route));
         let queue = self.by_route.entry(route).or_default();
         queue.push_back(IdleConnection {
-            sequence: number,
+            sequence,
             connection,
-            idle_since: since,
+            idle_since,
         });
     }
 
-    /// The last that came for a route.
+    /// Takes the youngest connection of a route.
     fn take_newest(&mut self, route: &RouteKey) -> Option<(Arc<RouteKey>, C)> {
-        let resting = self.by_route.get_mut(route)?.pop_back()?;
-        let route = self.by_age.remove(&resting.sequence)?;
-        Some((route, resting.connection))
+        let idle = self.by_route.get_mut(route)?.pop_back()?;
+        let route = self.by_age.remove(&idle.sequence)?;
+        Some((route, idle.connection))
     }
 
-    /// The first that came of all: it is the first in its queue, too.
+    /// Takes the oldest connection of all. It is the oldest of its queue, too.
     fn take_oldest(&mut self) -> Option<C> {
         let (_, route) = self.by_age.pop_first()?;
-        let resting = self.by_route.get_mut(&route)?.pop_front()?;
-        Some(resting.connection)
+        let idle = self.by_route.get_mut(&route)?.pop_front()?;
+        Some(idle.connection)
     }
 
-    /// Moves those that have rested for too long to `closed`.
+    /// Moves connections that were idle for too long to `closed`.
     fn remove_expired(&mut self, now: Instant, closed: &mut Vec<C>) {
         while let Some((_, route)) = self.by_age.first_key_value() {
             let oldest = self.by_route.get(route).and_then(VecDeque::front);
-            if oldest.is_some_and(|oldest| now.duration_since(oldest.idle_since) < MAX_IDLE_TIME) {
+            if oldest.is_some_and(|idle| now.duration_since(idle.idle_since) < MAX_IDLE_TIME) {
                 return;
             }
             closed.extend(self.take_oldest());
@@ -164,7 +158,7 @@ mod tests {
     use super::*;
 
     impl PoolableConnection for u32 {
-        /// Odd ones were closed.
+        /// Odd numbers are connections that were closed.
         fn is_reusable(&mut self) -> bool {
             self.is_multiple_of(2)
         }
@@ -179,15 +173,16 @@ mod tests {
         })
     }
 
+    /// All idle connections by age; checks that both indexes hold the same.
     fn idle_connections(pool: &ConnectionPool<u32>) -> Vec<u32> {
         let idle = pool.lock();
-        let queues = idle.by_route.values().flatten();
-        let mut all: Vec<_> = queues
-            .map(|held| (held.sequence, held.connection))
+        let queued = idle.by_route.values().flatten();
+        let mut all: Vec<_> = queued
+            .map(|idle| (idle.sequence, idle.connection))
             .collect();
         all.sort_unstable();
-        let numbers: Vec<u64> = all.iter().map(|(number, _)| *number).collect();
-        assert_eq!(numbers, idle.by_age.keys().copied().collect::<Vec<_>>());
+        let sequences: Vec<u64> = all.iter().map(|(sequence, _)| *sequence).collect();
+        assert_eq!(sequences, idle.by_age.keys().copied().collect::<Vec<_>>());
         all.into_iter().map(|(_, connection)| connection).collect()
     }
 
@@ -198,7 +193,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_rested_too_long_goes_wherever_it_leads() {
+    async fn connections_that_were_idle_too_long_are_closed_on_every_route() {
         let pool = ConnectionPool::new(2, 10);
         for (host, connection) in [("a", 0), ("b", 2), ("b", 4), ("b", 6), ("b", 7)] {
             pool.put(route(host), connection);
@@ -217,7 +212,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn all_together_have_a_bound_and_the_last_to_come_is_the_first_to_go() {
+    async fn the_oldest_is_closed_at_the_bound_and_the_youngest_is_taken_first() {
         let pool = ConnectionPool::new(2, 3);
         for (host, connection) in [("a", 0), ("b", 2), ("c", 4), ("c", 6)] {
             pool.put(route(host), connection);
@@ -225,28 +220,37 @@ mod tests {
         assert_eq!(idle_connections(&pool), [2, 4, 6]);
         assert_eq!(take_from(&pool, "c"), Some(6));
         assert_eq!(take_from(&pool, "a"), None);
-        let certified = RouteKey {
+        let with_certificate = RouteKey {
             has_client_certificate: true,
             ..(*route("b")).clone()
         };
-        assert!(pool.take(&certified).is_none(), "not the same road");
+        assert!(pool.take(&with_certificate).is_none(), "another route");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_closed_while_it_rested_is_passed_over() {
+    async fn a_connection_that_was_closed_while_idle_is_skipped() {
         #[derive(Debug)]
-        struct Closing(u32, u32);
+        struct Closing {
+            id: u32,
+            remaining_checks: u32,
+        }
         impl PoolableConnection for Closing {
             fn is_reusable(&mut self) -> bool {
-                self.1 -= 1;
-                self.1 > 0
+                self.remaining_checks -= 1;
+                self.remaining_checks > 0
             }
         }
         let pool = ConnectionPool::new(8, 8);
-        for (name, uses) in [(1, 9), (2, 2), (3, 2)] {
-            pool.put(route("a"), Closing(name, uses));
+        for (id, remaining_checks) in [(1, 9), (2, 2), (3, 2)] {
+            pool.put(
+                route("a"),
+                Closing {
+                    id,
+                    remaining_checks,
+                },
+            );
         }
-        assert_eq!(pool.take(&route("a")).unwrap().1.0, 1);
+        assert_eq!(pool.take(&route("a")).unwrap().1.id, 1);
         assert!(pool.take(&route("a")).is_none());
     }
 
@@ -263,8 +267,8 @@ mod tests {
             pool.put(route("one"), connection * 2);
         }
         assert_eq!(idle_connections(&pool).len(), 1_000);
-        let one = || pool.take(&route("one"));
-        assert_eq!(std::iter::from_fn(one).count(), 1_000);
+        let take_one = || pool.take(&route("one"));
+        assert_eq!(std::iter::from_fn(take_one).count(), 1_000);
         assert_eq!(idle_connections(&pool), [0u32; 0]);
     }
 }

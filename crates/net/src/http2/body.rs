@@ -1,4 +1,4 @@
-//! A request on a shared connection: its head awaited, its body on its way.
+//! One HTTP/2 stream: the request is sent, its head awaited, its body read.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -10,94 +10,92 @@ use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, Request, Response};
 
 use super::host::StreamLease;
-use crate::exchange_error::ExchangeError;
+use crate::error::Kind;
+use crate::exchange_error::{ExchangeError, http2_kind, is_refused_stream};
 use crate::read_timeout::ReadTimeout;
 
-/// A body on its way. Dropped before its end, it tells the peer to send no more of it; the connection goes on.
+/// A body on its way. Dropped before its end, it resets the stream; the connection goes on.
 #[derive(Debug)]
 pub(crate) struct Http2Body {
-    // The order matters: what is dropped first frees what the slot then gives to another.
+    // Fields are dropped in this order: the stream ends before its lease is free for another request.
     incoming: RecvStream,
     lease: StreamLease,
     read_timeout: ReadTimeout,
-    /// Bytes still to come, if the head told.
+    /// Bytes still to come, if the head gave a length.
     remaining: Option<u64>,
-    /// Heads and pieces that had come over the whole connection when the last of this was read.
-    activity_seen: u64,
-    /// Whether the end was seen.
+    /// The connection's activity count when the last chunk of this body was read.
+    last_activity: u64,
     is_complete: bool,
 }
 
 impl Http2Body {
-    /// Sends a request and waits for its head; one limit for the whole of it.
+    /// Sends a request and waits for the response head. One timeout covers all of it.
     pub(crate) async fn send(
-        slot: StreamLease,
+        mut lease: StreamLease,
         request: Request<()>,
-        mut stall: ReadTimeout,
-    ) -> Result<Response<Self>, (ExchangeError, StreamLease)> {
-        let mut answer = match slot.connection().send(request) {
-            Ok(answer) => answer,
-            Err(error) => return Err((ExchangeError::Http2(error), slot)),
-        };
-        stall.start();
-        let heard = slot.connection().activity();
-        let head = poll_fn(|cx| match Pin::new(&mut answer).poll(cx) {
-            Poll::Ready(head) => Poll::Ready(head.map_err(ExchangeError::Http2)),
-            Poll::Pending => stall.poll_elapsed(cx).map(|()| Err(ExchangeError::Stalled)),
+        mut read_timeout: ReadTimeout,
+    ) -> Result<Response<Self>, ExchangeError> {
+        let mut response = lease
+            .connection()
+            .send(request)
+            .map_err(|error| send_error(error, &mut lease))?;
+        read_timeout.start();
+        let last_activity = lease.connection().activity();
+        let head = poll_fn(|cx| match Pin::new(&mut response).poll(cx) {
+            Poll::Ready(head) => Poll::Ready(Some(head)),
+            Poll::Pending => read_timeout.poll_elapsed(cx).map(|()| None),
         });
         match head.await {
-            Ok(head) => {
-                stall.reset();
-                Ok(Self::new(head, slot, stall))
+            Some(Ok(head)) => {
+                read_timeout.reset();
+                Ok(Self::new(head, lease, read_timeout))
             }
-            Err(broke) => {
-                if matches!(broke, ExchangeError::Stalled) {
-                    slot.record_stall(heard);
-                }
-                Err((broke, slot))
+            Some(Err(error)) => Err(send_error(error, &mut lease)),
+            None => {
+                lease.record_stall(last_activity);
+                Err(ExchangeError::Stalled)
             }
         }
     }
 
-    fn new(answer: Response<RecvStream>, slot: StreamLease, stall: ReadTimeout) -> Response<Self> {
-        let (head, incoming) = answer.into_parts();
+    fn new(
+        response: Response<RecvStream>,
+        lease: StreamLease,
+        read_timeout: ReadTimeout,
+    ) -> Response<Self> {
+        let (head, incoming) = response.into_parts();
         let remaining = if incoming.is_end_stream() {
             Some(0)
         } else {
             content_length(&head.headers)
         };
         let body = Self {
-            activity_seen: slot.connection().record_activity(),
+            last_activity: lease.connection().record_activity(),
             incoming,
-            lease: slot,
-            read_timeout: stall,
+            lease,
+            read_timeout,
             remaining,
             is_complete: false,
         };
         Response::from_parts(head, body)
     }
 
-    /// How many requests the peer takes at once, over all connections that there may be.
-    pub(crate) fn max_streams(&self) -> usize {
-        self.lease.max_streams()
-    }
-
-    /// The next piece; silence comes to an end. What other bodies of the connection bring is no sign of life of this one.
+    /// The next chunk, or [`ExchangeError::Stalled`] after a silence. Chunks of other streams do not end a silence of this one.
     pub(crate) fn poll_chunk(
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, ExchangeError>> {
-        if let Poll::Ready(piece) = self.try_poll_chunk(cx) {
-            return Poll::Ready(piece);
+        if let Poll::Ready(chunk) = self.poll_data(cx) {
+            return Poll::Ready(chunk);
         }
         std::task::ready!(self.read_timeout.poll_silence(0, cx));
-        self.lease.record_stall(self.activity_seen);
+        self.lease.record_stall(self.last_activity);
         Poll::Ready(Err(ExchangeError::Stalled))
     }
 
-    /// The next piece of data; trailers are passed over. A body whose length is not what its head said is an error, which h2
-    /// sees to; so is one that was reset for no reason at all, which is how a peer says that it is not whole.
-    pub(crate) fn try_poll_chunk(
+    /// The next chunk of data, without a timeout. Trailers are skipped. h2 reports a body whose length differs from what its head
+    /// said as an error. A stream that was reset is an error too, also with NO_ERROR: the peer says that the body is not whole.
+    pub(crate) fn poll_data(
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, ExchangeError>> {
@@ -109,13 +107,13 @@ impl Http2Body {
                 }
                 Some(Err(error)) => return Poll::Ready(Err(ExchangeError::Http2(error))),
                 Some(Ok(data)) => {
-                    // Whoever holds the piece keeps it alive, but the next may come. That fails for a stream that is no more.
+                    // The caller may keep the chunk, but the next one may come. This fails for a stream that has ended.
                     let _ = self.incoming.flow_control().release_capacity(data.len());
                     if data.is_empty() {
                         continue;
                     }
                     self.read_timeout.reset();
-                    self.activity_seen = self.lease.connection().record_activity();
+                    self.last_activity = self.lease.connection().record_activity();
                     self.remaining = self
                         .remaining
                         .map(|left| left.saturating_sub(data.len() as u64));
@@ -125,7 +123,7 @@ impl Http2Body {
         }
     }
 
-    /// Bytes that are still to come, if that was told.
+    /// Bytes still to come, if the length is known.
     pub(crate) fn remaining(&self) -> Option<u64> {
         if self.is_complete {
             Some(0)
@@ -135,7 +133,19 @@ impl Http2Body {
     }
 }
 
-/// What the head says of the body's length.
+/// Why a request got no response head.
+fn send_error(error: h2::Error, lease: &mut StreamLease) -> ExchangeError {
+    if is_refused_stream(&error) {
+        lease.record_refusal();
+    }
+    let is_refused = lease.connection().socket_state.is_certificate_refused();
+    if is_refused && http2_kind(&error) == Kind::Closed {
+        ExchangeError::CertificateRefused(error)
+    } else {
+        ExchangeError::Http2(error)
+    }
+}
+
 fn content_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }

@@ -10,46 +10,45 @@ use tokio::task::JoinSet;
 
 use crate::transport::{SocketState, TransportStream};
 
-/// What a peer may send of one body before it is read, in bytes: a small file comes in one go, on any way.
+/// What a peer may send of one body before it is read, in bytes: a small file arrives in one go, however long the round trip is.
 const STREAM_WINDOW: u32 = 1024 * 1024;
 
-/// The same for all bodies of a connection together, and so the memory that one may take. Fixed: windows that adapt begin small
-/// and ask for pings.
+/// The same for all bodies of a connection together, and so the memory that a connection may take. It is fixed: adaptive windows
+/// begin small and need pings.
 const CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
 
-/// Requests at once until the peer has said how many it takes (RFC 9113 6.5.2 recommends no less).
+/// Streams at once until the peer has said how many it takes (RFC 9113 6.5.2 recommends at least this).
 const INITIAL_MAX_STREAMS: usize = 100;
 
-/// Requests at once, whatever the peer takes: beyond this a batch is no faster, and one lost connection costs more.
+/// Streams at once, however many the peer takes: with more a batch is no faster, and losing the connection costs more.
 const MAX_STREAMS: usize = 256;
 
-/// The largest frame, in bytes: what every peer must be content with, and small enough for bodies to take turns.
+/// The largest frame, in bytes: every peer must accept this size, and it is small enough for bodies to take turns.
 const MAX_FRAME_SIZE: u32 = 16 * 1024;
 
-/// The longest head of an answer, in bytes as HTTP/2 counts them (row A23).
+/// The longest response head, in bytes as HTTP/2 counts them (row A23).
 const MAX_HEADER_LIST_SIZE: u32 = 64 * 1024;
 
-/// How many bodies that were given up are remembered for a second, so that what is on its way of them is no surprise.
+/// How many reset streams are remembered for a second, so that frames that were still on their way are no protocol error.
 const MAX_RESET_STREAMS: usize = 1_000;
 
-/// An HTTP/2 connection. Dropped, it closes, whoever still waits for something.
+/// An HTTP/2 connection. Dropped, it closes, also under requests that still wait for a response.
 #[derive(Debug)]
 pub(crate) struct Http2Connection {
     sender: SendRequest<Bytes>,
-    /// How TLS ended.
     pub(crate) socket_state: SocketState,
-    /// Whether no further request should go over it, though it is not closed.
+    /// Whether new requests avoid the connection, though it is not closed.
     is_draining: AtomicBool,
-    /// Heads and pieces of bodies that came, of any request. Bytes would not tell: a peer that answers pings may do nothing else.
+    /// Counts response heads and chunks of all streams. Bytes would not do: a peer that answers pings may send nothing else.
     activity: AtomicU64,
-    /// The one task that reads and writes. It ends when the connection does, at the latest when this is dropped.
+    /// The one task that reads and writes. It ends with the connection, at the latest when this is dropped.
     _driver: JoinSet<()>,
 }
 
 impl Http2Connection {
-    /// Makes a stream an HTTP/2 connection. The peer need not have said a word yet.
+    /// Makes a stream an HTTP/2 connection. The peer's settings may still be on their way.
     pub(crate) async fn handshake(stream: TransportStream) -> Result<Self, h2::Error> {
-        let gauge = stream.socket_state();
+        let socket_state = stream.socket_state();
         let (sender, driver) = Builder::new()
             .enable_push(false)
             .initial_window_size(STREAM_WINDOW)
@@ -62,19 +61,19 @@ impl Http2Connection {
             .await?;
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
-            // What ends it is told to every request that waits.
+            // h2 reports the error that ends the connection to every request that waits.
             let _ = driver.await;
         });
         Ok(Self {
             sender,
-            socket_state: gauge,
+            socket_state,
             is_draining: AtomicBool::new(false),
             activity: AtomicU64::new(0),
             _driver: tasks,
         })
     }
 
-    /// Whether another request can be sent: it is not closed, and the peer has not said that it goes away.
+    /// Whether another request can be sent: the connection is not closed, and the peer has not sent GOAWAY.
     pub(crate) fn is_open(&self) -> bool {
         let ready = self
             .sender
@@ -83,30 +82,30 @@ impl Http2Connection {
         !self.is_draining.load(Ordering::Relaxed) && matches!(ready, Poll::Ready(Ok(())))
     }
 
-    /// How many requests the peer takes at once. One at least: who takes none now may do so in a moment, and else the stall
-    /// timeout says so.
+    /// How many streams the peer takes at once, at least one: a peer that takes none now may take one in a moment, and if it does
+    /// not, the request stalls.
     pub(crate) fn max_streams(&self) -> usize {
         self.sender.current_max_send_streams().clamp(1, MAX_STREAMS)
     }
 
     /// Sends a request without a body.
     pub(crate) fn send(&self, request: Request<()>) -> Result<ResponseFuture, h2::Error> {
-        let (answer, _) = self.sender.clone().send_request(request, true)?;
-        Ok(answer)
+        let (response, _) = self.sender.clone().send_request(request, true)?;
+        Ok(response)
     }
 
-    /// A head or a piece came.
+    /// Counts a response head or a chunk; returns the count.
     pub(super) fn record_activity(&self) -> u64 {
         self.activity.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// How many came.
+    /// How many response heads and chunks have arrived.
     pub(super) fn activity(&self) -> u64 {
         self.activity.load(Ordering::Relaxed)
     }
 
-    /// Lets no further request on: nothing came over it for so long that it may well be dead. What runs may end.
-    pub(crate) fn drain(&self) {
+    /// Keeps new requests off a connection that was silent for so long that it may be dead. Running requests may end.
+    pub(super) fn drain(&self) {
         self.is_draining.store(true, Ordering::Relaxed);
     }
 }

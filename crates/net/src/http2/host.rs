@@ -1,94 +1,81 @@
-//! The shared connections of one route: who may go over which, and who makes a new one.
+//! The HTTP/2 connections of one host, by which requests lease streams, and the choice between HTTP/2 and HTTP/1.1.
 //!
-//! While a connection is being made that may come to be shared, all others for the route wait for it: each would otherwise make
-//! its own, for nothing. When it turns out that the origin has HTTP/1.1 alone, or is too near for anything else, they go on at
-//! once, each for itself. A failure to connect is that of all who waited. One that was only thought to be near is found out by
-//! how long its answers take; then nobody waits, for there are connections that go on.
+//! While one request connects, all others for the host wait for it: each would otherwise make a connection of its own, for
+//! nothing. When the host turns out to speak HTTP/1.1 alone, or to be too near for HTTP/2 to pay, they go on at once, each over
+//! a connection of its own. A failure to connect is the failure of all that waited.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::Http2Connection;
-use super::eligibility::Http2Ineligible;
+use super::connection::Http2Connection;
 use crate::error::Error;
 use crate::http1::MAX_IDLE_TIME;
 
-/// Shared connections of a route. The second is for peers that take few requests at once; more would be what HTTP/2 is there
-/// to avoid.
+/// Connections to a host. The second one is for peers that take few streams at once; HTTP/2 exists to avoid more.
 const MAX_CONNECTIONS: usize = 2;
 
-/// A limit that refusals have set is lifted by one when so many times as many requests were taken.
+/// A stream limit that came from refusals is raised by one after this many times as many requests were accepted.
 const ACCEPTED_PER_LIMIT_RAISE: usize = 64;
 
-/// One route.
+/// One host, or strictly one route.
 #[derive(Debug)]
 pub(crate) struct Http2Host {
     state: Mutex<Http2HostState>,
-    /// There is room, or a connection was made, or could not be.
-    pub(super) changed: Notify,
+    /// A stream is free, a connection was made, or it could not be made.
+    changed: Notify,
 }
 
 #[derive(Debug)]
-pub(super) struct Http2HostState {
-    /// Whether each request goes over a connection of its own, and why.
-    pub(super) separate: Option<Http2Ineligible>,
-    /// The least that an answer has taken, where that showed that the way is longer than connecting told.
-    pub(super) wait: Option<Duration>,
-    pub(super) connections: Vec<PooledHttp2Connection>,
-    /// How many lanes there may be; fewer for a peer that would not have another.
-    pub(super) max_connections: usize,
-    /// How many requests the peer was seen to take on a connection, if that is fewer than it says.
-    pub(super) stream_limit: usize,
-    /// Requests that were not refused since the limit was last moved.
-    pub(super) accepted: usize,
-    /// A connection that is being made.
-    pub(super) pending: Option<Arc<PendingConnection>>,
-    /// What the next lane is called.
-    pub(super) next_id: u64,
+struct Http2HostState {
+    /// Whether requests use HTTP/1.1, each over a connection of its own.
+    uses_http1: bool,
+    connections: Vec<PooledHttp2Connection>,
+    /// How many connections there may be; fewer for a peer that refused another one.
+    max_connections: usize,
+    /// How many streams the peer was seen to take on a connection, if that is fewer than it says.
+    stream_limit: usize,
+    /// Requests that were not refused since `stream_limit` last changed.
+    accepted: usize,
+    /// The connection that is being made.
+    pending: Option<PendingConnection>,
+    next_id: u64,
 }
 
-/// A connection and who is on it.
+/// A connection that is being made. The requests that wait for it find its failure here.
+type PendingConnection = Arc<OnceLock<Error>>;
+
 #[derive(Debug)]
-pub(super) struct PooledHttp2Connection {
-    pub(super) id: u64,
-    pub(super) connection: Arc<Http2Connection>,
-    /// Requests that are on it.
-    pub(super) active_streams: usize,
-    /// When the last request left it.
-    pub(super) idle_since: Instant,
+struct PooledHttp2Connection {
+    id: u64,
+    connection: Arc<Http2Connection>,
+    active_streams: usize,
+    /// When the last stream ended.
+    idle_since: Instant,
 }
 
-/// A connection that is being made, as those see it who wait for it.
-#[derive(Debug, Default)]
-pub(super) struct PendingConnection {
-    pub(super) failure: OnceLock<Error>,
-}
-
-/// What a request for a route is to do.
+/// How a request goes on.
 #[derive(Debug)]
 pub(crate) enum StreamDecision {
-    /// Go over a shared connection that is there.
+    /// Over an existing connection.
     Send(StreamLease),
-    /// Make one.
+    /// It makes a connection.
     Connect(ConnectionReservation),
-    /// Go over a connection of its own.
+    /// Over an HTTP/1.1 connection of its own.
     UseHttp1,
 }
 
 enum LeaseAttempt {
     Decided(StreamDecision),
-    Wait(Option<Arc<PendingConnection>>),
+    Wait(Option<PendingConnection>),
 }
 
 impl Http2Host {
     pub(super) fn new() -> Self {
         let state = Http2HostState {
-            separate: None,
-            wait: None,
+            uses_http1: false,
             connections: Vec::new(),
             max_connections: MAX_CONNECTIONS,
             stream_limit: usize::MAX,
@@ -102,18 +89,21 @@ impl Http2Host {
         }
     }
 
-    /// Waits for a turn, or for the failure of whoever made a connection for all. Cancel safe.
+    /// Waits until the request can go on. Cancel safe.
+    ///
+    /// # Errors
+    /// Another request was making the connection for all, and failed.
     pub(crate) async fn lease(self: &Arc<Self>) -> Result<StreamDecision, Error> {
         loop {
             let mut changed = pin!(self.changed.notified());
-            // From now on, so that what changes after the attempt is not missed.
+            // Registered before the attempt, so that no change after it is missed.
             changed.as_mut().enable();
-            let flight = match self.try_lease() {
-                LeaseAttempt::Decided(turn) => return Ok(turn),
-                LeaseAttempt::Wait(flight) => flight,
+            let pending = match self.try_lease() {
+                LeaseAttempt::Decided(decision) => return Ok(decision),
+                LeaseAttempt::Wait(pending) => pending,
             };
             changed.await;
-            if let Some(failure) = flight.as_ref().and_then(|flight| flight.failure.get()) {
+            if let Some(failure) = pending.as_ref().and_then(|pending| pending.get()) {
                 return Err(failure.clone());
             }
         }
@@ -122,141 +112,111 @@ impl Http2Host {
     fn try_lease(self: &Arc<Self>) -> LeaseAttempt {
         let mut closed = Vec::new();
         let mut state = self.lock();
-        if state.separate.is_some() {
+        if state.uses_http1 {
             return LeaseAttempt::Decided(StreamDecision::UseHttp1);
         }
         state.remove_closed(&mut closed);
-        if let Some((lane, connection)) = state.add_stream() {
-            if state.has_room() {
-                // One was told that there is room, and there is more.
+        if let Some((id, connection)) = state.add_stream() {
+            if state.has_free_stream() {
+                // One task was woken for a free stream, and there are more.
                 self.changed.notify_one();
             }
-            return LeaseAttempt::Decided(StreamDecision::Send(
-                self.stream_lease(lane, connection),
-            ));
+            let lease = StreamLease::new(Arc::clone(self), id, connection);
+            return LeaseAttempt::Decided(StreamDecision::Send(lease));
         }
         if state.pending.is_none() && state.connections.len() < state.max_connections {
-            let flight = Arc::new(PendingConnection::default());
-            state.pending = Some(Arc::clone(&flight));
-            return LeaseAttempt::Decided(StreamDecision::Connect(ConnectionReservation::new(
-                Arc::clone(self),
-                flight,
-            )));
-        }
-        if state.is_served_apart() {
-            return LeaseAttempt::Decided(StreamDecision::UseHttp1);
+            let pending = PendingConnection::default();
+            state.pending = Some(Arc::clone(&pending));
+            let reservation = ConnectionReservation {
+                host: Arc::clone(self),
+                pending,
+            };
+            return LeaseAttempt::Decided(StreamDecision::Connect(reservation));
         }
         LeaseAttempt::Wait(state.pending.clone())
     }
 
-    pub(super) fn stream_lease(
-        self: &Arc<Self>,
-        lane: u64,
-        connection: Arc<Http2Connection>,
-    ) -> StreamLease {
-        StreamLease::new(Arc::clone(self), lane, connection)
-    }
-
-    /// From now on each request goes over a connection of its own.
+    /// From now on, each request goes over an HTTP/1.1 connection of its own. Running streams end as they would.
     pub(crate) fn use_http1(&self) {
-        self.lock().separate = Some(Http2Ineligible::Lasting);
+        let mut state = self.lock();
+        state.uses_http1 = true;
+        let closed = std::mem::take(&mut state.connections);
+        drop(state);
+        drop(closed);
         self.changed.notify_waiters();
     }
 
-    /// A handshake for a connection of its own, or an answer over it, took so long. Where the quickest of many shows that the way is long,
-    /// which `is_long` tells, the next request makes a connection to be shared.
-    pub(crate) fn waited(&self, wait: Duration, is_long: impl Fn(Duration) -> bool) {
-        let mut state = self.lock();
-        let least = state.separate.as_mut().and_then(|apart| apart.waited(wait));
-        if let Some(least) = least.filter(|least| is_long(*least)) {
-            (state.separate, state.wait) = (None, Some(least));
-        }
-    }
-
-    /// About a journey there and back, by what is known beside how long it took to connect.
-    pub(crate) fn wait(&self) -> Duration {
-        self.lock().wait.unwrap_or_default()
-    }
-
-    /// How many requests the peer takes at once, where there is a connection to share.
+    /// How many streams the peer takes at once over all connections that there may be; `None` where requests use HTTP/1.1.
     pub(crate) fn max_streams(&self) -> Option<usize> {
         let state = self.lock();
-        let lane = state
-            .connections
-            .first()
-            .filter(|_| state.separate.is_none())?;
-        Some(state.max_connections * lane.connection.max_streams())
+        let pooled = state.connections.first()?;
+        Some(state.max_connections * pooled.connection.max_streams())
     }
 
-    /// Whether there is a connection, which may have no room.
+    /// Whether there is a connection, which may be full.
     pub(crate) fn is_connected(&self) -> bool {
         !self.lock().connections.is_empty()
     }
 
-    /// Lanes that nobody is on, with the time since when. Those that have rested for too long are closed.
+    /// Connections without streams, with the time since when. Those that were idle for too long are closed.
     pub(super) fn idle_connections(&self) -> impl Iterator<Item = (Instant, u64)> {
         let mut closed = Vec::new();
         let mut state = self.lock();
         state.remove_closed(&mut closed);
-        let idle = state
-            .connections
-            .iter()
-            .filter(|lane| lane.active_streams == 0);
-        let idle: Vec<_> = idle.map(|lane| (lane.idle_since, lane.id)).collect();
+        let idle = state.connections.iter();
+        let idle = idle.filter(|pooled| pooled.active_streams == 0);
+        let idle: Vec<_> = idle.map(|pooled| (pooled.idle_since, pooled.id)).collect();
         drop(state);
         idle.into_iter()
     }
 
-    /// Closes a lane, if nobody is on it.
-    pub(super) fn close_idle(&self, name: u64) {
+    /// Closes a connection, if it has no streams.
+    pub(super) fn close_idle(&self, id: u64) {
         let mut state = self.lock();
-        let at = state.connections.iter().position(|lane| lane.id == name);
-        let closed = at
-            .filter(|at| state.connections[*at].active_streams == 0)
-            .map(|at| state.connections.swap_remove(at));
+        let mut connections = state.connections.iter();
+        let index = connections.position(|pooled| pooled.id == id && pooled.active_streams == 0);
+        let closed = index.map(|index| state.connections.swap_remove(index));
         drop(state);
         drop(closed);
     }
 
-    /// Whether nothing would be lost but what it has learnt.
+    /// Whether nothing would be lost with the host but its choice of version.
     pub(super) fn has_no_connections(&self) -> bool {
         let state = self.lock();
         state.connections.is_empty() && state.pending.is_none()
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Http2HostState> {
+    fn lock(&self) -> MutexGuard<'_, Http2HostState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Http2HostState {
-    /// Takes out lanes that are closed, or have rested for too long; what is on them still goes on.
+    /// Removes connections that are closed, or were idle for too long. Their streams go on.
     fn remove_closed(&mut self, closed: &mut Vec<PooledHttp2Connection>) {
-        let is_over = |lane: &mut PooledHttp2Connection| {
-            !lane.connection.is_open()
-                || lane.active_streams == 0 && lane.idle_since.elapsed() >= MAX_IDLE_TIME
+        let is_over = |pooled: &mut PooledHttp2Connection| {
+            !pooled.connection.is_open()
+                || pooled.active_streams == 0 && pooled.idle_since.elapsed() >= MAX_IDLE_TIME
         };
         closed.extend(self.connections.extract_if(.., is_over));
     }
 
-    /// Whether requests had connections of their own until the way turned out to be long: these go on until there is one to share.
-    pub(super) fn is_served_apart(&self) -> bool {
-        self.next_id == 0 && self.wait.is_some()
-    }
-
-    /// Lets a request on, where there is room.
+    /// Adds a stream to a connection that has room.
     fn add_stream(&mut self) -> Option<(u64, Arc<Http2Connection>)> {
         let limit = self.stream_limit;
-        let lane = self
-            .connections
-            .iter_mut()
-            .find(|lane| lane.has_room(limit))?;
-        lane.active_streams += 1;
-        Some((lane.id, Arc::clone(&lane.connection)))
+        let mut connections = self.connections.iter_mut();
+        let pooled = connections.find(|pooled| pooled.has_free_stream(limit))?;
+        pooled.active_streams += 1;
+        Some((pooled.id, Arc::clone(&pooled.connection)))
     }
 
-    /// A request was not refused. A peer that takes few may do so for a while only: now and then it is tried with one more.
-    pub(super) fn record_accepted(&mut self) {
+    fn has_free_stream(&self) -> bool {
+        let mut connections = self.connections.iter();
+        connections.any(|pooled| pooled.has_free_stream(self.stream_limit))
+    }
+
+    /// A request was not refused. A peer may take few streams for a while only, so now and then it is tried with one more.
+    fn record_accepted(&mut self) {
         self.accepted += 1;
         if self.stream_limit < usize::MAX
             && self.accepted / ACCEPTED_PER_LIMIT_RAISE >= self.stream_limit
@@ -264,68 +224,58 @@ impl Http2HostState {
             (self.stream_limit, self.accepted) = (self.stream_limit + 1, 0);
         }
     }
-
-    fn has_room(&self) -> bool {
-        self.connections
-            .iter()
-            .any(|lane| lane.has_room(self.stream_limit))
-    }
 }
 
 impl PooledHttp2Connection {
-    fn has_room(&self, limit: usize) -> bool {
+    fn has_free_stream(&self, limit: usize) -> bool {
         self.active_streams < limit.min(self.connection.max_streams())
     }
 }
 
-/// The duty to make a connection, while others wait. Dropped, it is another's.
+/// The right, and the duty, of one request to make a connection that others wait for. Dropped, it passes to another request.
 #[derive(Debug)]
 pub(crate) struct ConnectionReservation {
     host: Arc<Http2Host>,
-    pending: Arc<PendingConnection>,
+    pending: PendingConnection,
 }
 
 impl ConnectionReservation {
-    pub(super) fn new(host: Arc<Http2Host>, pending: Arc<PendingConnection>) -> Self {
-        Self { host, pending }
-    }
-
-    /// What is being made is no shared connection. Where there is none, each request is to have its own.
-    pub(crate) fn use_http1(self, why: Http2Ineligible) {
+    /// The connection speaks HTTP/1.1. Without an HTTP/2 connection that holds for the whole host; beside one, there will be no
+    /// other.
+    pub(crate) fn use_http1(self) {
         let mut state = self.host.lock();
         if state.connections.is_empty() {
-            state.separate = Some(why);
+            state.uses_http1 = true;
         } else {
             state.max_connections = state.connections.len();
         }
     }
 
-    /// It is there: others may come along. The place of whoever made it is taken.
+    /// The connection is there for all; its first stream is for the request that made it.
     pub(crate) fn connected(self, connection: Http2Connection) -> StreamLease {
         let connection = Arc::new(connection);
         let mut state = self.host.lock();
-        let name = state.next_id;
+        let id = state.next_id;
         state.next_id += 1;
-        state.connections.push(PooledHttp2Connection {
-            id: name,
-            connection: Arc::clone(&connection),
-            active_streams: 1,
-            idle_since: Instant::now(),
-        });
+        // Another connection may have shown meanwhile that HTTP/1.1 is better.
+        if !state.uses_http1 {
+            state.connections.push(PooledHttp2Connection {
+                id,
+                connection: Arc::clone(&connection),
+                active_streams: 1,
+                idle_since: Instant::now(),
+            });
+        }
         drop(state);
-        self.host.stream_lease(name, connection)
+        StreamLease::new(Arc::clone(&self.host), id, connection)
     }
 
-    /// It cannot be made. Where there is a connection already, there will be no other, and true is returned: that one is to be
-    /// waited for. So it is where connections of one's own are known to do, which go on to be used. Else all who wait are told.
+    /// The connection could not be made. Beside another one, there will be no further connection, and the request should wait
+    /// for a stream: then this returns true. Else the error is that of all requests that wait.
     pub(crate) fn failed(self, error: &Error) -> bool {
         let mut state = self.host.lock();
-        if state.is_served_apart() {
-            state.separate = Some(Http2Ineligible::Lasting);
-            return true;
-        }
         if state.connections.is_empty() {
-            let _ = self.pending.failure.set(error.clone());
+            let _ = self.pending.set(error.clone());
             return false;
         }
         state.max_connections = state.connections.len();
@@ -340,7 +290,7 @@ impl Drop for ConnectionReservation {
     }
 }
 
-/// A place on a shared connection, for one request and its answer.
+/// A stream of a connection, for one request and its response.
 #[derive(Debug)]
 pub(crate) struct StreamLease {
     host: Arc<Http2Host>,
@@ -351,11 +301,7 @@ pub(crate) struct StreamLease {
 }
 
 impl StreamLease {
-    pub(super) fn new(
-        host: Arc<Http2Host>,
-        connection_id: u64,
-        connection: Arc<Http2Connection>,
-    ) -> Self {
+    fn new(host: Arc<Http2Host>, connection_id: u64, connection: Arc<Http2Connection>) -> Self {
         Self {
             host,
             connection_id,
@@ -364,33 +310,26 @@ impl StreamLease {
         }
     }
 
-    pub(crate) fn connection(&self) -> &Http2Connection {
+    pub(super) fn connection(&self) -> &Http2Connection {
         &self.connection
     }
 
-    /// How many requests the peer takes at once, if all connections to it are like this one.
-    pub(super) fn max_streams(&self) -> usize {
-        self.host.lock().max_connections * self.connection.max_streams()
-    }
-
-    /// The peer refused the request, though there was room by its own word: it takes no more than the others that are there.
-    pub(crate) fn record_refusal(&mut self) {
+    /// The peer refused the request, though by its own word it had room. So it takes no more streams than there are now.
+    pub(super) fn record_refusal(&mut self) {
         self.is_refused = true;
         let mut state = self.host.lock();
-        let lane = state
-            .connections
-            .iter()
-            .find(|lane| lane.id == self.connection_id);
-        if let Some(others) = lane.map(|lane| lane.active_streams.saturating_sub(1)) {
+        let mut connections = state.connections.iter();
+        let pooled = connections.find(|pooled| pooled.id == self.connection_id);
+        if let Some(others) = pooled.map(|pooled| pooled.active_streams.saturating_sub(1)) {
             state.stream_limit = state.stream_limit.min(others).max(1);
             state.accepted = 0;
         }
     }
 
-    /// Nothing came for this request for as long as the stall timeout. When nothing came for any other either, since `activity`
-    /// heads and pieces had come, the connection is not trusted any more.
-    pub(crate) fn record_stall(&self, heard: u64) {
-        if self.connection.activity() == heard {
+    /// The stream was silent for the stall timeout. If no other stream of the connection received anything either since
+    /// `last_activity`, new requests avoid the connection.
+    pub(super) fn record_stall(&self, last_activity: u64) {
+        if self.connection.activity() == last_activity {
             self.connection.drain();
         }
     }
@@ -399,13 +338,10 @@ impl StreamLease {
 impl Drop for StreamLease {
     fn drop(&mut self) {
         let mut state = self.host.lock();
-        if let Some(lane) = state
-            .connections
-            .iter_mut()
-            .find(|lane| lane.id == self.connection_id)
-        {
-            lane.active_streams -= 1;
-            lane.idle_since = Instant::now();
+        let mut connections = state.connections.iter_mut();
+        if let Some(pooled) = connections.find(|pooled| pooled.id == self.connection_id) {
+            pooled.active_streams -= 1;
+            pooled.idle_since = Instant::now();
         }
         if !self.is_refused {
             state.record_accepted();

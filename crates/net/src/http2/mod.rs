@@ -1,25 +1,18 @@
-//! Connections that requests share: HTTP/2 over TLS, for small files on long ways.
+//! HTTP/2 over TLS: connections that many requests share, for small files on long round trips.
 //!
-//! One [`Http2Connection`] carries many requests at once, each a [`Http2Body`] read by whoever asked. A `Http2Host` keeps the one or two
-//! connections of a route, lets requests on while there is room, and sees to it that one handshake is made where many
-//! requests wait for it. [`Http2Pool`] finds the host of a route and bounds what rests. What the origin said of a request, and
-//! whether that may be sent again, is in `unanswered`.
+//! An [`Http2Connection`] carries many requests at once, each an [`Http2Body`] that its own task reads. An [`Http2Host`] holds the
+//! one or two connections of a route, leases streams while there is room, and lets one request connect while the others wait
+//! for it. [`Http2Pool`] finds the host of a route and bounds the idle connections.
 //!
-//! This is the h2 library without hyper's client on top of it, which spawns a task a request and passes each answer from
-//! task to task. Here there is one task a connection, owned by it; bodies are read where they are wanted.
+//! This uses the h2 library without hyper's client on top of it, which spawns a task for each request and passes each response
+//! from task to task. Here each connection owns one task, and bodies are read where they are wanted.
 
 mod body;
 mod connection;
-mod eligibility;
 mod host;
 mod pool;
-mod request;
-mod unanswered;
 
 pub(crate) use body::Http2Body;
 pub(crate) use connection::Http2Connection;
-pub(crate) use eligibility::Http2Ineligible;
 pub(crate) use host::{ConnectionReservation, Http2Host, StreamDecision, StreamLease};
 pub(crate) use pool::Http2Pool;
-pub(crate) use request::to_http2;
-pub(crate) use unanswered::{UnansweredRequest, UnansweredRetry};

@@ -1,4 +1,4 @@
-//! The hosts that requests may share connections to, and a bound on what rests.
+//! The hosts that requests may share connections to, and a bound on idle connections.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,24 +6,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::host::Http2Host;
 use crate::request::RouteKey;
 
-/// How many hosts are remembered. Most are those that have HTTP/1.1 alone, of which only that is known.
+/// How many hosts are remembered. Of most of them only one thing is known: they use HTTP/1.1.
 const MAX_HOSTS: usize = 10_000;
 
-/// After how many new connections it is seen to what rests, as a share of what may rest.
+/// How often idle connections are counted: each time that `max_idle` divided by this many new ones were opened.
 const IDLE_CHECKS: usize = 4;
 
 /// Hosts by route.
 #[derive(Debug)]
 pub(crate) struct Http2Pool {
     state: Mutex<Http2PoolState>,
-    /// How many connections may rest in all; a quarter more may do so for a while.
+    /// How many connections may be idle in all; a quarter more may be so for a while.
     max_idle: usize,
 }
 
 #[derive(Debug, Default)]
 struct Http2PoolState {
     hosts: HashMap<RouteKey, Arc<Http2Host>>,
-    /// Connections that were made since it was last seen to what rests.
+    /// Connections that were opened since idle ones were last counted.
     opened_since_check: usize,
 }
 
@@ -37,40 +37,40 @@ impl Http2Pool {
 
     /// The host of a route.
     pub(crate) fn host(&self, route: &RouteKey) -> Arc<Http2Host> {
-        let mut table = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(host) = table.hosts.get(route) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(host) = state.hosts.get(route) {
             return Arc::clone(host);
         }
-        if table.hosts.len() >= MAX_HOSTS {
-            // Whoever holds one of them goes on with it.
-            table.hosts.retain(|_, host| !host.has_no_connections());
+        if state.hosts.len() >= MAX_HOSTS {
+            // Requests that hold one of the removed hosts go on with it.
+            state.hosts.retain(|_, host| !host.has_no_connections());
         }
         let host = Arc::new(Http2Host::new());
-        table.hosts.insert(route.clone(), Arc::clone(&host));
+        state.hosts.insert(route.clone(), Arc::clone(&host));
         host
     }
 
-    /// A shared connection was made: now and then the oldest of those that nobody uses are closed.
+    /// Counts a new connection. Now and then this closes the connections that have been idle longest, beyond `max_idle`.
     pub(crate) fn connection_opened(&self) {
-        let mut table = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        table.opened_since_check += 1;
-        if table.opened_since_check <= self.max_idle / IDLE_CHECKS {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.opened_since_check += 1;
+        if state.opened_since_check <= self.max_idle / IDLE_CHECKS {
             return;
         }
-        table.opened_since_check = 0;
-        let hosts: Vec<Arc<Http2Host>> = table.hosts.values().map(Arc::clone).collect();
-        drop(table);
-        let mut resting: Vec<_> = hosts
+        state.opened_since_check = 0;
+        let hosts: Vec<Arc<Http2Host>> = state.hosts.values().map(Arc::clone).collect();
+        drop(state);
+        let mut idle: Vec<_> = hosts
             .iter()
             .flat_map(|host| {
-                host.idle_connections()
-                    .map(move |(since, lane)| (since, lane, host))
+                let connections = host.idle_connections();
+                connections.map(move |(since, id)| (since, id, host))
             })
             .collect();
-        resting.sort_unstable_by_key(|(since, ..)| *since);
-        let beyond = resting.len().saturating_sub(self.max_idle);
-        for (_, lane, host) in &resting[..beyond] {
-            host.close_idle(*lane);
+        idle.sort_unstable_by_key(|(since, ..)| *since);
+        let excess = idle.len().saturating_sub(self.max_idle);
+        for (_, id, host) in &idle[..excess] {
+            host.close_idle(*id);
         }
     }
 }
@@ -89,14 +89,14 @@ mod tests {
     }
 
     #[test]
-    fn a_route_has_one_host_and_hosts_have_a_bound() {
-        let hosts = Http2Pool::new(128);
-        let one = hosts.host(&route(0));
-        assert!(Arc::ptr_eq(&one, &hosts.host(&route(0))));
-        assert!(!Arc::ptr_eq(&one, &hosts.host(&route(1))));
+    fn a_route_has_one_host_and_the_number_of_hosts_is_bounded() {
+        let pool = Http2Pool::new(128);
+        let host = pool.host(&route(0));
+        assert!(Arc::ptr_eq(&host, &pool.host(&route(0))));
+        assert!(!Arc::ptr_eq(&host, &pool.host(&route(1))));
         for n in 0..=MAX_HOSTS * 2 {
-            hosts.host(&route(n));
+            pool.host(&route(n));
         }
-        assert!(hosts.state.lock().unwrap().hosts.len() <= MAX_HOSTS);
+        assert!(pool.state.lock().unwrap().hosts.len() <= MAX_HOSTS);
     }
 }

@@ -1,5 +1,6 @@
-//! Requests that share a connection: who does, how many, and what the origin sees of them.
+//! Requests that share an HTTP/2 connection: which ones do, how many, and what the origin sees of them.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,173 +11,211 @@ use futures_util::future::join_all;
 use haul_lab::http2::{Http2Origin, Http2Request, Http2Settings, StreamAction, alpn_server_config};
 use haul_lab::{
     CertificateAuthority, HttpProxy, Origin, OriginResource, RequestMatcher, ResourceContent,
-    faults, within,
+    SlowLink, SlowLinkBuilder, faults,
 };
 use haul_net::{
-    Client, ClientCertificate, ClientConfig, Error, FetchRequest, FetchResponse, HttpVersionChoice,
-    Kind, Login, ProxyRules, Secret, TlsOptions, TlsProblem, UserCredentials,
+    Client, ClientCertificate, ClientConfig, Error, FetchResponse, HttpVersionChoice, Kind, Login,
+    ProxyRules, Secret, TlsProblem, UserCredentials,
 };
-use url::Url;
 
-use crate::{LIMIT, body, client};
+use crate::{LOCAL_NAMES, body, client, trusting};
 
-const HERE: &[&str] = &["127.0.0.1", "localhost"];
-pub(crate) const BOTH: &[&str] = &["h2", "http/1.1"];
+pub(crate) const BOTH_VERSIONS: &[&str] = &["h2", "http/1.1"];
 
 /// A GET that may share its connection.
-pub(crate) async fn get(client: &Client, url: &str) -> Result<FetchResponse, Error> {
-    let url: Url = url.parse().unwrap();
-    let fetch = FetchRequest {
-        user_headers: None,
-        url: &url,
-        user_url: &url,
-        range: None,
-        conditions: http::HeaderMap::new(),
-        may_multiplex: true,
-    };
-    within(LIMIT, client.fetch(fetch)).await
+pub(crate) async fn get_shared(client: &Client, url: &str) -> Result<FetchResponse, Error> {
+    crate::fetch(client, url, true).await
 }
 
-/// Its body, too.
-pub(crate) async fn fetched(client: &Client, url: &str) -> Result<Vec<u8>, Error> {
-    body(get(client, url).await?).await
+/// The same, with the whole body.
+pub(crate) async fn get_shared_body(client: &Client, url: &str) -> Result<Vec<u8>, Error> {
+    body(get_shared(client, url).await?).await
 }
 
-pub(crate) fn trusting(authority: &CertificateAuthority) -> TlsOptions {
-    TlsOptions {
-        cacert: Some(authority.certificate_pem().into_bytes()),
-        ..TlsOptions::default()
-    }
-}
-
-pub(crate) fn config(authority: &CertificateAuthority, http: HttpVersionChoice) -> ClientConfig {
+pub(crate) fn config(
+    authority: &CertificateAuthority,
+    http_version: HttpVersionChoice,
+) -> ClientConfig {
     ClientConfig {
-        http_version: http,
+        http_version,
         tls: trusting(authority),
         ..ClientConfig::default()
     }
 }
 
-/// An origin for these protocols.
-pub(crate) async fn origin(
+/// An origin that speaks these protocols.
+pub(crate) async fn start_origin(
     authority: &CertificateAuthority,
     protocols: &[&str],
     settings: Http2Settings,
     script: impl Fn(&Http2Request) -> StreamAction + Send + Sync + 'static,
 ) -> Http2Origin {
-    let tls = alpn_server_config(&authority.issue(HERE), None, protocols);
+    let tls = alpn_server_config(&authority.issue(LOCAL_NAMES), None, protocols);
     Http2Origin::start(tls, settings, script).await
 }
 
-/// A body that is another for each path.
+/// An origin with files, that speaks both versions.
+async fn start_file_origin(authority: &CertificateAuthority) -> Http2Origin {
+    start_origin(
+        authority,
+        BOTH_VERSIONS,
+        Http2Settings::default(),
+        respond_with_file,
+    )
+    .await
+}
+
+/// The file at a path: another one for each path.
 pub(crate) fn file(path: &str) -> Bytes {
     let seed = path.bytes().map(u64::from).sum();
     Bytes::from(ResourceContent::random(seed, 3_000).to_vec())
 }
 
-pub(crate) fn serve(asked: &Http2Request) -> StreamAction {
-    StreamAction::Respond(file(&asked.path))
+fn respond_with_file(request: &Http2Request) -> StreamAction {
+    StreamAction::Respond(file(&request.path))
 }
 
-/// A proxy that takes its time, so that the way is a long one.
-pub(crate) async fn far(config: ClientConfig) -> (HttpProxy, Client) {
-    let proxy = HttpProxy::builder()
-        .rule(RequestMatcher::always(), |_, reply| {
-            reply.delay = Duration::from_millis(30);
-        })
+/// Puts a long round trip before an origin; returns the link, and the URL of the origin through it, without a path.
+pub(crate) async fn slow_link(origin: SocketAddr) -> (SlowLink, String) {
+    let link = SlowLinkBuilder::new(origin)
+        .latency(Duration::from_millis(10))
         .start()
         .await;
-    let client = client(ClientConfig {
-        proxy: ProxyRules::all(proxy.url().parse().unwrap()),
-        ..config
-    });
-    (proxy, client)
+    let url = format!("https://{}", link.address());
+    (link, url)
 }
 
-/// So many requests at once, for a file each.
-async fn at_once(client: &Client, origin: &Http2Origin, count: usize) -> Vec<Result<(), Error>> {
-    let one = async |n: usize| {
+/// Fetches this many files at once from an origin whose URL is given without a path.
+async fn get_files(client: &Client, origin: &str, count: usize) -> Vec<Result<(), Error>> {
+    let get_file = async |n: usize| {
         let path = format!("/{n}");
-        let came = fetched(client, &origin.url(&path)).await?;
-        assert_eq!(came, file(&path), "{path}");
+        let bytes = get_shared_body(client, &format!("{origin}{path}")).await?;
+        assert_eq!(bytes, file(&path), "{path}");
         Ok(())
     };
-    join_all((0..count).map(one)).await
+    join_all((0..count).map(get_file)).await
 }
 
 #[tokio::test]
 async fn requests_at_once_wait_for_one_connection_and_share_it() {
     let authority = CertificateAuthority::new();
-    let origin = origin(&authority, BOTH, Http2Settings::default(), serve).await;
+    let origin = start_file_origin(&authority).await;
     let client = client(config(&authority, HttpVersionChoice::Http2));
-    for came in at_once(&client, &origin, 64).await {
-        came.unwrap();
+    for result in get_files(&client, &origin.url(""), 64).await {
+        result.unwrap();
     }
-    let answer = get(&client, &origin.url("/x")).await.unwrap();
-    assert!(answer.timings.reused);
-    assert!(answer.max_streams.is_some_and(|streams| streams >= 100));
-    assert_eq!(answer.remaining(), Some(3_000));
+    let response = get_shared(&client, &origin.url("/x")).await.unwrap();
+    assert!(response.timings.reused);
+    assert!(response.max_streams.is_some_and(|streams| streams >= 100));
+    assert_eq!(response.remaining(), Some(3_000));
     assert_eq!(
         (origin.connection_count(), origin.requests().len()),
         (1, 65)
     );
-    let asked = &origin.requests()[0];
-    assert!(asked.is_http2 && !asked.headers.contains_key("host"));
-    assert_eq!(asked.authority, origin.address().to_string());
+    let request = &origin.requests()[0];
+    assert!(request.is_http2 && !request.headers.contains_key("host"));
+    assert_eq!(request.authority, origin.address().to_string());
 }
 
 #[tokio::test]
-async fn a_long_way_is_shared_and_whoever_may_not_share_goes_alone() {
+async fn requests_to_a_far_host_share_a_connection_if_they_may() {
     let authority = CertificateAuthority::new();
-    let origin = origin(&authority, BOTH, Http2Settings::default(), serve).await;
-    let (proxy, client) = far(config(&authority, HttpVersionChoice::Auto)).await;
-    for came in at_once(&client, &origin, 16).await {
-        came.unwrap();
+    let origin = start_file_origin(&authority).await;
+    let (link, url) = slow_link(origin.address()).await;
+    let auto = client(config(&authority, HttpVersionChoice::Auto));
+    for result in get_files(&auto, &url, 16).await {
+        result.unwrap();
     }
-    assert_eq!((proxy.requests().len(), origin.connection_count()), (1, 1));
-    assert!(origin.requests().iter().all(|asked| asked.is_http2));
-    let alone = crate::get(&client, &origin.url("/1")).await.unwrap();
-    assert_eq!(alone.max_streams, None);
+    assert_eq!(
+        (link.accepted_connections(), origin.connection_count()),
+        (1, 1)
+    );
+    assert!(origin.requests().iter().all(|request| request.is_http2));
+    let response = crate::get(&auto, &format!("{url}/1")).await.unwrap();
+    assert_eq!(response.max_streams, None);
     assert!(!origin.requests()[16].is_http2);
-    let (_proxy, never) = far(config(&authority, HttpVersionChoice::Http1)).await;
-    fetched(&never, &origin.url("/2")).await.unwrap();
+    let http1 = client(config(&authority, HttpVersionChoice::Http1));
+    get_shared_body(&http1, &format!("{url}/2")).await.unwrap();
     assert!(!origin.requests()[17].is_http2);
 }
 
 #[tokio::test]
-async fn an_origin_with_http_1_alone_is_asked_over_connections_of_ones_own_at_once() {
+async fn a_near_host_goes_over_to_http_1_with_its_first_quick_response() {
     let authority = CertificateAuthority::new();
-    // The first of all requests is never answered, and the others do not wait for that.
-    let first = RequestMatcher::matching(|asked| asked.number_for_path == 0);
+    let origin = start_file_origin(&authority).await;
+    let client = client(config(&authority, HttpVersionChoice::Auto));
+    for _ in 0..100 {
+        get_shared_body(&client, &origin.url("/f")).await.unwrap();
+    }
+    // A busy machine may take longer than 5 ms for some responses, but not for all of them.
+    let requests = origin.requests();
+    let shared = requests.iter().take_while(|request| request.is_http2);
+    let shared = shared.count();
+    assert!((1..50).contains(&shared), "{shared} requests over HTTP/2");
+    assert!(requests[shared..].iter().all(|request| !request.is_http2));
+    assert_eq!(origin.connection_count(), 2);
+}
+
+#[tokio::test]
+async fn a_host_that_refuses_a_second_connection_is_served_by_the_first() {
+    let authority = CertificateAuthority::new();
+    let settings = Http2Settings {
+        max_streams: Some(1),
+        ..Http2Settings::default()
+    };
+    let origin = start_origin(&authority, BOTH_VERSIONS, settings, respond_with_file).await;
+    let link = SlowLinkBuilder::new(origin.address())
+        .latency(Duration::from_millis(10))
+        .max_connections(1)
+        .start()
+        .await;
+    let url = format!("https://{}", link.address());
+    let client = client(config(&authority, HttpVersionChoice::Http2));
+    // The first response tells how many streams the origin takes.
+    get_shared_body(&client, &format!("{url}/f")).await.unwrap();
+    for result in get_files(&client, &url, 8).await {
+        result.unwrap();
+    }
+    assert_eq!(
+        (origin.connection_count(), link.refused_connections()),
+        (1, 1)
+    );
+}
+
+#[tokio::test]
+async fn requests_to_a_host_without_http2_get_connections_of_their_own_at_once() {
+    let authority = CertificateAuthority::new();
+    // The very first request is never answered, and the others do not wait for it.
+    let first = RequestMatcher::matching(|request| request.number_for_path == 0);
     let content = ResourceContent::random(1, 1_000);
     let resource = OriginResource::new(content.clone()).rule(first, faults::stall_after(0));
     let origin = Origin::builder()
         .resource("/f", resource)
-        .tls(authority.issue(HERE).server_config(None))
+        .tls(authority.issue(LOCAL_NAMES).server_config(None))
         .start()
         .await;
-    let (_proxy, client) = far(ClientConfig {
+    let (_link, url) = slow_link(origin.address()).await;
+    let client = client(ClientConfig {
         stall_timeout: Duration::from_secs(1),
         ..config(&authority, HttpVersionChoice::Auto)
-    })
-    .await;
-    let url = origin.url("/f");
-    let came = join_all((0..8).map(|_| fetched(&client, &url))).await;
-    let right = came
+    });
+    let url = format!("{url}/f");
+    let results = join_all((0..8).map(|_| get_shared_body(&client, &url))).await;
+    let correct = results
         .iter()
-        .filter(|came| matches!(came, Ok(bytes) if *bytes == content.to_vec()));
-    assert_eq!(right.count(), 7);
+        .filter(|result| matches!(result, Ok(bytes) if *bytes == content.to_vec()));
+    assert_eq!(correct.count(), 7);
     assert_eq!(origin.connection_count(), 8);
     for _ in 0..4 {
-        fetched(&client, &url).await.unwrap();
+        get_shared_body(&client, &url).await.unwrap();
     }
-    assert_eq!(origin.connection_count(), 8, "known by now, and reused");
+    assert_eq!(origin.connection_count(), 8, "connections are reused");
 }
 
 #[tokio::test]
-async fn http2_alone_at_an_origin_without_it_says_which_flag_helps() {
+async fn http2_alone_at_an_origin_without_it_is_an_error_that_names_the_flag() {
     let authority = CertificateAuthority::new();
-    let issued = authority.issue(HERE);
+    let issued = authority.issue(LOCAL_NAMES);
     for tls in [
         issued.server_config(None),
         alpn_server_config(&issued, None, &["http/1.1"]),
@@ -184,7 +223,7 @@ async fn http2_alone_at_an_origin_without_it_says_which_flag_helps() {
         let origin = Origin::builder().tls(tls).start().await;
         let client = client(config(&authority, HttpVersionChoice::Http2));
         let url = origin.url("/f");
-        for error in join_all([get(&client, &url), get(&client, &url)]).await {
+        for error in join_all([get_shared(&client, &url), get_shared(&client, &url)]).await {
             let error = error.unwrap_err();
             assert_eq!(*error.kind(), Kind::Tls(TlsProblem::NoHttp2), "{error:?}");
             assert!(error.to_string().contains("--http1.1") && !error.is_transient());
@@ -193,37 +232,41 @@ async fn http2_alone_at_an_origin_without_it_says_which_flag_helps() {
 }
 
 #[tokio::test]
-async fn no_more_are_on_a_connection_than_the_peer_takes() {
+async fn a_connection_carries_no_more_streams_than_the_peer_takes() {
     let authority = CertificateAuthority::new();
     let settings = Http2Settings {
         max_streams: Some(3),
         ..Http2Settings::default()
     };
-    let origin = origin(&authority, BOTH, settings, |asked| {
-        StreamAction::RespondAfter(Duration::from_millis(5), file(&asked.path))
+    let origin = start_origin(&authority, BOTH_VERSIONS, settings, |request| {
+        StreamAction::RespondAfter(Duration::from_millis(5), file(&request.path))
     })
     .await;
     let client = client(config(&authority, HttpVersionChoice::Http2));
-    // By now the limit is known.
-    assert!(get(&client, &origin.url("/x")).await.is_ok());
-    for came in at_once(&client, &origin, 40).await {
-        came.unwrap();
+    // The first response tells the limit.
+    assert!(get_shared(&client, &origin.url("/x")).await.is_ok());
+    for result in get_files(&client, &origin.url(""), 40).await {
+        result.unwrap();
     }
-    assert!(origin.requests().iter().all(|asked| asked.concurrent <= 3));
+    assert!(
+        origin
+            .requests()
+            .iter()
+            .all(|request| request.concurrent <= 3)
+    );
     assert_eq!(origin.connection_count(), 2);
-    let answer = get(&client, &origin.url("/y")).await.unwrap();
-    // On each of two connections.
-    assert_eq!(answer.max_streams, Some(6));
+    let response = get_shared(&client, &origin.url("/y")).await.unwrap();
+    assert_eq!(response.max_streams, Some(6), "three on each connection");
 }
 
 #[tokio::test]
-async fn a_failure_to_connect_is_that_of_all_who_wait() {
+async fn a_failure_to_connect_is_the_failure_of_all_requests_that_wait() {
     let authority = CertificateAuthority::new();
-    let asked = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&asked);
+    let connects = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&connects);
     let proxy = HttpProxy::builder()
         .rule(RequestMatcher::always(), move |_, reply| {
-            count.fetch_add(1, Ordering::Relaxed);
+            counter.fetch_add(1, Ordering::Relaxed);
             *reply = haul_lab::OriginResponse::empty(503);
             reply.delay = Duration::from_millis(200);
         })
@@ -234,29 +277,33 @@ async fn a_failure_to_connect_is_that_of_all_who_wait() {
         ..config(&authority, HttpVersionChoice::Auto)
     });
     let urls: Vec<String> = (0..8).map(|n| format!("https://far.test/{n}")).collect();
-    let came = join_all(urls.iter().map(|url| get(&client, url))).await;
-    for (came, url) in came.into_iter().zip(&urls) {
-        let error = came.unwrap_err();
+    let results = join_all(urls.iter().map(|url| get_shared(&client, url))).await;
+    for (result, url) in results.into_iter().zip(&urls) {
+        let error = result.unwrap_err();
         assert!(matches!(error.kind(), Kind::ProxyRefused(Some(_))));
         assert_eq!(error.url().as_str(), url);
         assert!(error.proxy().is_some());
     }
-    assert_eq!(asked.load(Ordering::Relaxed), 1);
-    assert!(get(&client, &urls[0]).await.is_err());
-    assert_eq!(asked.load(Ordering::Relaxed), 2, "the next tries again");
+    assert_eq!(connects.load(Ordering::Relaxed), 1);
+    assert!(get_shared(&client, &urls[0]).await.is_err());
+    assert_eq!(
+        connects.load(Ordering::Relaxed),
+        2,
+        "the next request tries again"
+    );
 }
 
 #[tokio::test]
-async fn whoever_made_the_connection_may_give_up_and_another_goes_on() {
+async fn when_the_request_that_connects_is_dropped_another_one_connects() {
     let authority = CertificateAuthority::new();
-    let origin = origin(&authority, BOTH, Http2Settings::default(), serve).await;
-    let (_proxy, client) = far(config(&authority, HttpVersionChoice::Auto)).await;
-    let url = origin.url("/1");
-    let mut first = Box::pin(get(&client, &url));
-    let second = get(&client, &url);
+    let origin = start_file_origin(&authority).await;
+    let (_link, url) = slow_link(origin.address()).await;
+    let client = client(config(&authority, HttpVersionChoice::Auto));
+    let url = format!("{url}/1");
+    let mut first = Box::pin(get_shared(&client, &url));
     // Polled once, it has begun to connect.
     assert!((&mut first).now_or_never().is_none());
-    let mut second = Box::pin(second);
+    let mut second = Box::pin(get_shared(&client, &url));
     assert!((&mut second).now_or_never().is_none());
     drop(first);
     assert_eq!(second.await.unwrap().status, 200);
@@ -265,13 +312,13 @@ async fn whoever_made_the_connection_may_give_up_and_another_goes_on() {
 #[tokio::test]
 async fn a21_challenges_and_redirects_over_a_shared_connection() {
     let authority = CertificateAuthority::new();
-    let other = Arc::new(origin(&authority, BOTH, Http2Settings::default(), serve).await);
-    let to = other.url("/1").replace("127.0.0.1", "localhost");
-    let near = origin(&authority, BOTH, Http2Settings::default(), move |asked| {
-        let known = asked.headers.get("authorization").map(String::as_str);
-        match (known, asked.path.as_str()) {
+    let other = start_file_origin(&authority).await;
+    let location = other.url("/1").replace("127.0.0.1", "localhost");
+    let script = move |request: &Http2Request| {
+        let authorization = request.headers.get("authorization").map(String::as_str);
+        match (authorization, request.path.as_str()) {
             (Some("Basic dTpw"), "/away") => {
-                StreamAction::RespondWith(302, vec![("location", to.clone())], Bytes::new())
+                StreamAction::RespondWith(302, vec![("location", location.clone())], Bytes::new())
             }
             (Some("Basic dTpw"), path) => StreamAction::Respond(file(path)),
             _ => StreamAction::RespondWith(
@@ -280,9 +327,10 @@ async fn a21_challenges_and_redirects_over_a_shared_connection() {
                 Bytes::from_static(b"who?"),
             ),
         }
-    })
-    .await;
-    let login = |password: &str| ClientConfig {
+    };
+    let settings = Http2Settings::default();
+    let origin = start_origin(&authority, BOTH_VERSIONS, settings, script).await;
+    let with_password = |password: &str| ClientConfig {
         credentials: UserCredentials {
             login: Some(Login {
                 user: "u".into(),
@@ -292,28 +340,35 @@ async fn a21_challenges_and_redirects_over_a_shared_connection() {
         },
         ..config(&authority, HttpVersionChoice::Http2)
     };
-    let right = client(login("p"));
-    let answer = get(&right, &near.url("/a")).await.unwrap();
-    assert!(answer.authorized);
-    assert_eq!(body(answer).await.unwrap(), file("/a"));
-    let answer = get(&right, &near.url("/away")).await.unwrap();
-    assert!(answer.redirected);
-    assert_eq!(body(answer).await.unwrap(), file("/1"));
+    let right = client(with_password("p"));
+    let response = get_shared(&right, &origin.url("/a")).await.unwrap();
+    assert!(response.authorized);
+    assert_eq!(body(response).await.unwrap(), file("/a"));
+    let response = get_shared(&right, &origin.url("/away")).await.unwrap();
+    assert!(response.redirected);
+    assert_eq!(body(response).await.unwrap(), file("/1"));
     assert!(!other.requests()[0].headers.contains_key("authorization"));
-    assert_eq!(near.connection_count(), 1);
-    let wrong = client(login("q"));
-    assert_eq!(get(&wrong, &near.url("/a")).await.unwrap().status, 401);
+    assert_eq!(origin.connection_count(), 1);
+    let wrong = client(with_password("q"));
+    let response = get_shared(&wrong, &origin.url("/a")).await.unwrap();
+    assert_eq!(response.status, 401);
 }
 
 #[tokio::test]
-async fn a_client_certificate_is_shown_to_the_origin_that_was_named_alone() {
+async fn only_the_users_origin_sees_the_client_certificate() {
     let authority = CertificateAuthority::new();
-    let tls = alpn_server_config(&authority.issue(HERE), Some(&authority), BOTH);
-    let far = Http2Origin::start(tls, Http2Settings::default(), serve).await;
-    let named = far.url("/1").replace("127.0.0.1", "localhost");
-    let to = named.clone();
-    let near = origin(&authority, BOTH, Http2Settings::default(), move |_| {
-        StreamAction::RespondWith(302, vec![("location", to.clone())], Bytes::new())
+    let tls = alpn_server_config(
+        &authority.issue(LOCAL_NAMES),
+        Some(&authority),
+        BOTH_VERSIONS,
+    );
+    let settings = Http2Settings::default();
+    let protected = Http2Origin::start(tls, settings, respond_with_file).await;
+    let protected_url = protected.url("/1").replace("127.0.0.1", "localhost");
+    let location = protected_url.clone();
+    let settings = Http2Settings::default();
+    let redirecting = start_origin(&authority, BOTH_VERSIONS, settings, move |_| {
+        StreamAction::RespondWith(302, vec![("location", location.clone())], Bytes::new())
     })
     .await;
     let issued = authority.issue(&["me"]);
@@ -323,31 +378,34 @@ async fn a_client_certificate_is_shown_to_the_origin_that_was_named_alone() {
         key: issued.key_pem.into_bytes(),
     });
     let client = client(config);
-    assert_eq!(fetched(&client, &named).await.unwrap(), file("/1"));
-    let error = get(&client, &near.url("/x")).await.unwrap_err();
+    let direct = get_shared_body(&client, &protected_url).await;
+    assert_eq!(direct.unwrap(), file("/1"));
+    let redirected = get_shared(&client, &redirecting.url("/x")).await;
+    let error = redirected.unwrap_err();
     let refused = Kind::Tls(TlsProblem::ClientCertificate);
     assert_eq!(*error.kind(), refused, "{error:?}");
     assert!(!error.is_transient());
-    assert_eq!(fetched(&client, &named).await.unwrap(), file("/1"));
-    assert_eq!(far.requests().len(), 2);
+    let direct = get_shared_body(&client, &protected_url).await;
+    assert_eq!(direct.unwrap(), file("/1"));
+    assert_eq!(protected.requests().len(), 2);
 }
 
 #[tokio::test]
-async fn what_rests_has_a_bound_and_the_oldest_goes() {
+async fn idle_connections_are_bounded_and_the_oldest_is_closed_first() {
     let authority = CertificateAuthority::new();
     let mut origins = Vec::new();
     for _ in 0..8 {
-        origins.push(origin(&authority, BOTH, Http2Settings::default(), serve).await);
+        origins.push(start_file_origin(&authority).await);
     }
     let client = client(ClientConfig {
         max_idle: 4,
         ..config(&authority, HttpVersionChoice::Http2)
     });
     for origin in &origins {
-        fetched(&client, &origin.url("/1")).await.unwrap();
+        get_shared_body(&client, &origin.url("/1")).await.unwrap();
     }
     for origin in [&origins[7], &origins[0]] {
-        fetched(&client, &origin.url("/2")).await.unwrap();
+        get_shared_body(&client, &origin.url("/2")).await.unwrap();
     }
     assert_eq!(
         (origins[7].connection_count(), origins[0].connection_count()),

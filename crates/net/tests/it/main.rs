@@ -1,4 +1,4 @@
-//! Streams and requests against the lab: proxies, credentials, reuse, limits; and what hostile peers and typing errors make.
+//! Streams and requests against the lab: proxies, credentials, connection reuse, limits; hostile peers and malformed input.
 
 #![expect(
     clippy::unwrap_used,
@@ -14,42 +14,55 @@ mod hostile_proxies;
 mod http2;
 mod low_water;
 mod proxies;
-mod route_latency;
 mod trust;
 
 use std::time::Duration;
 
-use haul_lab::within;
-use haul_net::{Client, ClientConfig, Error, FetchRequest, FetchResponse};
+use haul_lab::{CertificateAuthority, within};
+use haul_net::{Client, ClientConfig, Error, FetchRequest, FetchResponse, TlsOptions};
 use url::Url;
 
 /// No test takes longer.
 const LIMIT: Duration = Duration::from_secs(20);
 
+/// The names of an origin's certificate.
+const LOCAL_NAMES: &[&str] = &["127.0.0.1", "localhost"];
+
 fn client(config: ClientConfig) -> Client {
     Client::new(config).unwrap()
 }
 
-/// A GET of everything.
+fn trusting(authority: &CertificateAuthority) -> TlsOptions {
+    TlsOptions {
+        cacert: Some(authority.certificate_pem().into_bytes()),
+        ..TlsOptions::default()
+    }
+}
+
+/// A GET of the whole resource, over a connection of its own.
 async fn get(client: &Client, url: &str) -> Result<FetchResponse, Error> {
+    fetch(client, url, false).await
+}
+
+async fn fetch(client: &Client, url: &str, may_multiplex: bool) -> Result<FetchResponse, Error> {
     let url: Url = url.parse().unwrap();
     let fetch = FetchRequest {
-        user_headers: None,
         url: &url,
         user_url: &url,
         range: None,
+        user_headers: None,
         conditions: http::HeaderMap::new(),
-        may_multiplex: false,
+        may_multiplex,
     };
     within(LIMIT, client.fetch(fetch)).await
 }
 
-/// The whole body; its connection is given back.
-async fn body(mut answer: FetchResponse) -> Result<Vec<u8>, Error> {
+/// Reads the whole body, and gives the connection back.
+async fn body(mut response: FetchResponse) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
-    while let Some(piece) = within(LIMIT, answer.chunk()).await? {
-        bytes.extend_from_slice(&piece);
+    while let Some(chunk) = within(LIMIT, response.chunk()).await? {
+        bytes.extend_from_slice(&chunk);
     }
-    answer.recycle();
+    response.recycle();
     Ok(bytes)
 }
