@@ -75,7 +75,7 @@ const KILLS: [(&str, SecondRun); 9] = [
         std::fs::rename(&at.path, &at.temporary).unwrap();
         (at.end, false)
     }),
-    ("renamed and cut in temporary", |at, _| {
+    ("renamed and partly cut", |at, _| {
         std::fs::rename(&at.path, &at.temporary).unwrap();
         cut(&at.temporary, at.end + 512);
         (at.end, false)

@@ -31,7 +31,8 @@ pub(super) fn padding(length: u64) -> &'static [u8] {
 
 /// Turns a path into the name of an entry.
 ///
-/// # Errors [`ArchiveError::InvalidName`] when some system could not unpack the entry below a directory.
+/// # Errors
+/// [`ArchiveError::InvalidName`] when some system could not unpack the entry below a directory.
 pub(super) fn entry_name(path: &Path) -> Result<String, ArchiveError> {
     let refused = |what| ArchiveError::InvalidName {
         path: path.to_owned(),

@@ -54,8 +54,8 @@ pub(super) struct UnfinishedShard {
 impl UnfinishedShard {
     /// Creates a shard. An unfinished archive that no row tells of is emptied.
     ///
-    /// # Errors [`ArchiveError::Exists`], [`ArchiveError::InTheWay`], [`ArchiveError::Locked`],
-    /// [`ArchiveError::Local`].
+    /// # Errors
+    /// [`ArchiveError::Exists`], [`ArchiveError::InTheWay`], [`ArchiveError::Locked`], [`ArchiveError::Local`].
     pub(super) fn create(paths: DownloadPaths, layer: &StorageLayer) -> Result<Self, ArchiveError> {
         if exists(paths.path()) {
             let path = paths.path().to_owned();
@@ -83,7 +83,8 @@ impl UnfinishedShard {
 
     /// Continues a shard whose entries up to `end` are durable and recorded.
     ///
-    /// # Errors [`ArchiveError::MissingEntries`], [`ArchiveError::Locked`], [`ArchiveError::Local`].
+    /// # Errors
+    /// [`ArchiveError::MissingEntries`], [`ArchiveError::Locked`], [`ArchiveError::Local`].
     pub(super) fn resume(
         paths: DownloadPaths,
         end: u64,
@@ -98,8 +99,8 @@ impl UnfinishedShard {
     /// end off second, so that at each step there is a complete archive under the final name or an unfinished one to
     /// [resume](Self::resume).
     ///
-    /// # Errors [`ArchiveError::InTheWay`], [`ArchiveError::Locked`], [`ArchiveError::MissingEntries`],
-    /// [`ArchiveError::Local`].
+    /// # Errors
+    /// [`ArchiveError::InTheWay`], [`ArchiveError::Locked`], [`ArchiveError::MissingEntries`], [`ArchiveError::Local`].
     pub(super) fn reopen(
         paths: DownloadPaths,
         end: u64,
@@ -224,7 +225,8 @@ impl UnfinishedShard {
 
     /// Renames the shard to its final name.
     ///
-    /// # Errors [`ArchiveError::Exists`] when the name is taken; [`ArchiveError::Local`].
+    /// # Errors
+    /// [`ArchiveError::Exists`] when the name is taken; [`ArchiveError::Local`].
     pub(super) fn publish(&self) -> Result<(), ArchiveError> {
         self.paths.publish(false).map_err(|e| match e.kind() {
             io::ErrorKind::AlreadyExists => ArchiveError::Exists {

@@ -130,9 +130,9 @@ impl ShardWriter {
     /// finished shard stays as it is. A single archive that ends where `durable` says, or an empty one, is reopened
     /// when the first entry comes. A stream has no earlier run.
     ///
-    /// # Errors [`ArchiveError::Exists`], [`ArchiveError::InTheWay`], [`ArchiveError::IsDirectory`],
-    /// [`ArchiveError::Locked`], [`ArchiveError::MissingEntries`], [`ArchiveError::OtherArchive`],
-    /// [`ArchiveError::Local`].
+    /// # Errors
+    /// [`ArchiveError::Exists`], [`ArchiveError::InTheWay`], [`ArchiveError::IsDirectory`], [`ArchiveError::Locked`],
+    /// [`ArchiveError::MissingEntries`], [`ArchiveError::OtherArchive`], [`ArchiveError::Local`].
     pub fn open<'a>(
         options: ArchiveOptions,
         durable: impl IntoIterator<Item = (&'a str, u64)>,
@@ -176,8 +176,9 @@ impl ShardWriter {
 
     /// Appends an entry under a relative path. `mtime` is in seconds since 1970.
     ///
-    /// # Errors [`ArchiveError::InvalidName`], [`ArchiveError::Content`], [`ArchiveError::Local`] (and, when the next
-    /// shard cannot be created, the errors of [`ShardWriter::open`]): then the archive holds nothing of the entry.
+    /// # Errors
+    /// [`ArchiveError::InvalidName`], [`ArchiveError::Content`], [`ArchiveError::Local`] (and, when the next shard
+    /// cannot be created, the errors of [`ShardWriter::open`]): then the archive holds nothing of the entry.
     /// [`ArchiveError::Stream`]: a stream is of no more use after that, nor after [`ArchiveError::Content`].
     pub fn append(
         &mut self,
@@ -225,8 +226,9 @@ impl ShardWriter {
     /// Makes the appended entries durable. Only then may rows record them. For a stream this writes the buffered bytes,
     /// which is all that can be done.
     ///
-    /// # Errors [`ArchiveError::Local`]: no entry that was appended since the last sync may be relied on, now or after
-    /// a later call; [`ArchiveError::Stream`].
+    /// # Errors
+    /// [`ArchiveError::Local`]: no entry that was appended since the last sync may be relied on, now or after a later
+    /// call; [`ArchiveError::Stream`].
     pub fn sync(&mut self) -> Result<(), ArchiveError> {
         match &mut self.0 {
             ShardOutput::Files(files) => files.sync(),
@@ -236,7 +238,8 @@ impl ShardWriter {
 
     /// Renames full shards. Call this when the rows of all synced entries are durable.
     ///
-    /// # Errors [`ArchiveError::Exists`] when such a name was taken meanwhile; [`ArchiveError::Local`].
+    /// # Errors
+    /// [`ArchiveError::Exists`] when such a name was taken meanwhile; [`ArchiveError::Local`].
     pub fn publish_full(&mut self) -> Result<(), ArchiveError> {
         match &mut self.0 {
             ShardOutput::Files(files) => files.publish_full(),
@@ -247,7 +250,8 @@ impl ShardWriter {
     /// Like [`finish`](Self::finish), but removes an archive without entries: a file of that name would look like the
     /// result that was asked for. A stream gets its end in any case, because it has a reader.
     ///
-    /// # Errors As [`ShardWriter::finish`].
+    /// # Errors
+    /// As [`ShardWriter::finish`].
     pub fn finish_unless_empty(self) -> Result<(), ArchiveError> {
         match self.0 {
             ShardOutput::Files(files) => files.finish_unless_empty(),
@@ -257,7 +261,8 @@ impl ShardWriter {
 
     /// Writes the end of the last shard and renames all shards. Call this when the rows of all entries are durable.
     ///
-    /// # Errors [`ArchiveError::Exists`], [`ArchiveError::Local`], [`ArchiveError::Stream`].
+    /// # Errors
+    /// [`ArchiveError::Exists`], [`ArchiveError::Local`], [`ArchiveError::Stream`].
     pub fn finish(self) -> Result<(), ArchiveError> {
         match self.0 {
             ShardOutput::Files(files) => files.finish(),

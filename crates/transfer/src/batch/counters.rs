@@ -1,4 +1,4 @@
-//! What came of the jobs: counts, causes, rows, and the limit of failures.
+//! The outcomes of jobs: counts, failure groups, manifest rows, and the error limit.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -15,10 +15,10 @@ use crate::error::{ErrorClass, GetError};
 use crate::event::{TransferEvent, TransferEventSender};
 use crate::manifest::{Manifest, ManifestError, ManifestRow, RowState};
 
-/// Causes that are told apart; what fails in yet other ways is counted together.
-const CAUSES: usize = 64;
+/// The most failure groups that are kept apart. Further causes are counted as one group.
+const MAX_FAILURE_GROUPS: usize = 64;
 
-/// Counts that everybody may look at.
+/// The outcomes so far, which any thread may read.
 #[derive(Debug, Default)]
 pub(super) struct BatchCounters(Mutex<OutcomeCounts>);
 
@@ -28,87 +28,90 @@ struct OutcomeCounts {
     skipped: u64,
     failed: u64,
     halted: Option<BatchHalt>,
-    causes: HashMap<(ErrorClass, String), (u64, String)>,
+    groups: HashMap<(ErrorClass, String), (u64, String)>,
 }
 
 impl BatchCounters {
-    /// Puts the counts into a summary.
+    /// Copies the counts into a summary.
     pub(super) fn fill_summary(&self, summary: &mut BatchSummary) {
-        let tally = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        (summary.done, summary.skipped, summary.failed) = (tally.done, tally.skipped, tally.failed);
-        summary.halted = tally.halted.clone();
+        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        (summary.done, summary.skipped, summary.failed) =
+            (counts.done, counts.skipped, counts.failed);
+        summary.halted = counts.halted.clone();
     }
 
-    /// What made jobs fail, the most frequent first.
+    /// The groups of failures, the most frequent first.
     pub(super) fn failure_groups(&self) -> Vec<FailureGroup> {
-        let tally = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let cause = |((class, text), (count, example)): (&(ErrorClass, String), &(u64, String))| {
-            FailureGroup {
-                class: *class,
-                cause: text.clone(),
-                count: *count,
-                example: example.clone(),
-            }
-        };
-        let mut causes: Vec<_> = tally.causes.iter().map(cause).collect();
-        causes.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.cause.cmp(&b.cause)));
-        causes
+        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let group =
+            |((class, cause), (count, example)): (&(ErrorClass, String), &(u64, String))| {
+                FailureGroup {
+                    class: *class,
+                    cause: cause.clone(),
+                    count: *count,
+                    example: example.clone(),
+                }
+            };
+        let mut groups: Vec<_> = counts.groups.iter().map(group).collect();
+        groups.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.cause.cmp(&b.cause)));
+        groups
     }
 
     fn count(&self, row: &ManifestRow, error: Option<&GetError>) {
-        let mut tally = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match row.state {
-            RowState::Done => tally.done += 1,
-            RowState::Skipped => tally.skipped += 1,
-            RowState::Failed => tally.failed += 1,
+            RowState::Done => counts.done += 1,
+            RowState::Skipped => counts.skipped += 1,
+            RowState::Failed => counts.failed += 1,
         }
-        let Some(told) = &row.error else { return };
-        let text = error.map_or_else(|| "the line cannot be read".into(), GetError::cause);
-        let full = tally.causes.len() >= CAUSES;
-        let mut key = (told.class, text);
-        if full && !tally.causes.contains_key(&key) {
+        let Some(row_error) = &row.error else { return };
+        let cause = error.map_or_else(|| "the line cannot be parsed".into(), GetError::cause);
+        let full = counts.groups.len() >= MAX_FAILURE_GROUPS;
+        let mut key = (row_error.class, cause);
+        if full && !counts.groups.contains_key(&key) {
             key.1 = "other causes".into();
         }
-        let cause = tally.causes.entry(key);
-        cause.or_insert_with(|| (0, told.text.clone())).0 += 1;
+        let group = counts.groups.entry(key);
+        group.or_insert_with(|| (0, row_error.text.clone())).0 += 1;
     }
 
-    /// Why too many have failed, if so many have. `more`: how many failed, and how many ended, that are not counted yet.
-    fn error_limit_exceeded(&self, limit: ErrorLimit, more: (u64, usize)) -> Option<String> {
-        let tally = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let failed = tally.failed + more.0;
-        let ended = tally.done + tally.skipped + tally.failed + more.1 as u64;
+    /// Why the batch ends, if more jobs failed than may. `pending`: failed and ended jobs that are not counted yet.
+    fn error_limit_exceeded(&self, limit: ErrorLimit, pending: (u64, usize)) -> Option<String> {
+        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let failed = counts.failed + pending.0;
+        let ended = counts.done + counts.skipped + counts.failed + pending.1 as u64;
         let exceeded = limit.is_exceeded(failed, ended);
-        exceeded.then(|| format!("{failed} of {ended} jobs failed, which is more than may"))
+        exceeded.then(|| format!("{failed} of {ended} jobs failed, more than the limit allows"))
     }
 
-    /// The batch ends before its lists; the first reason is the one to tell.
+    /// Records why the batch ends early. The first reason is kept.
     pub(super) fn halt(&self, kind: BatchHaltKind, text: String) {
-        let mut tally = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        tally.halted.get_or_insert(BatchHalt { kind, reason: text });
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        counts
+            .halted
+            .get_or_insert(BatchHalt { kind, reason: text });
     }
 }
 
-/// Keeps them.
+/// Writes rows and counts outcomes. The commit thread owns it.
 #[derive(Debug)]
 pub(super) struct OutcomeRecorder {
-    /// The counts.
     counts: Arc<BatchCounters>,
-    /// Where rows are told.
+    /// Where rows are published.
     events: TransferEventSender,
-    /// Whether those of jobs that ended well are told, too.
+    /// Whether rows of successful jobs are published, too.
     report_every_row: bool,
-    /// How many may fail.
+    /// How many jobs may fail.
     error_limit: Option<ErrorLimit>,
     /// Ends the batch.
     stop: CancellationToken,
-    /// Where rows are written down.
+    /// Where rows are written.
     manifest: Option<Manifest>,
-    /// What ended and is not written down yet.
+    /// Outcomes whose rows are not written yet.
     pending: Vec<EndedJob>,
-    /// How many of those failed.
+    /// How many of those are failures.
     pending_failures: u64,
-    /// Whether something could not be written down.
+    /// Whether a row could not be written.
     manifest_failed: bool,
 }
 
@@ -132,12 +135,13 @@ impl OutcomeRecorder {
         }
     }
 
-    /// A job ended: counted and told when its row is written down.
+    /// Records the end of a job. It is counted and published when its row is written.
     pub(super) fn record(&mut self, ended: EndedJob) {
-        if let Some(error) = ended.error.as_ref().filter(|error| is_hopeless(error)) {
+        if let Some(error) = ended.error.as_ref().filter(|error| stops_batch(error)) {
             self.halt(error);
-            // That nobody takes the archive is told once, by why the batch ended, and not of each file that was on its way.
-            if is_stream(error) {
+            // A broken archive stream is reported once, as the reason why the batch ended, not for each file on its
+            // way.
+            if is_archive_stream_error(error) {
                 return;
             }
         }
@@ -145,7 +149,7 @@ impl OutcomeRecorder {
         self.pending.push(ended);
     }
 
-    /// Whether more have failed than may, once those are counted that wait to be written down.
+    /// Whether more jobs have failed than may, with the pending outcomes counted.
     pub(super) fn will_exceed_error_limit(&self) -> bool {
         let exceeds = |limit| {
             self.counts
@@ -154,18 +158,18 @@ impl OutcomeRecorder {
         self.pending_failures > 0 && self.error_limit.and_then(exceeds).is_some()
     }
 
-    /// How many ends wait to be written down.
+    /// The number of outcomes whose rows are not written yet.
     pub(super) fn pending_rows(&self) -> usize {
         self.pending.len()
     }
 
-    /// Whether all that ended is written down.
+    /// Whether all rows are written.
     pub(super) fn has_no_pending_rows(&self) -> bool {
         self.pending.is_empty()
     }
 
-    /// Writes down what was entered; whether that is durable now. What cannot be written down is not counted: the next run does
-    /// it again. After that nothing is.
+    /// Writes the pending rows, and returns whether they are durable. An outcome whose row cannot be written is not
+    /// counted, because the next run repeats the job; later ones are not counted either.
     pub(super) fn write_rows(&mut self) -> bool {
         let ends = std::mem::take(&mut self.pending);
         self.pending_failures = 0;
@@ -198,16 +202,16 @@ impl OutcomeRecorder {
             self.stop.cancel();
         }
         if self.report_every_row || row.state == RowState::Failed {
-            // Nobody listening is no reason to stop.
+            // A closed channel is no reason to stop.
             let _ = self
                 .events
                 .blocking_send(TransferEvent::BatchRow(Box::new(row)));
         }
     }
 
-    /// Ends the batch: what else would come could not be kept.
+    /// Ends the batch, because nothing more could be kept.
     pub(super) fn halt(&self, error: &(dyn Error + 'static)) {
-        let kind = match io_kind(error) {
+        let kind = match io_error_kind(error) {
             Some(ErrorKind::BrokenPipe) => BatchHaltKind::ReaderGone,
             _ => BatchHaltKind::LocalIo,
         };
@@ -215,24 +219,24 @@ impl OutcomeRecorder {
         self.stop.cancel();
     }
 
-    /// Whether all that was asked for failed.
+    /// Whether jobs failed and none succeeded.
     pub(super) fn nothing_succeeded(&self) -> bool {
         let mut summary = BatchSummary::default();
         self.counts.fill_summary(&mut summary);
         summary.failed > 0 && summary.done == 0
     }
 
-    /// Whether the batch was ended.
+    /// Whether the batch was stopped.
     pub(super) fn is_stopped(&self) -> bool {
         self.stop.is_cancelled()
     }
 }
 
-/// Whether no other job would fare better.
-fn is_hopeless(error: &GetError) -> bool {
+/// Whether every other job would fail in the same way.
+fn stops_batch(error: &GetError) -> bool {
     match error {
         GetError::NoSpace { .. } => true,
-        // What is wrong with one entry is not wrong with the next.
+        // A problem of one entry is not a problem of the next.
         GetError::Archive { source, .. } => !matches!(
             **source,
             ArchiveError::InvalidName { .. } | ArchiveError::Content(_)
@@ -245,16 +249,16 @@ fn is_hopeless(error: &GetError) -> bool {
     }
 }
 
-/// Whether an archive was not taken by whoever reads it.
-fn is_stream(error: &GetError) -> bool {
+/// Whether the reader of an archive stream has closed it.
+fn is_archive_stream_error(error: &GetError) -> bool {
     let GetError::Archive { source, .. } = error else {
         return false;
     };
     matches!(**source, ArchiveError::Stream(_))
 }
 
-/// What the system said, if it was the system.
-fn io_kind(error: &(dyn Error + 'static)) -> Option<ErrorKind> {
+/// The kind of the I/O error in a chain of errors.
+fn io_error_kind(error: &(dyn Error + 'static)) -> Option<ErrorKind> {
     let mut next = Some(error);
     while let Some(error) = next {
         if let Some(error) = error.downcast_ref::<io::Error>() {

@@ -1,57 +1,57 @@
-//! What lies in the directories that a batch fills, without asking the system for each of its files.
+//! A cache of directory contents, so that a batch does not stat every file.
 //!
-//! A directory is read once, when its first file is about to be named; if it holds little, what it holds is remembered, and most names are
-//! known not to be there. This only spares work for nothing: the link that gives a file its name fails when it is taken,
-//! whatever was seen here.
+//! A directory is read once, when its first file is about to be named. If it has few entries, they are remembered, and
+//! most names are known not to exist. The cache only saves work: the link that gives a file its name fails if the name
+//! is taken, whatever the cache says.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Names that are remembered of one directory; one that holds more is asked each time.
-const NAMES: usize = 4096;
+/// The most names that are remembered of one directory. A larger directory is asked for each file.
+const MAX_NAMES: usize = 4096;
 
-/// Directories that are remembered. When there are more, all are forgotten and those in use read again.
-const DIRECTORIES: usize = 256;
+/// The most directories that are remembered. Beyond that, all are forgotten and read again when needed.
+const MAX_DIRECTORIES: usize = 256;
 
-/// Directories as they were when they were first looked at.
+/// The contents of directories as they were when they were first read.
 #[derive(Debug, Default)]
 pub(super) struct DirectoryCache {
-    /// The names in each; `None` for one that holds many, or cannot be read.
+    /// The names in each directory; `None` for one that has too many or cannot be read.
     directories: HashMap<PathBuf, Option<HashSet<OsString>>>,
 }
 
 impl DirectoryCache {
-    /// Whether something may lie there: never false for what lay there when its directory was first seen.
+    /// Whether the path may exist. Never false for a path that existed when its directory was read.
     pub(super) fn may_exist(&mut self, directory: &Path, path: &Path) -> bool {
         if !self.directories.contains_key(directory) {
-            if self.directories.len() >= DIRECTORIES {
+            if self.directories.len() >= MAX_DIRECTORIES {
                 self.directories.clear();
             }
             self.directories
-                .insert(directory.to_owned(), names(directory));
+                .insert(directory.to_owned(), read_names(directory));
         }
         match (self.directories.get(directory), path.file_name()) {
-            (Some(Some(names)), Some(name)) => names.contains(name),
+            (Some(Some(read_names)), Some(name)) => read_names.contains(name),
             _ => true,
         }
     }
 }
 
-fn names(directory: &Path) -> Option<HashSet<OsString>> {
+fn read_names(directory: &Path) -> Option<HashSet<OsString>> {
     let entries = match std::fs::read_dir(directory) {
-        // It will be made.
+        // The directory will be created.
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Some(HashSet::new()),
         entries => entries.ok()?,
     };
-    let mut names = HashSet::new();
+    let mut read_names = HashSet::new();
     for entry in entries {
-        if names.len() == NAMES {
+        if read_names.len() == MAX_NAMES {
             return None;
         }
-        names.insert(entry.ok()?.file_name());
+        read_names.insert(entry.ok()?.file_name());
     }
-    Some(names)
+    Some(read_names)
 }
 
 #[cfg(test)]
@@ -59,23 +59,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lies_there_is_seen_and_a_new_directory_is_empty() {
+    fn existing_names_are_found_and_a_missing_directory_is_empty() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("there"), "").unwrap();
-        let mut present = DirectoryCache::default();
-        assert!(present.may_exist(dir.path(), &dir.path().join("there")));
-        assert!(!present.may_exist(dir.path(), &dir.path().join("new")));
+        let mut cache = DirectoryCache::default();
+        assert!(cache.may_exist(dir.path(), &dir.path().join("there")));
+        assert!(!cache.may_exist(dir.path(), &dir.path().join("new")));
         let later = dir.path().join("later");
-        assert!(!present.may_exist(&later, &later.join("new")));
+        assert!(!cache.may_exist(&later, &later.join("new")));
     }
 
     #[test]
-    fn a_directory_of_many_names_is_asked_each_time() {
+    fn a_large_directory_is_not_cached() {
         let dir = tempfile::tempdir().unwrap();
-        for name in 0..=NAMES {
+        for name in 0..=MAX_NAMES {
             std::fs::write(dir.path().join(name.to_string()), "").unwrap();
         }
-        let mut present = DirectoryCache::default();
-        assert!(present.may_exist(dir.path(), &dir.path().join("new")));
+        let mut cache = DirectoryCache::default();
+        assert!(cache.may_exist(dir.path(), &dir.path().join("new")));
     }
 }

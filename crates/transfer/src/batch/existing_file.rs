@@ -1,4 +1,4 @@
-//! A file that is there already, where its list says what digest it must have.
+//! Verifies a file that exists already against the digest in the list.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -13,26 +13,26 @@ use crate::get::publish::ExpectedDigests;
 use crate::manifest::{ManifestRow, RowState};
 
 /// Bytes that are read at once.
-const READ: usize = 256 << 10;
+const READ_CHUNK: usize = 256 << 10;
 
-/// Reads it back, which may take long, and tells whether it is the file meant; `None` when it was to stop.
+/// Reads the file, which may take long, and checks its digest. `None` when the batch was stopped.
 pub(super) fn verify_existing(job: &BatchJob, stop: &CancellationToken) -> Option<CommitMessage> {
-    let wanted = ExpectedDigests {
+    let expected = ExpectedDigests {
         user: job.download.checksums.clone(),
         announced: Vec::new(),
         piece_digests: false,
     };
     let path = || job.path.clone();
-    let (bytes, digests) = match read(job, &wanted, stop) {
+    let (bytes, digests) = match hash_and_sync(job, &expected, stop) {
         Ok(read) => read?,
         Err(error) => {
             let error = GetError::local("read", path(), error);
             return Some(CommitMessage::failed(job, error));
         }
     };
-    if wanted.verify(&job.download.url, &digests).is_err() {
-        // It is somebody's, and stays.
-        let what = "its digest is not the one that the list says";
+    if expected.verify(&job.download.url, &digests).is_err() {
+        // The file is the user's, so it stays.
+        let what = "its digest is not the one in the list";
         let error = GetError::PathOccupied {
             path: path(),
             reason: what,
@@ -41,20 +41,20 @@ pub(super) fn verify_existing(job: &BatchJob, stop: &CancellationToken) -> Optio
     }
     Some(CommitMessage::ended(ManifestRow {
         bytes,
-        checksums: wanted.report(&digests),
+        checksums: expected.report(&digests),
         ..job.row(RowState::Done)
     }))
 }
 
-/// Digests, and that a power cut takes neither the bytes nor the name: a row will say that they are there.
-fn read(
+/// Computes the digests, and makes the bytes and the name durable: a row will tell of the file.
+fn hash_and_sync(
     job: &BatchJob,
-    wanted: &ExpectedDigests,
+    expected: &ExpectedDigests,
     stop: &CancellationToken,
 ) -> io::Result<Option<(u64, Vec<ComputedDigest>)>> {
     let mut file = File::open(&job.path)?;
-    let mut hashers = DigestSet::new(wanted.algorithms());
-    let (mut buffer, mut bytes) = (vec![0; READ], 0);
+    let mut hashers = DigestSet::new(expected.algorithms());
+    let (mut buffer, mut bytes) = (vec![0; READ_CHUNK], 0);
     while !stop.is_cancelled() {
         let read = file.read(&mut buffer)?;
         if read == 0 {

@@ -1,12 +1,12 @@
-//! Whose file it is that lies under a name which a URL of this list wants.
+//! Finds out which URL a file belongs to that has the name which a URL of this list wants.
 //!
-//! Names without a suffix go by the order of a list: the first of several URLs gets it. With another list, or the same in another
-//! order, that would be another one, and what lies there since an earlier run would be taken for its file. Three things tell:
-//! the mark that files of ours carry, where the file system has attributes; that the name with this URL's own suffix
-//! lies beside it, which nobody else would be given; and the manifest, by the last row of a job that was done under the name. Where none of them does - somebody else's file - it is taken for
-//! the one that is wanted, as `wget -nc` takes it.
+//! Of several URLs that want one name, the first in the list gets it without a suffix. With another list, or the same
+//! in another order, that would be another URL, and an existing file would be taken for its file. Three things tell the
+//! URL of a file: the mark that haul puts on its files, where the file system has attributes; the existence of the name
+//! with this URL's own suffix, which no other URL gets; and the last manifest row of a job that was done under the
+//! name. If none of them tells, somebody else's file is taken for the one that is wanted, as `wget -nc` does.
 //!
-//! Nothing is asked of the system where nothing lies under a name, unless its directory holds too much to be known.
+//! No file is looked at where the directory cache knows that the name is free.
 
 use std::path::Path;
 
@@ -18,31 +18,29 @@ use super::job::{manifest_path, manifest_url};
 use crate::disk::{DownloadPaths, FileOwner, file_owner};
 use crate::manifest::PreviousRuns;
 
-/// What is looked at to tell.
+/// What is needed to find the owner of a name.
 pub(super) struct OwnerCheck<'a> {
-    /// What lies in the directories.
     pub(super) directory_cache: &'a mut DirectoryCache,
-    /// What earlier runs have done.
     pub(super) previous_runs: Option<&'a PreviousRuns>,
-    /// The batch's directory; `NoFile` for entries of an archive, which lie nowhere.
+    /// The batch's directory; `None` for entries of an archive, which are not files.
     pub(super) directory: Option<&'a Path>,
-    /// Whether the user's word is to replace what lies there, whosever it is.
+    /// Whether the user wants existing files to be replaced, whatever URL they belong to.
     pub(super) overwrites: bool,
-    /// Who wants the name.
+    /// The URL that wants the name.
     pub(super) url: &'a Url,
 }
 
 impl OwnerCheck<'_> {
-    /// Whether the name is another URL's, so that this one gets one with a suffix.
+    /// Whether the name belongs to another URL, so that this one gets a suffix.
     pub(super) fn belongs_to_other_url(&mut self, candidate: &PathCandidate<'_>) -> bool {
         let Some(directory) = self.directory else {
-            // Entries are never replaced: a second one of the name would hide the first from whoever unpacks them.
+            // Entries are never replaced: a second entry of a name would hide the first when the archive is unpacked.
             let otherwise = candidate.alternative();
-            return self.is_written_down_as_anothers(candidate.path())
-                || otherwise.is_some_and(|path| self.has_done(candidate.path(), &path));
+            return self.manifest_names_other_url(candidate.path())
+                || otherwise.is_some_and(|path| self.was_done_under(candidate.path(), &path));
         };
         let path = directory.join(candidate.path());
-        if !self.may_lie(&path) {
+        if !self.may_exist(&path) {
             return false;
         }
         match file_owner(&path) {
@@ -51,7 +49,7 @@ impl OwnerCheck<'_> {
                 return false;
             }
             FileOwner::Resource(_) if !self.overwrites => return true,
-            FileOwner::Unknown if !self.overwrites && self.is_written_down_as_anothers(&path) => {
+            FileOwner::Unknown if !self.overwrites && self.manifest_names_other_url(&path) => {
                 return true;
             }
             FileOwner::Resource(_) | FileOwner::Unknown => {}
@@ -59,33 +57,33 @@ impl OwnerCheck<'_> {
         let Some(otherwise) = candidate.alternative().map(|path| directory.join(path)) else {
             return false;
         };
-        (self.may_lie(&otherwise) && otherwise.symlink_metadata().is_ok())
-            || self.has_done(&path, &otherwise)
+        (self.may_exist(&otherwise) && otherwise.symlink_metadata().is_ok())
+            || self.was_done_under(&path, &otherwise)
     }
 
-    /// Whether an earlier run has done this URL's file under the one name and not under the other.
-    fn has_done(&self, path: &Path, otherwise: &Path) -> bool {
-        let Some(past) = self.previous_runs else {
+    /// Whether an earlier run did this URL's job under the name `otherwise` and not under `path`.
+    fn was_done_under(&self, path: &Path, otherwise: &Path) -> bool {
+        let Some(previous_runs) = self.previous_runs else {
             return false;
         };
         let url = manifest_url(self.url);
-        let done = |path: &Path| past.is_done(&url, Some(&manifest_path(path)));
+        let done = |path: &Path| previous_runs.is_done(&url, Some(&manifest_path(path)));
         !done(path) && done(otherwise)
     }
 
-    /// Whether the manifest says that what lies there came from another resource. Rows hold URLs as they are shown; what is masked
-    /// in both may differ, and then it is not known to be another's.
-    fn is_written_down_as_anothers(&self, path: &Path) -> bool {
+    /// Whether the manifest says that the file came from another resource. Rows hold redacted URLs. Where the
+    /// difference may be in the redacted part, this is false.
+    fn manifest_names_other_url(&self, path: &Path) -> bool {
         let resource = |shown: &str| Url::parse(shown).map(|url| ResourceId::from_url(&url)).ok();
         let url = manifest_url(self.url);
         let done = self
             .previous_runs
-            .and_then(|past| past.other_url_done_at(&url, &manifest_path(path)));
+            .and_then(|previous_runs| previous_runs.other_url_done_at(&url, &manifest_path(path)));
         let other = done.and_then(|other| resource(&other));
         other.is_some() && other != resource(&url)
     }
 
-    fn may_lie(&mut self, path: &Path) -> bool {
+    fn may_exist(&mut self, path: &Path) -> bool {
         let target = DownloadPaths::new(path.to_owned());
         self.directory_cache.may_exist(target.directory(), path)
     }

@@ -1,8 +1,8 @@
-//! The thread that keeps the order of things: bytes durable, then names, then rows.
+//! The commit thread keeps the order of writes: first the bytes become durable, then the names, then the rows.
 //!
-//! Files come without names. A [sink](super::sink) gathers a group of them, makes it durable at once, and gives it its place; only then are
-//! they *done*: counted, told, and written down. So a row never stands for what a power cut could take, and what one costs is a
-//! group of files.
+//! Files come to it unnamed. A [sink](super::sink) collects a group of them, makes the group durable with one sync and
+//! puts the files in place. Only then are their jobs done: counted, published, and recorded in the manifest. So a row
+//! never tells of a file that a power cut could take, and a power cut costs at most one group of files.
 
 use std::time::Duration;
 
@@ -17,28 +17,27 @@ use super::sink::{BatchSink, VerifiedFile};
 use crate::error::GetError;
 use crate::manifest::{ManifestRow, RowError, RowState};
 
-/// Hand-overs that are taken at once.
-const ARMFUL: usize = 64;
+/// Messages that are received at once.
+const MAX_RECEIVE: usize = 64;
 
-/// When no file has come for this long, a group is not waited with: at least; and so many times what the last one took, so that a slow
-/// disk is not kept busy by files that come one by one.
+/// A group does not wait for more files when none has come for this long. The first number is the least. The second is
+/// a multiple of the last commit's duration, so that single files do not keep a slow disk busy.
 const QUIET: (Duration, u32) = (Duration::from_millis(50), 8);
 
-/// What the clerk is told.
+/// A message to the commit thread.
 #[derive(Debug)]
 pub(super) enum CommitMessage {
-    /// A file, written and right, not durable and not visible.
+    /// A file with verified content. It is neither durable nor visible yet.
     File(Box<VerifiedFile>),
-    /// A job that ended without a file for the clerk to see to.
+    /// A job that ended without a file to commit.
     Ended(Box<EndedJob>),
 }
 
-/// A job that ended, and the row to write.
+/// The outcome of a job.
 #[derive(Debug)]
 pub(super) struct EndedJob {
-    /// The row.
     pub(super) row: ManifestRow,
-    /// Why it failed, if it did.
+    /// Why the job failed, if it did.
     pub(super) error: Option<GetError>,
 }
 
@@ -57,7 +56,7 @@ impl EndedJob {
         Self { row, error }
     }
 
-    /// A job that ended as its row says.
+    /// A job that ended without an error.
     pub(super) fn succeeded(row: ManifestRow) -> Self {
         Self { row, error: None }
     }
@@ -69,13 +68,13 @@ impl CommitMessage {
         Self::Ended(Box::new(EndedJob::failed(job, error)))
     }
 
-    /// A job that ended well without a file for the clerk.
+    /// A job that ended without an error and without a file to commit.
     pub(super) fn ended(row: ManifestRow) -> Self {
         Self::Ended(Box::new(EndedJob::succeeded(row)))
     }
 }
 
-/// An error and what it came from, in one line.
+/// An error and its sources in one line.
 pub(super) fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -90,22 +89,19 @@ pub(super) fn error_chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// The clerk.
+/// Commits groups of files.
 pub(super) struct CommitThread {
-    /// Counts, tells and writes down.
     outcomes: OutcomeRecorder,
-    /// How large groups are.
+    /// The size of groups.
     options: CommitGroupOptions,
-    /// Where files go.
     sink: Box<dyn BatchSink>,
     /// When the last file came.
     last_file_at: Instant,
-    /// When none has come for this long, the group is not waited with.
+    /// How long a group waits after the last file.
     quiet_period: Duration,
 }
 
 impl CommitThread {
-    /// A clerk with empty hands.
     pub(super) fn new(
         outcomes: OutcomeRecorder,
         options: CommitGroupOptions,
@@ -120,37 +116,39 @@ impl CommitThread {
         }
     }
 
-    /// Works until nobody sends any more.
+    /// Runs until all senders are dropped.
     pub(super) fn run(
         mut self,
         runtime: &Handle,
-        mut deliveries: mpsc::Receiver<Vec<CommitMessage>>,
+        mut messages: mpsc::Receiver<Vec<CommitMessage>>,
     ) {
-        let mut armful = Vec::with_capacity(ARMFUL);
-        let mut due = Instant::now();
+        let mut received = Vec::with_capacity(MAX_RECEIVE);
+        let mut linger_deadline = Instant::now();
         loop {
             let idle = self.sink.pending().0 == 0 && self.outcomes.has_no_pending_rows();
-            let came = runtime.block_on(async {
-                let came = deliveries.recv_many(&mut armful, ARMFUL);
+            let count = runtime.block_on(async {
+                let count = messages.recv_many(&mut received, MAX_RECEIVE);
                 if idle {
-                    return Some(came.await);
+                    return Some(count.await);
                 }
-                timeout_at(self.commit_deadline(due), came).await.ok()
+                timeout_at(self.commit_deadline(linger_deadline), count)
+                    .await
+                    .ok()
             });
             if idle {
-                due = Instant::now() + self.options.linger;
+                linger_deadline = Instant::now() + self.options.linger;
             }
-            for delivery in armful.drain(..).flatten() {
-                self.receive(delivery);
+            for message in received.drain(..).flatten() {
+                self.receive(message);
                 if self.is_group_full() {
                     self.commit();
-                    due = Instant::now() + self.options.linger;
+                    linger_deadline = Instant::now() + self.options.linger;
                 }
             }
-            let ended = came == Some(0);
-            if ended || Instant::now() >= self.commit_deadline(due) {
+            let ended = count == Some(0);
+            if ended || Instant::now() >= self.commit_deadline(linger_deadline) {
                 self.commit();
-                due = Instant::now() + self.options.linger;
+                linger_deadline = Instant::now() + self.options.linger;
             }
             if ended {
                 return self.finish();
@@ -158,15 +156,15 @@ impl CommitThread {
         }
     }
 
-    /// When the group is made durable that is to be so `linger` after its first file: sooner, if no other comes.
-    fn commit_deadline(&self, linger: Instant) -> Instant {
+    /// When the group is committed: at `linger_deadline`, or earlier if no more files come.
+    fn commit_deadline(&self, linger_deadline: Instant) -> Instant {
         match self.sink.pending().0 {
-            0 => linger,
-            _ => linger.min(self.last_file_at + self.quiet_period),
+            0 => linger_deadline,
+            _ => linger_deadline.min(self.last_file_at + self.quiet_period),
         }
     }
 
-    /// Whether enough has come for a group, or too much has failed for another.
+    /// Whether the group is full, or too many jobs have failed to wait for more.
     fn is_group_full(&self) -> bool {
         let (files, bytes) = self.sink.pending();
         let most = self.options.max_files;
@@ -174,8 +172,8 @@ impl CommitThread {
         enough || self.outcomes.pending_rows() >= most || self.outcomes.will_exceed_error_limit()
     }
 
-    fn receive(&mut self, delivery: CommitMessage) {
-        match delivery {
+    fn receive(&mut self, message: CommitMessage) {
+        match message {
             CommitMessage::File(written) => {
                 self.last_file_at = Instant::now();
                 if let Err(ended) = self.sink.add(written) {
@@ -186,7 +184,7 @@ impl CommitThread {
         }
     }
 
-    /// The end of a batch that was not stopped is the end of its archive.
+    /// Finishes the archive, unless the batch was stopped.
     fn finish(self) {
         if !self.outcomes.is_stopped()
             && let Err(error) = self.sink.finish(self.outcomes.nothing_succeeded())
@@ -195,7 +193,7 @@ impl CommitThread {
         }
     }
 
-    /// Makes the group durable, then writes its rows.
+    /// Commits the group, then writes its rows.
     fn commit(&mut self) {
         let begun = Instant::now();
         for ended in self.sink.commit() {

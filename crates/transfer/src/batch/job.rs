@@ -1,4 +1,4 @@
-//! A job of a batch on its way: what it is to fetch, and what has become of it so far.
+//! One job of a batch: what it downloads, and its state between attempts.
 
 use std::path::{Path, PathBuf};
 
@@ -17,57 +17,57 @@ use crate::list::ListEntry;
 use crate::manifest::{ManifestRow, RowState, RowTimings};
 use crate::options::{DownloadJob, JobOutput};
 
-/// A job on its way.
+/// One job of a batch.
 #[derive(Debug)]
 pub(super) struct BatchJob {
-    /// What the engine is told: URL, final name, checksums.
+    /// The job for the engine: URL, output path, checksums.
     pub(super) download: DownloadJob,
-    /// The URL of its list, whichever mirror is asked.
+    /// The URL in the list, whichever mirror is in use.
     listed_url: Url,
-    /// How many of its mirrors, the first ones, were never asked.
+    /// How many of the mirrors, from the front, were never tried.
     untried_mirrors: usize,
-    /// Its line in its list.
+    /// The line in the list.
     pub(super) line: u64,
-    /// The final name, or that of an entry in the archive.
+    /// The final path of the file, or the name of its entry in the archive.
     pub(super) path: PathBuf,
-    /// Where an entry lies that is too large to be kept in memory until it is in the archive.
+    /// For an entry of an archive: where the file is stored if it is too large to be kept in memory.
     pub(super) staging_path: Option<PathBuf>,
-    /// The file that may be new enough (`--update`).
+    /// The validators of an existing file that may be up to date (`--update`).
     pub(super) stored_validators: Option<StoredValidators>,
-    /// What its failures lead to.
+    /// Decides what follows a failure.
     pub(super) failure_policy: FailurePolicy,
-    /// Requests so far.
+    /// Requests made so far.
     pub(super) attempts: u32,
-    /// The status of the answer that another road goes on with.
+    /// The status of a response that the partial-file strategy continues.
     pub(super) status: Option<StatusCode>,
-    /// Whether its host has refused it.
+    /// Whether the host has refused a request of this job.
     pub(super) host_refused: bool,
-    /// The host that answered the last of them 403, if one did.
+    /// The host that answered the last attempt with 403, if one did.
     pub(super) forbidding_host: Option<String>,
-    /// Where what is to be replaced lies, if that is behind a link.
+    /// The file behind the link at `path`, if the file to be replaced is behind a link.
     pub(super) link_target: Option<PathBuf>,
-    /// When the first of them was made.
+    /// When the first attempt began.
     pub(super) first_attempt_at: Option<Instant>,
-    /// Which road it goes.
+    /// How the job is carried out.
     pub(super) strategy: BatchJobStrategy,
 }
 
-/// Which road a job goes.
+/// How a job is carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BatchJobStrategy {
-    /// That of a file that comes whole; with a range, or without where ranges were given up.
+    /// By one response with the whole file.
     SingleResponse {
-        /// Whether a range is asked for.
+        /// Whether the request asks for a range. Not any more after ranges have failed.
         ranges: bool,
     },
-    /// That of partial files: there is one, or a file cannot be without a name here.
+    /// Through a partial file: one exists, or the file system has no unnamed files.
     PartialFile,
-    /// None, if the file that is there is the one meant.
+    /// By verifying the file that exists already, without a request.
     VerifyExisting,
 }
 
 impl BatchJob {
-    /// A job whose file gets the name `path`, or where it is an entry of an archive, lies under the name `staging_path` until then.
+    /// A job for an entry of a list. `staging_path` is where a large entry of an archive is stored meanwhile.
     pub(super) fn new(
         id: u64,
         entry: ListEntry,
@@ -104,7 +104,7 @@ impl BatchJob {
         .with_pieces()
     }
 
-    /// Digests of pieces are looked at on the roads of partial files alone.
+    /// Only the partial-file strategy checks digests of pieces.
     fn with_pieces(mut self) -> Self {
         if self.download.piece_digests.is_some() {
             self.strategy = BatchJobStrategy::PartialFile;
@@ -112,13 +112,13 @@ impl BatchJob {
         self
     }
 
-    /// The file that is written to.
+    /// The paths of the file that is written.
     pub(super) fn paths(&self) -> DownloadPaths {
         let path = self.staging_path.as_ref().or(self.link_target.as_ref());
         DownloadPaths::new(path.unwrap_or(&self.path).clone())
     }
 
-    /// Takes the roads of partial files, if it goes another; false if it does not.
+    /// Switches from a single response to a partial file. False when the job already had another strategy.
     pub(super) fn use_partial_file(&mut self) -> bool {
         let quick = matches!(self.strategy, BatchJobStrategy::SingleResponse { .. });
         if quick {
@@ -127,13 +127,13 @@ impl BatchJob {
         quick
     }
 
-    /// Goes to where else the file can be had, with a fresh budget; false where there is nowhere.
+    /// Switches to the next mirror, with a new retry budget. False when there is none.
     pub(super) fn switch_to_mirror(&mut self, retry: &RetryOptions) -> bool {
         if self.download.mirrors.is_empty() {
             return false;
         }
         self.download.url = self.download.mirrors.remove(0);
-        // What another host has said is not this one's word.
+        // What one host has answered says nothing about another.
         (self.forbidding_host, self.host_refused) = (None, false);
         self.untried_mirrors = self.untried_mirrors.saturating_sub(1);
         self.failure_policy = FailurePolicy::new(retry.clone());
@@ -143,14 +143,14 @@ impl BatchJob {
         true
     }
 
-    /// After a few breaks of one source goes to one that was never asked, if there is any; the one that broke is asked again after all
-    /// others, and then with all the patience that there is.
+    /// Switches to a mirror that was never tried after several broken responses of one source. The source that broke
+    /// becomes the last mirror; when it is tried again, it gets the whole retry budget.
     pub(super) fn switch_after_breaks(
         &mut self,
         trouble: RequestFailure,
         retry: &RetryOptions,
     ) -> bool {
-        // The course has counted this one already.
+        // The failure policy has counted this failure already.
         if self.untried_mirrors == 0 || !breaks_enough(trouble, self.failure_policy.retries()) {
             return false;
         }
@@ -158,7 +158,7 @@ impl BatchJob {
         self.switch_to_mirror(retry)
     }
 
-    /// What its answer must be, by what is expected of all of them and what its list says.
+    /// What the response must be: the expectation for all jobs, and the size from the list.
     pub(super) fn content_expectation(&self, all: &ContentExpectation) -> ContentExpectation {
         ContentExpectation {
             exact_length: self.download.expected_size.or(all.exact_length),
@@ -166,14 +166,14 @@ impl BatchJob {
         }
     }
 
-    /// Whether a file of this length is known to be another than the one meant.
+    /// Whether the list gives another size than `length`.
     pub(super) fn has_other_size(&self, length: u64) -> bool {
         self.download
             .expected_size
             .is_some_and(|size| size != length)
     }
 
-    /// Whether its list says what digest it must have.
+    /// Whether the list gives a digest.
     pub(super) fn has_digest(&self) -> bool {
         self.download
             .checksums
@@ -181,32 +181,32 @@ impl BatchJob {
             .any(|sum| sum.digest.is_some())
     }
 
-    /// The URL as it may be shown, by which it is known between runs.
+    /// The URL in the manifest, which identifies the job between runs.
     pub(super) fn manifest_url(&self) -> String {
         manifest_url(&self.listed_url)
     }
 
-    /// What the file that comes of it is known by, whichever mirror brings it.
+    /// The identity of the file, whichever mirror it comes from.
     pub(super) fn resource_id(&self) -> ResourceId {
         ResourceId::from_url(&self.listed_url)
     }
 
-    /// Whether another is asked than its list's URL.
+    /// Whether a mirror is in use.
     pub(super) fn uses_mirror(&self) -> bool {
         self.download.url != self.listed_url
     }
 
-    /// The name, by which it is known between runs.
+    /// The path in the manifest, which identifies the job between runs.
     pub(super) fn manifest_path(&self) -> String {
         manifest_path(&self.path)
     }
 
-    /// Whom it asks: jobs of equal hosts share a limit.
+    /// The origin of the current URL. Jobs of one origin share its connection limit.
     pub(super) fn host(&self) -> String {
         self.download.url.origin().ascii_serialization()
     }
 
-    /// A row that says how it ended, as far as that is known without an answer.
+    /// A row about this job, as far as it is known without a response.
     pub(super) fn row(&self, state: RowState) -> ManifestRow {
         let total = self
             .first_attempt_at
@@ -230,20 +230,20 @@ impl BatchJob {
         }
     }
 
-    /// The same with what an answer said.
+    /// A row with the details of a response.
     pub(super) fn row_of_response(&self, state: RowState, head: &ResponseInfo) -> ManifestRow {
         let row = self.row(state);
         ManifestRow {
             status: Some(head.status.as_u16()),
             etag: etag(&head.version),
-            timings: timed(&head.timings, row.timings.total),
+            timings: row_timings(&head.timings, row.timings.total),
             ..row
         }
     }
 }
 
-/// A URL as it may be shown, by which it is known between runs. Where something of it is masked, a digest of all of it stands
-/// behind it: two URLs that differ in what nobody may see are two jobs.
+/// A URL as it appears in the manifest. If something in it is redacted, a digest of the whole URL is appended: two URLs
+/// that differ only in a redacted part are two jobs.
 pub(super) fn manifest_url(url: &Url) -> String {
     let bare = haul_net::without_credentials(url);
     let shown = haul_net::redacted_url(&bare);
@@ -254,22 +254,22 @@ pub(super) fn manifest_url(url: &Url) -> String {
     format!("{shown}#{}", &digest[..16])
 }
 
-/// A path, as it is known between runs.
+/// A path as it appears in the manifest.
 pub(super) fn manifest_path(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// The line that a row names: URLs that were typed have none.
+/// The line as it appears in the manifest: URLs of the command line have none.
 pub(super) fn manifest_line(line: u64) -> Option<u64> {
     Some(line).filter(|line| *line > 0)
 }
 
-/// The entity tag, as the origin wrote it.
+/// The entity tag as the origin wrote it.
 fn etag(version: &ResourceVersion) -> Option<String> {
     version.etag.as_ref().map(ToString::to_string)
 }
 
-fn timed(timings: &RequestTimings, total: u64) -> RowTimings {
+fn row_timings(timings: &RequestTimings, total: u64) -> RowTimings {
     RowTimings {
         dns: millis(timings.dns),
         connect: millis(timings.connect),

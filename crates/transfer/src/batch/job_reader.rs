@@ -1,7 +1,7 @@
-//! The thread that reads the lists: makes jobs of entries, gives them their names, and looks what is there already.
+//! The thread that reads the lists. It turns entries into jobs, assigns their paths, and checks what exists already.
 //!
-//! It runs ahead of the workers by as much as the dispatcher takes, and waits when that is full: downloads begin with the first
-//! entry, and a list of millions lies nowhere in memory.
+//! It runs ahead of the workers as far as the dispatcher has room, and waits when it has none: downloads begin with the
+//! first entry, and a list of millions of lines is never in memory.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -27,35 +27,31 @@ use crate::list::{BadLine, ListEntry};
 use crate::manifest::{ManifestRow, PreviousRuns, RowError, RowState, RowTimings};
 use crate::options::ExistingFilePolicy;
 
-/// What a batch reads.
+/// The entries of a batch.
 pub type ListEntries = Box<dyn Iterator<Item = Result<ListEntry, BadLine>> + Send>;
 
-/// Reads lists.
+/// Reads the lists.
 #[derive(Debug)]
 pub(super) struct JobReader {
-    /// The workers' side, which does not wait for a list that stands still (a pipe, a terminal) when it is through.
+    /// Weak, so that a list that stands still (a pipe, a terminal) does not keep the batch alive.
     pub(super) shared: Weak<BatchState>,
-    /// What becomes of files that are there.
+    /// What to do with existing files.
     pub(super) existing: ExistingFilePolicy,
-    /// What lies between the batch and its files.
+    /// The storage layer.
     pub(super) layer: StorageLayer,
     /// The retry budget of each job.
     pub(super) retry: RetryOptions,
-    /// The settings.
     pub(super) options: BatchOptions,
-    /// Whether files can be without a name where the batch's lie.
+    /// Whether the batch's file system supports unnamed files.
     pub(super) unnamed_files: bool,
-    /// What earlier runs have done.
     pub(super) previous_runs: Option<PreviousRuns>,
-    /// Where entries of an archive lie that are too large for memory; `None` where files get names.
+    /// Where large entries of an archive are stored meanwhile; `None` for a batch that writes files.
     pub(super) staging_directory: Option<PathBuf>,
-    /// The paths that were given out.
+    /// The paths that were assigned so far.
     pub(super) assigned_paths: AssignedPaths,
-    /// Jobs of hosts that have enough of the window.
+    /// Jobs of hosts that fill their share of the window.
     pub(super) spill: SpillFile,
-    /// What lies in the directories.
     pub(super) directory_cache: DirectoryCache,
-    /// The next job's number.
     pub(super) next_id: u64,
 }
 
@@ -74,12 +70,12 @@ impl JobReader {
                 return;
             };
             match item.map(|entry| self.job_for(entry)) {
-                // At once, for nobody knows when the next line comes.
+                // Enqueued at once: nobody knows when the next line comes.
                 Ok(Ok(job)) => {
                     shared.listed.fetch_add(1, Ordering::Relaxed);
                     self.enqueue(&shared, job);
                 }
-                Ok(Err(told)) => report_skipped(&shared, *told),
+                Ok(Err(outcome)) => report_skipped(&shared, *outcome),
                 Err(bad) => report_skipped(&shared, SkippedEntry::Ended(bad_line_row(&bad))),
             }
         }
@@ -95,7 +91,7 @@ impl JobReader {
         }
     }
 
-    /// Hands a job over, waiting for room, or puts it aside where its host has enough.
+    /// Adds a job, waiting for room, or spills it if its host fills its share of the window.
     fn enqueue(&mut self, shared: &Arc<BatchState>, mut job: Box<BatchJob>) {
         let host = job.host();
         while !shared.stop.is_cancelled() {
@@ -117,11 +113,11 @@ impl JobReader {
         record.is_some_and(|record| self.spill.push(host, &record).is_ok())
     }
 
-    /// Hands over what lies aside, as far as there is room.
+    /// Adds spilled jobs as far as there is room.
     fn enqueue_spilled(&mut self, shared: &Arc<BatchState>) {
         while !self.spill.is_empty() {
             let taken = self.spill.pop(|host| shared.has_room_for(host));
-            // What cannot be read back is a job that nobody would do or tell of.
+            // A record that cannot be read back would be a job without an outcome.
             let read = taken.and_then(|taken| match taken {
                 None => Ok(None),
                 Some(record) => match spill_record::decode(&record, &self.retry) {
@@ -134,19 +130,19 @@ impl JobReader {
                 Ok(None) => return,
                 Err(error) => {
                     let path = self.options.directory.clone();
-                    let error = GetError::local("read what was put aside in", path, error);
+                    let error = GetError::local("read the spilled jobs in", path, error);
                     return shared.halt(&error);
                 }
             };
             let host = job.host();
-            // Nobody else adds, so there still is room.
+            // This thread alone adds jobs, so there still is room.
             if let Err(WindowFull::Window(job) | WindowFull::Host(job)) = shared.add(&host, job) {
                 shared.put_back(job);
             }
         }
     }
 
-    /// That files can be made where all of them go: better now than after each of them was fetched.
+    /// Checks that files can be created, before any of them is fetched.
     fn check_writable(&mut self) -> Result<(), GetError> {
         let directory = self
             .staging_directory
@@ -163,7 +159,7 @@ impl JobReader {
         }
     }
 
-    /// A job, or what there is to tell of an entry that makes none.
+    /// Makes a job, or the outcome of an entry that needs none.
     fn job_for(&mut self, entry: ListEntry) -> Result<Box<BatchJob>, Box<SkippedEntry>> {
         let index = self.next_id;
         self.next_id += 1;
@@ -181,13 +177,13 @@ impl JobReader {
             .filter(|asked| known.iter().all(|known| known.algorithm != asked.algorithm));
         let asked: Vec<_> = asked.cloned().collect();
         job.download.checksums.extend(asked);
-        if let Some(told) = self.check_existing(&mut job) {
-            return Err(told);
+        if let Some(outcome) = self.check_existing(&mut job) {
+            return Err(outcome);
         }
         Ok(Box::new(job))
     }
 
-    /// Looks what is there of a job already, and which road it goes; what there is to tell if it needs none.
+    /// Checks what exists of a job already, which decides its strategy. Returns the outcome if nothing is to be done.
     fn check_existing(&mut self, job: &mut BatchJob) -> Option<Box<SkippedEntry>> {
         let done = self
             .previous_runs
@@ -197,7 +193,7 @@ impl JobReader {
             return Some(Box::new(SkippedEntry::DoneEarlier));
         }
         if job.staging_path.is_none() && self.existing != ExistingFilePolicy::Keep {
-            // What is to be replaced may be behind a link; what replaces it is made in its file system.
+            // The file to be replaced may be behind a link. The new file is made in that file system.
             let real = DownloadPaths::following_links(job.path.clone())
                 .path()
                 .to_owned();
@@ -221,8 +217,8 @@ impl JobReader {
             }
             let row = done
                 .and_then(|past| past.done_row(&job.manifest_url(), Some(&job.manifest_path())));
-            if let Some(told) = check_existing_file(job, self.existing, row) {
-                return Some(Box::new(SkippedEntry::Ended(told)));
+            if let Some(outcome) = check_existing_file(job, self.existing, row) {
+                return Some(Box::new(SkippedEntry::Ended(outcome)));
             }
         }
         let journal = target.journal();
@@ -234,7 +230,7 @@ impl JobReader {
         None
     }
 
-    /// The path that an entry's file gets.
+    /// The path for an entry's file.
     fn assign_path(&mut self, entry: &ListEntry, index: u64) -> Result<PathBuf, Box<SkippedEntry>> {
         let subject = PathLayoutInput {
             url: &entry.url,
@@ -244,7 +240,7 @@ impl JobReader {
         let named = entry.path.clone();
         let explicit = named.is_some();
         let wanted = named.unwrap_or_else(|| self.options.layout.path(subject));
-        // Those of another directory are told apart by it.
+        // Equal names in different directories do not conflict.
         let wanted = match &entry.directory {
             Some(directory) => directory.join(wanted),
             None => wanted,
@@ -264,7 +260,7 @@ impl JobReader {
             .assigned_paths
             .assign(wanted.clone(), &entry.url, explicit, is_anothers);
         match placed {
-            // The names of entries in an archive are relative.
+            // Entries of an archive have relative names.
             PathAssignment::Assigned(path) if self.staging_directory.is_some() => Ok(path),
             PathAssignment::Assigned(path) => Ok(self.options.directory.join(path)),
             PathAssignment::Duplicate => Err(Box::new(SkippedEntry::Ended(duplicate_row(entry)))),
@@ -284,7 +280,7 @@ impl JobReader {
     }
 }
 
-/// Says that the lists have ended, however the reading of them did.
+/// Closes the dispatcher when the reader ends, in whatever way.
 struct ListsEndGuard(Weak<BatchState>);
 
 impl Drop for ListsEndGuard {
@@ -298,28 +294,29 @@ impl Drop for ListsEndGuard {
 
 /// An entry that makes no job.
 enum SkippedEntry {
-    /// It ended as this says.
+    /// Its outcome.
     Ended(CommitMessage),
-    /// An earlier run has done it, and its row says so.
+    /// An earlier run has done it and has a row for it.
     DoneEarlier,
 }
 
-fn report_skipped(shared: &BatchState, told: SkippedEntry) {
+fn report_skipped(shared: &BatchState, outcome: SkippedEntry) {
     shared.listed.fetch_add(1, Ordering::Relaxed);
-    match told {
-        // The clerk ends after us, unless it panicked.
+    match outcome {
+        // The commit thread ends after this one, unless it panicked.
         SkippedEntry::Ended(delivery) => drop(shared.clerk.blocking_send(vec![delivery])),
         SkippedEntry::DoneEarlier => drop(shared.earlier.fetch_add(1, Ordering::Relaxed)),
     }
 }
 
-/// Where an entry of an archive lies until it is in: the same on every run, so that a large one can be gone on with.
+/// Where a large entry of an archive is stored meanwhile. The name is the same in every run, so that a later run can
+/// continue it.
 fn staging_path(directory: &Path, path: &Path) -> PathBuf {
     let hash = blake3::hash(path.as_os_str().as_encoded_bytes()).to_hex();
     directory.join(&hash[..32])
 }
 
-/// Looks what lies under the final name; what there is to tell if the job ends with that. `done_row` is what the manifest says of it.
+/// Checks the file under the final name. Returns the outcome if nothing is to be done. `row` is the manifest's.
 fn check_existing_file(
     job: &mut BatchJob,
     existing: ExistingFilePolicy,
@@ -328,7 +325,7 @@ fn check_existing_file(
     let path = job.path.clone();
     let found = match path.metadata() {
         Ok(found) => found,
-        // A link that leads nowhere is a name that is taken.
+        // A dangling link takes the name.
         Err(_) if path.is_symlink() && existing == ExistingFilePolicy::Keep => {
             return Some(CommitMessage::failed(job, GetError::AlreadyExists { path }));
         }
@@ -346,8 +343,7 @@ fn check_existing_file(
     }
     match existing {
         ExistingFilePolicy::Keep if job.has_other_size(found.len()) => {
-            let what =
-                "its size is not the one that the list says, and only --overwrite replaces it";
+            let what = "its size is not the one in the list, and only --overwrite replaces it";
             Some(CommitMessage::failed(
                 job,
                 GetError::PathOccupied { path, reason: what },
@@ -357,14 +353,14 @@ fn check_existing_file(
             job.strategy = BatchJobStrategy::VerifyExisting;
             None
         }
-        // Whoever put it there: it stays, and nothing is said of it but that.
+        // Whoever made the file, it stays, and the row says no more than that.
         ExistingFilePolicy::Keep => Some(CommitMessage::ended(ManifestRow {
             bytes: found.len(),
             ..job.row(RowState::Skipped)
         })),
         ExistingFilePolicy::Overwrite => None,
         ExistingFilePolicy::Update => {
-            // A row's word is about the file that it was written for.
+            // The row tells of the file that was written then.
             let tag = row
                 .filter(|row| row.bytes == found.len())
                 .and_then(|row| row.etag);
@@ -378,18 +374,18 @@ fn check_existing_file(
     }
 }
 
-/// Whether what an earlier run has done is still there. Of an archive the rows know best: it may have been taken elsewhere.
+/// Whether the result of an earlier run is still there. An archive may have been moved away, so its rows decide.
 fn is_still_there(job: &BatchJob) -> bool {
     job.staging_path.is_some() || job.path.symlink_metadata().is_ok()
 }
 
-/// A job whose file would take the place of the manifest.
+/// The outcome of a job that would replace the manifest.
 fn would_replace_manifest(job: &BatchJob) -> CommitMessage {
     let why = io::Error::other("it is the manifest of this batch");
     CommitMessage::failed(job, GetError::local("replace", job.path.clone(), why))
 }
 
-/// A job that the lists named before.
+/// The outcome of a repeated entry.
 fn duplicate_row(entry: &ListEntry) -> CommitMessage {
     CommitMessage::ended(ManifestRow {
         line: manifest_line(entry.line),
@@ -399,7 +395,7 @@ fn duplicate_row(entry: &ListEntry) -> CommitMessage {
     })
 }
 
-/// A line that names no job.
+/// The outcome of an unreadable line.
 fn bad_line_row(bad: &BadLine) -> CommitMessage {
     CommitMessage::ended(ManifestRow {
         line: manifest_line(bad.line),

@@ -1,4 +1,4 @@
-//! What a caller says about a batch, and what it gets back: plain data.
+//! The settings and results of a batch: plain data.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,31 +13,31 @@ use crate::error::ErrorClass;
 /// Settings of a [`Batch`](super::Batch).
 #[derive(Debug, Clone)]
 pub struct BatchOptions {
-    /// Where files go, beneath it.
+    /// The directory for files.
     pub directory: PathBuf,
-    /// How many jobs and connections at once.
+    /// How many jobs and connections run at once.
     pub dispatch: JobDispatcherOptions,
-    /// How paths are made of URLs.
+    /// How paths are made from URLs.
     pub layout: PathLayout,
-    /// How many jobs may fail before the rest is not tried.
+    /// How many jobs may fail before the batch ends.
     pub error_limit: Option<ErrorLimit>,
-    /// Checksums to compute for each file (without a digest), beside those of its entry.
+    /// Checksums to compute for each file, without a digest, beside those of its entry.
     pub checksums: Vec<Checksum>,
-    /// Whether each end is told as an event, and not only those of failed jobs.
+    /// Whether rows of all jobs are published as events, or only those of failed jobs.
     pub report_every_row: bool,
     /// When a group of files is synced and named.
     pub commit_group: CommitGroupOptions,
-    /// The longest that a small file's body may take (and a second more for each KiB) before it is asked for on a road where what
-    /// comes of it outlives a break.
+    /// The longest that the body of a small file may take, plus one second for each KiB. A slower download continues in
+    /// a partial file, where a broken connection loses nothing.
     pub body_timeout: Duration,
 }
 
-/// How many files share a sync. What a power cut costs is one group.
+/// How many files share a sync. A power cut costs at most one group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CommitGroupOptions {
-    /// Files, at most: each of them is an open one until it has its name.
+    /// The most files in a group. Each of them is open until it has its name.
     pub max_files: usize,
-    /// Bytes, about.
+    /// About the most bytes in a group.
     pub max_bytes: u64,
     /// The longest that a file waits for others.
     pub linger: Duration,
@@ -53,7 +53,7 @@ impl Default for BatchOptions {
             checksums: Vec::new(),
             report_every_row: false,
             commit_group: CommitGroupOptions::default(),
-            // Longer than what ends well by itself.
+            // Longer than a healthy response takes.
             body_timeout: Duration::from_secs(60),
         }
     }
@@ -62,92 +62,93 @@ impl Default for BatchOptions {
 impl Default for CommitGroupOptions {
     fn default() -> Self {
         Self {
-            // A sync costs a few milliseconds to tens of them, so that 256 files share it; the usual limit of open files is 1024.
+            // A sync takes a few to some tens of milliseconds, which 256 files share. The usual limit of open files is
+            // 1024.
             max_files: 256,
-            // A second or less of a fast disk.
+            // At most a second of a fast disk.
             max_bytes: 64 << 20,
-            // What somebody who watches a directory hardly sees.
+            // Hardly visible to somebody who watches the directory.
             linger: Duration::from_millis(500),
         }
     }
 }
 
-/// How a batch stands, or ended.
+/// The state or the result of a batch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BatchSummary {
-    /// Jobs that the lists named so far, lines that could not be read among them.
+    /// Entries of the lists so far, including unreadable lines.
     pub listed: u64,
-    /// Whether that is all of them.
+    /// Whether the lists were read to their end.
     pub list_complete: bool,
-    /// Files that came and are in their place.
+    /// Files that were downloaded and are in place.
     pub done: u64,
-    /// Jobs that an earlier run has done, as the manifest says; nothing was asked.
+    /// Jobs that the manifest says an earlier run has done. They made no request.
     pub done_earlier: u64,
-    /// Jobs of which nothing was asked, or nothing new was to be had.
+    /// Jobs that made no request, or whose file has not changed.
     pub skipped: u64,
     /// Jobs without their file.
     pub failed: u64,
-    /// Tries that failed and were followed by another.
+    /// Failed attempts that were followed by another.
     pub retries: u64,
-    /// Bytes of bodies, as they came.
+    /// Bytes of response bodies.
     pub bytes: u64,
-    /// What made jobs fail, the most frequent first.
+    /// Why jobs failed, the most frequent cause first.
     pub failure_groups: Vec<FailureGroup>,
-    /// Why the batch ended before its lists, if it did so by itself.
+    /// Why the batch ended before its lists, if it ended by itself.
     pub halted: Option<BatchHalt>,
 }
 
 /// Why a batch ended by itself before its lists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BatchHalt {
-    /// Of what kind that is.
+    /// The kind of reason.
     pub kind: BatchHaltKind,
-    /// In words.
+    /// The reason in words.
     pub reason: String,
 }
 
-/// What kind of reason it is.
+/// The kind of reason why a batch ended early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BatchHaltKind {
-    /// More jobs failed than may.
+    /// More jobs failed than the limit allows.
     TooManyFailures,
-    /// This machine takes no more: its disk is full, say.
+    /// A local error, such as a full disk.
     LocalIo,
-    /// Whoever read the archive is gone.
+    /// The reader of the archive has closed it.
     ReaderGone,
 }
 
-/// Why jobs failed.
+/// Jobs that failed for the same cause.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FailureGroup {
-    /// Of what kind.
+    /// The class of their errors.
     pub class: ErrorClass,
-    /// In a few words, without a URL.
+    /// The cause in a few words, without a URL.
     pub cause: String,
-    /// How many.
+    /// How many jobs.
     pub count: u64,
-    /// The first of them, as it was told.
+    /// The error of the first of them.
     pub example: String,
 }
 
-/// A look at a running batch.
+/// A snapshot of a running batch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BatchSnapshot {
-    /// What came of the jobs so far; without causes.
+    /// The outcomes so far, without failure groups.
     pub summary: BatchSummary,
-    /// Jobs that run.
+    /// How many jobs run.
     pub running: usize,
-    /// The one of them that has run for longest.
+    /// The job that has run for longest.
     pub slowest: Option<SlowJob>,
 }
 
-/// A job that runs.
+/// A running job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlowJob {
-    /// What it fetches; carries no login, but may hold other secrets: see [`haul_net::redacted_url`].
+    /// The URL without a login. It may hold other secrets: see [`haul_net::redacted_url`].
     pub url: Url,
-    /// For how long it has run.
+    /// How long it has run.
     pub elapsed: Duration,
-    /// Bytes of it that are there, where that is known.
+    /// Bytes so far, if the job reports progress.
     pub bytes: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! Which jobs run, and since when: what a look at a batch shows of them.
+//! The running jobs and their start times, for snapshots of the batch.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,35 +10,34 @@ use url::Url;
 use super::options::SlowJob;
 use crate::event::TransferEvent;
 
-/// The jobs that run.
+/// The running jobs by number.
 #[derive(Debug, Default)]
 pub(super) struct RunningJobs(Mutex<BTreeMap<u64, RunningJob>>);
 
-/// One of them.
 #[derive(Debug)]
 struct RunningJob {
     url: Url,
-    since: Instant,
-    /// Bytes of it, where it goes a road that tells.
+    started: Instant,
+    /// Bytes so far, for a job whose strategy reports progress.
     bytes: Option<u64>,
-    /// What the dispatcher knows it by, until it is told that some came.
+    /// The dispatcher's ticket, until the first progress was reported to the dispatcher.
     ticket: Option<JobTicket>,
 }
 
 impl RunningJobs {
-    /// A job begins to run; until the answer is dropped it does.
+    /// Adds a job, which is removed when the guard is dropped.
     pub(super) fn begin(&self, job: u64, url: &Url, ticket: JobTicket) -> RunningJobGuard<'_> {
         let run = RunningJob {
             url: url.clone(),
-            since: Instant::now(),
+            started: Instant::now(),
             bytes: None,
             ticket: Some(ticket),
         };
         self.lock().insert(job, run);
-        RunningJobGuard { all: self, job }
+        RunningJobGuard { jobs: self, job }
     }
 
-    /// One of the larger jobs tells how far it is. Its ticket, when for the first time there is more of it than before.
+    /// Records the progress of a large job. Returns its ticket on the first progress.
     pub(super) fn on_progress(&self, event: &TransferEvent) -> Option<JobTicket> {
         let TransferEvent::Progress { job, done, .. } = event else {
             return None;
@@ -52,7 +51,7 @@ impl RunningJobs {
         run.ticket.take_if(|_| more)
     }
 
-    /// What one of them tells, with its URL in front; what comes after its end stands for itself.
+    /// Puts the job's URL in front of a message, if the job still runs.
     pub(super) fn with_url(&self, job: u64, text: String) -> String {
         match self.lock().get(&job) {
             Some(run) => format!("{}: {text}", haul_net::redacted_url(&run.url)),
@@ -60,18 +59,18 @@ impl RunningJobs {
         }
     }
 
-    /// Bytes of those that tell.
+    /// Bytes so far of all jobs that report progress.
     pub(super) fn bytes_so_far(&self) -> u64 {
         self.lock().values().filter_map(|run| run.bytes).sum()
     }
 
-    /// The one that has run for longest.
+    /// The job that has run for longest.
     pub(super) fn slowest(&self) -> Option<SlowJob> {
         let runs = self.lock();
-        let run = runs.values().min_by_key(|run| run.since)?;
+        let run = runs.values().min_by_key(|run| run.started)?;
         Some(SlowJob {
             url: haul_net::without_credentials(&run.url),
-            elapsed: run.since.elapsed(),
+            elapsed: run.started.elapsed(),
             bytes: run.bytes,
         })
     }
@@ -81,15 +80,15 @@ impl RunningJobs {
     }
 }
 
-/// A job that runs.
+/// Removes a job from [`RunningJobs`] when it is dropped.
 #[derive(Debug)]
 pub(super) struct RunningJobGuard<'a> {
-    all: &'a RunningJobs,
+    jobs: &'a RunningJobs,
     job: u64,
 }
 
 impl Drop for RunningJobGuard<'_> {
     fn drop(&mut self) {
-        self.all.lock().remove(&self.job);
+        self.jobs.lock().remove(&self.job);
     }
 }

@@ -1,4 +1,4 @@
-//! A job as it is written down while it lies aside: what its entry said, and what was made of that.
+//! The record of a job in the spill file.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::job::{BatchJob, BatchJobStrategy};
 use crate::list::ListEntry;
 
-/// What is written. Private to one run: it is read by the process that wrote it.
+/// The fields of a record. The format is private to one run: the process that writes a record reads it.
 #[derive(Debug, Serialize, Deserialize)]
 struct SpilledJob {
     id: u64,
@@ -17,17 +17,17 @@ struct SpilledJob {
     url: String,
     mirrors: Vec<String>,
     path: PathBuf,
-    staged: Option<PathBuf>,
+    staging_path: Option<PathBuf>,
     checksums: Vec<(String, Option<String>)>,
     size: Option<u64>,
     headers: Vec<(String, Vec<u8>)>,
-    engine: bool,
-    stranger: bool,
+    partial_file: bool,
+    untrusted_hosts: bool,
 }
 
-/// Writes a job down; `None` for one that must be kept in memory, since it knows more than is written.
+/// Serializes a job; `None` when the job has state that records do not hold and must stay in memory.
 pub(super) fn encode(job: &BatchJob) -> Option<Vec<u8>> {
-    let engine = match job.strategy {
+    let partial_file = match job.strategy {
         BatchJobStrategy::SingleResponse { ranges: true } => false,
         BatchJobStrategy::PartialFile => true,
         _ => return None,
@@ -51,19 +51,19 @@ pub(super) fn encode(job: &BatchJob) -> Option<Vec<u8>> {
             .map(ToString::to_string)
             .collect(),
         path: job.path.clone(),
-        staged: job.staging_path.clone(),
+        staging_path: job.staging_path.clone(),
         checksums: checksums.collect(),
         size: job.download.expected_size,
         headers: headers
             .map(|(name, value)| (name.to_string(), value.as_bytes().to_vec()))
             .collect(),
-        engine,
-        stranger: job.download.credential_urls.is_some(),
+        partial_file,
+        untrusted_hosts: job.download.credential_urls.is_some(),
     };
     serde_json::to_vec(&record).ok()
 }
 
-/// Reads one back.
+/// Parses a record.
 pub(super) fn decode(record: &[u8], retry: &RetryOptions) -> Option<BatchJob> {
     let record: SpilledJob = serde_json::from_slice(record).ok()?;
     let mut headers = HeaderMap::new();
@@ -90,11 +90,11 @@ pub(super) fn decode(record: &[u8], retry: &RetryOptions) -> Option<BatchJob> {
             .collect::<Option<_>>()?,
         size: record.size,
         headers,
-        untrusted_hosts: record.stranger,
+        untrusted_hosts: record.untrusted_hosts,
         ..ListEntry::new(record.line, record.url.parse().ok()?)
     };
-    let mut job = BatchJob::new(record.id, entry, (record.path, record.staged), retry);
-    if record.engine {
+    let mut job = BatchJob::new(record.id, entry, (record.path, record.staging_path), retry);
+    if record.partial_file {
         job.strategy = BatchJobStrategy::PartialFile;
     }
     Some(job)
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_read_back_is_what_was_written() {
+    fn a_decoded_job_equals_the_encoded_one() {
         let mut entry = ListEntry::new(7, "http://me:pw@h.test/a?b#c".parse().unwrap());
         entry.mirrors = vec!["https://m.test/a".parse().unwrap()];
         entry.checksums = vec![
@@ -118,8 +118,8 @@ mod tests {
         entry.headers.append("x-a", value.clone());
         entry.headers.append("x-a", HeaderValue::from_static("two"));
         let retry = RetryOptions::default();
-        let place = || (PathBuf::from("d/f"), Some(PathBuf::from("s/1")));
-        let mut job = BatchJob::new(3, entry, place(), &retry);
+        let paths = || (PathBuf::from("d/f"), Some(PathBuf::from("s/1")));
+        let mut job = BatchJob::new(3, entry, paths(), &retry);
         job.strategy = BatchJobStrategy::PartialFile;
         let back = decode(&encode(&job).unwrap(), &retry).unwrap();
         assert_eq!(format!("{back:?}"), format!("{job:?}"));

@@ -1,8 +1,8 @@
-//! Where files cannot be without a name although they can where the batch's lie: on a file system that is mounted beneath its directory,
-//! or that a link in it leads to.
+//! Learns which file systems do not support unnamed files although the batch's directory does: those that are mounted
+//! below it, or behind a link in it.
 //!
-//! The first jobs that go there find out, and go the roads of partial files, which need no such files; later ones go there at once.
-//! As long as no such place is known - nearly always - that costs a look at a flag.
+//! The first jobs with such a path find out and switch to partial files; later ones start with a partial file. As long
+//! as no such file system is known, which is nearly always the case, this costs one load of a flag.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -13,46 +13,47 @@ use std::sync::{Mutex, PoisonError};
 use super::job::{BatchJob, BatchJobStrategy};
 use crate::disk::{blocking, or_current_directory};
 
-/// The file systems where they cannot.
+/// The file systems without support for unnamed files.
 #[derive(Debug, Default)]
 pub(super) struct UnnamedFileSupport {
-    /// Whether there is any.
+    /// Whether any is known.
     any: AtomicBool,
     devices: Mutex<BTreeSet<u64>>,
 }
 
 impl UnnamedFileSupport {
-    /// Remembers where a job goes that has turned to the roads of partial files.
+    /// Records the file system of a job that has switched to a partial file.
     pub(super) fn note_unsupported(&self, job: &BatchJob) {
         if job.strategy == BatchJobStrategy::PartialFile
-            && let Ok(device) = blocking(|| device(job.paths().directory()))
+            && let Ok(device_of) = blocking(|| device_of(job.paths().directory()))
         {
             let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
-            devices.insert(device);
+            devices.insert(device_of);
             self.any.store(true, Ordering::Relaxed);
         }
     }
 
-    /// The road of a job: that of partial files, if it goes to such a place.
+    /// The job's strategy, after switching it to a partial file if its file system is known not to support unnamed
+    /// files.
     pub(super) fn strategy_of(&self, job: &mut BatchJob) -> BatchJobStrategy {
-        if self.has(job) {
+        if self.is_unsupported(job) {
             job.use_partial_file();
         }
         job.strategy
     }
 
-    fn has(&self, job: &BatchJob) -> bool {
+    fn is_unsupported(&self, job: &BatchJob) -> bool {
         self.any.load(Ordering::Relaxed)
-            && blocking(|| device(job.paths().directory())).is_ok_and(|device| {
+            && blocking(|| device_of(job.paths().directory())).is_ok_and(|device_of| {
                 let devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
-                devices.contains(&device)
+                devices.contains(&device_of)
             })
     }
 }
 
-/// The file system of a directory, which may have yet to be made, as those above it.
+/// The file system of a directory. The directory and those above it may not exist yet.
 #[cfg(unix)]
-fn device(directory: &Path) -> io::Result<u64> {
+fn device_of(directory: &Path) -> io::Result<u64> {
     use std::os::unix::fs::MetadataExt;
     let mut found = Err(io::ErrorKind::NotFound.into());
     for directory in directory.ancestors() {
@@ -65,8 +66,7 @@ fn device(directory: &Path) -> io::Result<u64> {
     Ok(found?.dev())
 }
 
-/// Elsewhere no file can be without a name, and no job goes to where it could.
 #[cfg(not(unix))]
-fn device(directory: &Path) -> io::Result<u64> {
+fn device_of(directory: &Path) -> io::Result<u64> {
     or_current_directory(directory).metadata().map(|_| 0)
 }

@@ -98,14 +98,16 @@ pub struct Manifest {
 impl Manifest {
     /// Opens a manifest or creates one. Reads what earlier runs recorded, and cuts off an incomplete last row.
     ///
-    /// # Errors Every [`ManifestError`] except `EarlierSyncFailed`. A file that is not a manifest is not changed.
+    /// # Errors
+    /// Every [`ManifestError`] except `EarlierSyncFailed`. A file that is not a manifest is not changed.
     pub fn open(path: &Path) -> Result<(Self, PreviousRuns), ManifestError> {
         Self::open_with_layer(path, &StorageLayer::default())
     }
 
     /// Like [`open`](Self::open), with a layer between the manifest and its file.
     ///
-    /// # Errors As [`Manifest::open`].
+    /// # Errors
+    /// As [`Manifest::open`].
     pub fn open_with_layer(
         path: &Path,
         layer: &StorageLayer,
@@ -167,7 +169,8 @@ impl Manifest {
     /// Files in directories are not in an archive, and the other way round, so rows of one kind must not count for the
     /// other. [`ShardWriter::open`](crate::archive::ShardWriter::open) checks that it is the same archive.
     ///
-    /// # Errors [`ManifestError::DescribesFiles`], [`ManifestError::DescribesArchive`].
+    /// # Errors
+    /// [`ManifestError::DescribesFiles`], [`ManifestError::DescribesArchive`].
     pub fn check_destination(
         &self,
         previous_runs: &PreviousRuns,
@@ -188,9 +191,10 @@ impl Manifest {
 
     /// Appends rows, which [`Manifest::sync`] makes durable. The files that they tell of are durable already.
     ///
-    /// # Errors [`ManifestError::Local`] when the disk takes no more. The file then ends with its last complete row,
-    /// and the rows that were not written stay in this value for the next call. It is unknown which of `rows` those
-    /// are; appending them all again is safe, because a repeated row changes nothing.
+    /// # Errors
+    /// [`ManifestError::Local`] when the disk takes no more. The file then ends with its last complete row, and the
+    /// rows that were not written stay in this value for the next call. It is unknown which of `rows` those are;
+    /// appending them all again is safe, because a repeated row changes nothing.
     pub fn append(&mut self, rows: &[ManifestRow]) -> Result<(), ManifestError> {
         // Rows of a failed write come first; otherwise the buffer could grow without bound.
         self.write_if_full()?;
@@ -203,8 +207,9 @@ impl Manifest {
 
     /// Writes all appended rows and returns when they would survive a power cut.
     ///
-    /// # Errors [`ManifestError::Local`] as in [`Manifest::append`]. When the sync itself fails, no row since the last
-    /// sync may be relied on, and every later call gives [`ManifestError::EarlierSyncFailed`].
+    /// # Errors
+    /// [`ManifestError::Local`] as in [`Manifest::append`]. When the sync itself fails, no row since the last sync may
+    /// be relied on, and every later call gives [`ManifestError::EarlierSyncFailed`].
     pub fn sync(&mut self) -> Result<(), ManifestError> {
         if self.sync_failed {
             return Err(ManifestError::EarlierSyncFailed {

@@ -1,10 +1,11 @@
-//! Files get names in directories.
+//! Gives files their names in directories.
 //!
-//! They come without names. Their bytes are synced, all at once where they are many; then they get their names, and their
-//! directories are synced. So a final name never stands for bytes that a power cut could take.
+//! Files come unnamed. Their bytes are synced together, then they get their names, and then their directories are
+//! synced. So a final name never refers to bytes that a power cut could take.
 //!
-//! A sync of many files is `syncfs`, one call for a whole file system: some milliseconds, where one for each of thousands of
-//! files would take minutes. It also waits for what others have written there; that delays rows and no download.
+//! Many files are synced with one `syncfs` of the file system. It takes some milliseconds, where one sync for each of
+//! thousands of files would take minutes. It also waits for bytes that other programs wrote, which delays rows but no
+//! download.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -21,17 +22,17 @@ use crate::get::single_response::UnnamedBody;
 use crate::manifest::{ManifestRow, RowState};
 use crate::options::ExistingFilePolicy;
 
-/// Up to so many files, or directories, are synced one by one: cheaper than waiting for all that others have written.
-const FEW: usize = 8;
+/// Up to this many files or directories are synced one by one, which is cheaper than waiting for other programs' bytes.
+const MAX_SINGLE_SYNCS: usize = 8;
 
-/// Gives files their names.
+/// A sink that writes files into directories.
 #[derive(Debug)]
 pub(in crate::batch) struct DirectorySink {
-    /// What becomes of files that are there.
+    /// What to do with existing files.
     existing: ExistingFilePolicy,
     /// Files that wait for their names.
     group: Vec<(UnnamedFile, Box<VerifiedFile>)>,
-    /// Bytes in them.
+    /// Bytes in the group.
     bytes: u64,
 }
 
@@ -45,15 +46,15 @@ impl DirectorySink {
     }
 
     /// Gives a file its name.
-    fn name(&self, file: &UnnamedFile, target: &DownloadPaths) -> Result<(), GetError> {
-        let path = target.path();
+    fn name(&self, file: &UnnamedFile, paths: &DownloadPaths) -> Result<(), GetError> {
+        let path = paths.path();
         let linked = if self.existing == ExistingFilePolicy::Keep {
             file.link(path)
         } else {
-            if let Some(rights) = FilePermissions::of_file(path) {
-                rights.apply(file.file());
+            if let Some(permissions) = FilePermissions::of_file(path) {
+                permissions.apply(file.file());
             }
-            file.replace(path, &target.replacement())
+            file.replace(path, &paths.replacement())
         };
         linked.map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => GetError::AlreadyExists {
@@ -93,11 +94,11 @@ impl BatchSink for DirectorySink {
             let path = &written.job.path;
             let result = match &synced {
                 Ok(()) => self.name(&file, &written.job.paths()),
-                Err(error) => Err(GetError::local("sync", path.clone(), again(error))),
+                Err(error) => Err(GetError::local("sync", path.clone(), copy_error(error))),
             };
             match result {
                 Ok(()) => named.push((file, written)),
-                Err(GetError::AlreadyExists { .. }) => ends.push(taken(written)),
+                Err(GetError::AlreadyExists { .. }) => ends.push(name_taken(written)),
                 Err(error) => ends.push(EndedJob::failed(&written.job, error)),
             }
         }
@@ -106,7 +107,7 @@ impl BatchSink for DirectorySink {
             Ok(()) => EndedJob::succeeded(written.row),
             Err(error) => {
                 let path = written.job.path.clone();
-                let error = GetError::local("sync the directory of", path, again(error));
+                let error = GetError::local("sync the directory of", path, copy_error(error));
                 EndedJob::failed(&written.job, error)
             }
         }));
@@ -122,10 +123,10 @@ impl BatchSink for DirectorySink {
     }
 }
 
-/// A file whose name was given to another since the directory was looked at, most likely by another haul. That one stays. It is as
-/// if it had been there if its mark says that it is of the same URL; else nobody has got the file of this one, and to say that it is
-/// there would be wrong. The next run finds the name taken, and looks whose it is.
-fn taken(written: Box<VerifiedFile>) -> EndedJob {
+/// The outcome of a file whose name was taken after the directory was checked, most likely by another haul. The other
+/// file stays. If its mark says that it came from the same URL, the job counts as skipped. Otherwise this URL's file is
+/// missing and the job has failed; the next run finds the name taken and looks which URL the file belongs to.
+fn name_taken(written: Box<VerifiedFile>) -> EndedJob {
     let VerifiedFile { job, row, .. } = *written;
     let path = job.path.clone();
     if file_owner(&path) != FileOwner::Resource(job.resource_id()) {
@@ -139,11 +140,11 @@ fn taken(written: Box<VerifiedFile>) -> EndedJob {
 
 /// Makes the bytes of files durable.
 fn sync(group: &[(UnnamedFile, Box<VerifiedFile>)]) -> io::Result<()> {
-    if group.len() <= FEW {
+    if group.len() <= MAX_SINGLE_SYNCS {
         let mut files = group.iter().map(|(file, _)| file.file());
         return files.try_for_each(File::sync_data);
     }
-    // A file lies in the file system of its directory; asking each directory is less work than asking each file.
+    // A file is in the file system of its directory. Directories are fewer than files.
     let mut seen = BTreeSet::new();
     let mut devices = BTreeSet::new();
     for (file, written) in group {
@@ -156,19 +157,19 @@ fn sync(group: &[(UnnamedFile, Box<VerifiedFile>)]) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes names durable, and those of the directories above, which may be new. A few directories are synced one by one, unless one
-/// cannot be opened; else the file systems are.
+/// Makes names durable, and those of the directories above, which may be new. A few directories are synced one by one,
+/// if all of them can be opened. Otherwise their file systems are synced.
 fn sync_names(named: &[(UnnamedFile, Box<VerifiedFile>)]) -> io::Result<()> {
     let mut directories = BTreeSet::new();
     for (_, written) in named {
-        let target = written.job.paths();
-        let above = target.directory().ancestors();
+        let paths = written.job.paths();
+        let above = paths.directory().ancestors();
         directories.extend(above.map(|path| or_current_directory(path).to_owned()));
-        if directories.len() > FEW {
+        if directories.len() > MAX_SINGLE_SYNCS {
             break;
         }
     }
-    if directories.len() <= FEW
+    if directories.len() <= MAX_SINGLE_SYNCS
         && directories
             .iter()
             .all(|path| sync_directory(path, None).is_ok())
@@ -184,26 +185,24 @@ fn sync_names(named: &[(UnnamedFile, Box<VerifiedFile>)]) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes everything on a file's file system durable.
+/// Makes everything in the file's file system durable.
 #[cfg(target_os = "linux")]
 fn sync_all_of(file: &File) -> io::Result<()> {
     Ok(rustix::fs::syncfs(file)?)
 }
 
-/// Elsewhere each file is synced by itself.
 #[cfg(not(target_os = "linux"))]
 fn sync_all_of(file: &File) -> io::Result<()> {
     file.sync_all()
 }
 
-/// The file system that a file lies in.
+/// The file system of a file.
 #[cfg(target_os = "linux")]
 fn device(file: &File) -> io::Result<u64> {
     use std::os::unix::fs::MetadataExt;
     Ok(file.metadata()?.dev())
 }
 
-/// Elsewhere no file shares its sync with another.
 #[cfg(not(target_os = "linux"))]
 fn device(_file: &File) -> io::Result<usize> {
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -211,8 +210,8 @@ fn device(_file: &File) -> io::Result<usize> {
     Ok(NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// The same error once more: one sync fails for many files.
-pub(super) fn again(error: &io::Error) -> io::Error {
+/// A copy of an error: one failed sync is the error of many files.
+pub(super) fn copy_error(error: &io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(code) => io::Error::from_raw_os_error(code),
         None => io::Error::new(error.kind(), error.to_string()),

@@ -1,7 +1,7 @@
-//! Where files that came go: [names](folder) in directories, or [entries](tape) of an archive.
+//! Where files go: into [directories](directory) or into an [archive](tar).
 //!
-//! Either takes files one by one and makes a group of them durable at once; only then does it give their rows, and what it does after
-//! those are durable, too, is [`BatchSink::rows_written`].
+//! A sink takes files one by one and makes a group of them durable at once. Then the group's rows are written, and then
+//! [`BatchSink::rows_written`] does what must come after the rows.
 
 mod directory;
 mod tar;
@@ -19,52 +19,53 @@ use crate::error::GetError;
 use crate::get::single_response::UnnamedBody;
 use crate::manifest::ManifestRow;
 
-/// A file that came, hashed and found right.
+/// A file with verified content.
 #[derive(Debug)]
 pub(super) struct VerifiedFile {
-    /// Whose it is.
     pub(super) job: Box<BatchJob>,
-    /// Its row, as soon as it is durable.
+    /// Its row, to be written when the file is durable.
     pub(super) row: ManifestRow,
-    /// Its bytes.
     pub(super) content: FileContent,
-    /// When it was last modified, in seconds since 1970.
+    /// The last modification, in seconds since 1970.
     pub(super) modified: u64,
-    /// Leave for it to be open, given back when it is in its place.
+    /// The permit for an open file, returned when the file is in place.
     pub(super) _open_permit: Option<OwnedSemaphorePermit>,
 }
 
-/// Where the bytes of a file lie.
+/// Where the bytes of a file are.
 #[derive(Debug)]
 pub(super) enum FileContent {
-    /// In memory, or in a file without a name.
+    /// In memory, or in an unnamed file.
     Unnamed(UnnamedBody),
-    /// In a file that is in the way of nobody, and goes when its bytes are in the archive.
+    /// In a file of the staging directory, to be removed when its bytes are in the archive.
     Staged(PathBuf),
-    /// Nowhere any more: they were taken.
+    /// Moved out by the sink.
     Taken,
 }
 
-/// Where files go.
+/// A place for files.
 pub(super) trait BatchSink: Send {
-    /// Takes a file into the present group, or says why it cannot.
+    /// Adds a file to the current group.
+    ///
+    /// # Errors
+    /// The outcome of the job, if the file cannot be added.
     fn add(&mut self, written: Box<VerifiedFile>) -> Result<(), Box<EndedJob>>;
 
-    /// Files in the present group, and bytes.
+    /// Number of files and bytes in the current group.
     fn pending(&self) -> (usize, u64);
 
-    /// Makes the group durable, and says what came of its files.
+    /// Makes the group durable and returns the outcomes of its jobs.
     fn commit(&mut self) -> Vec<EndedJob>;
 
-    /// What the last commits gave is written down, durably.
+    /// The rows of all committed groups are durable.
     ///
     /// # Errors
-    /// When nothing more can be taken.
+    /// When nothing more can be added.
     fn rows_written(&mut self) -> Result<(), GetError>;
 
-    /// Nothing more comes; `fruitless` is whether nothing came, though something was to.
+    /// Ends the batch. `nothing_succeeded`: jobs failed and none succeeded.
     ///
     /// # Errors
-    /// When what was taken last is not in its place.
-    fn finish(self: Box<Self>, fruitless: bool) -> Result<(), GetError>;
+    /// When the last files are not in place.
+    fn finish(self: Box<Self>, nothing_succeeded: bool) -> Result<(), GetError>;
 }

@@ -1,14 +1,15 @@
-//! Files become entries of tar shards.
+//! Writes files as entries of tar shards.
 //!
-//! An entry is appended as it comes, since memory is what it would otherwise wait in; its row waits until the shard is synced.
-//! Files that went the roads of partial files lie in a directory of their own until then, and go when they were taken, in or not:
-//! whether such a file is still the origin's version nobody knows later, and one of no row is fetched again like every other.
+//! An entry is appended as it comes, because it would otherwise wait in memory; its row waits until the shard is
+//! synced. Large files come from a staging directory and are removed from it after they were appended, successfully or
+//! not: a later run could not know whether such a file is still the origin's version, and it fetches every file without
+//! a row again.
 
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use super::directory::again;
+use super::directory::copy_error;
 use super::{BatchSink, FileContent, VerifiedFile};
 use crate::archive::{ArchiveError, ShardEntryContent, ShardWriter};
 use crate::batch::group_commit::EndedJob;
@@ -16,16 +17,16 @@ use crate::batch::job::BatchJob;
 use crate::error::GetError;
 use crate::get::single_response::UnnamedBody;
 
-/// Appends entries.
+/// A sink that appends entries to an archive.
 #[derive(Debug)]
 pub(in crate::batch) struct TarWriter {
     shards: ShardWriter,
-    /// Entries that are not durable yet: whose they are, and their rows.
+    /// Files whose entries are not durable yet.
     group: Vec<VerifiedFile>,
-    /// Bytes in them.
+    /// Bytes in the group.
     bytes: u64,
-    /// Why entries are not durable.
-    broken: Option<ArchiveError>,
+    /// Why the last sync failed.
+    sync_error: Option<ArchiveError>,
 }
 
 impl TarWriter {
@@ -34,35 +35,35 @@ impl TarWriter {
             shards,
             group: Vec::new(),
             bytes: 0,
-            broken: None,
+            sync_error: None,
         }
     }
 
-    /// Appends a file's bytes, and lets go of them.
+    /// Appends a file's content and drops it.
     fn append(&mut self, written: &mut VerifiedFile) -> Result<(), ArchiveError> {
         let (path, length) = (&written.job.path, written.row.bytes);
         let modified = written.modified;
-        let mut from = |file: &mut File| {
+        let mut append_file = |file: &mut File| {
             let reader = file;
             self.shards
                 .append(path, ShardEntryContent::Reader { reader, length }, modified)
         };
-        let placed = match std::mem::replace(&mut written.content, FileContent::Taken) {
+        let location = match std::mem::replace(&mut written.content, FileContent::Taken) {
             FileContent::Unnamed(UnnamedBody::Memory(pieces, _room)) => {
                 self.shards
                     .append(path, ShardEntryContent::Pieces(&pieces), modified)?
             }
-            FileContent::Unnamed(UnnamedBody::File(file)) => from(&mut file.into_file())?,
+            FileContent::Unnamed(UnnamedBody::File(file)) => append_file(&mut file.into_file())?,
             FileContent::Staged(staged) => {
                 let mut file = File::open(&staged).map_err(ArchiveError::Content)?;
-                let placed = from(&mut file);
-                // Left over, it would take room and be in the way of the next run.
+                let location = append_file(&mut file);
+                // A leftover would take space and be in the way of the next run.
                 unstage(&staged);
-                placed?
+                location?
             }
             FileContent::Taken => unreachable!("a file is taken once"),
         };
-        written.row.shard = Some(placed);
+        written.row.shard = Some(location);
         Ok(())
     }
 }
@@ -70,7 +71,7 @@ impl TarWriter {
 impl BatchSink for TarWriter {
     fn add(&mut self, mut written: Box<VerifiedFile>) -> Result<(), Box<EndedJob>> {
         if let Err(error) = self.append(&mut written) {
-            let error = archive(&written.job.path, error);
+            let error = archive_error(&written.job.path, error);
             return Err(Box::new(EndedJob::failed(&written.job, error)));
         }
         self.bytes += written.row.bytes;
@@ -86,12 +87,12 @@ impl BatchSink for TarWriter {
         let group = std::mem::take(&mut self.group);
         self.bytes = 0;
         if let Err(error) = self.shards.sync() {
-            self.broken.get_or_insert(error);
+            self.sync_error.get_or_insert(error);
         }
-        let end = |written: VerifiedFile| match &self.broken {
+        let end = |written: VerifiedFile| match &self.sync_error {
             Some(ArchiveError::Stream(error)) => {
-                let error = ArchiveError::Stream(again(error));
-                EndedJob::failed(&written.job, archive(&written.job.path, error))
+                let error = ArchiveError::Stream(copy_error(error));
+                EndedJob::failed(&written.job, archive_error(&written.job.path, error))
             }
             Some(error) => {
                 let (path, source) = (
@@ -106,32 +107,32 @@ impl BatchSink for TarWriter {
     }
 
     fn rows_written(&mut self) -> Result<(), GetError> {
-        let settled = match self.broken.take() {
+        let settled = match self.sync_error.take() {
             Some(error) => Err(error),
             None => self.shards.publish_full(),
         };
-        settled.map_err(|error| archive(Path::new("a full shard"), error))
+        settled.map_err(|error| archive_error(Path::new("a full shard"), error))
     }
 
-    fn finish(self: Box<Self>, fruitless: bool) -> Result<(), GetError> {
-        let finished = match fruitless {
+    fn finish(self: Box<Self>, nothing_succeeded: bool) -> Result<(), GetError> {
+        let finished = match nothing_succeeded {
             true => self.shards.finish_unless_empty(),
             false => self.shards.finish(),
         };
-        finished.map_err(|error| archive(Path::new("its end"), error))
+        finished.map_err(|error| archive_error(Path::new("its end"), error))
     }
 }
 
-/// Removes what a run that was killed left of a large file between its last byte and its row: the roads of partial files would take
-/// it for somebody's file that must be kept. What is no plain file was not put there by a run.
+/// Removes a large file that a killed run left between its last byte and its row. The partial-file strategy would take
+/// it for a user's file that must be kept. Anything but a regular file was not left by a run.
 pub(in crate::batch) fn unstage(staged: &Path) {
     if staged.symlink_metadata().is_ok_and(|found| found.is_file()) {
-        // Should this fail, the job says what is in its way.
+        // If this fails, the job reports what is in its way.
         let _ = std::fs::remove_file(staged);
     }
 }
 
-/// Drops bytes that are not the file meant: an archive has no name beside it where somebody would look for them.
+/// Removes a file with a wrong digest. Beside an archive there is no name where a user would look for it.
 pub(in crate::batch) fn drop_aside(job: &BatchJob, error: &mut GetError) {
     if let GetError::Checksum {
         moved_to: aside, ..
@@ -139,12 +140,12 @@ pub(in crate::batch) fn drop_aside(job: &BatchJob, error: &mut GetError) {
         && job.staging_path.is_some()
         && let Some(aside) = aside.take()
     {
-        // Left over, they would only take room.
+        // A leftover would only take space.
         let _ = std::fs::remove_file(aside);
     }
 }
 
-fn archive(path: &Path, source: ArchiveError) -> GetError {
+fn archive_error(path: &Path, source: ArchiveError) -> GetError {
     GetError::Archive {
         path: path.to_owned(),
         source: Box::new(source),

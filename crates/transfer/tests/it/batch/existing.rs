@@ -113,7 +113,7 @@ async fn b6_a_file_that_is_there_is_held_to_what_the_list_says_of_it() {
     for (name, kept) in [("2", small(3).to_vec()), ("3", b"of another size".to_vec())] {
         assert!(
             ran.error(&format!("/{name}"))
-                .contains("is not the one that the list says")
+                .contains("is not the one in the list")
         );
         assert_eq!(std::fs::read(lot.path(name)).unwrap(), kept);
     }
