@@ -1,5 +1,5 @@
-//! A batch against an origin that does everything wrong in small shares: every file right or a failed row, never a wrong file, and
-//! the same files in every run.
+//! A batch against an origin with random faults. Every file is right or has a failed row, no file is wrong, and each
+//! run has the same outcome.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,16 +14,16 @@ use haul_transfer::{ConnectionCount, ErrorClass};
 use super::{BatchCase, BatchRun};
 use crate::harness::LIMIT;
 
-/// Enough for twenty of each fault; [`twenty_thousand`] has more of the same.
+/// Enough for twenty of each fault; [`twenty_thousand`] has more.
 const FILES: usize = 1_000;
 
-/// What the shelf's paths are.
+/// The paths of the origin's files.
 fn paths(files: usize) -> impl Iterator<Item = String> + Clone {
     (0..files).map(|number| format!("/{number}"))
 }
 
-/// Faults that pass in two of a hundred requests each, and some that do not pass.
-fn troubled(seed: u64) -> GeneratedFiles {
+/// Each transient fault affects two of a hundred requests, each permanent one two files of a thousand.
+fn faulty_files(seed: u64) -> GeneratedFiles {
     let passing = [
         FileFault::Reset,
         FileFault::ResetMidBody,
@@ -45,52 +45,58 @@ fn troubled(seed: u64) -> GeneratedFiles {
         FileFault::ShortChunks,
         FileFault::WrongLength,
     ];
-    let shelf = GeneratedFiles::new(seed, 2..16 << 10)
+    let files_of_origin = GeneratedFiles::new(seed, 2..16 << 10)
         .with_permanent_fault(FileFault::Status404, 0.01)
         .with_permanent_fault(FileFault::ErrorPage, 0.02)
         .with_changing_files(0.2);
-    let shelf = passing.iter().fold(shelf, |shelf, fault| {
-        shelf.with_transient_fault(*fault, 0.02)
-    });
-    lasting.iter().fold(shelf, |shelf, fault| {
-        shelf.with_permanent_fault(*fault, 0.002)
-    })
+    let files_of_origin = passing
+        .iter()
+        .fold(files_of_origin, |files_of_origin, fault| {
+            files_of_origin.with_transient_fault(*fault, 0.02)
+        });
+    lasting
+        .iter()
+        .fold(files_of_origin, |files_of_origin, fault| {
+            files_of_origin.with_permanent_fault(*fault, 0.002)
+        })
 }
 
-/// What a list says of a file: the digest of the version that whoever wrote it saw. Of those that are about to change it says
-/// nothing, unless an error page stands in their place, which nothing else could tell.
-fn listed(shelf: &GeneratedFiles, path: &str) -> Vec<Checksum> {
-    let changes = shelf.version(path, 1) > 0;
-    let digest = !changes || shelf.permanent_fault(path) == Some(FileFault::ErrorPage);
-    let checksum = || format!("sha256:{}", shelf.content(path, 0).sha256()).parse();
+/// The checksum in the list: that of the version which the author of the list saw. A file that is about to change has
+/// none, unless an error page is in its place, which only a digest can tell.
+fn listed_checksums(files_of_origin: &GeneratedFiles, path: &str) -> Vec<Checksum> {
+    let changes = files_of_origin.version(path, 1) > 0;
+    let digest = !changes || files_of_origin.permanent_fault(path) == Some(FileFault::ErrorPage);
+    let checksum = || format!("sha256:{}", files_of_origin.content(path, 0).sha256()).parse();
     digest.then(|| checksum().unwrap()).into_iter().collect()
 }
 
 impl BatchCase {
-    /// Downloads a shelf's files, with what their list says of them.
-    async fn get_shelf(
+    /// Downloads files from a new origin, with their checksums in the list.
+    async fn download_files(
         &self,
-        shelf: &GeneratedFiles,
+        files_of_origin: &GeneratedFiles,
         files: usize,
     ) -> (BatchRun, Vec<RecordedRequest>) {
         let origin = Origin::builder()
-            .generated_files(shelf.clone())
+            .generated_files(files_of_origin.clone())
             .start()
             .await;
-        let ran = self.get_shelf_of(&origin, shelf, files).await;
-        (ran, origin.stop().await)
+        let run = self
+            .download_files_from(&origin, files_of_origin, files)
+            .await;
+        (run, origin.stop().await)
     }
 
-    /// The same of an origin that goes on.
-    async fn get_shelf_of(
+    /// The same from a running origin.
+    async fn download_files_from(
         &self,
         origin: &Origin,
-        shelf: &GeneratedFiles,
+        files_of_origin: &GeneratedFiles,
         files: usize,
     ) -> BatchRun {
         let entry = |(line, path): (u64, String)| {
             Ok(ListEntry {
-                checksums: listed(shelf, &path),
+                checksums: listed_checksums(files_of_origin, &path),
                 ..ListEntry::new(line, origin.url(&path).parse().unwrap())
             })
         };
@@ -98,22 +104,24 @@ impl BatchCase {
         self.run(Box::new(entries.into_iter())).await
     }
 
-    /// That each file in the directory is one version of what was served, as its row says, and that there is no other.
-    fn assert_shelf(&self, shelf: &GeneratedFiles, ran: &BatchRun) {
+    /// Asserts that each file in the directory is one version of the origin's file, as its row says, and that there is
+    /// no other file.
+    fn assert_files(&self, files_of_origin: &GeneratedFiles, run: &BatchRun) {
         let mut expected = BTreeSet::new();
-        for row in &ran.rows {
+        for row in &run.rows {
             let name = row.url.rsplit('/').next().unwrap();
             let path = format!("/{name}");
             if row.state == RowState::Done {
                 let found = std::fs::read(self.path(name)).unwrap();
-                let versions = (0..=shelf.version(&path, 1)).map(|v| shelf.content(&path, v));
+                let versions = (0..=files_of_origin.version(&path, 1))
+                    .map(|v| files_of_origin.content(&path, v));
                 let right = versions
                     .into_iter()
                     .any(|content| content.to_vec() == found);
                 assert!(right, "a wrong file: {row:?}");
                 assert_eq!(row.bytes, found.len() as u64);
                 expected.insert(name.to_owned());
-            } else if shelf.permanent_fault(&path) == Some(FileFault::ErrorPage) {
+            } else if files_of_origin.permanent_fault(&path) == Some(FileFault::ErrorPage) {
                 expected.insert(format!("{name}.haul-bad-checksum"));
             }
         }
@@ -122,14 +130,14 @@ impl BatchCase {
 }
 
 impl BatchRun {
-    /// The files that ended so.
+    /// The files whose jobs ended in this state.
     fn names(&self, state: RowState) -> BTreeSet<String> {
         let rows = self.rows.iter().filter(|row| row.state == state);
         rows.map(|row| format!("/{}", row.url.rsplit('/').next().unwrap()))
             .collect()
     }
 
-    /// The files that failed, and how.
+    /// The files whose jobs failed, and the class of the error.
     fn failed(&self) -> Vec<(String, ErrorClass)> {
         let rows = self.rows.iter().filter(|row| row.state != RowState::Done);
         rows.map(|row| {
@@ -140,189 +148,197 @@ impl BatchRun {
     }
 }
 
-/// The files that nobody can get, and why.
-fn doomed(shelf: &GeneratedFiles, files: usize) -> Vec<(String, ErrorClass)> {
+/// The files that cannot be downloaded, and the class of the error.
+fn undownloadable(files_of_origin: &GeneratedFiles, files: usize) -> Vec<(String, ErrorClass)> {
     let class = |fault| match fault {
         FileFault::ErrorPage => ErrorClass::Verification,
         _ => ErrorClass::Network,
     };
     paths(files)
-        .filter_map(|path| Some((path.clone(), class(shelf.permanent_fault(&path)?))))
+        .filter_map(|path| Some((path.clone(), class(files_of_origin.permanent_fault(&path)?))))
         .collect()
 }
 
-/// Downloads everything from a troubled origin, twice: the second time over other connections, in another order.
-async fn twice(files: usize, limit: Duration) {
-    let shelf = troubled(11);
-    let doomed = doomed(&shelf, files);
-    assert!(doomed.len() > files / 50);
+/// Downloads everything from a faulty origin twice, the second time over more connections and so in another order.
+async fn assert_same_outcome_twice(files: usize, limit: Duration) {
+    let files_of_origin = faulty_files(11);
+    let undownloadable = undownloadable(&files_of_origin, files);
+    assert!(undownloadable.len() > files / 50);
     for connections in [4, 16] {
-        let mut lot = BatchCase::new();
-        lot.limit = limit;
-        lot.get.connections = ConnectionCount::Auto { max: connections };
-        // Two in a hundred wait for this to pass. What is given up too soon is asked for again.
-        lot.client.stall_timeout = Duration::from_millis(150);
-        // A busy disk takes longer for each sync than a group of the tests' size for its downloads.
-        lot.options.commit_group = CommitGroupOptions::default();
-        let (ran, asked) = lot.get_shelf(&shelf, files).await;
-        assert_eq!(ran.summary.halted, None);
-        assert_eq!(ran.rows.len(), files, "a row each");
-        assert_eq!(ran.failed(), doomed, "over {connections} connections");
-        lot.assert_shelf(&shelf, &ran);
-        let lines: BTreeSet<_> = ran.rows.iter().map(|row| row.line).collect();
+        let mut case = BatchCase::new();
+        case.timeout = limit;
+        case.get.connections = ConnectionCount::Auto { max: connections };
+        // Two requests of a hundred wait for this timeout. A request that times out too early is only repeated.
+        case.client.stall_timeout = Duration::from_millis(150);
+        // On a busy disk, each sync takes longer than the downloads of a group of the size that other tests use.
+        case.options.commit_group = CommitGroupOptions::default();
+        let (run, requests) = case.download_files(&files_of_origin, files).await;
+        assert_eq!(run.summary.halted, None);
+        assert_eq!(run.rows.len(), files, "a row each");
+        assert_eq!(
+            run.failed(),
+            undownloadable,
+            "over {connections} connections"
+        );
+        case.assert_files(&files_of_origin, &run);
+        let lines: BTreeSet<_> = run.rows.iter().map(|row| row.line).collect();
         assert_eq!(lines.len(), files, "a line each");
-        // Many have failed at first: otherwise nothing was shown.
-        assert!(asked.len() > files + files / 8);
+        // Otherwise there were hardly any faults.
+        assert!(requests.len() > files + files / 8);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_file_is_right_or_a_failed_row_and_twice_the_same() {
-    twice(FILES, LIMIT).await;
+async fn every_file_is_right_or_has_a_failed_row_in_every_run() {
+    assert_same_outcome_twice(FILES, LIMIT).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "takes minutes: for whoever changes what happens after a failure"]
+#[ignore = "takes minutes: run it after changes to failure handling"]
 async fn twenty_thousand() {
-    twice(20_000, LIMIT * 40).await;
+    assert_same_outcome_twice(20_000, LIMIT * 40).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c5_500s_on_one_percent_are_retried_and_nothing_is_asked_for_twice() {
+async fn c5_a_500_is_retried_once_and_nothing_else_is_requested_twice() {
     let files = 2 * FILES;
-    let shelf = GeneratedFiles::new(3, 1..8 << 10)
+    let files_of_origin = GeneratedFiles::new(3, 1..8 << 10)
         .with_transient_fault(FileFault::Status500, 0.01)
         .with_permanent_fault(FileFault::Status404, 0.01);
-    let missing = doomed(&shelf, files);
-    let mut lot = BatchCase::new();
-    // However busy the machine is, no silence is taken for a stall: requests are counted here.
-    lot.client.stall_timeout = LIMIT;
-    let (ran, asked) = lot.get_shelf(&shelf, files).await;
-    lot.assert_shelf(&shelf, &ran);
-    assert_eq!(ran.failed(), missing);
+    let missing = undownloadable(&files_of_origin, files);
+    let mut case = BatchCase::new();
+    // Requests are counted here, so silence must not count as a stall on a busy machine.
+    case.client.stall_timeout = LIMIT;
+    let (run, requests) = case.download_files(&files_of_origin, files).await;
+    case.assert_files(&files_of_origin, &run);
+    assert_eq!(run.failed(), missing);
     assert_eq!(
-        ran.counts(),
+        run.counts(),
         ((files - missing.len()) as u64, 0, missing.len() as u64)
     );
-    let causes = ran
+    let causes = run
         .summary
         .failure_groups
         .iter()
         .map(|c| (c.cause.as_str(), c.count));
     assert!(causes.eq([("404 Not Found", missing.len() as u64)]));
-    let internal = |path: &String| {
+    let status_500s = |path: &String| {
         (0..)
-            .take_while(|n| shelf.fault_for(path, *n) == Some(FileFault::Status500))
+            .take_while(|n| files_of_origin.fault_for(path, *n) == Some(FileFault::Status500))
             .count()
     };
-    let retries: usize = paths(files).map(|path| internal(&path)).sum();
+    let retries: usize = paths(files).map(|path| status_500s(&path)).sum();
     assert!(retries > files / 200);
     assert_eq!(
-        (ran.summary.retries, asked.len()),
+        (run.summary.retries, requests.len()),
         (retries as u64, files + retries)
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_fault_that_lasts_fails_its_file_and_each_that_passes_does_not() {
+async fn permanent_faults_fail_their_files_and_transient_ones_do_not() {
     for fault in FileFault::ALL {
-        // Some at once: whether one connection is new or rests from the last request makes a difference to some faults. A host that
-        // answers nothing at all is left alone for longer and longer, so that of those one must do.
+        // Several files, because some faults depend on whether the connection is new. A host that never answers is
+        // paused for longer and longer, so one file must do.
         let files = match fault {
             FileFault::Reset => 1,
-            // Each takes as long as it takes to give up.
+            // Each takes as long as the retries.
             FileFault::Stall => 4,
             _ => 12,
         };
-        let lot = BatchCase::new();
-        let (ran, asked) = lot
-            .get_shelf(
+        let case = BatchCase::new();
+        let (run, requests) = case
+            .download_files(
                 &GeneratedFiles::new(1, 100..5000).with_permanent_fault(fault, 1.0),
                 files,
             )
             .await;
         assert_eq!(
-            ran.summary.failed, files as u64,
+            run.summary.failed, files as u64,
             "{fault:?}: {:?}",
-            ran.rows
+            run.rows
         );
         let wrong = if fault == FileFault::ErrorPage {
             files
         } else {
             0
         };
-        assert_eq!(lot.listing().len(), wrong, "{fault:?} leaves something");
-        let once = asked.len() == files;
+        assert_eq!(case.listing().len(), wrong, "{fault:?} leaves something");
+        let once = requests.len() == files;
         assert_eq!(
             once,
             !fault.is_transient(),
-            "{fault:?} was asked for {} times",
-            asked.len()
+            "{fault:?} had {} requests",
+            requests.len()
         );
         if !fault.is_transient() {
             continue;
         }
-        let shelf = GeneratedFiles::new(1, 100..5000)
+        let files_of_origin = GeneratedFiles::new(1, 100..5000)
             .with_transient_fault(fault, 1.0)
             .max_transient_faults(2);
-        let lot = BatchCase::new();
-        let (ran, _) = lot.get_shelf(&shelf, files).await;
-        assert_eq!(ran.summary.done, files as u64, "{fault:?}: {:?}", ran.rows);
-        lot.assert_shelf(&shelf, &ran);
+        let case = BatchCase::new();
+        let (run, _) = case.download_files(&files_of_origin, files).await;
+        assert_eq!(run.summary.done, files as u64, "{fault:?}: {:?}", run.rows);
+        case.assert_files(&files_of_origin, &run);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a5_a_file_that_changes_between_its_segments_is_one_version() {
-    // Eight segments each, and every one after the first is of another version.
-    let shelf = GeneratedFiles::new(1, 2 << 20..4 << 20).with_changing_files(0.5);
-    let mut lot = BatchCase::new();
-    lot.get.segment_size = Some(256 << 10);
-    let (ran, asked) = lot.get_shelf(&shelf, 16).await;
-    assert_eq!(ran.summary.done, 16, "{:?}", ran.rows);
-    lot.assert_shelf(&shelf, &ran);
-    assert!(asked.len() > 16 * 8, "they came in segments");
-    for row in &ran.rows {
+    // Each file has eight segments, and all but the first are of another version.
+    let files_of_origin = GeneratedFiles::new(1, 2 << 20..4 << 20).with_changing_files(0.5);
+    let mut case = BatchCase::new();
+    case.get.segment_size = Some(256 << 10);
+    let (run, requests) = case.download_files(&files_of_origin, 16).await;
+    assert_eq!(run.summary.done, 16, "{:?}", run.rows);
+    case.assert_files(&files_of_origin, &run);
+    assert!(requests.len() > 16 * 8, "the files had several segments");
+    for row in &run.rows {
         let path = format!("/{}", row.url.rsplit('/').next().unwrap());
-        let last = shelf.content(&path, shelf.version(&path, 1));
+        let last = files_of_origin.content(&path, files_of_origin.version(&path, 1));
         assert_eq!(row.bytes, last.length(), "the version that lasts");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c6_a_batch_in_trouble_that_was_stopped_comes_to_the_same() {
-    let shelf = troubled(12);
+async fn c6_a_stopped_batch_continues_to_the_same_outcome() {
+    let files_of_origin = faulty_files(12);
     let origin = Origin::builder()
-        .generated_files(shelf.clone())
+        .generated_files(files_of_origin.clone())
         .start()
         .await;
-    let mut lot = BatchCase {
+    let mut case = BatchCase {
         manifest: Some("m.jsonl"),
         ..BatchCase::new()
     };
-    lot.client.stall_timeout = Duration::from_millis(150);
-    lot.enough = Some(FILES / 3);
-    let first = lot.get_shelf_of(&origin, &shelf, FILES).await;
+    case.client.stall_timeout = Duration::from_millis(150);
+    case.stop_after_files = Some(FILES / 3);
+    let first = case
+        .download_files_from(&origin, &files_of_origin, FILES)
+        .await;
     let done = first.names(RowState::Done);
     assert!((FILES / 3..FILES - FILES / 10).contains(&done.len()));
     let before = origin.requests().len();
-    let lot = BatchCase {
+    let case = BatchCase {
         stop: Default::default(),
-        enough: None,
-        ..lot
+        stop_after_files: None,
+        ..case
     };
-    let second = lot.get_shelf_of(&origin, &shelf, FILES).await;
-    let again: Vec<_> = origin.requests()[before..]
+    let second = case
+        .download_files_from(&origin, &files_of_origin, FILES)
+        .await;
+    let repeated: Vec<_> = origin.requests()[before..]
         .iter()
-        .filter(|asked| done.contains(asked.path()))
-        .map(|asked| asked.target.clone())
+        .filter(|requests| done.contains(requests.path()))
+        .map(|requests| requests.target.clone())
         .collect();
-    assert!(again.is_empty(), "asked for again: {again:?}");
+    assert!(repeated.is_empty(), "requested again: {repeated:?}");
     assert_eq!(second.summary.done_earlier, done.len() as u64);
-    assert_eq!(second.failed(), doomed(&shelf, FILES));
+    assert_eq!(second.failed(), undownloadable(&files_of_origin, FILES));
     let both = BatchRun {
         rows: [first.rows, second.rows].concat(),
         ..second
     };
-    lot.assert_shelf(&shelf, &both);
+    case.assert_files(&files_of_origin, &both);
 }

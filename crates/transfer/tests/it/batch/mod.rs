@@ -1,15 +1,15 @@
 //! Batches against scripted origins.
 
-mod ends;
-mod existing;
+mod archives;
+mod existing_files;
+mod fairness;
 mod faults;
-mod kept;
-mod roads;
-mod stopped;
-mod tars;
-mod turns;
-mod wanted;
-mod whose;
+mod file_owners;
+mod interruptions;
+mod manifests;
+mod outcomes;
+mod settings;
+mod strategies;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -32,26 +32,26 @@ use tokio_util::sync::CancellationToken;
 
 use crate::harness::LIMIT;
 
-/// A directory, settings, and what a test says about a batch.
+/// The settings of a test's batch and its directories.
 pub(crate) struct BatchCase {
     pub(crate) dir: TempDir,
     pub(crate) get: GetOptions,
     pub(crate) client: ClientConfig,
     pub(crate) options: BatchOptions,
     pub(crate) stop: CancellationToken,
-    /// What is told of so many files that are done stops it.
-    pub(crate) enough: Option<usize>,
-    /// The manifest's name in the directory beside that of the files.
+    /// Stops the batch after this many done jobs.
+    pub(crate) stop_after_files: Option<usize>,
+    /// The name of a manifest in `outer_dir`.
     pub(crate) manifest: Option<&'static str>,
-    /// The archive's.
+    /// The name of an archive in `outer_dir`, and the size limit of its shards.
     pub(crate) tar: Option<(&'static str, Option<u64>)>,
-    /// Where those lie.
-    pub(crate) beside: TempDir,
-    /// The longest that a batch may take.
-    pub(crate) limit: Duration,
+    /// The directory for manifests and archives.
+    pub(crate) outer_dir: TempDir,
+    /// How long the batch may take.
+    pub(crate) timeout: Duration,
 }
 
-/// What came of it.
+/// The result of a batch.
 pub(crate) struct BatchRun {
     pub(crate) summary: BatchSummary,
     pub(crate) rows: Vec<ManifestRow>,
@@ -59,7 +59,7 @@ pub(crate) struct BatchRun {
 }
 
 impl BatchCase {
-    /// Settings that make retries quick, and a file of some hundred kilobytes a large one.
+    /// Settings with quick retries, under which a file of a few hundred kilobytes counts as large.
     pub(crate) fn new() -> Self {
         Self {
             dir: tempfile::tempdir().unwrap(),
@@ -88,35 +88,35 @@ impl BatchCase {
                 ..BatchOptions::default()
             },
             stop: CancellationToken::new(),
-            enough: None,
+            stop_after_files: None,
             manifest: None,
             tar: None,
-            beside: tempfile::tempdir().unwrap(),
-            limit: LIMIT,
+            outer_dir: tempfile::tempdir().unwrap(),
+            timeout: LIMIT,
         }
     }
 
-    /// Downloads what entries name.
+    /// Runs a batch with these entries.
     pub(crate) async fn run(&self, entries: ListEntries) -> BatchRun {
         let (sender, mut events) = mpsc::channel(64);
         let manifest = self
             .manifest
-            .map(|name| Manifest::open(&self.beside.path().join(name)).unwrap());
+            .map(|name| Manifest::open(&self.outer_dir.path().join(name)).unwrap());
         let archive = self.tar.map(|(name, shard_size)| {
             let options = ArchiveOptions {
-                destination: ArchiveDestination::File(self.beside.path().join(name)),
+                destination: ArchiveDestination::File(self.outer_dir.path().join(name)),
                 shard_size,
                 layer: StorageLayer::default(),
             };
-            let known = manifest.as_ref().map(|(_, past)| {
+            let ends = manifest.as_ref().map(|(_, past)| {
                 past.shard_ends()
                     .map(|(name, end)| (name.to_owned(), end))
                     .collect::<Vec<_>>()
             });
-            let known = known.unwrap_or_default();
-            let known = known.iter().map(|(name, end)| (name.as_str(), *end));
+            let ends = ends.unwrap_or_default();
+            let ends = ends.iter().map(|(name, end)| (name.as_str(), *end));
             BatchArchive {
-                writer: ShardWriter::open(options, known).unwrap(),
+                writer: ShardWriter::open(options, ends).unwrap(),
                 staging_directory: self.dir.path().to_owned(),
             }
         });
@@ -124,7 +124,7 @@ impl BatchCase {
             directory: self.dir.path().to_owned(),
             ..self.options.clone()
         };
-        // As the command line has it: one number for files of all sizes.
+        // As in the command line, one number for files of all sizes.
         options.dispatch.per_host = match self.get.connections {
             ConnectionCount::Auto { max } => HostRequestLimit::Auto { max },
             ConnectionCount::Fixed(number) => HostRequestLimit::Fixed(number),
@@ -140,7 +140,7 @@ impl BatchCase {
         let work = batch.run(entries, self.stop.clone());
         let listen = self.listen(&mut events);
         let (summary, (mut rows, warnings)) =
-            within(self.limit, async { tokio::join!(work, listen) }).await;
+            within(self.timeout, async { tokio::join!(work, listen) }).await;
         rows.sort_by_key(|row| row.line);
         BatchRun {
             summary,
@@ -149,7 +149,7 @@ impl BatchCase {
         }
     }
 
-    /// Hears what a batch tells, to its end.
+    /// Collects rows and warnings until the batch ends.
     async fn listen(
         &self,
         events: &mut mpsc::Receiver<TransferEvent>,
@@ -160,7 +160,7 @@ impl BatchCase {
                 TransferEvent::BatchRow(row) => {
                     done += usize::from(row.state == RowState::Done);
                     rows.push(*row);
-                    if self.enough == Some(done) {
+                    if self.stop_after_files == Some(done) {
                         self.stop.cancel();
                     }
                 }
@@ -171,8 +171,8 @@ impl BatchCase {
         (rows, warnings)
     }
 
-    /// Downloads URLs, a line each.
-    pub(crate) async fn get(&self, urls: impl IntoIterator<Item = String>) -> BatchRun {
+    /// Downloads these URLs, one a line.
+    pub(crate) async fn download(&self, urls: impl IntoIterator<Item = String>) -> BatchRun {
         let urls: Vec<_> = urls.into_iter().collect();
         self.run(entries(urls)).await
     }
@@ -191,7 +191,7 @@ impl BatchCase {
         self.dir.path().join(name)
     }
 
-    /// That a file is this.
+    /// Asserts the content of a file.
     #[track_caller]
     pub(crate) fn assert_file(&self, name: &str, content: &ResourceContent) {
         let found = std::fs::read(self.path(name)).unwrap();
@@ -200,7 +200,7 @@ impl BatchCase {
 }
 
 impl BatchRun {
-    /// The row of a name.
+    /// The row of a URL with this end.
     #[track_caller]
     pub(crate) fn row(&self, name: &str) -> &ManifestRow {
         let ends = |row: &&ManifestRow| row.url.ends_with(name);
@@ -218,7 +218,7 @@ impl BatchRun {
         (done, skipped, failed)
     }
 
-    /// What a failed row says.
+    /// The error of a failed row.
     #[track_caller]
     pub(crate) fn error(&self, name: &str) -> String {
         let row = self.row(name);
@@ -231,20 +231,23 @@ impl BatchRun {
     }
 }
 
-/// Entries of URLs, a line each.
+/// Entries of these URLs, one a line.
 pub(crate) fn entries(urls: Vec<String>) -> ListEntries {
     let entry = |(line, url): (u64, String)| Ok(ListEntry::new(line, url.parse().unwrap()));
     Box::new((1..).zip(urls).map(entry))
 }
 
-/// Content for a number: small ones of all lengths about a few kilobytes.
-pub(crate) fn small(number: u64) -> ResourceContent {
+/// Content for a number: a few kilobytes at most, of different lengths.
+pub(crate) fn small_content(number: u64) -> ResourceContent {
     ResourceContent::random(number, number * 37 % 9000)
 }
 
 /// An origin with files `/0`, `/1`, ... .
-pub(crate) fn shelf(files: u64) -> OriginBuilder {
+pub(crate) fn origin_with_files(files: u64) -> OriginBuilder {
     (0..files).fold(Origin::builder(), |origin, number| {
-        origin.resource(&format!("/{number}"), OriginResource::new(small(number)))
+        origin.resource(
+            &format!("/{number}"),
+            OriginResource::new(small_content(number)),
+        )
     })
 }

@@ -1,4 +1,4 @@
-//! What the user wants of a batch as a whole: names, types and sizes, an end to what is hopeless.
+//! A batch's settings: names of files, expected types and sizes, the error limit, header fields.
 
 use haul_lab::{Origin, OriginResource, RequestMatcher, faults};
 use haul_plan::{ContentExpectation, ErrorLimit, PathLayout};
@@ -7,30 +7,30 @@ use haul_transfer::batch::BatchHaltKind;
 use haul_transfer::list::ListEntry;
 use haul_transfer::manifest::RowState;
 
-use super::{BatchCase, shelf, small};
+use super::{BatchCase, origin_with_files, small_content};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c4_equal_names_are_two_files_with_the_same_names_on_every_run() {
+async fn c4_two_urls_with_one_name_get_the_same_two_names_in_every_run() {
     let origin = Origin::builder()
-        .resource("/a/photo.jpg", OriginResource::new(small(1)))
-        .resource("/b/photo.jpg", OriginResource::new(small(2)))
+        .resource("/a/photo.jpg", OriginResource::new(small_content(1)))
+        .resource("/b/photo.jpg", OriginResource::new(small_content(2)))
         .start()
         .await;
     let urls = || ["/a/photo.jpg", "/b/photo.jpg", "/a/photo.jpg"].map(|path| origin.url(path));
-    let (lot, again) = (BatchCase::new(), BatchCase::new());
-    let ran = lot.get(urls()).await;
-    assert_eq!(ran.counts(), (2, 1, 0), "the third is the first once more");
-    again.get(urls()).await;
-    let names = lot.listing();
+    let (case, again) = (BatchCase::new(), BatchCase::new());
+    let run = case.download(urls()).await;
+    assert_eq!(run.counts(), (2, 1, 0), "the third URL repeats the first");
+    again.download(urls()).await;
+    let names = case.listing();
     assert_eq!((names.len(), &names), (2, &again.listing()));
-    lot.assert_file("photo.jpg", &small(1));
+    case.assert_file("photo.jpg", &small_content(1));
     let other = names.iter().find(|name| *name != "photo.jpg").unwrap();
-    lot.assert_file(other, &small(2));
+    case.assert_file(other, &small_content(2));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c4_a_path_that_the_list_gives_twice_is_the_first_ones() {
-    let (lot, origin) = (BatchCase::new(), shelf(3).start().await);
+async fn c4_a_path_given_twice_belongs_to_the_first_url() {
+    let (case, origin) = (BatchCase::new(), origin_with_files(3).start().await);
     let entry = |line| {
         let url = origin.url(&format!("/{line}")).parse().unwrap();
         Ok(ListEntry {
@@ -38,24 +38,27 @@ async fn c4_a_path_that_the_list_gives_twice_is_the_first_ones() {
             ..ListEntry::new(line, url)
         })
     };
-    let ran = lot.run(Box::new([entry(1), entry(2)].into_iter())).await;
-    assert_eq!(ran.counts(), (1, 0, 1));
-    lot.assert_file("same", &small(1));
-    assert!(ran.error("/2").contains("another URL"));
+    let run = case.run(Box::new([entry(1), entry(2)].into_iter())).await;
+    assert_eq!(run.counts(), (1, 0, 1));
+    case.assert_file("same", &small_content(1));
+    assert!(run.error("/2").contains("another URL"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn layouts_put_files_where_they_say() {
+async fn the_layout_decides_the_path() {
     let origin = Origin::builder()
-        .resource("/a/b.bin", OriginResource::new(small(1)))
+        .resource("/a/b.bin", OriginResource::new(small_content(1)))
         .start()
         .await;
-    let mut lot = BatchCase::new();
-    lot.options.layout = PathLayout::Path;
-    assert_eq!(lot.get([origin.url("/a/b.bin")]).await.counts(), (1, 0, 0));
-    let host = lot.listing().remove(0);
+    let mut case = BatchCase::new();
+    case.options.layout = PathLayout::Path;
+    assert_eq!(
+        case.download([origin.url("/a/b.bin")]).await.counts(),
+        (1, 0, 0)
+    );
+    let host = case.listing().remove(0);
     assert!(host.contains("127.0.0.1"), "{host}");
-    lot.assert_file(&format!("{host}/a/b.bin"), &small(1));
+    case.assert_file(&format!("{host}/a/b.bin"), &small_content(1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -66,13 +69,13 @@ async fn a24_an_error_page_is_not_the_file_expected() {
             faults::header("Content-Type", "text/html"),
         )
     };
-    let image = OriginResource::new(small(20)).header("Content-Type", "image/png");
+    let image = OriginResource::new(small_content(20)).header("Content-Type", "image/png");
     let origin = Origin::builder()
-        .resource("/page", page(small(9)))
+        .resource("/page", page(small_content(9)))
         .resource("/image", image.clone())
         .resource(
             "/tiny",
-            OriginResource::new(small(0)).header("Content-Type", "image/png"),
+            OriginResource::new(small_content(0)).header("Content-Type", "image/png"),
         )
         .resource(
             "/unsaid",
@@ -82,33 +85,33 @@ async fn a24_an_error_page_is_not_the_file_expected() {
         )
         .start()
         .await;
-    let mut lot = BatchCase::new();
-    lot.get.expected_content = ContentExpectation {
+    let mut case = BatchCase::new();
+    case.get.expected_content = ContentExpectation {
         media_types: haul_plan::MediaRange::parse_list("image/*").unwrap(),
         min_length: Some(500),
         ..ContentExpectation::default()
     };
     let names = ["page", "image", "tiny", "unsaid"];
-    let ran = lot
-        .get(names.map(|name| origin.url(&format!("/{name}"))))
+    let run = case
+        .download(names.map(|name| origin.url(&format!("/{name}"))))
         .await;
-    assert_eq!(ran.counts(), (2, 0, 2));
+    assert_eq!(run.counts(), (2, 0, 2));
     assert!(
-        ran.error("/page").contains("text/html"),
+        run.error("/page").contains("text/html"),
         "{}",
-        ran.error("/page")
+        run.error("/page")
     );
     assert_eq!(
-        ran.row("/page").error.as_ref().unwrap().class,
+        run.row("/page").error.as_ref().unwrap().class,
         ErrorClass::Verification
     );
-    assert_eq!(ran.row("/tiny").state, RowState::Failed);
-    assert_eq!(lot.listing(), ["image", "unsaid"]);
+    assert_eq!(run.row("/tiny").state, RowState::Failed);
+    assert_eq!(case.listing(), ["image", "unsaid"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_size_that_the_list_gives_is_held_to() {
-    let (lot, origin) = (BatchCase::new(), shelf(4).start().await);
+async fn a_file_must_have_the_size_of_the_list() {
+    let (case, origin) = (BatchCase::new(), origin_with_files(4).start().await);
     let entry = |line, size| {
         let url = origin.url(&format!("/{line}")).parse().unwrap();
         Ok(ListEntry {
@@ -116,39 +119,42 @@ async fn a_size_that_the_list_gives_is_held_to() {
             ..ListEntry::new(line, url)
         })
     };
-    let entries = [entry(1, small(1).length()), entry(2, small(2).length() + 1)];
-    let ran = lot.run(Box::new(entries.into_iter())).await;
-    assert_eq!(ran.counts(), (1, 0, 1));
-    assert_eq!(ran.row("/2").attempts, 1);
-    assert_eq!(lot.listing(), ["1"]);
+    let entries = [
+        entry(1, small_content(1).length()),
+        entry(2, small_content(2).length() + 1),
+    ];
+    let run = case.run(Box::new(entries.into_iter())).await;
+    assert_eq!(run.counts(), (1, 0, 1));
+    assert_eq!(run.row("/2").attempts, 1);
+    assert_eq!(case.listing(), ["1"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hopeless_batch_ends_at_its_limit_of_failures() {
-    let (mut lot, origin) = (BatchCase::new(), shelf(1).start().await);
-    lot.options.error_limit = Some(ErrorLimit::Count(10));
-    let ran = lot
-        .get((0..5000).map(|n| origin.url(&format!("/missing{n}"))))
+async fn a_batch_ends_at_its_error_limit() {
+    let (mut case, origin) = (BatchCase::new(), origin_with_files(1).start().await);
+    case.options.error_limit = Some(ErrorLimit::Count(10));
+    let run = case
+        .download((0..5000).map(|n| origin.url(&format!("/missing{n}"))))
         .await;
     assert_eq!(
-        ran.summary.halted.as_ref().unwrap().kind,
+        run.summary.halted.as_ref().unwrap().kind,
         BatchHaltKind::TooManyFailures
     );
-    assert!((11..400).contains(&ran.summary.failed), "{:?}", ran.summary);
-    assert!(ran.rows.iter().all(|row| row.state == RowState::Failed));
+    assert!((11..400).contains(&run.summary.failed), "{:?}", run.summary);
+    assert!(run.rows.iter().all(|row| row.state == RowState::Failed));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c3_a_dead_host_holds_up_nothing_but_its_own_jobs() {
-    let (lot, origin) = (BatchCase::new(), shelf(50).start().await);
-    let dead = super::roads::free_port();
+async fn c3_jobs_of_a_dead_host_are_rejected() {
+    let (case, origin) = (BatchCase::new(), origin_with_files(50).start().await);
+    let dead = super::strategies::free_port();
     let urls = (0..100).map(|n| match n % 2 {
         0 => origin.url(&format!("/{}", n / 2)),
         _ => format!("http://127.0.0.1:{dead}/dead{n}"),
     });
-    let ran = lot.get(urls).await;
-    assert_eq!(ran.counts(), (50, 0, 50));
-    let given_up = ran
+    let run = case.download(urls).await;
+    assert_eq!(run.counts(), (50, 0, 50));
+    let given_up = run
         .summary
         .failure_groups
         .iter()
@@ -156,12 +162,12 @@ async fn c3_a_dead_host_holds_up_nothing_but_its_own_jobs() {
     assert!(
         given_up.is_some_and(|cause| cause.count > 40),
         "{:?}",
-        ran.summary.failure_groups
+        run.summary.failure_groups
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a24_a_large_file_is_held_to_what_is_expected_too() {
+async fn a24_an_error_page_is_not_the_large_file_expected() {
     let large = |kind| {
         OriginResource::new(haul_lab::ResourceContent::random(1, 2 << 20))
             .header("Content-Type", kind)
@@ -171,27 +177,27 @@ async fn a24_a_large_file_is_held_to_what_is_expected_too() {
         .resource("/image", large("image/tiff"))
         .start()
         .await;
-    let mut lot = BatchCase::new();
-    lot.get.expected_content = ContentExpectation {
+    let mut case = BatchCase::new();
+    case.get.expected_content = ContentExpectation {
         media_types: haul_plan::MediaRange::parse_list("image/*").unwrap(),
         ..ContentExpectation::default()
     };
-    let ran = lot
-        .get(["/page", "/image"].map(|path| origin.url(path)))
+    let run = case
+        .download(["/page", "/image"].map(|path| origin.url(path)))
         .await;
-    assert_eq!(ran.counts(), (1, 0, 1));
-    assert_eq!(lot.listing(), ["image"]);
+    assert_eq!(run.counts(), (1, 0, 1));
+    assert_eq!(case.listing(), ["image"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn header_fields_of_a_list_go_to_its_origin_and_no_further() {
-    let far = shelf(2).start().await;
-    let to = faults::redirect(302, far.url("/1"));
+async fn header_fields_of_a_list_go_to_its_origin_only() {
+    let other = origin_with_files(2).start().await;
+    let to = faults::redirect(302, other.url("/1"));
     let origin = Origin::builder()
-        .resource("/here", OriginResource::new(small(3)))
+        .resource("/here", OriginResource::new(small_content(3)))
         .resource(
-            "/there",
-            OriginResource::new(small(4)).rule(RequestMatcher::always(), to),
+            "/redirected",
+            OriginResource::new(small_content(4)).rule(RequestMatcher::always(), to),
         )
         .resource(
             "/large",
@@ -199,41 +205,46 @@ async fn header_fields_of_a_list_go_to_its_origin_and_no_further() {
         )
         .start()
         .await;
-    let lot = BatchCase::new();
+    let case = BatchCase::new();
     let entry = |path: &str| {
         let mut entry = ListEntry::new(1, origin.url(path).parse().unwrap());
         entry.headers.insert("x-token", "s3cret".parse().unwrap());
         entry.headers.insert("accept", "image/*".parse().unwrap());
         Ok(entry)
     };
-    let entries = ["/here", "/there", "/large"].map(entry);
+    let entries = ["/here", "/redirected", "/large"].map(entry);
     assert_eq!(
-        lot.run(Box::new(entries.into_iter())).await.counts(),
+        case.run(Box::new(entries.into_iter())).await.counts(),
         (3, 0, 0)
     );
     assert!(
         origin.requests().len() > 3,
-        "the large one came in segments"
+        "the large file had several requests"
     );
-    for asked in origin.requests() {
-        assert_eq!(asked.header("x-token"), Some("s3cret"), "{}", asked.path());
-        assert_eq!(asked.header("accept"), Some("image/*"));
+    for request in origin.requests() {
+        assert_eq!(
+            request.header("x-token"),
+            Some("s3cret"),
+            "{}",
+            request.path()
+        );
+        assert_eq!(request.header("accept"), Some("image/*"));
     }
-    for asked in far.requests() {
-        assert_eq!(asked.header("x-token"), None);
-        assert_eq!(asked.header("accept"), Some("image/*"));
+    for request in other.requests() {
+        assert_eq!(request.header("x-token"), None);
+        assert_eq!(request.header("accept"), Some("image/*"));
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_for_hosts_that_the_user_named_goes_to_none_that_a_document_named() {
+async fn header_fields_for_hosts_of_the_user_go_to_none_of_a_document() {
     let large = haul_lab::ResourceContent::random(1, 2 << 20);
-    let origin = shelf(2)
+    let origin = origin_with_files(2)
         .resource("/large", OriginResource::new(large))
         .start()
         .await;
-    let mut lot = BatchCase::new();
-    lot.client
+    let mut case = BatchCase::new();
+    case.client
         .headers
         .insert("private-token", "s3cret".parse().unwrap());
     let entry = |path: &str, untrusted_hosts| {
@@ -243,16 +254,21 @@ async fn what_is_for_hosts_that_the_user_named_goes_to_none_that_a_document_name
         })
     };
     let entries = [entry("/0", true), entry("/large", true), entry("/1", false)];
-    let ran = lot.run(Box::new(entries.into_iter())).await;
-    assert_eq!(ran.counts(), (3, 0, 0));
-    for asked in origin.requests() {
-        let token = asked.header("private-token");
-        assert_eq!(token.is_some(), asked.path() == "/1", "{}", asked.path());
+    let run = case.run(Box::new(entries.into_iter())).await;
+    assert_eq!(run.counts(), (3, 0, 0));
+    for request in origin.requests() {
+        let token = request.header("private-token");
+        assert_eq!(
+            token.is_some(),
+            request.path() == "/1",
+            "{}",
+            request.path()
+        );
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pieces_of_a_document_are_looked_at_in_a_batch_too() {
+async fn digests_of_pieces_are_checked_in_a_batch() {
     use sha2::Digest;
     let content = haul_lab::ResourceContent::random(1, 100_000);
     let mut damaged = content.to_vec();
@@ -276,10 +292,10 @@ async fn pieces_of_a_document_are_looked_at_in_a_batch_too() {
         pieces: Some(pieces),
         ..ListEntry::new(1, bad.url("/f").parse().unwrap())
     };
-    let lot = BatchCase::new();
+    let case = BatchCase::new();
     assert_eq!(
-        lot.run(Box::new([Ok(entry)].into_iter())).await.counts(),
+        case.run(Box::new([Ok(entry)].into_iter())).await.counts(),
         (1, 0, 0)
     );
-    lot.assert_file("f", &content);
+    case.assert_file("f", &content);
 }
