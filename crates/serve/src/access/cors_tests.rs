@@ -19,12 +19,12 @@ fn cors(origins: &str, credentials: bool) -> CorsPolicy {
     CorsPolicy::new(options).expect("sense")
 }
 
-fn from(origin: &'static str) -> HeaderMap {
+fn request_from(origin: &'static str) -> HeaderMap {
     HeaderMap::from_iter([(ORIGIN, HeaderValue::from_static(origin))])
 }
 
 fn preflight_from(origin: &'static str) -> HeaderMap {
-    let mut headers = from(origin);
+    let mut headers = request_from(origin);
     headers.insert(
         ACCESS_CONTROL_REQUEST_METHOD,
         HeaderValue::from_static("PUT"),
@@ -36,14 +36,14 @@ fn preflight_from(origin: &'static str) -> HeaderMap {
     headers
 }
 
-fn answer(cors: &CorsPolicy, request: &HeaderMap) -> HeaderMap {
+fn response_headers(cors: &CorsPolicy, request: &HeaderMap) -> HeaderMap {
     let mut answer = HeaderMap::new();
     answer.insert(VARY, HeaderValue::from_static("Accept"));
     cors.add_headers(request, &mut answer);
     answer
 }
 
-fn by(how: PermissionSource) -> Permissions {
+fn permissions_from(how: PermissionSource) -> Permissions {
     let scopes: Arc<[AccessScope]> = Arc::from([AccessScope::everywhere(AccessRight::Write)]);
     Permissions::scoped((how, None), &scopes, &scopes)
 }
@@ -65,8 +65,12 @@ fn by_default_there_is_none() {
     let cors = CorsPolicy::new(CorsOptions::default()).expect("sense");
     assert!(cors.is_disabled());
     assert!(cors.preflight_headers(&preflight_from(PAGE)).is_none());
-    assert_eq!(answer(&cors, &from(PAGE)).len(), 1);
-    let admitted = cors.cross_site_write(&from(PAGE), &Method::PUT, &by(PermissionSource::Open));
+    assert_eq!(response_headers(&cors, &request_from(PAGE)).len(), 1);
+    let admitted = cors.cross_site_write(
+        &request_from(PAGE),
+        &Method::PUT,
+        &permissions_from(PermissionSource::Open),
+    );
     assert_eq!(admitted, CrossSiteWrite::Denied);
 }
 
@@ -91,7 +95,7 @@ fn pages_on_the_list_are_let() {
             && headers.contains("range")
             && !headers.contains("x-evil")
     );
-    let told = answer(&cors, &from(PAGE));
+    let told = response_headers(&cors, &request_from(PAGE));
     assert_eq!(told[ACCESS_CONTROL_ALLOW_ORIGIN], PAGE);
     let exposed = told[ACCESS_CONTROL_EXPOSE_HEADERS].to_str().expect("text");
     assert!(
@@ -117,7 +121,7 @@ fn others_are_told_nothing() {
             .preflight_headers(&preflight_from(other))
             .expect("a preflight");
         assert_eq!(told.len(), 1, "{other}: {told:?}");
-        let told = answer(&cors, &from(other));
+        let told = response_headers(&cors, &request_from(other));
         assert!(
             !told.contains_key(ACCESS_CONTROL_ALLOW_ORIGIN)
                 && told.get_all(VARY).iter().count() == 2
@@ -125,7 +129,7 @@ fn others_are_told_nothing() {
     }
     // A cache must know that it matters even when nobody asked.
     assert_eq!(
-        answer(&cors, &HeaderMap::new())
+        response_headers(&cors, &HeaderMap::new())
             .get_all(VARY)
             .iter()
             .count(),
@@ -135,7 +139,7 @@ fn others_are_told_nothing() {
     two.append(ORIGIN, HeaderValue::from_static(PAGE));
     assert!(cors.preflight_headers(&two).is_none());
     assert!(
-        cors.preflight_headers(&from(PAGE)).is_none(),
+        cors.preflight_headers(&request_from(PAGE)).is_none(),
         "without a method it is no preflight"
     );
 }
@@ -143,7 +147,7 @@ fn others_are_told_nothing() {
 #[test]
 fn every_page_is_let_without_logins() {
     let cors = cors("*", false);
-    let told = answer(&cors, &from("null"));
+    let told = response_headers(&cors, &request_from("null"));
     assert_eq!(told[ACCESS_CONTROL_ALLOW_ORIGIN], "*");
     assert!(!told.contains_key(ACCESS_CONTROL_ALLOW_CREDENTIALS));
     assert_eq!(told.get_all(VARY).iter().count(), 1);
@@ -180,7 +184,7 @@ fn writes_of_other_pages_need_leave() {
         (&listed, evil, &delete, Signature, Allowed),
     ] {
         assert_eq!(
-            cors.cross_site_write(&from(page), method, &by(how)),
+            cors.cross_site_write(&request_from(page), method, &permissions_from(how)),
             wanted,
             "{page} {method} {how:?}"
         );

@@ -85,7 +85,7 @@ mod tests {
 
     use super::*;
 
-    fn of(field: &[u8]) -> RequestCredentials {
+    fn parse_value(field: &[u8]) -> RequestCredentials {
         let value = HeaderValue::from_bytes(field).expect("a value");
         RequestCredentials::parse(&HeaderMap::from_iter([(AUTHORIZATION, value)]))
     }
@@ -96,7 +96,7 @@ mod tests {
             "Basic QWxhZGRpbjpvcGVuIHNlc2FtZTp4",
             "bASIC   QWxhZGRpbjpvcGVuIHNlc2FtZTp4 ",
         ] {
-            let RequestCredentials::Login { user, password } = of(field.as_bytes()) else {
+            let RequestCredentials::Login { user, password } = parse_value(field.as_bytes()) else {
                 panic!("{field}");
             };
             assert_eq!(user, "Aladdin");
@@ -104,7 +104,7 @@ mod tests {
         }
         // RFC 7617 2.1, and the same without padding.
         for field in ["Basic dGVzdDoxMjPCow==", "Basic dGVzdDoxMjPCow"] {
-            let RequestCredentials::Login { password, .. } = of(field.as_bytes()) else {
+            let RequestCredentials::Login { password, .. } = parse_value(field.as_bytes()) else {
                 panic!("{field}");
             };
             assert_eq!(password.expose(), "123\u{a3}");
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn tokens_are_read() {
         for field in ["Bearer abc.DEF_123==", "BEARER  abc.DEF_123=="] {
-            let RequestCredentials::Token(token) = of(field.as_bytes()) else {
+            let RequestCredentials::Token(token) = parse_value(field.as_bytes()) else {
                 panic!("{field}");
             };
             assert_eq!(token.expose(), "abc.DEF_123==");
@@ -145,7 +145,7 @@ mod tests {
             &long,
         ];
         for field in cases {
-            let malformed = matches!(of(field.as_bytes()), RequestCredentials::Malformed);
+            let malformed = matches!(parse_value(field.as_bytes()), RequestCredentials::Malformed);
             assert!(malformed, "{field:.40}");
         }
         let one = HeaderValue::from_static("Bearer x");
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn what_came_is_not_shown() {
-        let shown = format!("{:?}", of(b"Basic dGVzdDpodW50ZXIy"));
+        let shown = format!("{:?}", parse_value(b"Basic dGVzdDpodW50ZXIy"));
         assert!(
             shown.contains("test") && !shown.contains("hunter2"),
             "{shown}"
@@ -183,7 +183,7 @@ mod tests {
         #[test]
         fn logins_come_back(user in "[^:\\p{Cc}]{0,20}", password in "\\PC{0,40}") {
             let field = format!("Basic {}", STANDARD.encode(format!("{user}:{password}")));
-            let RequestCredentials::Login { user: came, password: with } = of(field.as_bytes()) else {
+            let RequestCredentials::Login { user: came, password: with } = parse_value(field.as_bytes()) else {
                 return Err(TestCaseError::fail("not read"));
             };
             prop_assert_eq!(came, user);

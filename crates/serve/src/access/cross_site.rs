@@ -57,14 +57,14 @@ mod tests {
         headers
     }
 
-    fn crosses(fields: &[(&'static str, &'static str)], host: &str, tls: bool) -> bool {
+    fn is_cross_site_write(fields: &[(&'static str, &'static str)], host: &str, tls: bool) -> bool {
         is_cross_site(&headers(fields), host, tls)
     }
 
     #[test]
     fn programs_are_let_through() {
-        assert!(!crosses(&[], "a.example", true));
-        assert!(!crosses(
+        assert!(!is_cross_site_write(&[], "a.example", true));
+        assert!(!is_cross_site_write(
             &[("referer", "https://evil.example/")],
             "a.example",
             false
@@ -81,7 +81,7 @@ mod tests {
             ("x", true),
         ] {
             assert_eq!(
-                crosses(&[("sec-fetch-site", site)], "a.example", true),
+                is_cross_site_write(&[("sec-fetch-site", site)], "a.example", true),
                 is_cross,
                 "{site}"
             );
@@ -91,12 +91,12 @@ mod tests {
             ("sec-fetch-site", "same-origin"),
             ("origin", "https://outside.example"),
         ];
-        assert!(!crosses(&fields, "inside:8080", false));
+        assert!(!is_cross_site_write(&fields, "inside:8080", false));
         let fields = [
             ("sec-fetch-site", "same-origin"),
             ("sec-fetch-site", "cross-site"),
         ];
-        assert!(crosses(&fields, "a.example", true));
+        assert!(is_cross_site_write(&fields, "a.example", true));
     }
 
     #[test]
@@ -119,7 +119,7 @@ mod tests {
             ("https://evil.example", "evil.example/a.example", true, true),
         ] {
             assert_eq!(
-                crosses(&[("origin", origin)], host, tls),
+                is_cross_site_write(&[("origin", origin)], host, tls),
                 is_cross,
                 "{origin} {host}"
             );
@@ -128,7 +128,7 @@ mod tests {
             ("origin", "https://a.example"),
             ("origin", "https://a.example"),
         ];
-        assert!(crosses(&two, "a.example", true));
+        assert!(is_cross_site_write(&two, "a.example", true));
     }
 
     proptest! {

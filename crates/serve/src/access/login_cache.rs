@@ -15,9 +15,9 @@ use super::digest::SecretDigest;
 #[derive(Debug)]
 pub(super) struct LoginCache {
     /// Entries of a generation.
-    most: usize,
+    max_entries: usize,
     /// How long a generation lasts.
-    age: Duration,
+    max_age: Duration,
     /// Read for every login; written for new ones, and when a generation ends.
     generations: RwLock<LoginCacheGenerations>,
 }
@@ -27,19 +27,19 @@ struct LoginCacheGenerations {
     young: HashSet<SecretDigest>,
     old: HashSet<SecretDigest>,
     /// When the young one began.
-    since: SystemTime,
+    started: SystemTime,
 }
 
 impl LoginCache {
     /// Remembers at most `bound` digests, each for at most `lifetime` after it was last of use.
     pub(super) fn new(bound: usize, lifetime: Duration) -> Self {
         Self {
-            most: bound.div_ceil(2).max(1),
-            age: lifetime / 2,
+            max_entries: bound.div_ceil(2).max(1),
+            max_age: lifetime / 2,
             generations: RwLock::new(LoginCacheGenerations {
                 young: HashSet::new(),
                 old: HashSet::new(),
-                since: SystemTime::UNIX_EPOCH,
+                started: SystemTime::UNIX_EPOCH,
             }),
         }
     }
@@ -51,7 +51,7 @@ impl LoginCache {
                 .generations
                 .read()
                 .unwrap_or_else(PoisonError::into_inner);
-            if generations.lasts(self.age, now) {
+            if generations.is_current(self.max_age, now) {
                 if generations.young.contains(digest) {
                     return true;
                 }
@@ -64,10 +64,10 @@ impl LoginCache {
             .generations
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        generations.turn(self.age, now);
+        generations.rotate(self.max_age, now);
         let has = generations.young.contains(digest) || generations.old.contains(digest);
         if has {
-            generations.add(*digest, self.most);
+            generations.add(*digest, self.max_entries);
         }
         has
     }
@@ -87,29 +87,29 @@ impl LoginCache {
             .generations
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        generations.add(digest, self.most);
+        generations.add(digest, self.max_entries);
     }
 }
 
 impl LoginCacheGenerations {
     /// Whether the young generation is not over. It is when the clock was set back.
-    fn lasts(&self, age: Duration, now: SystemTime) -> bool {
-        now.duration_since(self.since)
+    fn is_current(&self, age: Duration, now: SystemTime) -> bool {
+        now.duration_since(self.started)
             .is_ok_and(|since| since < age)
     }
 
-    fn turn(&mut self, age: Duration, now: SystemTime) {
-        if self.lasts(age, now) {
+    fn rotate(&mut self, age: Duration, now: SystemTime) {
+        if self.is_current(age, now) {
             return;
         }
         let is_next = now
-            .duration_since(self.since)
+            .duration_since(self.started)
             .is_ok_and(|since| since < age * 2);
         self.old = std::mem::take(&mut self.young);
         if !is_next {
             self.old.clear();
         }
-        self.since = now;
+        self.started = now;
     }
 
     fn add(&mut self, digest: SecretDigest, most: usize) {
@@ -132,7 +132,7 @@ mod tests {
     }
 
     /// A set that was asked at 0, so that its generation begins there.
-    fn begun(bound: usize) -> (LoginCache, impl Fn(u32) -> SecretDigest) {
+    fn new_cache(bound: usize) -> (LoginCache, impl Fn(u32) -> SecretDigest) {
         let set = LoginCache::new(bound, LIFETIME);
         let digests = SecretHasher::new();
         let digest =
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn entries_live_while_they_are_of_use_and_not_longer() {
-        let (set, digest) = begun(10);
+        let (set, digest) = new_cache(10);
         set.insert(digest(1));
         set.insert(digest(2));
         for seconds in [0, 29, 50, 80, 130] {
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_was_set_back_forgets() {
-        let (set, digest) = begun(10);
+        let (set, digest) = new_cache(10);
         assert!(!set.contains(&digest(1), at(10)));
         set.insert(digest(1));
         assert!(set.contains(&digest(1), at(10)));
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_crowd_costs_a_bounded_memory() {
-        let (set, digest) = begun(10);
+        let (set, digest) = new_cache(10);
         (0..1000).for_each(|number| set.insert(digest(number)));
         let kept = (0..1000).filter(|number| {
             let generations = set.generations.read().expect("no panic");

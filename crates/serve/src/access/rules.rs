@@ -146,9 +146,9 @@ mod tests {
     use crate::access::AccessRight;
 
     /// The whole chain of an error.
-    fn said(error: &dyn std::error::Error) -> String {
+    fn error_chain(error: &dyn std::error::Error) -> String {
         match error.source() {
-            Some(source) => format!("{error}: {}", said(source)),
+            Some(source) => format!("{error}: {}", error_chain(source)),
             None => error.to_string(),
         }
     }
@@ -201,7 +201,7 @@ mod tests {
         for (text, why) in cases {
             let error = text.parse::<AuthRule>().expect_err(text);
             assert_eq!(error, why, "{text}");
-            let shown = format!("{}{error:?}", said(&error));
+            let shown = format!("{}{error:?}", error_chain(&error));
             assert!(
                 !shown.contains("hunter2") && !shown.contains("alice"),
                 "{shown}"

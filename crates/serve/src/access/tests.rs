@@ -40,12 +40,12 @@ fn at(seconds: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + seconds)
 }
 
-fn named(path: &str) -> RequestPath {
+fn path(path: &str) -> RequestPath {
     ObjectKey::parse(path).expect("a key")
 }
 
 fn key(path: &str) -> ObjectKey {
-    named(path).key
+    path(path).key
 }
 
 fn basic(user: &str, password: &str) -> Option<String> {
@@ -60,7 +60,7 @@ fn bearer(token: &str) -> Option<String> {
 }
 
 /// A request: method, path with query, Authorization.
-fn asked(
+fn authorize(
     access: &AccessControl,
     line: &str,
     authorization: Option<String>,
@@ -79,7 +79,7 @@ fn asked(
     });
     let ask = AccessRequest {
         method: &method.parse().expect("a method"),
-        path: &named(path),
+        path: &path(path),
         query,
         headers: &HeaderMap::from_iter(fields),
         now: at(0),
@@ -92,28 +92,36 @@ fn asked(
 }
 
 fn status(access: &AccessControl, line: &str, authorization: Option<String>) -> u16 {
-    match asked(access, line, authorization, None) {
+    match authorize(access, line, authorization, None) {
         AccessDecision::Granted(_) => 200,
         AccessDecision::Refused(refusal) => refusal.status().as_u16(),
         AccessDecision::NeedsHashing(_) => 0,
     }
 }
 
-fn granted(access: &AccessControl, line: &str, authorization: Option<String>) -> Permissions {
-    match asked(access, line, authorization, None) {
+fn permissions_for(
+    access: &AccessControl,
+    line: &str,
+    authorization: Option<String>,
+) -> Permissions {
+    match authorize(access, line, authorization, None) {
         AccessDecision::Granted(grant) => grant,
         other => panic!("{line}: {other:?}"),
     }
 }
 
-fn pending(access: &AccessControl, line: &str, authorization: Option<String>) -> PendingLogin {
-    match asked(access, line, authorization, None) {
+fn pending_login(
+    access: &AccessControl,
+    line: &str,
+    authorization: Option<String>,
+) -> PendingLogin {
+    match authorize(access, line, authorization, None) {
         AccessDecision::NeedsHashing(pending) => pending,
         other => panic!("{line}: {other:?}"),
     }
 }
 
-fn rules(rules: &[&str]) -> AccessOptions {
+fn rule_options(rules: &[&str]) -> AccessOptions {
     AccessOptions {
         users: rules
             .iter()
@@ -123,7 +131,7 @@ fn rules(rules: &[&str]) -> AccessOptions {
     }
 }
 
-fn hashed(lines: &[String]) -> AccessOptions {
+fn hashed_options(lines: &[String]) -> AccessOptions {
     let file = AuthFile::parse(Path::new("logins"), &lines.join("\n")).expect("a file");
     AccessOptions {
         auth_files: vec![file],

@@ -27,9 +27,9 @@ pub(crate) enum ServeBody {
     /// One piece: memory, or a slice of a file that stands for it.
     Whole(Bytes),
     /// Pieces of both kinds, one after another; the bytes in all of them.
-    Pieces(VecDeque<BodyChunk>, u64),
+    Chunks(VecDeque<BodyChunk>, u64),
     /// What is made while it is sent; an error ends the connection, so that nobody takes a part for the whole.
-    Made(ProducedBody),
+    Produced(ProducedBody),
 }
 
 /// Part of a body.
@@ -65,10 +65,10 @@ impl ServeBody {
     }
 
     /// Some pieces.
-    pub(crate) fn pieces(pieces: impl IntoIterator<Item = BodyChunk>) -> Self {
+    pub(crate) fn chunks(pieces: impl IntoIterator<Item = BodyChunk>) -> Self {
         let pieces: VecDeque<BodyChunk> = pieces.into_iter().collect();
         let len = pieces.iter().map(BodyChunk::len).sum();
-        Self::Pieces(pieces, len)
+        Self::Chunks(pieces, len)
     }
 
     /// Its bytes, where they are known beforehand.
@@ -76,8 +76,8 @@ impl ServeBody {
         match self {
             Self::Empty => Some(0),
             Self::Whole(bytes) => Some(bytes.len() as u64),
-            Self::Pieces(_, left) => Some(*left),
-            Self::Made(_) => None,
+            Self::Chunks(_, left) => Some(*left),
+            Self::Produced(_) => None,
         }
     }
 }
@@ -86,7 +86,7 @@ impl BodyChunk {
     fn len(&self) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
-            Self::Reader(reader) => reader.left(),
+            Self::Reader(reader) => reader.remaining_len(),
         }
     }
 }
@@ -106,7 +106,7 @@ impl hyper::body::Body for ServeBody {
                 *self = Self::Empty;
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
             }
-            Self::Pieces(pieces, left) => {
+            Self::Chunks(pieces, left) => {
                 let bytes = match pieces.front_mut() {
                     None => return Poll::Ready(None),
                     Some(BodyChunk::Bytes(bytes)) => std::mem::take(bytes),
@@ -118,7 +118,7 @@ impl hyper::body::Body for ServeBody {
                 }
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
             }
-            Self::Made(made) => made
+            Self::Produced(made) => made
                 .poll_next(cx)
                 .map(|piece| Some(piece?.map(Frame::data))),
         }
@@ -128,8 +128,8 @@ impl hyper::body::Body for ServeBody {
         match self {
             Self::Empty => true,
             Self::Whole(bytes) => bytes.is_empty(),
-            Self::Pieces(pieces, _) => pieces.is_empty(),
-            Self::Made(made) => made.is_over(),
+            Self::Chunks(pieces, _) => pieces.is_empty(),
+            Self::Produced(made) => made.is_finished(),
         }
     }
 

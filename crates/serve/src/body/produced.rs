@@ -37,7 +37,7 @@ impl fmt::Debug for ProducedBody {
 impl ProducedBody {
     /// Begins with the first step.
     pub(crate) fn new(maker: BodyProducer, disk: DiskThreads) -> Self {
-        let step = Some(step(maker, &disk));
+        let step = Some(run_step(maker, &disk));
         Self { disk, step }
     }
 
@@ -47,17 +47,17 @@ impl ProducedBody {
             return Poll::Ready(None);
         };
         let (maker, piece) = ready!(under_way.as_mut().poll(cx));
-        self.step = matches!(piece, Some(Ok(_))).then(|| step(maker, &self.disk));
+        self.step = matches!(piece, Some(Ok(_))).then(|| run_step(maker, &self.disk));
         Poll::Ready(piece)
     }
 
     /// Whether nothing more will come.
-    pub(crate) fn is_over(&self) -> bool {
+    pub(crate) fn is_finished(&self) -> bool {
         self.step.is_none()
     }
 }
 
-fn step(mut maker: BodyProducer, disk: &DiskThreads) -> BodyProducerStep {
+fn run_step(mut maker: BodyProducer, disk: &DiskThreads) -> BodyProducerStep {
     Box::pin(disk.run(move || {
         let piece = maker.next();
         (maker, piece)

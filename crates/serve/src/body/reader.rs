@@ -20,7 +20,7 @@ use bytes::Bytes;
 use crate::store::{DiskThreads, OpenObject};
 
 /// Bytes of a piece: several records of TLS, and few enough that a thousand slow readers fit into memory.
-const PIECE: usize = 128 << 10;
+const CHUNK: usize = 128 << 10;
 
 /// A read that waits.
 type PendingRead = Pin<Box<dyn Future<Output = (Vec<u8>, io::Result<usize>)> + Send>>;
@@ -32,11 +32,11 @@ pub(crate) struct FileRangeReader {
     /// Where reading may wait.
     disk: DiskThreads,
     /// What is still to come.
-    rest: Range<u64>,
+    remaining: Range<u64>,
     /// A read that waits for the disk.
-    waiting: Option<PendingRead>,
+    pending_read: Option<PendingRead>,
     /// Buffers that are free.
-    free: FreeBuffers,
+    free_buffers: FreeBuffers,
 }
 
 /// Buffers that came back.
@@ -46,7 +46,7 @@ type FreeBuffers = Arc<Mutex<Vec<Vec<u8>>>>;
 struct PooledChunk {
     buffer: Vec<u8>,
     len: usize,
-    free: FreeBuffers,
+    free_buffers: FreeBuffers,
 }
 
 impl AsRef<[u8]> for PooledChunk {
@@ -58,7 +58,10 @@ impl AsRef<[u8]> for PooledChunk {
 impl Drop for PooledChunk {
     fn drop(&mut self) {
         let buffer = std::mem::take(&mut self.buffer);
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = self
+            .free_buffers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         free.push(buffer);
     }
 }
@@ -67,7 +70,7 @@ impl fmt::Debug for FileRangeReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reader")
             .field("object", &self.object)
-            .field("rest", &self.rest)
+            .field("rest", &self.remaining)
             .finish_non_exhaustive()
     }
 }
@@ -78,15 +81,15 @@ impl FileRangeReader {
         Self {
             object,
             disk,
-            rest: range,
-            waiting: None,
-            free: FreeBuffers::default(),
+            remaining: range,
+            pending_read: None,
+            free_buffers: FreeBuffers::default(),
         }
     }
 
     /// Bytes still to come.
-    pub(crate) fn left(&self) -> u64 {
-        self.rest.end - self.rest.start
+    pub(crate) fn remaining_len(&self) -> u64 {
+        self.remaining.end - self.remaining.start
     }
 
     /// The next piece; not to be asked for when none is left.
@@ -94,45 +97,51 @@ impl FileRangeReader {
     /// # Errors
     /// What the disk says; that the file has fewer bytes than it had, or is another than it was (row D13).
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
-        let (buffer, read) = match &mut self.waiting {
+        let (buffer, read) = match &mut self.pending_read {
             Some(waiting) => ready!(waiting.as_mut().poll(cx)),
-            None => match self.read_now() {
+            None => match self.try_read() {
                 Ok(done) => done,
                 Err(mut buffer) => {
-                    let (object, rest, len) =
-                        (Arc::clone(&self.object), self.rest.clone(), self.next_len());
+                    let (object, rest, len) = (
+                        Arc::clone(&self.object),
+                        self.remaining.clone(),
+                        self.next_len(),
+                    );
                     let mut waiting: PendingRead = Box::pin(self.disk.run(move || {
                         let read = object.read(&mut buffer[..len], rest.start);
-                        let read = read.and_then(|read| looked(&object, &rest, read));
+                        let read = read.and_then(|read| check_at_end(&object, &rest, read));
                         (buffer, read)
                     }));
                     let done = waiting.as_mut().poll(cx);
-                    self.waiting = Some(waiting);
+                    self.pending_read = Some(waiting);
                     ready!(done)
                 }
             },
         };
-        self.waiting = None;
+        self.pending_read = None;
         let len = read?;
         if len == 0 {
             let text = "the file has become shorter while it was sent";
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::UnexpectedEof, text)));
         }
-        self.rest.start += len as u64;
+        self.remaining.start += len as u64;
         Poll::Ready(Ok(Bytes::from_owner(PooledChunk {
             buffer,
             len,
-            free: Arc::clone(&self.free),
+            free_buffers: Arc::clone(&self.free_buffers),
         })))
     }
 
     /// Reads what is in memory; gives the buffer back if that is not enough.
-    fn read_now(&mut self) -> Result<(Vec<u8>, io::Result<usize>), Vec<u8>> {
+    fn try_read(&mut self) -> Result<(Vec<u8>, io::Result<usize>), Vec<u8>> {
         let len = self.next_len();
         let mut buffer = self.buffer();
-        match self.object.try_read(&mut buffer[..len], self.rest.start) {
+        match self
+            .object
+            .try_read(&mut buffer[..len], self.remaining.start)
+        {
             // What is open and in memory is looked at without waiting.
-            Ok(Some(read)) => Ok((buffer, looked(&self.object, &self.rest, read))),
+            Ok(Some(read)) => Ok((buffer, check_at_end(&self.object, &self.remaining, read))),
             Ok(None) => Err(buffer),
             Err(error) => Ok((buffer, Err(error))),
         }
@@ -140,12 +149,12 @@ impl FileRangeReader {
 
     /// Bytes of the next piece.
     fn next_len(&self) -> usize {
-        usize::try_from(self.left()).map_or(PIECE, |left| left.min(PIECE))
+        usize::try_from(self.remaining_len()).map_or(CHUNK, |left| left.min(CHUNK))
     }
 
     fn buffer(&self) -> Vec<u8> {
         let free = self
-            .free
+            .free_buffers
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .pop();
@@ -154,7 +163,7 @@ impl FileRangeReader {
 }
 
 /// Looks at the object, if what was read of it is all of the rest.
-fn looked(object: &OpenObject, rest: &Range<u64>, read: usize) -> io::Result<usize> {
+fn check_at_end(object: &OpenObject, rest: &Range<u64>, read: usize) -> io::Result<usize> {
     if read as u64 == rest.end - rest.start {
         object.check_unchanged()?;
     }

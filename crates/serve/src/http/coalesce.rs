@@ -7,13 +7,13 @@
 use bytes::{Bytes, BytesMut};
 
 /// Bytes from which a piece is kept as it is: what it costs beside them is little, and a copy would be more.
-const LONG: usize = 4 << 10;
+const KEEP_MIN: usize = 4 << 10;
 
 /// Pieces, in order.
 #[derive(Debug, Default)]
 pub(super) struct CoalescedChunks {
     /// Those that are done.
-    pieces: Vec<Bytes>,
+    chunks: Vec<Bytes>,
     /// Short ones after them.
     short: ShortChunks,
     /// Bytes of all.
@@ -35,15 +35,15 @@ impl CoalescedChunks {
     /// One more.
     pub(super) fn push(&mut self, piece: Bytes) {
         self.bytes += piece.len();
-        if piece.len() >= LONG {
+        if piece.len() >= KEEP_MIN {
             self.seal();
-            self.pieces.push(piece);
+            self.chunks.push(piece);
             return;
         }
         self.short = match std::mem::take(&mut self.short) {
             ShortChunks::None => ShortChunks::One(piece),
             ShortChunks::One(first) => {
-                let mut many = BytesMut::with_capacity(LONG.max(first.len() + piece.len()));
+                let mut many = BytesMut::with_capacity(KEEP_MIN.max(first.len() + piece.len()));
                 many.extend_from_slice(&first);
                 many.extend_from_slice(&piece);
                 ShortChunks::Many(many)
@@ -61,16 +61,16 @@ impl CoalescedChunks {
     }
 
     /// All of them.
-    pub(super) fn into_pieces(mut self) -> Vec<Bytes> {
+    pub(super) fn into_chunks(mut self) -> Vec<Bytes> {
         self.seal();
-        self.pieces
+        self.chunks
     }
 
     fn seal(&mut self) {
         match std::mem::take(&mut self.short) {
             ShortChunks::None => {}
-            ShortChunks::One(piece) => self.pieces.push(piece),
-            ShortChunks::Many(many) => self.pieces.push(many.freeze()),
+            ShortChunks::One(piece) => self.chunks.push(piece),
+            ShortChunks::Many(many) => self.chunks.push(many.freeze()),
         }
     }
 }
@@ -84,12 +84,12 @@ mod tests {
     fn gathered(pieces: impl IntoIterator<Item = Bytes>) -> Vec<Bytes> {
         let mut gathered = CoalescedChunks::default();
         pieces.into_iter().for_each(|piece| gathered.push(piece));
-        gathered.into_pieces()
+        gathered.into_chunks()
     }
 
     #[test]
     fn what_is_long_or_alone_is_not_copied() {
-        let (one, long) = (Bytes::from(vec![1; 10]), Bytes::from(vec![2; LONG]));
+        let (one, long) = (Bytes::from(vec![1; 10]), Bytes::from(vec![2; KEEP_MIN]));
         for given in [vec![one.clone()], vec![long.clone(), one, long]] {
             let came = gathered(given.clone());
             let places = |all: &[Bytes]| all.iter().map(|bytes| bytes.as_ptr()).collect::<Vec<_>>();
@@ -117,10 +117,10 @@ mod tests {
             let mut all = CoalescedChunks::default();
             pieces.iter().for_each(|piece| all.push(piece.clone()));
             prop_assert_eq!(all.bytes(), lengths.iter().sum::<usize>());
-            let came = all.into_pieces();
+            let came = all.into_chunks();
             prop_assert_eq!(came.concat(), pieces.concat());
             // Of two neighbours one is long.
-            prop_assert!(came.windows(2).all(|two| two[0].len() >= LONG || two[1].len() >= LONG));
+            prop_assert!(came.windows(2).all(|two| two[0].len() >= KEEP_MIN || two[1].len() >= KEEP_MIN));
         }
     }
 }

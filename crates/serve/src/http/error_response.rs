@@ -18,7 +18,7 @@ pub(crate) type ServeResponse = Response<ServeBody>;
 pub(crate) type ErrorResponse = Box<ServeResponse>;
 
 /// A status with a line of text.
-pub(crate) fn plain(status: StatusCode, text: impl Into<String>) -> ServeResponse {
+pub(crate) fn text_response(status: StatusCode, text: impl Into<String>) -> ServeResponse {
     let mut text = text.into();
     text.push('\n');
     let mut answer = Response::new(ServeBody::text(text));
@@ -29,35 +29,36 @@ pub(crate) fn plain(status: StatusCode, text: impl Into<String>) -> ServeRespons
 }
 
 /// A status alone.
-pub(crate) fn bare(status: StatusCode) -> ServeResponse {
+pub(crate) fn empty_response(status: StatusCode) -> ServeResponse {
     let mut answer = Response::new(ServeBody::Empty);
     *answer.status_mut() = status;
     answer
 }
 
 /// 405 with what is allowed.
-pub(crate) fn not_allowed(method: &Method, is_writable: bool) -> ServeResponse {
+pub(crate) fn unsupported_method_response(method: &Method, is_writable: bool) -> ServeResponse {
     let why = match (method, is_writable) {
         (&Method::PUT | &Method::DELETE | &Method::POST, false) => {
             "this server is read-only: it was started without --writable"
         }
         _ => "this method is not known here",
     };
-    only(why, allow(is_writable))
+    method_not_allowed_response(why, allowed_methods(is_writable))
 }
 
 /// 405: what is allowed instead (RFC 9110 15.5.6).
-pub(crate) fn only(why: &str, allow: HeaderValue) -> ServeResponse {
-    let mut answer = plain(StatusCode::METHOD_NOT_ALLOWED, why);
+pub(crate) fn method_not_allowed_response(why: &str, allow: HeaderValue) -> ServeResponse {
+    let mut answer = text_response(StatusCode::METHOD_NOT_ALLOWED, why);
     answer.headers_mut().insert(ALLOW, allow);
     answer
 }
 
 /// What may be asked for of a file, where one may write.
-pub(crate) const FILE: HeaderValue = HeaderValue::from_static("GET, HEAD, PUT, DELETE, OPTIONS");
+pub(crate) const FILE_METHODS: HeaderValue =
+    HeaderValue::from_static("GET, HEAD, PUT, DELETE, OPTIONS");
 
 /// What may be asked for.
-pub(crate) fn allow(is_writable: bool) -> HeaderValue {
+pub(crate) fn allowed_methods(is_writable: bool) -> HeaderValue {
     HeaderValue::from_static(match is_writable {
         true => "GET, HEAD, PUT, POST, DELETE, OPTIONS",
         false => "GET, HEAD, OPTIONS",
@@ -65,18 +66,22 @@ pub(crate) fn allow(is_writable: bool) -> HeaderValue {
 }
 
 /// A path that is no key.
-pub(crate) fn no_key(error: ObjectKeyError) -> ServeResponse {
+pub(crate) fn bad_path_response(error: ObjectKeyError) -> ServeResponse {
     let status = match error {
         ObjectKeyError::TooLong => StatusCode::URI_TOO_LONG,
         // As if it were not there: what the store keeps for itself is nobody's affair.
         ObjectKeyError::Reserved => StatusCode::NOT_FOUND,
         _ => StatusCode::BAD_REQUEST,
     };
-    plain(status, error.to_string())
+    text_response(status, error.to_string())
 }
 
 /// What the store said of a key. What is the matter with the server and not with the request is counted.
-pub(crate) fn of_store(server: &FileServer, error: &StoreError, key: &ObjectKey) -> ServeResponse {
+pub(crate) fn store_error_response(
+    server: &FileServer,
+    error: &StoreError,
+    key: &ObjectKey,
+) -> ServeResponse {
     let status = match error {
         StoreError::NotFound => StatusCode::NOT_FOUND,
         StoreError::TooLong => StatusCode::URI_TOO_LONG,
@@ -97,23 +102,23 @@ pub(crate) fn of_store(server: &FileServer, error: &StoreError, key: &ObjectKey)
                 .metrics
                 .count_fault(ConnectionFault::Descriptors);
             tracing::warn!(%key, %error, "a file cannot be opened just now");
-            return short_of_descriptors();
+            return descriptors_exhausted_response();
         }
         server.options.metrics.count_fault(ConnectionFault::Disk);
         tracing::error!(%key, %error, "the disk failed");
         // What the system says may name what a client need not know.
-        return plain(status, "the server's disk failed: its log says how");
+        return text_response(status, "the server's disk failed: its log says how");
     }
     if status == StatusCode::METHOD_NOT_ALLOWED {
-        return not_allowed(&Method::PUT, false);
+        return unsupported_method_response(&Method::PUT, false);
     }
-    plain(status, error.to_string())
+    text_response(status, error.to_string())
 }
 
 /// The disk is well, and others have to end first.
-pub(crate) fn short_of_descriptors() -> ServeResponse {
+pub(crate) fn descriptors_exhausted_response() -> ServeResponse {
     let text = "the server has as many files and connections open as its system lets it (ulimit -n): try again in a moment";
-    let mut answer = plain(StatusCode::SERVICE_UNAVAILABLE, text);
+    let mut answer = text_response(StatusCode::SERVICE_UNAVAILABLE, text);
     answer
         .headers_mut()
         .insert(RETRY_AFTER, HeaderValue::from_static("1"));
@@ -121,16 +126,16 @@ pub(crate) fn short_of_descriptors() -> ServeResponse {
 }
 
 /// A name that is not ours (RFC 9110 15.5.20).
-pub(crate) fn misdirected() -> ServeResponse {
+pub(crate) fn misdirected_response() -> ServeResponse {
     let text = "this server is for its own machine, has no logins, and does not go by the name in Host: \
         a page of a stranger may have been led here. If the name is right, start haul serve with --allow-host NAME, \
         or have the proxy in front send Host: localhost";
-    plain(StatusCode::MISDIRECTED_REQUEST, text)
+    text_response(StatusCode::MISDIRECTED_REQUEST, text)
 }
 
 /// A login that is missing, wrong or not enough.
-pub(crate) fn refused(refusal: &AccessRefusal) -> ServeResponse {
-    let mut answer = plain(refusal.status(), refusal.to_string());
+pub(crate) fn access_refused_response(refusal: &AccessRefusal) -> ServeResponse {
+    let mut answer = text_response(refusal.status(), refusal.to_string());
     for challenge in refusal.challenges.iter() {
         answer
             .headers_mut()

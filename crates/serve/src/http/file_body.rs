@@ -15,15 +15,15 @@ use crate::sendfile::MappedBody;
 use crate::store::OpenObject;
 
 /// Bytes up to which a body goes out with its head in one call: two copies of so little cost less than a second call.
-const LITTLE: u64 = 8 << 10;
+const WITH_HEAD_MAX: u64 = 8 << 10;
 
 /// Bytes up to which a body that cannot be sent by the kernel is read as one piece.
-const SMALL: u64 = 64 << 10;
+const ONE_READ_MAX: u64 = 64 << 10;
 
 /// How ranges of one file are sent on one connection.
 #[derive(Debug)]
-pub(super) struct RangeResponses<'a> {
-    line: &'a ConnectionState,
+pub(super) struct FileBody<'a> {
+    connection: &'a ConnectionState,
     object: &'a Arc<OpenObject>,
     /// Where the kernel sends it.
     mapped: Option<Arc<MappedBody>>,
@@ -31,21 +31,25 @@ pub(super) struct RangeResponses<'a> {
     total: u64,
 }
 
-impl<'a> RangeResponses<'a> {
+impl<'a> FileBody<'a> {
     /// For `total` bytes of an object.
-    pub(super) fn new(line: &'a ConnectionState, object: &'a Arc<OpenObject>, total: u64) -> Self {
+    pub(super) fn new(
+        connection: &'a ConnectionState,
+        object: &'a Arc<OpenObject>,
+        total: u64,
+    ) -> Self {
         // What even a look at may wait for is read where waiting is allowed.
-        let ledger = line
-            .lends()
-            .filter(|_| total > LITTLE && !object.is_remote());
+        let ledger = connection
+            .sendfile_mappings()
+            .filter(|_| total > WITH_HEAD_MAX && !object.is_remote());
         // Without room for a mapping it is read, as it is everywhere else.
         let mapped = ledger.and_then(|ledger| {
             let mapped = MappedBody::new(Arc::clone(object))?;
-            ledger.lend(&mapped);
+            ledger.register(&mapped);
             Some(mapped)
         });
         Self {
-            line,
+            connection,
             object,
             mapped,
             total,
@@ -53,15 +57,15 @@ impl<'a> RangeResponses<'a> {
     }
 
     /// A body that is one range.
-    pub(super) fn whole(&mut self, range: Range<u64>) -> ServeBody {
-        match self.piece(range) {
+    pub(super) fn single(&mut self, range: Range<u64>) -> ServeBody {
+        match self.chunk(range) {
             BodyChunk::Bytes(bytes) => ServeBody::Whole(bytes),
-            piece => ServeBody::pieces(std::iter::once(piece)),
+            piece => ServeBody::chunks(std::iter::once(piece)),
         }
     }
 
     /// A range.
-    pub(super) fn piece(&mut self, range: Range<u64>) -> BodyChunk {
+    pub(super) fn chunk(&mut self, range: Range<u64>) -> BodyChunk {
         if range.is_empty() {
             return BodyChunk::Bytes(Bytes::new());
         }
@@ -72,8 +76,8 @@ impl<'a> RangeResponses<'a> {
         {
             return BodyChunk::Bytes(slice);
         }
-        if self.total <= SMALL
-            && let Some(bytes) = self.read_now(&range)
+        if self.total <= ONE_READ_MAX
+            && let Some(bytes) = self.try_read(&range)
         {
             return BodyChunk::Bytes(bytes);
         }
@@ -83,13 +87,13 @@ impl<'a> RangeResponses<'a> {
     fn reader(&self, range: Range<u64>) -> BodyChunk {
         BodyChunk::Reader(Box::new(FileRangeReader::new(
             Arc::clone(self.object),
-            self.line.server.disk.clone(),
+            self.connection.server.disk.clone(),
             range,
         )))
     }
 
     /// All of a range, if it is in memory.
-    fn read_now(&self, range: &Range<u64>) -> Option<Bytes> {
+    fn try_read(&self, range: &Range<u64>) -> Option<Bytes> {
         let len = usize::try_from(range.end - range.start).ok()?;
         let mut buffer = vec![0; len];
         let read = self.object.try_read(&mut buffer, range.start).ok()??;

@@ -10,7 +10,9 @@ use http::header::{
 };
 use http::{Method, Response, StatusCode};
 
-use super::error_response::{ServeResponse, of_store, plain, short_of_descriptors};
+use super::error_response::{
+    ServeResponse, descriptors_exhausted_response, store_error_response, text_response,
+};
 use crate::body::{BodyProducer, ProducedBody, ServeBody};
 use crate::connection::ConnectionState;
 use crate::observe::{ConnectionFault, ServeMetrics};
@@ -39,7 +41,7 @@ pub(crate) struct FolderRequest {
 }
 
 /// In which form a folder is wanted.
-pub(crate) fn format(query: &ListQuery, headers: &HeaderMap) -> ListingFormat {
+pub(crate) fn requested_format(query: &ListQuery, headers: &HeaderMap) -> ListingFormat {
     let accept = headers
         .get_all(ACCEPT)
         .iter()
@@ -48,7 +50,7 @@ pub(crate) fn format(query: &ListQuery, headers: &HeaderMap) -> ListingFormat {
 }
 
 /// Answers with a folder.
-pub(crate) async fn answer(line: Arc<ConnectionState>, asked: FolderRequest) -> ServeResponse {
+pub(crate) async fn respond(line: Arc<ConnectionState>, asked: FolderRequest) -> ServeResponse {
     let (key, format) = (asked.key.clone(), asked.format);
     let is_head = asked.method == Method::HEAD;
     let store = Arc::clone(&line.server.store);
@@ -61,25 +63,28 @@ pub(crate) async fn answer(line: Arc<ConnectionState>, asked: FolderRequest) -> 
                 .retry_after_closing(open)
                 .map(|_| Ok(ServeBody::Empty));
         }
-        let maker = store.retry_after_closing(|| Ok(maker(open()?, &asked)?))?;
-        let maker = watched(maker, asked.key, metrics);
+        let maker = store.retry_after_closing(|| Ok(folder_producer(open()?, &asked)?))?;
+        let maker = log_failure(maker, asked.key, metrics);
         Ok::<_, StoreError>(
-            begun(maker).map(|maker| ServeBody::Made(ProducedBody::new(maker, threads))),
+            with_first_chunk(maker)
+                .map(|maker| ServeBody::Produced(ProducedBody::new(maker, threads))),
         )
     });
     let body = match made.await {
         Ok(Ok(body)) => body,
-        Ok(Err(error)) => return broken(&error),
+        Ok(Err(error)) => return folder_error_response(&error),
         // A folder's path that leads to a file.
-        Err(StoreError::Conflict) => return plain(StatusCode::NOT_FOUND, "no folder is there"),
-        Err(error) => return of_store(&line.server, &error, &key),
+        Err(StoreError::Conflict) => {
+            return text_response(StatusCode::NOT_FOUND, "no folder is there");
+        }
+        Err(error) => return store_error_response(&line.server, &error, &key),
     };
     let mut answer = Response::new(body);
-    describe(&key, format, answer.headers_mut());
+    insert_headers(&key, format, answer.headers_mut());
     answer
 }
 
-fn describe(key: &ObjectKey, format: ListingFormat, headers: &mut HeaderMap) {
+fn insert_headers(key: &ObjectKey, format: ListingFormat, headers: &mut HeaderMap) {
     headers.insert(
         CONTENT_TYPE,
         HeaderValue::from_static(format.content_type()),
@@ -109,17 +114,17 @@ fn describe(key: &ObjectKey, format: ListingFormat, headers: &mut HeaderMap) {
 }
 
 /// What makes the rest, with its first piece made: what fails in that has a status of its own, as nothing is on its way yet.
-fn begun(mut maker: BodyProducer) -> io::Result<BodyProducer> {
+fn with_first_chunk(mut maker: BodyProducer) -> io::Result<BodyProducer> {
     let first = maker.next().transpose()?;
     Ok(Box::new(first.map(Ok).into_iter().chain(maker)))
 }
 
 /// Counts and tells what ends it early. That is once, since nothing comes behind it, and whoever asked learns no more than that something is
 /// missing.
-fn watched(maker: BodyProducer, key: ObjectKey, metrics: Arc<ServeMetrics>) -> BodyProducer {
+fn log_failure(maker: BodyProducer, key: ObjectKey, metrics: Arc<ServeMetrics>) -> BodyProducer {
     Box::new(maker.inspect(move |piece| {
         let Err(error) = piece else { return };
-        if let Some(fault) = fault_of(error) {
+        if let Some(fault) = fault_for_error(error) {
             metrics.count_fault(fault);
         }
         let error = error as &dyn std::error::Error;
@@ -128,18 +133,18 @@ fn watched(maker: BodyProducer, key: ObjectKey, metrics: Arc<ServeMetrics>) -> B
 }
 
 /// The answer where not even a beginning could be made. What the system says may name what a client need not know.
-fn broken(error: &io::Error) -> ServeResponse {
-    match fault_of(error) {
-        Some(ConnectionFault::Descriptors) => short_of_descriptors(),
-        Some(ConnectionFault::Disk) => plain(
+fn folder_error_response(error: &io::Error) -> ServeResponse {
+    match fault_for_error(error) {
+        Some(ConnectionFault::Descriptors) => descriptors_exhausted_response(),
+        Some(ConnectionFault::Disk) => text_response(
             StatusCode::INTERNAL_SERVER_ERROR,
             "the server's disk failed: its log says how",
         ),
-        Some(ConnectionFault::ShortFile) => plain(
+        Some(ConnectionFault::ShortFile) => text_response(
             StatusCode::SERVICE_UNAVAILABLE,
             "a file became shorter while it was read: try again",
         ),
-        _ => plain(
+        _ => text_response(
             StatusCode::FORBIDDEN,
             "something in the folder cannot be sent, and nothing is sent without it: the server's log says what",
         ),
@@ -147,7 +152,7 @@ fn broken(error: &io::Error) -> ServeResponse {
 }
 
 /// What an operator would call it; nothing where it is the folder that is at fault.
-fn fault_of(error: &io::Error) -> Option<ConnectionFault> {
+fn fault_for_error(error: &io::Error) -> Option<ConnectionFault> {
     let of_tar = error.get_ref().and_then(|error| error.downcast_ref());
     let error = match of_tar {
         Some(FolderTarError::FileShrank { .. }) => return Some(ConnectionFault::ShortFile),
@@ -163,7 +168,7 @@ fn fault_of(error: &io::Error) -> Option<ConnectionFault> {
 }
 
 /// Reads what must be read first, and gives what makes the rest.
-fn maker(folder: OpenFolder, asked: &FolderRequest) -> io::Result<BodyProducer> {
+fn folder_producer(folder: OpenFolder, asked: &FolderRequest) -> io::Result<BodyProducer> {
     let listing = |limit: usize| -> io::Result<FolderListing> {
         let ask = asked.query.page_request(limit);
         Ok(FolderListing {

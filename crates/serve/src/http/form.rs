@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use http::header::{HeaderValue, LOCATION};
 
-use super::error_response::{ServeResponse, bare, plain};
+use super::error_response::{ServeResponse, empty_response, text_response};
 use super::put::{self, UploadError, UploadSource};
 use super::request_body::RequestBody;
 use crate::ObjectKey;
@@ -17,21 +17,21 @@ use crate::page::form::{FormError, FormReader};
 use crate::store::StoreError;
 
 /// One file of a form.
-struct FormFile<'a> {
+struct FormFileSource<'a> {
     form: &'a mut FormReader<RequestBody>,
-    is_over: bool,
+    is_finished: bool,
 }
 
-impl UploadSource for FormFile<'_> {
-    async fn next(&mut self) -> Result<Option<Bytes>, UploadError> {
+impl UploadSource for FormFileSource<'_> {
+    async fn next_chunk(&mut self) -> Result<Option<Bytes>, UploadError> {
         let chunk = self.form.chunk().await;
         let chunk = chunk.map_err(|error| UploadError::Broken(error.into()))?;
-        self.is_over = chunk.is_none();
+        self.is_finished = chunk.is_none();
         Ok(chunk)
     }
 
-    fn is_over(&self) -> bool {
-        self.is_over
+    fn is_finished(&self) -> bool {
+        self.is_finished
     }
 }
 
@@ -40,9 +40,9 @@ pub(crate) struct FormRequest {
     /// Where its files go.
     pub(crate) folder: ObjectKey,
     /// The type of its body.
-    pub(crate) kind: String,
+    pub(crate) content_type: String,
     /// Whether files that are there are replaced.
-    pub(crate) replaces: bool,
+    pub(crate) replace: bool,
 }
 
 /// What came of a form's files.
@@ -51,34 +51,34 @@ struct FormOutcome {
     /// How many were stored.
     stored: usize,
     /// Those that were there already, and were left alone.
-    there: Vec<ObjectKey>,
+    existing: Vec<ObjectKey>,
 }
 
 /// Puts a form's files into a folder, one after another, and leads back to its page. What came before something went wrong stays, and what is
 /// there is replaced only if that was asked for: whoever sends a form by hand may not have seen what there is.
-pub(crate) async fn answer(
+pub(crate) async fn respond(
     line: Arc<ConnectionState>,
     asked: FormRequest,
     body: RequestBody,
     grant: Permissions,
 ) -> ServeResponse {
-    let form = match FormReader::new(&asked.kind, asked.folder.clone(), body) {
+    let form = match FormReader::new(&asked.content_type, asked.folder.clone(), body) {
         Ok(form) => form,
-        Err(error) => return refused(&line, &error),
+        Err(error) => return form_error_response(&line, &error),
     };
     let mut sent = FormOutcome::default();
-    match all(&line, form, &grant, asked.replaces, &mut sent).await {
-        Err((key, answer)) => told(answer, key.as_ref(), &sent),
-        Ok(()) if sent.there.is_empty() && sent.stored > 0 => back(&asked.folder),
-        Ok(()) if sent.there.is_empty() => plain(
+    match store_files(&line, form, &grant, asked.replace, &mut sent).await {
+        Err((key, answer)) => file_error_response(answer, key.as_ref(), &sent),
+        Ok(()) if sent.existing.is_empty() && sent.stored > 0 => redirect_to_folder(&asked.folder),
+        Ok(()) if sent.existing.is_empty() => text_response(
             StatusCode::BAD_REQUEST,
             "no file was chosen: go back and choose some",
         ),
-        Ok(()) => plain(StatusCode::CONFLICT, were_there(&sent)),
+        Ok(()) => text_response(StatusCode::CONFLICT, existing_files_text(&sent)),
     }
 }
 
-async fn all(
+async fn store_files(
     line: &Arc<ConnectionState>,
     mut form: FormReader<RequestBody>,
     grant: &Permissions,
@@ -88,26 +88,26 @@ async fn all(
     while let Some(key) = form
         .next_file()
         .await
-        .map_err(|error| (None, refused(line, &error)))?
+        .map_err(|error| (None, form_error_response(line, &error)))?
     {
         if !grant.allows(AccessRight::Write, &key) {
-            let answer = plain(StatusCode::FORBIDDEN, "that file may not be written");
+            let answer = text_response(StatusCode::FORBIDDEN, "that file may not be written");
             return Err((Some(key), answer));
         }
-        let asked = put::UploadRequest::plainly(&line.server, key.clone());
+        let asked = put::UploadRequest::unconditional(&line.server, key.clone());
         let asked = if replaces { asked } else { asked.if_new() };
-        let most = asked.most;
-        let file = FormFile {
+        let most = asked.max_bytes;
+        let file = FormFileSource {
             form: &mut form,
-            is_over: false,
+            is_finished: false,
         };
-        match put::put(line, asked, file).await {
+        match put::store_upload(line, asked, file).await {
             Ok(_) => sent.stored += 1,
             Err(UploadError::Store(StoreError::ConditionFailed)) if !replaces => {
-                sent.there.push(key)
+                sent.existing.push(key)
             }
             Err(error) => {
-                let answer = put::failed(line, &error, &key, most);
+                let answer = put::upload_error_response(line, &error, &key, most);
                 return Err((Some(key), answer));
             }
         }
@@ -116,7 +116,11 @@ async fn all(
 }
 
 /// What went wrong, with which file, and what became of the others.
-fn told(answer: ServeResponse, key: Option<&ObjectKey>, sent: &FormOutcome) -> ServeResponse {
+fn file_error_response(
+    answer: ServeResponse,
+    key: Option<&ObjectKey>,
+    sent: &FormOutcome,
+) -> ServeResponse {
     let ServeBody::Whole(text) = answer.body() else {
         return answer;
     };
@@ -127,21 +131,21 @@ fn told(answer: ServeResponse, key: Option<&ObjectKey>, sent: &FormOutcome) -> S
         1 => "the file before it was stored".to_owned(),
         stored => format!("the {stored} files before it were stored"),
     };
-    plain(
+    text_response(
         answer.status(),
         format!("{name}{}; {stored}", text.trim_end()),
     )
 }
 
-fn were_there(sent: &FormOutcome) -> String {
+fn existing_files_text(sent: &FormOutcome) -> String {
     /// More names are no help.
     const NAMES: usize = 20;
     let names = sent
-        .there
+        .existing
         .iter()
         .take(NAMES)
         .map(|key| format!("  {key}\n"));
-    let more = match sent.there.len().saturating_sub(NAMES) {
+    let more = match sent.existing.len().saturating_sub(NAMES) {
         0 => String::new(),
         more => format!("  and {more} more\n"),
     };
@@ -154,8 +158,8 @@ fn were_there(sent: &FormOutcome) -> String {
 }
 
 /// 303: the browser shows the folder, and a reload sends nothing again.
-fn back(folder: &ObjectKey) -> ServeResponse {
-    let mut answer = bare(StatusCode::SEE_OTHER);
+fn redirect_to_folder(folder: &ObjectKey) -> ServeResponse {
+    let mut answer = empty_response(StatusCode::SEE_OTHER);
     let path = folder.escaped();
     let slash = if folder.is_root() { "" } else { "/" };
     if let Ok(location) = HeaderValue::try_from(format!("{path}{slash}")) {
@@ -164,14 +168,14 @@ fn back(folder: &ObjectKey) -> ServeResponse {
     answer
 }
 
-fn refused(line: &ConnectionState, error: &FormError) -> ServeResponse {
+fn form_error_response(line: &ConnectionState, error: &FormError) -> ServeResponse {
     // What is wrong with it is that the rest did not come.
     if line.is_tired() {
-        return put::too_slow();
+        return put::slow_body_response();
     }
     let status = match error {
         FormError::NotAForm => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         _ => StatusCode::BAD_REQUEST,
     };
-    plain(status, error.to_string())
+    text_response(status, error.to_string())
 }

@@ -16,8 +16,8 @@ use http::header::{
 use http::{Method, Response, StatusCode};
 
 use super::FileServer;
-use super::error_response::{ServeResponse, bare, plain};
-use super::file_body::RangeResponses;
+use super::error_response::{ServeResponse, empty_response, text_response};
+use super::file_body::FileBody;
 use super::multipart;
 use crate::ObjectKey;
 use crate::body::ServeBody;
@@ -41,25 +41,25 @@ pub(crate) struct FileRequest<'a> {
 }
 
 /// Answers with a file.
-pub(crate) fn answer(
+pub(crate) fn respond(
     line: &ConnectionState,
     asked: FileRequest<'_>,
     object: &Arc<OpenObject>,
 ) -> ServeResponse {
     let (server, meta) = (&*line.server, object.metadata());
-    let current = current(meta);
+    let current = current_representation(meta);
     let conditions = RequestConditions::parse(asked.headers);
     match conditions.evaluate_read(current) {
         ConditionOutcome::Proceed => {}
         ConditionOutcome::NotModified => {
-            let mut answer = bare(StatusCode::NOT_MODIFIED);
-            describe(server, asked, meta, answer.headers_mut());
+            let mut answer = empty_response(StatusCode::NOT_MODIFIED);
+            insert_headers(server, asked, meta, answer.headers_mut());
             // RFC 9110 15.4.5: nothing about a body that is not there.
             answer.headers_mut().remove(CONTENT_TYPE);
             return answer;
         }
         ConditionOutcome::PreconditionFailed => {
-            return plain(StatusCode::PRECONDITION_FAILED, "a condition does not hold");
+            return text_response(StatusCode::PRECONDITION_FAILED, "a condition does not hold");
         }
     }
     let is_range = asked.method == Method::GET
@@ -70,42 +70,42 @@ pub(crate) fn answer(
         false => RangeSelection::Whole,
     };
     let mut answer = match selection {
-        RangeSelection::Unsatisfiable => return unsatisfiable(meta.len),
+        RangeSelection::Unsatisfiable => return unsatisfiable_response(meta.len),
         RangeSelection::Whole if asked.method == Method::HEAD => {
             let mut answer = Response::new(ServeBody::Empty);
             answer.headers_mut().insert(CONTENT_LENGTH, meta.len.into());
             answer
         }
         RangeSelection::Whole => {
-            Response::new(RangeResponses::new(line, object, meta.len).whole(0..meta.len))
+            Response::new(FileBody::new(line, object, meta.len).single(0..meta.len))
         }
         RangeSelection::Single(range) => {
             let total = range.end - range.start;
             let field = content_range(&range, meta.len);
-            let mut answer = Response::new(RangeResponses::new(line, object, total).whole(range));
+            let mut answer = Response::new(FileBody::new(line, object, total).single(range));
             *answer.status_mut() = StatusCode::PARTIAL_CONTENT;
             answer.headers_mut().insert(CONTENT_RANGE, field);
             answer
         }
         RangeSelection::Multiple(ranges) => {
             let total = ranges.iter().map(|range| range.end - range.start).sum();
-            let mut roads = RangeResponses::new(line, object, total);
+            let mut roads = FileBody::new(line, object, total);
             let parts = multipart::MultipartRanges::new(media_type(asked.key), meta.len);
             let kind = parts.media_type();
-            let body = parts.body(&ranges, |range| roads.piece(range));
+            let body = parts.body(&ranges, |range| roads.chunk(range));
             let mut answer = Response::new(body);
             *answer.status_mut() = StatusCode::PARTIAL_CONTENT;
-            describe(server, asked, meta, answer.headers_mut());
+            insert_headers(server, asked, meta, answer.headers_mut());
             answer.headers_mut().insert(CONTENT_TYPE, kind);
             return answer;
         }
     };
-    describe(server, asked, meta, answer.headers_mut());
+    insert_headers(server, asked, meta, answer.headers_mut());
     answer
 }
 
 /// What conditions are held against.
-pub(crate) fn current(meta: &FileMetadata) -> CurrentRepresentation<'_> {
+pub(crate) fn current_representation(meta: &FileMetadata) -> CurrentRepresentation<'_> {
     CurrentRepresentation {
         etag: Some(&meta.etag),
         last_modified: Some(meta.modified),
@@ -113,7 +113,7 @@ pub(crate) fn current(meta: &FileMetadata) -> CurrentRepresentation<'_> {
 }
 
 /// The fields that say which version of what it is.
-fn describe(
+fn insert_headers(
     server: &FileServer,
     asked: FileRequest<'_>,
     meta: &FileMetadata,
@@ -122,7 +122,7 @@ fn describe(
     headers.insert(CONTENT_TYPE, media_type(asked.key));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    version(meta, headers);
+    insert_version_headers(meta, headers);
     if server.store.options().writable && is_active(&headers[CONTENT_TYPE]) {
         headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
     }
@@ -148,7 +148,7 @@ fn is_active(kind: &HeaderValue) -> bool {
 }
 
 /// The fields that tell versions apart.
-pub(crate) fn version(meta: &FileMetadata, headers: &mut HeaderMap) {
+pub(crate) fn insert_version_headers(meta: &FileMetadata, headers: &mut HeaderMap) {
     if let Ok(tag) = HeaderValue::try_from(meta.etag.to_string()) {
         headers.insert(ETAG, tag);
     }
@@ -186,8 +186,8 @@ pub(crate) fn media_type(key: &ObjectKey) -> HeaderValue {
     })
 }
 
-fn unsatisfiable(len: u64) -> ServeResponse {
-    let mut answer = plain(
+fn unsatisfiable_response(len: u64) -> ServeResponse {
+    let mut answer = text_response(
         StatusCode::RANGE_NOT_SATISFIABLE,
         format!("the file has {len} bytes"),
     );

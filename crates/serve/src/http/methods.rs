@@ -7,7 +7,8 @@ use http::header::{ALLOW, CONTENT_TYPE, HOST, HeaderValue, LOCATION};
 use http::{Method, StatusCode, request};
 
 use super::error_response::{
-    self, ErrorResponse, ServeResponse, bare, not_allowed, of_store, plain,
+    self, ErrorResponse, ServeResponse, empty_response, store_error_response, text_response,
+    unsupported_method_response,
 };
 use super::request_body::RequestBody;
 use super::response_future::ResponseFuture;
@@ -21,7 +22,7 @@ use crate::{ObjectKey, RequestPath};
 
 impl ConnectionService {
     /// Does what was asked for by somebody who may.
-    pub(super) fn answer(
+    pub(super) fn respond(
         &self,
         asked: ParsedRequest,
         body: RequestBody,
@@ -33,24 +34,28 @@ impl ConnectionService {
             Method::GET | Method::HEAD => self.get(asked, &grant),
             Method::OPTIONS => ResponseFuture::Now(self.options(&asked)),
             Method::PUT | Method::DELETE | Method::POST if is_writable => {
-                match self.is_ours(&asked, &grant) {
-                    Ok(()) => self.change(asked, body, grant),
+                match self.check_cross_site(&asked, &grant) {
+                    Ok(()) => self.modify(asked, body, grant),
                     Err(answer) => ResponseFuture::Now(*answer),
                 }
             }
-            _ => ResponseFuture::Now(not_allowed(method, is_writable)),
+            _ => ResponseFuture::Now(unsupported_method_response(method, is_writable)),
         }
     }
 
     /// Whether a change was asked for by our own page, or by no page, or by one that may.
-    fn is_ours(&self, asked: &ParsedRequest, grant: &Permissions) -> Result<(), ErrorResponse> {
+    fn check_cross_site(
+        &self,
+        asked: &ParsedRequest,
+        grant: &Permissions,
+    ) -> Result<(), ErrorResponse> {
         let head = &asked.head;
         let host = head.headers.get(HOST).and_then(|host| host.to_str().ok());
         let host = host
             .or_else(|| head.uri.authority().map(http::uri::Authority::as_str))
             .unwrap_or_default();
         let cors = self.server().options.cors.as_ref();
-        if !is_cross_site(&head.headers, host, self.line.is_tls) {
+        if !is_cross_site(&head.headers, host, self.connection.is_tls) {
             return Ok(());
         }
         let admitted = cors.map_or(CrossSiteWrite::Denied, |cors| {
@@ -64,16 +69,16 @@ impl ConnectionService {
             }
             CrossSiteWrite::Denied => "pages of other sites may change nothing here",
         };
-        Err(plain(StatusCode::FORBIDDEN, why).into())
+        Err(text_response(StatusCode::FORBIDDEN, why).into())
     }
 
-    fn change(
+    fn modify(
         &self,
         asked: ParsedRequest,
         body: RequestBody,
         grant: Permissions,
     ) -> ResponseFuture {
-        let ParsedRequest { head, named } = asked;
+        let ParsedRequest { head, path: named } = asked;
         match head.method {
             Method::PUT => self.put(&head, named, body),
             Method::DELETE => self.delete(&head, named),
@@ -82,37 +87,37 @@ impl ConnectionService {
     }
 
     fn get(&self, asked: ParsedRequest, grant: &Permissions) -> ResponseFuture {
-        if asked.named.is_folder {
+        if asked.path.is_folder {
             return self.list(&asked, grant);
         }
         let (store, is_personal) = (&self.server().store, grant.is_personal());
-        match store.try_open_file(&asked.named.key) {
+        match store.try_open_file(&asked.path.key) {
             CachedLookup::Ready(found) => {
-                ResponseFuture::Now(self.found(&asked, is_personal, found))
+                ResponseFuture::Now(self.file_response(&asked, is_personal, found))
             }
             CachedLookup::WouldBlock => {
                 let (service, store) = (self.clone(), Arc::clone(store));
                 ResponseFuture::later(async move {
-                    let key = asked.named.key.clone();
+                    let key = asked.path.key.clone();
                     let found = service
                         .server()
                         .disk
                         .run(move || store.open_file(&key))
                         .await;
-                    service.found(&asked, is_personal, found)
+                    service.file_response(&asked, is_personal, found)
                 })
             }
         }
     }
 
     /// Answers with what a key led to.
-    fn found(
+    fn file_response(
         &self,
         asked: &ParsedRequest,
         is_personal: bool,
         found: Result<Arc<OpenObject>, StoreError>,
     ) -> ServeResponse {
-        let key = &asked.named.key;
+        let key = &asked.path.key;
         let file = get::FileRequest {
             method: &asked.head.method,
             key,
@@ -120,18 +125,20 @@ impl ConnectionService {
             is_personal,
         };
         match found {
-            Ok(object) => get::answer(&self.line, file, &object),
-            Err(StoreError::IsFolder) => to_folder(&asked.head, key),
+            Ok(object) => get::respond(&self.connection, file, &object),
+            Err(StoreError::IsFolder) => redirect_to_folder(&asked.head, key),
             // A file where a folder should be on the way: nothing is there.
-            Err(StoreError::Conflict) => of_store(self.server(), &StoreError::NotFound, key),
-            Err(error) => of_store(self.server(), &error, key),
+            Err(StoreError::Conflict) => {
+                store_error_response(self.server(), &StoreError::NotFound, key)
+            }
+            Err(error) => store_error_response(self.server(), &error, key),
         }
     }
 
     fn list(&self, asked: &ParsedRequest, grant: &Permissions) -> ResponseFuture {
-        let (head, key) = (&asked.head, &asked.named.key);
+        let (head, key) = (&asked.head, &asked.path.key);
         if !grant.allows_listing(key) {
-            return ResponseFuture::Now(plain(
+            return ResponseFuture::Now(text_response(
                 StatusCode::FORBIDDEN,
                 "that folder may not be listed",
             ));
@@ -140,16 +147,19 @@ impl ConnectionService {
         let query = match ListQuery::parse(&query) {
             Ok(query) => query,
             Err(error) => {
-                return ResponseFuture::Now(plain(StatusCode::BAD_REQUEST, error.to_string()));
+                return ResponseFuture::Now(text_response(
+                    StatusCode::BAD_REQUEST,
+                    error.to_string(),
+                ));
             }
         };
         let is_writable = self.server().store.options().writable;
-        ResponseFuture::later(folder::answer(
-            Arc::clone(&self.line),
+        ResponseFuture::later(folder::respond(
+            Arc::clone(&self.connection),
             folder::FolderRequest {
                 method: head.method.clone(),
                 key: key.clone(),
-                format: folder::format(&query, &head.headers),
+                format: folder::requested_format(&query, &head.headers),
                 query,
                 may_write: is_writable && grant.allows(AccessRight::Write, key),
                 user: grant.user.as_deref().map(str::to_owned),
@@ -161,10 +171,12 @@ impl ConnectionService {
         if named.is_folder {
             let text =
                 "a file's path does not end in a slash; folders are made with the files in them";
-            return ResponseFuture::Now(plain(StatusCode::BAD_REQUEST, text));
+            return ResponseFuture::Now(text_response(StatusCode::BAD_REQUEST, text));
         }
-        match put::UploadRequest::new(&self.line, named.key, &head.headers) {
-            Ok(asked) => ResponseFuture::later(put::answer(Arc::clone(&self.line), asked, body)),
+        match put::UploadRequest::new(&self.connection, named.key, &head.headers) {
+            Ok(asked) => {
+                ResponseFuture::later(put::respond(Arc::clone(&self.connection), asked, body))
+            }
             Err(answer) => ResponseFuture::Now(*answer),
         }
     }
@@ -179,7 +191,10 @@ impl ConnectionService {
         if !named.is_folder {
             let text =
                 "a form is sent to a folder, whose path ends in a slash; a file is sent by PUT";
-            return ResponseFuture::Now(error_response::only(text, error_response::FILE));
+            return ResponseFuture::Now(error_response::method_not_allowed_response(
+                text,
+                error_response::FILE_METHODS,
+            ));
         }
         let kind = head
             .headers
@@ -189,37 +204,42 @@ impl ConnectionService {
         let query = head.uri.query().unwrap_or_default();
         let asked = form::FormRequest {
             folder: named.key,
-            kind,
-            replaces: query.split('&').any(|pair| pair == "replace=yes"),
+            content_type: kind,
+            replace: query.split('&').any(|pair| pair == "replace=yes"),
         };
-        ResponseFuture::later(form::answer(Arc::clone(&self.line), asked, body, grant))
+        ResponseFuture::later(form::respond(
+            Arc::clone(&self.connection),
+            asked,
+            body,
+            grant,
+        ))
     }
 
     fn delete(&self, head: &request::Parts, named: RequestPath) -> ResponseFuture {
         if named.key.is_root() {
             let text = "this is the folder that is served itself: what is in it can be deleted, and it cannot";
-            return ResponseFuture::Now(plain(StatusCode::FORBIDDEN, text));
+            return ResponseFuture::Now(text_response(StatusCode::FORBIDDEN, text));
         }
         let conditions = RequestConditions::parse(&head.headers);
-        let line = Arc::clone(&self.line);
+        let line = Arc::clone(&self.connection);
         if conditions.is_empty()
             && let CachedLookup::Ready(deleted) = line.server.store.try_delete(&named)
         {
-            return ResponseFuture::Now(gone(&line, deleted, &named));
+            return ResponseFuture::Now(delete_response(&line, deleted, &named));
         }
         ResponseFuture::later(async move {
             let (store, its) = (Arc::clone(&line.server.store), named.clone());
             let deleted = line.server.disk.write(move || {
-                let check = |meta: Option<&FileMetadata>| put::holds(&conditions, meta);
+                let check = |meta: Option<&FileMetadata>| put::conditions_hold(&conditions, meta);
                 store.delete(&its, (!conditions.is_empty()).then_some(&check))
             });
-            gone(&line, deleted.await, &named)
+            delete_response(&line, deleted.await, &named)
         })
     }
 
     fn options(&self, asked: &ParsedRequest) -> ServeResponse {
-        let mut answer = bare(StatusCode::NO_CONTENT);
-        let allow = error_response::allow(self.server().store.options().writable);
+        let mut answer = empty_response(StatusCode::NO_CONTENT);
+        let allow = error_response::allowed_methods(self.server().store.options().writable);
         answer.headers_mut().insert(ALLOW, allow);
         let cors = self.server().options.cors.as_ref();
         if let Some(fields) = cors.and_then(|cors| cors.preflight_headers(&asked.head.headers)) {
@@ -230,28 +250,28 @@ impl ConnectionService {
 }
 
 /// What is said of a deletion.
-fn gone(
+fn delete_response(
     line: &ConnectionState,
     deleted: Result<(), StoreError>,
     named: &RequestPath,
 ) -> ServeResponse {
     match deleted {
-        Ok(()) => bare(StatusCode::NO_CONTENT),
+        Ok(()) => empty_response(StatusCode::NO_CONTENT),
         Err(StoreError::Conflict) if named.is_folder => {
             let text = "what has that name, or a part of it, is no folder: a file's path does not end in a slash";
-            plain(StatusCode::CONFLICT, text)
+            text_response(StatusCode::CONFLICT, text)
         }
-        Err(error) => of_store(&line.server, &error, &named.key),
+        Err(error) => store_error_response(&line.server, &error, &named.key),
     }
 }
 
 /// A folder's path ends in a slash: links in its page are relative to that.
-fn to_folder(head: &request::Parts, key: &ObjectKey) -> ServeResponse {
+fn redirect_to_folder(head: &request::Parts, key: &ObjectKey) -> ServeResponse {
     let query = head
         .uri
         .query()
         .map_or_else(String::new, |query| format!("?{query}"));
-    let mut answer = bare(StatusCode::MOVED_PERMANENTLY);
+    let mut answer = empty_response(StatusCode::MOVED_PERMANENTLY);
     if let Ok(location) = HeaderValue::try_from(format!("{}/{query}", key.escaped())) {
         answer.headers_mut().insert(LOCATION, location);
     }

@@ -12,17 +12,17 @@ pub(crate) struct MultipartRanges {
     /// What stands between them: random, so that no file holds it but by chance.
     boundary: String,
     /// Of the file.
-    kind: HeaderValue,
+    content_type: HeaderValue,
     /// Of the file.
     len: u64,
 }
 
 impl MultipartRanges {
     /// Parts of a file of some type and length.
-    pub(crate) fn new(kind: HeaderValue, len: u64) -> Self {
+    pub(crate) fn new(content_type: HeaderValue, len: u64) -> Self {
         Self {
             boundary: format!("{:032x}", rand::random::<u128>()),
-            kind,
+            content_type,
             len,
         }
     }
@@ -48,12 +48,15 @@ impl MultipartRanges {
         pieces.push(BodyChunk::Bytes(
             format!("\r\n--{}--\r\n", self.boundary).into(),
         ));
-        ServeBody::pieces(pieces)
+        ServeBody::chunks(pieces)
     }
 
     fn head(&self, index: usize, range: &Range<u64>) -> String {
         let before = if index == 0 { "" } else { "\r\n" };
-        let kind = self.kind.to_str().unwrap_or("application/octet-stream");
+        let kind = self
+            .content_type
+            .to_str()
+            .unwrap_or("application/octet-stream");
         format!(
             "{before}--{}\r\nContent-Type: {kind}\r\nContent-Range: bytes {}-{}/{}\r\n\r\n",
             self.boundary,

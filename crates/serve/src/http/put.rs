@@ -15,8 +15,8 @@ use bytes::Bytes;
 use haul_plan::serving::{ConditionOutcome, RequestConditions};
 use http::StatusCode;
 
-use super::error_response::{ServeResponse, bare, of_store, plain};
-use super::get::{current, version};
+use super::error_response::{ServeResponse, empty_response, store_error_response, text_response};
+use super::get::{current_representation, insert_version_headers};
 use super::request_body::RequestBody;
 use crate::ObjectKey;
 use crate::connection::ConnectionState;
@@ -29,10 +29,10 @@ use guard::UploadGuard;
 pub(crate) use request::UploadRequest;
 
 /// Bytes up to which an upload is gathered before anything is done on the disk.
-const SMALL: usize = 64 << 10;
+const FIRST_READ: usize = 64 << 10;
 
 /// Bytes that are gathered for one write.
-const LOAD: usize = 512 << 10;
+const WRITE_SIZE: usize = 512 << 10;
 
 /// Why an upload came to nothing.
 #[derive(Debug, thiserror::Error)]
@@ -50,7 +50,7 @@ pub(crate) enum UploadError {
 
 impl UploadError {
     /// Of a body whose head says how long it is.
-    fn of_length(self, length: Option<u64>) -> Self {
+    fn with_length(self, length: Option<u64>) -> Self {
         match self {
             Self::Store(StoreError::OverQuota { room, needed: None }) => {
                 let needed = length;
@@ -62,20 +62,20 @@ impl UploadError {
 }
 
 /// Puts a request's body.
-pub(crate) async fn answer(
+pub(crate) async fn respond(
     line: Arc<ConnectionState>,
     asked: UploadRequest,
     body: RequestBody,
 ) -> ServeResponse {
-    let (key, most, length) = (asked.key.clone(), asked.most, asked.length);
-    match put(&line, asked, body).await {
-        Ok(put) => done(&put),
-        Err(error) => failed(&line, &error.of_length(length), &key, most),
+    let (key, most, length) = (asked.key.clone(), asked.max_bytes, asked.length);
+    match store_upload(&line, asked, body).await {
+        Ok(put) => committed_response(&put),
+        Err(error) => upload_error_response(&line, &error.with_length(length), &key, most),
     }
 }
 
 /// The answer to an upload that came to nothing; also counts it.
-pub(crate) fn failed(
+pub(crate) fn upload_error_response(
     line: &ConnectionState,
     error: &UploadError,
     key: &ObjectKey,
@@ -95,24 +95,25 @@ pub(crate) fn failed(
                 StoreError::NotFound => {
                     let text =
                         "on the way there is a link that leads nowhere, or out of what is served";
-                    plain(StatusCode::NOT_FOUND, text)
+                    text_response(StatusCode::NOT_FOUND, text)
                 }
-                StoreError::OverQuota { room, needed } => {
-                    plain(StatusCode::INSUFFICIENT_STORAGE, over_quota(*room, *needed))
-                }
-                error => of_store(&line.server, error, key),
+                StoreError::OverQuota { room, needed } => text_response(
+                    StatusCode::INSUFFICIENT_STORAGE,
+                    over_quota_text(*room, *needed),
+                ),
+                error => store_error_response(&line.server, error, key),
             }
         }
         UploadError::TooLong => {
             metrics.count_refused_body(BodyRefusal::TooLarge);
-            too_long(most)
+            body_too_long_response(most)
         }
         // What is wrong with it is that the rest did not come.
-        UploadError::Broken(_) if line.is_tired() => too_slow(),
+        UploadError::Broken(_) if line.is_tired() => slow_body_response(),
         UploadError::Broken(error) => {
             metrics.count_refused_body(BodyRefusal::Short);
             tracing::debug!(%key, %error, "an upload broke off");
-            plain(
+            text_response(
                 StatusCode::BAD_REQUEST,
                 "the body broke off, or is malformed",
             )
@@ -120,32 +121,32 @@ pub(crate) fn failed(
     }
 }
 
-fn done(put: &CommittedUpload) -> ServeResponse {
+fn committed_response(put: &CommittedUpload) -> ServeResponse {
     let status = if put.replaced {
         StatusCode::NO_CONTENT
     } else {
         StatusCode::CREATED
     };
-    let mut answer = bare(status);
-    version(&put.metadata, answer.headers_mut());
+    let mut answer = empty_response(status);
+    insert_version_headers(&put.metadata, answer.headers_mut());
     answer
 }
 
 /// A body that was given up.
-pub(crate) fn too_slow() -> ServeResponse {
+pub(crate) fn slow_body_response() -> ServeResponse {
     let text = "the body came too slowly, or not at all: the server has waited for long enough";
-    plain(StatusCode::REQUEST_TIMEOUT, text)
+    text_response(StatusCode::REQUEST_TIMEOUT, text)
 }
 
-fn too_long(most: u64) -> ServeResponse {
-    plain(
+fn body_too_long_response(most: u64) -> ServeResponse {
+    text_response(
         StatusCode::PAYLOAD_TOO_LARGE,
         format!("this server takes bodies of up to {most} bytes (--max-body)"),
     )
 }
 
 /// What the quota leaves and what was wanted, as people read sizes; where that makes both look alike, to the byte.
-fn over_quota(room: u64, needed: Option<u64>) -> String {
+fn over_quota_text(room: u64, needed: Option<u64>) -> String {
     let [left, wanted] =
         [Some(room), needed].map(|bytes| bytes.map(|bytes| DisplaySize(bytes).to_string()));
     let is_close = left == wanted;
@@ -168,31 +169,31 @@ fn over_quota(room: u64, needed: Option<u64>) -> String {
 }
 
 /// Whether conditions hold for what is there.
-pub(crate) fn holds(conditions: &RequestConditions, meta: Option<&FileMetadata>) -> bool {
-    conditions.evaluate_write(meta.map(current)) == ConditionOutcome::Proceed
+pub(crate) fn conditions_hold(conditions: &RequestConditions, meta: Option<&FileMetadata>) -> bool {
+    conditions.evaluate_write(meta.map(current_representation)) == ConditionOutcome::Proceed
 }
 
 /// Puts what a source gives.
-pub(crate) async fn put(
+pub(crate) async fn store_upload(
     line: &Arc<ConnectionState>,
     asked: UploadRequest,
     source: impl UploadSource,
 ) -> Result<CommittedUpload, UploadError> {
     let (store, disk) = (Arc::clone(&line.server.store), &line.server.disk);
     let _upload = line.server.options.metrics.track_upload();
-    asked.look(line).await?;
+    asked.run_precheck(line).await?;
     let UploadRequest {
         key,
         conditions,
         digests,
-        most,
+        max_bytes: most,
         ..
     } = asked;
     let mut intake = UploadBody::new(source, most);
-    let mut load = intake.load(SMALL).await?;
+    let mut load = intake.read(FIRST_READ).await?;
     let mut held = match store.try_begin_upload(&key, &digests) {
         CachedLookup::Ready(upload) => UploadGuard::new(upload?, disk),
-        CachedLookup::WouldBlock if intake.is_over => {
+        CachedLookup::WouldBlock if intake.is_finished => {
             let all = move || {
                 let mut upload = store.begin_upload(&key, digests)?;
                 upload.accept(&load)?;
@@ -214,17 +215,17 @@ pub(crate) async fn put(
     loop {
         held.upload().accept(&load)?;
         let is_written = held.upload().try_write(&mut load)?;
-        if intake.is_over {
+        if intake.is_finished {
             if is_written
                 && conditions.is_empty()
-                && let Some(done) = held.commit_now()
+                && let Some(done) = held.try_commit()
             {
                 return Ok(done?);
             }
-            return end(line, held, load, conditions).await;
+            return finish_upload(line, held, load, conditions).await;
         }
         if is_written {
-            load = intake.load(SMALL).await?;
+            load = intake.read(FIRST_READ).await?;
             continue;
         }
         let writing = disk.write(move || {
@@ -232,7 +233,7 @@ pub(crate) async fn put(
             Ok::<_, StoreError>(held)
         });
         // The next load comes while this one is written.
-        let next = intake.load(LOAD).await;
+        let next = intake.read(WRITE_SIZE).await;
         let _pause = line.pause();
         held = writing.await?;
         load = next?;
@@ -240,7 +241,7 @@ pub(crate) async fn put(
 }
 
 /// Writes what is left and commits.
-async fn end(
+async fn finish_upload(
     line: &Arc<ConnectionState>,
     mut held: UploadGuard,
     mut load: Vec<Bytes>,
@@ -248,7 +249,7 @@ async fn end(
 ) -> Result<CommittedUpload, UploadError> {
     let end = move || {
         held.upload().write(&mut load)?;
-        commit(held.give(), &conditions)
+        commit(held.take(), &conditions)
     };
     let _pause = line.pause();
     Ok(line.server.disk.write(end).await?)
@@ -257,7 +258,7 @@ async fn end(
 fn commit(upload: Upload, conditions: &RequestConditions) -> Result<CommittedUpload, StoreError> {
     match conditions.is_empty() {
         true => upload.commit(None),
-        false => upload.commit(Some(&|meta| holds(conditions, meta))),
+        false => upload.commit(Some(&|meta| conditions_hold(conditions, meta))),
     }
 }
 
@@ -281,7 +282,7 @@ mod tests {
                 "room for a file of at most 1048576 bytes here, and this one has 1048577 bytes",
             ),
         ] {
-            let text = over_quota(room, needed);
+            let text = over_quota_text(room, needed);
             assert!(text.ends_with(says), "{text}");
         }
     }

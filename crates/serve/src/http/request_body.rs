@@ -29,15 +29,15 @@ pub(crate) enum RequestBodyError {
 #[derive(Debug)]
 pub(crate) struct RequestBody {
     body: Incoming,
-    line: Arc<ConnectionState>,
+    connection: Arc<ConnectionState>,
     /// Whether it was asked for: until then its peer may be waiting for a word (100-continue).
-    has_begun: bool,
+    is_started: bool,
     /// Bytes that came.
-    came: u64,
+    received: u64,
     /// Where they are counted for the log.
-    counted: Option<Arc<AtomicU64>>,
+    counter: Option<Arc<AtomicU64>>,
     /// Bytes that were said to come.
-    declared: Option<u64>,
+    expected_len: Option<u64>,
 }
 
 impl RequestBody {
@@ -45,15 +45,15 @@ impl RequestBody {
     pub(crate) fn new(
         body: Incoming,
         line: &Arc<ConnectionState>,
-        counted: Option<Arc<AtomicU64>>,
+        counter: Option<Arc<AtomicU64>>,
     ) -> Self {
         Self {
-            declared: body.size_hint().exact(),
+            expected_len: body.size_hint().exact(),
             body,
-            line: Arc::clone(line),
-            has_begun: false,
-            came: 0,
-            counted,
+            connection: Arc::clone(line),
+            is_started: false,
+            received: 0,
+            counter,
         }
     }
 
@@ -64,12 +64,15 @@ impl RequestBody {
 
     /// Whether what came, now that nothing more does, is all of it.
     fn is_whole(&self) -> bool {
-        let is_ended = !self.line.is_multiplexed() || self.body.is_end_stream();
-        is_ended && self.declared.is_none_or(|declared| declared == self.came)
+        let is_ended = !self.connection.is_multiplexed() || self.body.is_end_stream();
+        is_ended
+            && self
+                .expected_len
+                .is_none_or(|declared| declared == self.received)
     }
 
     /// Whether it is known that nothing more comes.
-    pub(crate) fn is_end(&self) -> bool {
+    pub(crate) fn is_end_stream(&self) -> bool {
         self.body.is_end_stream()
     }
 }
@@ -79,29 +82,29 @@ impl Stream for RequestBody {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
-        if !this.has_begun {
-            this.has_begun = true;
-            let now = this.line.now();
-            this.line.patience().body_started(now);
+        if !this.is_started {
+            this.is_started = true;
+            let now = this.connection.now();
+            this.connection.patience().body_started(now);
         }
-        if this.line.is_tired() {
+        if this.connection.is_tired() {
             return Poll::Ready(Some(Err(RequestBodyError::Slow)));
         }
         loop {
             let frame = ready!(Pin::new(&mut this.body).poll_frame(cx)).transpose()?;
             if frame.is_none() || this.body.is_end_stream() {
-                this.line.body_came();
+                this.connection.body_came();
             }
             let Some(frame) = frame else {
                 return Poll::Ready((!this.is_whole()).then_some(Err(RequestBodyError::Short)));
             };
             // Trailers say nothing that is wanted.
             if let Ok(bytes) = frame.into_data() {
-                this.came += bytes.len() as u64;
-                if let Some(counted) = &this.counted {
-                    counted.store(this.came, Ordering::Relaxed);
+                this.received += bytes.len() as u64;
+                if let Some(counted) = &this.counter {
+                    counted.store(this.received, Ordering::Relaxed);
                 }
-                this.line.patience().body_received(bytes.len() as u64);
+                this.connection.patience().body_received(bytes.len() as u64);
                 return Poll::Ready(Some(Ok(bytes)));
             }
         }
@@ -111,12 +114,16 @@ impl Stream for RequestBody {
 impl Drop for RequestBody {
     fn drop(&mut self) {
         if !self.body.is_end_stream() {
-            self.line.leaves_unread();
+            self.connection.leaves_unread();
         }
-        if self.has_begun {
-            let now = self.line.now();
-            self.line.patience().body_done(now);
-            self.line.server.options.metrics.count_received(self.came);
+        if self.is_started {
+            let now = self.connection.now();
+            self.connection.patience().body_done(now);
+            self.connection
+                .server
+                .options
+                .metrics
+                .count_received(self.received);
         }
     }
 }

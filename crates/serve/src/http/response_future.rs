@@ -30,7 +30,7 @@ impl ResponseFuture {
     }
 
     /// Waits for it.
-    pub(super) async fn get(self) -> ServeResponse {
+    pub(super) async fn resolve(self) -> ServeResponse {
         match self {
             Self::Now(answer) => answer,
             Self::Later(answer) => answer.await,

@@ -13,7 +13,8 @@ use hyper::body::Incoming;
 
 use super::FileServer;
 use super::error_response::{
-    ErrorResponse, ServeResponse, bare, misdirected, no_key, plain, refused,
+    ErrorResponse, ServeResponse, access_refused_response, bad_path_response, empty_response,
+    misdirected_response, text_response,
 };
 use super::request_body::RequestBody;
 use super::response_future::{ResponseFuture, ResponseFutureState};
@@ -25,7 +26,7 @@ use crate::{ObjectKey, RequestPath};
 #[derive(Debug, Clone)]
 pub(crate) struct ConnectionService {
     /// What the connection's parts know together.
-    pub(super) line: Arc<ConnectionState>,
+    pub(super) connection: Arc<ConnectionState>,
 }
 
 /// A request's head with what its path names.
@@ -34,7 +35,7 @@ pub(super) struct ParsedRequest {
     /// Its head.
     pub(super) head: request::Parts,
     /// What its path names.
-    pub(super) named: RequestPath,
+    pub(super) path: RequestPath,
 }
 
 impl hyper::service::Service<Request<Incoming>> for ConnectionService {
@@ -44,46 +45,48 @@ impl hyper::service::Service<Request<Incoming>> for ConnectionService {
 
     fn call(&self, request: Request<Incoming>) -> ResponseFutureState {
         let (head, body) = request.into_parts();
-        let mut exchange = HttpExchange::begin(&self.line, &head);
-        let body = RequestBody::new(body, &self.line, exchange.received());
-        if head.version < Version::HTTP_2 && !body.is_end() {
-            self.line.awaits_body();
+        let mut exchange = HttpExchange::begin(&self.connection, &head);
+        let body = RequestBody::new(body, &self.connection, exchange.received_counter());
+        if head.version < Version::HTTP_2 && !body.is_end_stream() {
+            self.connection.expect_body();
         }
         // A page that may not read a refusal cannot tell its user to log in: whatever is answered is shared.
-        let origin = self.origin(&head);
-        let named = match self.named(&head, &body) {
+        let origin = self.cors_origin(&head);
+        let named = match self.parse_path(&head, &body) {
             Ok(named) => named,
             Err(answer) => {
                 return ResponseFutureState::Now(Some(
-                    exchange.answered(self.shared(*answer, origin)),
+                    exchange.respond(self.with_cors_headers(*answer, origin)),
                 ));
             }
         };
-        let asked = ParsedRequest { head, named };
-        let grant = match self.judge(&asked) {
+        let asked = ParsedRequest { head, path: named };
+        let grant = match self.authorize(&asked) {
             AccessDecision::Granted(grant) => grant,
             AccessDecision::Refused(refusal) => {
-                let answer = self.shared(refused(&refusal), origin);
-                return ResponseFutureState::Now(Some(exchange.answered(answer)));
+                let answer = self.with_cors_headers(access_refused_response(&refusal), origin);
+                return ResponseFutureState::Now(Some(exchange.respond(answer)));
             }
             AccessDecision::NeedsHashing(pending) => {
                 let service = self.clone();
                 return ResponseFutureState::Later(Box::pin(async move {
-                    let answer = service.hash(pending, asked, body, &mut exchange).await;
-                    exchange.answered(service.shared(answer, origin))
+                    let answer = service
+                        .authorize_by_hash(pending, asked, body, &mut exchange)
+                        .await;
+                    exchange.respond(service.with_cors_headers(answer, origin))
                 }));
             }
         };
-        exchange.comes_from(grant.user.as_ref());
-        match self.answer(asked, body, grant) {
-            ResponseFuture::Now(answer) => {
-                ResponseFutureState::Now(Some(exchange.answered(self.shared(answer, origin))))
-            }
+        exchange.set_user(grant.user.as_ref());
+        match self.respond(asked, body, grant) {
+            ResponseFuture::Now(answer) => ResponseFutureState::Now(Some(
+                exchange.respond(self.with_cors_headers(answer, origin)),
+            )),
             ResponseFuture::Later(answer) => {
                 let service = self.clone();
                 ResponseFutureState::Later(Box::pin(async move {
                     let answer = answer.await;
-                    exchange.answered(service.shared(answer, origin))
+                    exchange.respond(service.with_cors_headers(answer, origin))
                 }))
             }
         }
@@ -92,24 +95,24 @@ impl hyper::service::Service<Request<Incoming>> for ConnectionService {
 
 impl ConnectionService {
     /// For one connection.
-    pub(crate) fn new(line: Arc<ConnectionState>) -> Self {
-        Self { line }
+    pub(crate) fn new(connection: Arc<ConnectionState>) -> Self {
+        Self { connection }
     }
 
     /// What all connections share.
     pub(super) fn server(&self) -> &FileServer {
-        &self.line.server
+        &self.connection.server
     }
 
     /// What a request is for, if it is one for us.
-    fn named(
+    fn parse_path(
         &self,
         head: &request::Parts,
         body: &RequestBody,
     ) -> Result<RequestPath, ErrorResponse> {
-        self.is_plain(head, body)?;
-        if !self.is_for_us(head) {
-            return Err(misdirected().into());
+        self.check_framing(head, body)?;
+        if !self.is_host_allowed(head) {
+            return Err(misdirected_response().into());
         }
         match ObjectKey::parse(head.uri.path()) {
             Ok(named) => Ok(named),
@@ -118,12 +121,16 @@ impl ConnectionService {
                 key: ObjectKey::root(),
                 is_folder: true,
             }),
-            Err(error) => Err(no_key(error).into()),
+            Err(error) => Err(bad_path_response(error).into()),
         }
     }
 
     /// Whether a request is one that everybody reads the same way (RFC 9112 3.2, 6.3).
-    fn is_plain(&self, head: &request::Parts, body: &RequestBody) -> Result<(), ErrorResponse> {
+    fn check_framing(
+        &self,
+        head: &request::Parts,
+        body: &RequestBody,
+    ) -> Result<(), ErrorResponse> {
         if head.version >= Version::HTTP_2 {
             return Ok(());
         }
@@ -132,38 +139,41 @@ impl ConnectionService {
             .map_or(RequestBodyFraming::Chunked, RequestBodyFraming::Length);
         if follows == RequestBodyFraming::Chunked {
             // Where the next head would begin, the watch does not know.
-            self.line.ends_with_answer();
+            self.connection.close_after_response();
         }
-        self.line.head_came(follows).map_err(|ambiguous| {
-            self.line.ends_with_answer();
-            plain(StatusCode::BAD_REQUEST, ambiguous.to_string()).into()
+        self.connection.check_head(follows).map_err(|ambiguous| {
+            self.connection.close_after_response();
+            text_response(StatusCode::BAD_REQUEST, ambiguous.to_string()).into()
         })
     }
 
     /// Whether it may be asked for by this name. Of a unix socket, and behind TLS, that is known already.
-    fn is_for_us(&self, head: &request::Parts) -> bool {
+    fn is_host_allowed(&self, head: &request::Parts) -> bool {
         let hosts = self.server().options.allowed_hosts.as_ref();
-        let hosts = hosts.filter(|_| !self.line.is_tls && self.line.peer.is_some());
+        let hosts = hosts.filter(|_| !self.connection.is_tls && self.connection.peer.is_some());
         hosts.is_none_or(|hosts| hosts.admit(&head.headers, &head.uri))
     }
 
-    fn judge(&self, asked: &ParsedRequest) -> AccessDecision {
-        self.server().options.access.authorize(&self.ask(asked))
+    fn authorize(&self, asked: &ParsedRequest) -> AccessDecision {
+        self.server()
+            .options
+            .access
+            .authorize(&self.access_request(asked))
     }
 
-    fn ask<'a>(&self, asked: &'a ParsedRequest) -> AccessRequest<'a> {
+    fn access_request<'a>(&self, asked: &'a ParsedRequest) -> AccessRequest<'a> {
         AccessRequest {
             method: &asked.head.method,
-            path: &asked.named,
+            path: &asked.path,
             query: asked.head.uri.query(),
             headers: &asked.head.headers,
             now: SystemTime::now(),
-            peer: self.line.peer.map(|peer| peer.ip()),
+            peer: self.connection.peer.map(|peer| peer.ip()),
         }
     }
 
     /// Answers when a login's hash has been computed.
-    async fn hash(
+    async fn authorize_by_hash(
         &self,
         pending: PendingLogin,
         asked: ParsedRequest,
@@ -172,34 +182,38 @@ impl ConnectionService {
     ) -> ServeResponse {
         let ready = match pending.acquire_permit().await {
             Ok(ready) => ready,
-            Err(refusal) => return refused(&refusal),
+            Err(refusal) => return access_refused_response(&refusal),
         };
         let checked = self.server().disk.run(move || ready.verify()).await;
         let judged = self
             .server()
             .options
             .access
-            .authorize_with_result(&self.ask(&asked), &checked);
+            .authorize_with_result(&self.access_request(&asked), &checked);
         match judged {
             AccessDecision::Granted(grant) => {
-                exchange.comes_from(grant.user.as_ref());
-                self.answer(asked, body, grant).get().await
+                exchange.set_user(grant.user.as_ref());
+                self.respond(asked, body, grant).resolve().await
             }
-            AccessDecision::Refused(refusal) => refused(&refusal),
+            AccessDecision::Refused(refusal) => access_refused_response(&refusal),
             // It has just been done.
-            AccessDecision::NeedsHashing(_) => bare(StatusCode::INTERNAL_SERVER_ERROR),
+            AccessDecision::NeedsHashing(_) => empty_response(StatusCode::INTERNAL_SERVER_ERROR),
         }
     }
 
     /// What other sites' pages need to be told, if any may read this.
-    fn origin(&self, head: &request::Parts) -> Option<HeaderMap> {
+    fn cors_origin(&self, head: &request::Parts) -> Option<HeaderMap> {
         self.server().options.cors.as_ref()?;
         let origin = head.headers.get(ORIGIN).cloned();
         Some(origin.into_iter().map(|origin| (ORIGIN, origin)).collect())
     }
 
     /// Adds what other sites' pages need.
-    fn shared(&self, mut answer: ServeResponse, request: Option<HeaderMap>) -> ServeResponse {
+    fn with_cors_headers(
+        &self,
+        mut answer: ServeResponse,
+        request: Option<HeaderMap>,
+    ) -> ServeResponse {
         if let (Some(cors), Some(request)) = (&self.server().options.cors, request) {
             cors.add_headers(&request, answer.headers_mut());
         }

@@ -57,7 +57,7 @@ pub enum FormError {
 pub struct FormReader<B> {
     /// The request's body.
     body: B,
-    splitter: MultipartParser,
+    parser: MultipartParser,
     /// Where the files go.
     folder: ObjectKey,
     /// So far.
@@ -79,7 +79,7 @@ where
         let boundary = disposition::boundary(content_type).ok_or(FormError::NotAForm)?;
         Ok(Self {
             body,
-            splitter: MultipartParser::new(&boundary),
+            parser: MultipartParser::new(&boundary),
             folder,
             parts: 0,
             in_file: false,
@@ -96,7 +96,7 @@ where
     pub async fn next_file(&mut self) -> Result<Option<ObjectKey>, FormError> {
         self.in_file = false;
         loop {
-            match self.event().await? {
+            match self.next_event().await? {
                 MultipartEvent::Part(head) => {
                     self.parts += 1;
                     if self.parts > MAX_PARTS {
@@ -122,7 +122,7 @@ where
         if !self.in_file {
             return Ok(None);
         }
-        match self.event().await? {
+        match self.next_event().await? {
             MultipartEvent::Data(bytes) => Ok(Some(bytes)),
             MultipartEvent::Part(_) | MultipartEvent::PartEnd | MultipartEvent::End => {
                 self.in_file = false;
@@ -131,13 +131,13 @@ where
         }
     }
 
-    async fn event(&mut self) -> Result<MultipartEvent, FormError> {
+    async fn next_event(&mut self) -> Result<MultipartEvent, FormError> {
         loop {
-            if let Some(event) = self.splitter.poll()? {
+            if let Some(event) = self.parser.poll()? {
                 return Ok(event);
             }
             match self.body.next().await {
-                Some(Ok(bytes)) => self.splitter.push(&bytes),
+                Some(Ok(bytes)) => self.parser.push(&bytes),
                 Some(Err(error)) => return Err(FormError::Body(error.into())),
                 None => return Err(FormError::Truncated),
             }

@@ -38,7 +38,7 @@ impl MappedBody {
     }
 
     /// Some of it is about to be sent. Whether some was before.
-    pub(crate) fn begin(&self) -> bool {
+    pub(crate) fn mark_started(&self) -> bool {
         self.has_begun.swap(true, Ordering::Relaxed)
     }
 

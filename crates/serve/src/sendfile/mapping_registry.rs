@@ -11,9 +11,9 @@ use super::MappedBody;
 #[derive(Debug, Default)]
 pub(crate) struct MappingRegistry {
     /// Those that were lent and are not back. Seldom more than one: responses are written one after another.
-    lent: Mutex<Vec<Arc<MappedBody>>>,
+    registered: Mutex<Vec<Arc<MappedBody>>>,
     /// Whether there are any: a connection of small files never takes the lock.
-    any: AtomicBool,
+    is_used: AtomicBool,
 }
 
 /// What the first of some slices is.
@@ -27,29 +27,38 @@ pub(crate) enum MappedRun {
 
 impl MappingRegistry {
     /// Slices of a mapping will be written.
-    pub(crate) fn lend(&self, mapped: &Arc<MappedBody>) {
-        let mut lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn register(&self, mapped: &Arc<MappedBody>) {
+        let mut lent = self
+            .registered
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         // What nobody has a slice of any more has been written, or never will be.
         lent.retain(|mapped| Arc::strong_count(mapped) > 1);
         lent.push(Arc::clone(mapped));
-        self.any.store(true, Ordering::Release);
+        self.is_used.store(true, Ordering::Release);
     }
 
     /// Forgets what is back.
-    pub(crate) fn clear(&self) {
-        if self.any.load(Ordering::Acquire) {
-            let mut lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn remove_unused(&self) {
+        if self.is_used.load(Ordering::Acquire) {
+            let mut lent = self
+                .registered
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
             lent.retain(|mapped| Arc::strong_count(mapped) > 1);
-            self.any.store(!lent.is_empty(), Ordering::Release);
+            self.is_used.store(!lent.is_empty(), Ordering::Release);
         }
     }
 
     /// What is to be written first. There is no empty slice among them.
-    pub(crate) fn first(&self, slices: &[IoSlice<'_>]) -> MappedRun {
-        if !self.any.load(Ordering::Acquire) {
+    pub(crate) fn next_run(&self, slices: &[IoSlice<'_>]) -> MappedRun {
+        if !self.is_used.load(Ordering::Acquire) {
             return MappedRun::Memory(slices.len());
         }
-        let mut lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lent = self
+            .registered
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let found = |slice: &[u8]| {
             lent.iter()
                 .find_map(|mapped| Some((Arc::clone(mapped), mapped.offset_of(slice)?)))
@@ -63,7 +72,7 @@ impl MappingRegistry {
             }
         }
         lent.retain(|mapped| Arc::strong_count(mapped) > 1);
-        self.any.store(!lent.is_empty(), Ordering::Release);
+        self.is_used.store(!lent.is_empty(), Ordering::Release);
         MappedRun::Memory(slices.len())
     }
 }
@@ -91,10 +100,16 @@ mod tests {
         let body = mapped.slice(2..9).expect("within");
         let (head, part) = (IoSlice::new(head), IoSlice::new(&body[3..]));
         // Nothing was lent yet.
-        assert!(matches!(ledger.first(&[head, part]), MappedRun::Memory(2)));
-        ledger.lend(&mapped);
-        assert!(matches!(ledger.first(&[head, part]), MappedRun::Memory(1)));
-        let MappedRun::File(_, range) = ledger.first(&[part, head]) else {
+        assert!(matches!(
+            ledger.next_run(&[head, part]),
+            MappedRun::Memory(2)
+        ));
+        ledger.register(&mapped);
+        assert!(matches!(
+            ledger.next_run(&[head, part]),
+            MappedRun::Memory(1)
+        ));
+        let MappedRun::File(_, range) = ledger.next_run(&[part, head]) else {
             panic!("it is the file's");
         };
         assert_eq!(range, 5..9);
@@ -105,13 +120,13 @@ mod tests {
     fn what_is_back_is_forgotten() {
         let ledger = MappingRegistry::default();
         let first = mapped("one");
-        ledger.lend(&first);
+        ledger.register(&first);
         drop(first);
         assert!(matches!(
-            ledger.first(&[IoSlice::new(b"x")]),
+            ledger.next_run(&[IoSlice::new(b"x")]),
             MappedRun::Memory(1)
         ));
-        assert!(!ledger.any.load(Ordering::Relaxed));
-        assert!(ledger.lent.lock().expect("unpoisoned").is_empty());
+        assert!(!ledger.is_used.load(Ordering::Relaxed));
+        assert!(ledger.registered.lock().expect("unpoisoned").is_empty());
     }
 }

@@ -50,7 +50,7 @@ fn read(store: &FileStore, path: &str) -> Result<String, StoreError> {
 }
 
 /// What is in the store's own room.
-fn room(path: &Path) -> Vec<String> {
+fn temporary_names(path: &Path) -> Vec<String> {
     let names = fs::read_dir(path.join(".haul")).expect("the room");
     let mut names: Vec<_> = names
         .map(|entry| {
@@ -86,7 +86,7 @@ fn what_is_put_is_read_under_any_durability() {
         // A plain file, to anybody.
         let text = fs::read_to_string(folder.path().join("a/b/c")).expect("a file");
         assert_eq!(text, "two");
-        assert_eq!(room(folder.path()), ["lock"]);
+        assert_eq!(temporary_names(folder.path()), ["lock"]);
     }
 }
 
@@ -96,9 +96,9 @@ fn d3_an_upload_that_is_dropped_leaves_nothing_and_changes_nothing() {
     let store = store(folder.path(), |_| {});
     put(&store, "/f", "one").expect("put");
     let unfinished = upload(&store, "/f", "tw").expect("begun");
-    assert_eq!(room(folder.path()).len(), 2);
+    assert_eq!(temporary_names(folder.path()).len(), 2);
     drop(unfinished);
-    assert_eq!(room(folder.path()), ["lock"]);
+    assert_eq!(temporary_names(folder.path()), ["lock"]);
     assert_eq!(read(&store, "/f").expect("read"), "one");
 }
 
@@ -248,7 +248,7 @@ fn d2_folders_files_and_other_things_in_the_way_are_conflicts() {
     delete("/a/f").expect("deleted");
     delete("/a/").expect("an empty folder");
     assert!(matches!(delete("/"), Err(StoreError::PermissionDenied)));
-    assert_eq!(room(folder.path()), ["lock"]);
+    assert_eq!(temporary_names(folder.path()), ["lock"]);
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn what_a_killed_process_left_is_removed_and_what_another_has_is_not() {
     fs::write(folder.path().join(".haul/.haul-put-1-1"), "left").expect("a file");
     drop(first);
     assert_eq!(store(folder.path(), |_| {}).removed_leftovers(), 1);
-    assert_eq!(room(folder.path()), ["lock"]);
+    assert_eq!(temporary_names(folder.path()), ["lock"]);
 }
 
 #[test]
@@ -293,7 +293,7 @@ fn uploads_onto_another_mount_are_made_there_and_found_there() {
     fs::rename(&aside, &name).expect("its name again");
     assert_eq!(store(folder.path(), |_| {}).removed_leftovers(), 1);
     assert_eq!(names(), 1);
-    assert_eq!(room(folder.path()), ["lock"]);
+    assert_eq!(temporary_names(folder.path()), ["lock"]);
 }
 
 #[test]

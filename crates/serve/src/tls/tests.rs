@@ -98,15 +98,15 @@ struct HandshakeResult {
     kind: HandshakeKind,
 }
 
-fn meet(
+fn handshake(
     tls: &ServerTls,
     client: ClientConfig,
     name: &str,
 ) -> Result<HandshakeResult, rustls::Error> {
-    meet_again(tls, &Arc::new(client), name)
+    handshake_with(tls, &Arc::new(client), name)
 }
 
-fn meet_again(
+fn handshake_with(
     tls: &ServerTls,
     client: &Arc<ClientConfig>,
     name: &str,
@@ -142,17 +142,17 @@ fn meet_again(
     })
 }
 
-fn made(pair: CertificatePair) -> Result<ServerTls, CertificateError> {
+fn server_tls(pair: CertificatePair) -> Result<ServerTls, CertificateError> {
     ServerTls::from_files(vec![pair])
 }
 
 #[test]
 fn a_handshake_agrees_on_the_cheap_cipher_and_on_http2() {
     let shown = TestCertificate::new();
-    let tls = made(shown.pair()).unwrap();
+    let tls = server_tls(shown.pair()).unwrap();
     let mut both = shown.client();
     both.alpn_protocols = vec![b"http/1.1".to_vec(), b"h2".to_vec()];
-    let met = meet(&tls, both, "localhost").unwrap();
+    let met = handshake(&tls, both, "localhost").unwrap();
     // The client has AES-256 first.
     assert_eq!(met.suite, CipherSuite::TLS13_AES_128_GCM_SHA256);
     assert_eq!(met.protocol.unwrap(), b"h2");
@@ -160,7 +160,7 @@ fn a_handshake_agrees_on_the_cheap_cipher_and_on_http2() {
         &shown.authority.certificate_pem(),
         &[&rustls::version::TLS12],
     );
-    let met = meet(&tls, old, "localhost").unwrap();
+    let met = handshake(&tls, old, "localhost").unwrap();
     assert_eq!(
         met.suite,
         CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256
@@ -168,11 +168,13 @@ fn a_handshake_agrees_on_the_cheap_cipher_and_on_http2() {
     let mut one = shown.client();
     one.alpn_protocols = vec![b"http/1.1".to_vec()];
     assert_eq!(
-        meet(&tls, one, "localhost").unwrap().protocol.unwrap(),
+        handshake(&tls, one, "localhost").unwrap().protocol.unwrap(),
         b"http/1.1"
     );
     assert_eq!(
-        meet(&tls, shown.client(), "localhost").unwrap().protocol,
+        handshake(&tls, shown.client(), "localhost")
+            .unwrap()
+            .protocol,
         None
     );
 }
@@ -180,9 +182,9 @@ fn a_handshake_agrees_on_the_cheap_cipher_and_on_http2() {
 #[test]
 fn sessions_are_resumed_by_ticket() {
     let shown = TestCertificate::new();
-    let tls = made(shown.pair()).unwrap();
+    let tls = server_tls(shown.pair()).unwrap();
     let client = Arc::new(shown.client());
-    let kind = || meet_again(&tls, &client, "localhost").unwrap().kind;
+    let kind = || handshake_with(&tls, &client, "localhost").unwrap().kind;
     assert_eq!(
         [kind(), kind()],
         [HandshakeKind::Full, HandshakeKind::Resumed]
@@ -207,11 +209,11 @@ fn the_certificate_for_the_name_is_chosen_and_the_first_for_others() {
         ("c.test", 2),
         ("127.0.0.1", 0),
     ] {
-        let met = meet(&tls, shown.client(), name).unwrap();
+        let met = handshake(&tls, shown.client(), name).unwrap();
         let print = CertificateFingerprint(sha2::Sha256::digest(&met.certificate).into());
         assert_eq!(print, prints[at], "{name}");
     }
-    let error = meet(&tls, shown.client(), "d.test").unwrap_err();
+    let error = handshake(&tls, shown.client(), "d.test").unwrap_err();
     // It was met with the first, which is not for it.
     assert!(format!("{error:?}").contains("a.test"), "{error:?}");
 }
@@ -230,12 +232,12 @@ fn a_certificate_of_our_own_is_trusted_by_whoever_was_given_it() {
         assert!(names.iter().any(|n| n == name), "{name}: {names:?}");
     }
     for name in &names {
-        let met = meet(&tls, client(&pem), name).unwrap();
+        let met = handshake(&tls, client(&pem), name).unwrap();
         let print = CertificateFingerprint(sha2::Sha256::digest(&met.certificate).into());
         assert_eq!(tls.certificates.fingerprints(), [print]);
     }
-    assert!(meet(&tls, client(&pem), "example.org").is_err());
-    assert!(meet(&tls, TestCertificate::new().client(), "localhost").is_err());
+    assert!(handshake(&tls, client(&pem), "example.org").is_err());
+    assert!(handshake(&tls, TestCertificate::new().client(), "localhost").is_err());
     // It has no file that could change.
     assert!(!tls.certificates.has_changed());
     assert_eq!(
@@ -258,7 +260,7 @@ fn a_fingerprint_is_shown_as_openssl_does_and_nothing_of_a_key_is() {
     let shown = TestCertificate::new();
     let key = fs::read_to_string(shown.pair().key).unwrap();
     let secret = key.lines().nth(1).unwrap();
-    assert!(!format!("{:?}", made(shown.pair()).unwrap()).contains(secret));
+    assert!(!format!("{:?}", server_tls(shown.pair()).unwrap()).contains(secret));
 }
 
 /// Of version 1, for a hundred years: `openssl x509 -req -signkey` made it, without extensions.
@@ -275,7 +277,7 @@ const OLD: &str = "-----BEGIN CERTIFICATE-----\n\
 fn a_certificate_of_version_1_is_told() {
     let shown = TestCertificate::new();
     fs::write(shown.pair().certificate, OLD).unwrap();
-    let error = made(shown.pair()).unwrap_err();
+    let error = server_tls(shown.pair()).unwrap_err();
     assert!(
         matches!(error, CertificateError::Version1 { .. }),
         "{error:?}"
@@ -289,7 +291,7 @@ fn a_certificate_out_of_its_time_is_used_and_told() {
     let shown = TestCertificate::new();
     let now = SystemTime::now();
     let out = |tls: &ServerTls, now| tls.certificates.not_valid_at(now);
-    let tls = made(shown.pair()).unwrap();
+    let tls = server_tls(shown.pair()).unwrap();
     assert_eq!(out(&tls, now), []);
     // Its own end shows when the time comes.
     let year = Duration::from_secs(366 * 24 * 3600);
@@ -299,7 +301,7 @@ fn a_certificate_out_of_its_time_is_used_and_told() {
     assert!(matches!(earlier[0].bound, ValidityBound::NotBefore(begin) if begin < now));
     assert!(earlier[0].to_string().contains("clock right"));
     shown.write(&shown.authority.issue_expired(&["localhost"]));
-    let tls = made(shown.pair()).unwrap();
+    let tls = server_tls(shown.pair()).unwrap();
     let [expired] = &out(&tls, now)[..] else {
         panic!("it has expired");
     };

@@ -7,18 +7,18 @@ use super::*;
 
 #[test]
 fn nothing_that_is_printed_shows_a_secret() {
-    let mut options = rules(&["alice:hunter2:rw"]);
+    let mut options = rule_options(&["alice:hunter2:rw"]);
     options.tokens = vec!["hunter2:ro".parse().expect("a rule")];
     options.signing_key = Some(SigningKey::new(b"hunter2hunter2hunter2").expect("a key"));
-    options.auth_files = hashed(&[format!("bob:{}:ro", argon2_of("hunter2"))]).auth_files;
+    options.auth_files = hashed_options(&[format!("bob:{}:ro", argon2_of("hunter2"))]).auth_files;
     let shown = format!("{options:?}");
     let access = access(options);
-    let pending = asked(&access, "GET /", basic("bob", "hunter2"), None);
+    let pending = authorize(&access, "GET /", basic("bob", "hunter2"), None);
     let headers =
         HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static("Bearer hunter2"))]);
     let ask = AccessRequest {
         method: &Method::GET,
-        path: &named("/"),
+        path: &path("/"),
         query: Some("haul-signature=hunter2"),
         headers: &headers,
         now: at(0),
@@ -39,7 +39,7 @@ proptest! {
         field in prop::option::of("((Basic|Bearer) )?[ -~]{0,40}"),
         query in prop::option::of("(haul-expires=|haul-signature=|&|[ -~&&[^#]]){0,8}"),
     ) {
-        let mut options = rules(&["alice:correct horse battery staple:rw"]);
+        let mut options = rule_options(&["alice:correct horse battery staple:rw"]);
         options.tokens = vec!["Zm9yIG5vYm9keSBlbHNl:rw".parse().expect("a rule")];
         options.signing_key = Some(SigningKey::new(b"0123456789abcdef").expect("a key"));
         let access = access(options);

@@ -11,21 +11,21 @@ use crate::http::request_body::RequestBody;
 /// Where an upload's bytes come from.
 pub(crate) trait UploadSource: Send {
     /// The next of them; `None` when all have come.
-    fn next(&mut self) -> impl Future<Output = Result<Option<Bytes>, UploadError>> + Send;
+    fn next_chunk(&mut self) -> impl Future<Output = Result<Option<Bytes>, UploadError>> + Send;
 
     /// Whether it is known that none will come.
-    fn is_over(&self) -> bool;
+    fn is_finished(&self) -> bool;
 }
 
 impl UploadSource for RequestBody {
-    async fn next(&mut self) -> Result<Option<Bytes>, UploadError> {
+    async fn next_chunk(&mut self) -> Result<Option<Bytes>, UploadError> {
         let next = futures_util::StreamExt::next(self).await;
         next.transpose()
             .map_err(|error| UploadError::Broken(error.into()))
     }
 
-    fn is_over(&self) -> bool {
-        self.is_end()
+    fn is_finished(&self) -> bool {
+        self.is_end_stream()
     }
 }
 
@@ -33,9 +33,9 @@ impl UploadSource for RequestBody {
 pub(super) struct UploadBody<S> {
     source: S,
     /// Bytes that may still come.
-    left: u64,
+    remaining: u64,
     /// Whether all of it has come.
-    pub(super) is_over: bool,
+    pub(super) is_finished: bool,
 }
 
 impl<S: UploadSource> UploadBody<S> {
@@ -43,27 +43,27 @@ impl<S: UploadSource> UploadBody<S> {
     pub(super) fn new(source: S, most: u64) -> Self {
         Self {
             source,
-            left: most,
-            is_over: false,
+            remaining: most,
+            is_finished: false,
         }
     }
 
     /// Gathers `room` bytes, or what there is.
-    pub(super) async fn load(&mut self, room: usize) -> Result<Vec<Bytes>, UploadError> {
+    pub(super) async fn read(&mut self, room: usize) -> Result<Vec<Bytes>, UploadError> {
         let mut load = CoalescedChunks::default();
-        while load.bytes() < room && !self.is_over {
-            let Some(data) = self.source.next().await? else {
-                self.is_over = true;
+        while load.bytes() < room && !self.is_finished {
+            let Some(data) = self.source.next_chunk().await? else {
+                self.is_finished = true;
                 break;
             };
-            self.left = self
-                .left
+            self.remaining = self
+                .remaining
                 .checked_sub(data.len() as u64)
                 .ok_or(UploadError::TooLong)?;
             load.push(data);
-            self.is_over = self.source.is_over();
+            self.is_finished = self.source.is_finished();
         }
-        Ok(load.into_pieces())
+        Ok(load.into_chunks())
     }
 }
 
@@ -75,11 +75,11 @@ mod tests {
     struct EndlessSmallChunks(Bytes);
 
     impl UploadSource for EndlessSmallChunks {
-        async fn next(&mut self) -> Result<Option<Bytes>, UploadError> {
+        async fn next_chunk(&mut self) -> Result<Option<Bytes>, UploadError> {
             Ok(Some(self.0.clone()))
         }
 
-        fn is_over(&self) -> bool {
+        fn is_finished(&self) -> bool {
             false
         }
     }
@@ -91,7 +91,7 @@ mod tests {
         for piece in [1, 2, 100] {
             let mut intake =
                 UploadBody::new(EndlessSmallChunks(Bytes::from(vec![b'x'; piece])), u64::MAX);
-            let load = intake.load(LOAD).await.expect("a load");
+            let load = intake.read(LOAD).await.expect("a load");
             let bytes: usize = load.iter().map(Bytes::len).sum();
             assert!((LOAD..LOAD + piece).contains(&bytes), "{bytes}");
             assert_eq!(load.len(), 1);

@@ -29,13 +29,13 @@ impl UploadGuard {
 
     /// For whoever commits it.
     #[expect(clippy::expect_used, reason = "the same")]
-    pub(super) fn give(&mut self) -> Upload {
+    pub(super) fn take(&mut self) -> Upload {
         *self.upload.take().expect("it is held")
     }
 
     /// Commits it, if that can be done without waiting.
-    pub(super) fn commit_now(&mut self) -> Option<Result<CommittedUpload, StoreError>> {
-        match self.give().try_commit() {
+    pub(super) fn try_commit(&mut self) -> Option<Result<CommittedUpload, StoreError>> {
+        match self.take().try_commit() {
             Ok(done) => Some(done),
             Err(upload) => {
                 self.upload = Some(upload);

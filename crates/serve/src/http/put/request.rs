@@ -7,26 +7,26 @@ use haul_plan::{Checksum, ExpectedDigest};
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, EXPECT};
 use http::{HeaderMap, HeaderValue, StatusCode};
 
-use super::{SMALL, holds, too_long};
+use super::{FIRST_READ, body_too_long_response, conditions_hold};
 use crate::ObjectKey;
 use crate::connection::ConnectionState;
 use crate::http::FileServer;
-use crate::http::error_response::{ErrorResponse, plain};
+use crate::http::error_response::{ErrorResponse, text_response};
 use crate::observe::BodyRefusal;
 use crate::store::{CachedLookup, FileMetadata, StoreError};
 
 /// Bytes of an upload for which it is looked whether the disk has room, before they come: so many that the look costs nothing beside them.
-const MANY: u64 = 4 << 20;
+const SPACE_CHECK_MIN: u64 = 4 << 20;
 
 /// What is found out before a body is asked for. Little that is on its way is sooner read than refused: that would end the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum UploadPrecheck {
     /// Nothing.
-    Nothing,
+    Skip,
     /// What needs no disk: a visit to a thread that may wait is dear for each upload, and few are for a folder's name.
-    WhatIsKnown,
+    CachedOnly,
     /// Everything: a condition is to be kept, there may be no room, or whoever sends it waits for a word (100-continue).
-    Everything,
+    Full,
 }
 
 /// What is asked for.
@@ -39,27 +39,27 @@ pub(crate) struct UploadRequest {
     /// What the bytes must hash to.
     pub(super) digests: Vec<Checksum>,
     /// Bytes that may come.
-    pub(crate) most: u64,
+    pub(crate) max_bytes: u64,
     /// Bytes that will come, if its head says how many.
     pub(super) length: Option<u64>,
     /// Bytes that will come and for which it is to be seen whether there is room: they are many, or more than the quota has beside what is
     /// there.
-    many: Option<u64>,
+    check_space_for: Option<u64>,
     /// What is found out before the body is asked for.
-    first: UploadPrecheck,
+    precheck: UploadPrecheck,
 }
 
 impl UploadRequest {
     /// A key and nothing else.
-    pub(crate) fn plainly(server: &FileServer, key: ObjectKey) -> Self {
+    pub(crate) fn unconditional(server: &FileServer, key: ObjectKey) -> Self {
         Self {
             key,
             conditions: RequestConditions::default(),
             digests: Vec::new(),
-            most: server.options.max_body.unwrap_or(u64::MAX),
+            max_bytes: server.options.max_body.unwrap_or(u64::MAX),
             length: None,
-            many: None,
-            first: UploadPrecheck::Nothing,
+            check_space_for: None,
+            precheck: UploadPrecheck::Skip,
         }
     }
 
@@ -83,15 +83,15 @@ impl UploadRequest {
         let server = &line.server;
         if headers.contains_key(CONTENT_RANGE) {
             let text = "a part of a file cannot be put: Content-Range is of no use here";
-            return Err(plain(StatusCode::BAD_REQUEST, text).into());
+            return Err(text_response(StatusCode::BAD_REQUEST, text).into());
         }
-        if is_encoded(headers) {
+        if has_content_coding(headers) {
             let text = "a file is kept as it is sent, and nothing beside it would say how it is encoded: \
                 put it without Content-Encoding";
-            return Err(plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into());
+            return Err(text_response(StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into());
         }
         let digests = request_digests(headers)
-            .map_err(|error| plain(StatusCode::BAD_REQUEST, error.to_string()))?;
+            .map_err(|error| text_response(StatusCode::BAD_REQUEST, error.to_string()))?;
         let most = server.options.max_body.unwrap_or(u64::MAX);
         let length = headers
             .get(CONTENT_LENGTH)
@@ -101,25 +101,26 @@ impl UploadRequest {
                 .options
                 .metrics
                 .count_refused_body(BodyRefusal::TooLarge);
-            return Err(too_long(most).into());
+            return Err(body_too_long_response(most).into());
         }
-        let many = length.filter(|length| *length >= MANY || !server.store.fits_quota(*length));
+        let many =
+            length.filter(|length| *length >= SPACE_CHECK_MIN || !server.store.fits_quota(*length));
         let conditions = RequestConditions::parse(headers);
-        let is_large = length.is_none_or(|length| length > SMALL as u64);
+        let is_large = length.is_none_or(|length| length > FIRST_READ as u64);
         let first = match (headers.contains_key(EXPECT) || many.is_some(), is_large) {
-            (true, _) => UploadPrecheck::Everything,
-            (false, true) if !conditions.is_empty() => UploadPrecheck::Everything,
-            (false, true) => UploadPrecheck::WhatIsKnown,
-            (false, false) => UploadPrecheck::Nothing,
+            (true, _) => UploadPrecheck::Full,
+            (false, true) if !conditions.is_empty() => UploadPrecheck::Full,
+            (false, true) => UploadPrecheck::CachedOnly,
+            (false, false) => UploadPrecheck::Skip,
         };
         Ok(Self {
             key,
             conditions,
-            digests: digests.into_iter().map(checksum).collect(),
-            most,
+            digests: digests.into_iter().map(to_checksum).collect(),
+            max_bytes: most,
             length,
-            many,
-            first,
+            check_space_for: many,
+            precheck: first,
         })
     }
 
@@ -128,26 +129,30 @@ impl UploadRequest {
     ///
     /// # Errors
     /// When it cannot.
-    pub(super) async fn look(&self, line: &Arc<ConnectionState>) -> Result<(), StoreError> {
+    pub(super) async fn run_precheck(&self, line: &Arc<ConnectionState>) -> Result<(), StoreError> {
         let store = Arc::clone(&line.server.store);
-        match self.first {
-            UploadPrecheck::Nothing => return Ok(()),
-            UploadPrecheck::WhatIsKnown => {
+        match self.precheck {
+            UploadPrecheck::Skip => return Ok(()),
+            UploadPrecheck::CachedOnly => {
                 return match store.try_open_file(&self.key) {
-                    CachedLookup::Ready(found) => is_possible(found.map(drop)),
+                    CachedLookup::Ready(found) => is_creatable(found.map(drop)),
                     CachedLookup::WouldBlock => Ok(()),
                 };
             }
-            UploadPrecheck::Everything => {}
+            UploadPrecheck::Full => {}
         }
-        let (key, conditions, many) = (self.key.clone(), self.conditions.clone(), self.many);
+        let (key, conditions, many) = (
+            self.key.clone(),
+            self.conditions.clone(),
+            self.check_space_for,
+        );
         let _pause = line.pause();
         let check = move || {
             if conditions.is_empty() {
-                is_possible(store.open_file(&key).map(drop))?;
+                is_creatable(store.open_file(&key).map(drop))?;
             } else {
                 store.check(&key, &|meta: Option<&FileMetadata>| {
-                    holds(&conditions, meta)
+                    conditions_hold(&conditions, meta)
                 })?;
             }
             many.map_or(Ok(()), |bytes| store.check_space(&key, bytes))
@@ -157,7 +162,7 @@ impl UploadRequest {
 }
 
 /// Whether a file can come to where this was found.
-fn is_possible(found: Result<(), StoreError>) -> Result<(), StoreError> {
+fn is_creatable(found: Result<(), StoreError>) -> Result<(), StoreError> {
     match found {
         Err(error @ (StoreError::IsFolder | StoreError::Conflict)) => Err(error),
         // What cannot be read can be replaced nevertheless.
@@ -166,7 +171,7 @@ fn is_possible(found: Result<(), StoreError>) -> Result<(), StoreError> {
 }
 
 /// Whether what is sent is to be decoded by whoever gets it (RFC 9110 8.4).
-fn is_encoded(headers: &HeaderMap) -> bool {
+fn has_content_coding(headers: &HeaderMap) -> bool {
     let plain = |value: &HeaderValue| {
         let text = value.to_str().unwrap_or("?");
         let mut codings = text.split(',').map(str::trim);
@@ -176,7 +181,7 @@ fn is_encoded(headers: &HeaderMap) -> bool {
 }
 
 /// What is expected, as what the store compares with.
-fn checksum(expected: ExpectedDigest) -> Checksum {
+fn to_checksum(expected: ExpectedDigest) -> Checksum {
     Checksum {
         algorithm: expected.algorithm,
         digest: Some(expected.digest),

@@ -24,10 +24,10 @@ pub(super) enum MultipartEvent {
 #[derive(Debug)]
 pub(super) struct MultipartParser {
     /// What was pushed and not given out.
-    held: BytesMut,
+    buffer: BytesMut,
     /// A line's end, two hyphens and the boundary.
     delimiter: Finder<'static>,
-    stage: MultipartParserState,
+    state: MultipartParserState,
     /// Bytes before the first delimiter, so far.
     preamble: usize,
 }
@@ -50,26 +50,26 @@ impl MultipartParser {
         let delimiter = [b"\r\n--", boundary].concat();
         Self {
             // The first delimiter has no line's end before it if nothing is before it.
-            held: BytesMut::from(&b"\r\n"[..]),
+            buffer: BytesMut::from(&b"\r\n"[..]),
             delimiter: Finder::new(&delimiter).into_owned(),
-            stage: MultipartParserState::Preamble,
+            state: MultipartParserState::Preamble,
             preamble: 0,
         }
     }
 
     /// Takes more of the body.
     pub(super) fn push(&mut self, bytes: &[u8]) {
-        self.held.extend_from_slice(bytes);
+        self.buffer.extend_from_slice(bytes);
     }
 
     /// What is next; `None` when it needs more to know.
     pub(super) fn poll(&mut self) -> Result<Option<MultipartEvent>, FormError> {
         loop {
-            match self.stage {
+            match self.state {
                 MultipartParserState::Preamble => match self.until_delimiter() {
                     (skipped, true) => {
                         self.count_preamble(skipped.len())?;
-                        self.stage = MultipartParserState::Delimiter;
+                        self.state = MultipartParserState::Delimiter;
                     }
                     (skipped, false) => {
                         self.count_preamble(skipped.len())?;
@@ -77,22 +77,22 @@ impl MultipartParser {
                     }
                 },
                 MultipartParserState::Delimiter => match self.after_delimiter(0)? {
-                    Some(stage) => self.stage = stage,
+                    Some(stage) => self.state = stage,
                     None => return Ok(None),
                 },
-                MultipartParserState::Head => return self.head(),
+                MultipartParserState::Head => return self.take_head(),
                 MultipartParserState::Data => {
                     // Only where nothing is before it is the delimiter taken, so that an event is never two.
                     let needle = self.delimiter.needle();
-                    if self.held.starts_with(needle) {
+                    if self.buffer.starts_with(needle) {
                         // Not before its line is whole: what only begins like a delimiter would end a file in the middle.
                         let Some(stage) = self.after_delimiter(needle.len())? else {
                             return Ok(None);
                         };
-                        self.stage = stage;
+                        self.state = stage;
                         return Ok(Some(MultipartEvent::PartEnd));
                     }
-                    let data = self.data();
+                    let data = self.take_data();
                     return Ok((!data.is_empty()).then_some(MultipartEvent::Data(data)));
                 }
                 MultipartParserState::End => return Ok(Some(MultipartEvent::End)),
@@ -110,33 +110,33 @@ impl MultipartParser {
 
     /// Takes what is before the next delimiter, and that too; or what certainly is before one.
     fn until_delimiter(&mut self) -> (Bytes, bool) {
-        let data = self.data();
-        let found = self.held.starts_with(self.delimiter.needle());
+        let data = self.take_data();
+        let found = self.buffer.starts_with(self.delimiter.needle());
         if found {
-            let _ = self.held.split_to(self.delimiter.needle().len());
+            let _ = self.buffer.split_to(self.delimiter.needle().len());
         }
         (data, found)
     }
 
     /// Takes what is before the next delimiter, or before where one may have begun.
-    fn data(&mut self) -> Bytes {
-        let at = self.delimiter.find(&self.held).unwrap_or_else(|| {
+    fn take_data(&mut self) -> Bytes {
+        let at = self.delimiter.find(&self.buffer).unwrap_or_else(|| {
             let longest = self.delimiter.needle().len() - 1;
-            let tail = self.held.len().saturating_sub(longest);
+            let tail = self.buffer.len().saturating_sub(longest);
             // A delimiter begins with a carriage return, of which most tails have none.
-            let begins = memchr::memchr_iter(b'\r', &self.held[tail..]).map(|at| tail + at);
+            let begins = memchr::memchr_iter(b'\r', &self.buffer[tail..]).map(|at| tail + at);
             let mut begins =
-                begins.filter(|at| self.delimiter.needle().starts_with(&self.held[*at..]));
-            begins.next().unwrap_or(self.held.len())
+                begins.filter(|at| self.delimiter.needle().starts_with(&self.buffer[*at..]));
+            begins.next().unwrap_or(self.buffer.len())
         });
-        self.held.split_to(at).freeze()
+        self.buffer.split_to(at).freeze()
     }
 
     /// Takes so many bytes, a delimiter, and says what it leads to; nothing is taken if that is not known yet. Spaces may stand behind it.
     fn after_delimiter(&mut self, len: usize) -> Result<Option<MultipartParserState>, FormError> {
-        let behind = &self.held[len..];
+        let behind = &self.buffer[len..];
         if behind.starts_with(b"--") {
-            self.held.clear();
+            self.buffer.clear();
             return Ok(Some(MultipartParserState::End));
         }
         let blank = |byte: &&u8| matches!(byte, b' ' | b'\t');
@@ -146,7 +146,7 @@ impl MultipartParser {
         }
         match &behind[blanks..] {
             [b'\r', b'\n', ..] => {
-                let _ = self.held.split_to(len + blanks);
+                let _ = self.buffer.split_to(len + blanks);
                 Ok(Some(MultipartParserState::Head))
             }
             [] | [b'\r'] => Ok(None),
@@ -155,16 +155,16 @@ impl MultipartParser {
         }
     }
 
-    fn head(&mut self) -> Result<Option<MultipartEvent>, FormError> {
-        let searched = &self.held[..self.held.len().min(MAX_PART_HEAD)];
+    fn take_head(&mut self) -> Result<Option<MultipartEvent>, FormError> {
+        let searched = &self.buffer[..self.buffer.len().min(MAX_PART_HEAD)];
         let Some(end) = memmem::find(searched, b"\r\n\r\n") else {
-            return match self.held.len() >= MAX_PART_HEAD {
+            return match self.buffer.len() >= MAX_PART_HEAD {
                 true => Err(FormError::Malformed("a part's head is too long")),
                 false => Ok(None),
             };
         };
-        let mut head = self.held.split_to(end + 4).freeze();
-        self.stage = MultipartParserState::Data;
+        let mut head = self.buffer.split_to(end + 4).freeze();
+        self.state = MultipartParserState::Data;
         // Without the line's end before it.
         let _ = head.split_to(2);
         Ok(Some(MultipartEvent::Part(head)))
@@ -181,7 +181,7 @@ mod tests {
     type Found = (Vec<(Bytes, Vec<u8>)>, bool);
 
     /// Parts as heads and bodies, from a body that is pushed in pieces of such lengths.
-    fn split(body: &[u8], lengths: &[usize]) -> Result<Found, FormError> {
+    fn parse_parts(body: &[u8], lengths: &[usize]) -> Result<Found, FormError> {
         let mut splitter = MultipartParser::new(b"b");
         let mut parts: Vec<(Bytes, Vec<u8>)> = Vec::new();
         let mut lengths = lengths.iter().copied().cycle();
@@ -201,7 +201,7 @@ mod tests {
                     let len = lengths.next().unwrap_or(1).clamp(1, rest.len());
                     splitter.push(&rest[..len]);
                     rest = &rest[len..];
-                    assert!(splitter.held.len() < MAX_PART_HEAD + len);
+                    assert!(splitter.buffer.len() < MAX_PART_HEAD + len);
                 }
             }
         }
@@ -241,7 +241,7 @@ mod tests {
                 body.extend_from_slice(b"\r\n");
             }
             body.extend_from_slice(b"--b--\r\n");
-            let (parts, is_whole) = split(&body, &lengths).expect("a form");
+            let (parts, is_whole) = parse_parts(&body, &lengths).expect("a form");
             prop_assert!(is_whole);
             let bodies: Vec<Vec<u8>> = parts.iter().map(|(_, bytes)| bytes.clone()).collect();
             prop_assert_eq!(bodies, contents);
@@ -252,20 +252,20 @@ mod tests {
             // Cut off anywhere, it is not whole.
             let cut = body.len() - 3;
             for end in 0..cut {
-                let (_, is_whole) = split(&body[..end], &lengths).expect("so far it is one");
+                let (_, is_whole) = parse_parts(&body[..end], &lengths).expect("so far it is one");
                 prop_assert!(!is_whole);
             }
         }
 
         #[test]
         fn no_body_panics(body in prop::collection::vec(prop::sample::select(b"\r\n-b x:".to_vec()), 0..60), len in 1..9_usize) {
-            let _ = split(&body, &[len]);
+            let _ = parse_parts(&body, &[len]);
         }
     }
 
     #[test]
     fn empty_heads_and_blanks_are_read() {
-        let (parts, is_whole) = split(
+        let (parts, is_whole) = parse_parts(
             b"ignored\r\n--b \t\r\n\r\nx\r\n--b\r\n\r\n\r\n--b--rest",
             &[99],
         )
@@ -293,7 +293,7 @@ mod tests {
         ];
         for (body, why) in cases {
             for lengths in [[1], [100_000]] {
-                let refused = split(&body, &lengths);
+                let refused = parse_parts(&body, &lengths);
                 assert!(
                     matches!(refused, Err(FormError::Malformed(said)) if said == why),
                     "{why}: {refused:?}"

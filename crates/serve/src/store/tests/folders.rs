@@ -29,7 +29,7 @@ fn d3_folders_that_an_upload_made_go_with_it() {
     fs::write(folder.path().join("x/g"), "").expect("a file");
     drop(unfinished);
     assert!(folder.path().join("x/g").exists() && !folder.path().join("x/y").exists());
-    assert_eq!(room(folder.path()), ["lock"]);
+    assert_eq!(temporary_names(folder.path()), ["lock"]);
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn uploads_that_come_and_go_in_one_folder_find_it() {
                 scope.spawn(move || come_and_go(store, &format!("/x/y/{thread}")));
             }
         });
-        assert_eq!(room(folder.path()), ["lock"]);
+        assert_eq!(temporary_names(folder.path()), ["lock"]);
     }
 }
 
@@ -103,7 +103,7 @@ fn a_room_that_was_removed_is_told_of_and_made_again() {
     assert!(lost.to_string().contains(".haul"), "{lost}");
     put(&store, "/f", "two").expect("the room is made again");
     assert_eq!(read(&store, "/f").expect("read"), "two");
-    assert_eq!(room(folder.path()), ["lock"]);
+    assert_eq!(temporary_names(folder.path()), ["lock"]);
 }
 
 #[test]

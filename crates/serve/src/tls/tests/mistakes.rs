@@ -12,7 +12,7 @@ fn mistakes_are_found_at_the_start_and_say_what_to_do() {
     let CertificatePair { certificate, key } = shown.pair();
     let start = |certificate: &Path, key: &Path| {
         let (certificate, key) = (certificate.to_owned(), key.to_owned());
-        made(CertificatePair { certificate, key }).unwrap_err()
+        server_tls(CertificatePair { certificate, key }).unwrap_err()
     };
     let error = start(&certificate, &other.key);
     assert!(
@@ -80,7 +80,7 @@ fn an_encrypted_key_is_told_from_a_broken_one() {
         ("\u{30}\u{82}", false),
     ] {
         fs::write(&pair.key, text).unwrap();
-        let error = made(pair.clone()).unwrap_err();
+        let error = server_tls(pair.clone()).unwrap_err();
         assert_eq!(
             matches!(error, CertificateError::Encrypted { .. }),
             encrypted,
@@ -93,7 +93,7 @@ fn an_encrypted_key_is_told_from_a_broken_one() {
         "-----BEGIN PRIVATE KEY-----\nMA==\n-----END PRIVATE KEY-----\n",
     )
     .unwrap();
-    let error = made(pair).unwrap_err();
+    let error = server_tls(pair).unwrap_err();
     assert!(
         matches!(error, CertificateError::Unusable { .. }),
         "{error:?}"
@@ -111,7 +111,7 @@ fn a_chain_in_the_wrong_order_is_told() {
         issued.certificate_pem
     );
     fs::write(shown.pair().certificate, wrong).unwrap();
-    let error = made(shown.pair()).unwrap_err();
+    let error = server_tls(shown.pair()).unwrap_err();
     assert!(
         matches!(error, CertificateError::ChainOrder { .. }),
         "{error:?}"
@@ -126,8 +126,8 @@ fn a_chain_in_the_wrong_order_is_told() {
     let certificate = shown.pair().certificate;
     fs::write(&certificate, all).unwrap();
     let key = certificate.clone();
-    meet(
-        &made(CertificatePair { certificate, key }).unwrap(),
+    handshake(
+        &server_tls(CertificatePair { certificate, key }).unwrap(),
         shown.client(),
         "localhost",
     )

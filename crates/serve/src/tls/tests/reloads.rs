@@ -11,7 +11,7 @@ use super::*;
 #[test]
 fn a_new_certificate_is_met_by_new_handshakes() {
     let shown = TestCertificate::new();
-    let tls = made(shown.pair()).unwrap();
+    let tls = server_tls(shown.pair()).unwrap();
     let old = tls.certificates.fingerprints();
     assert!(!tls.certificates.has_changed());
     assert_eq!(
@@ -28,7 +28,7 @@ fn a_new_certificate_is_met_by_new_handshakes() {
     );
     assert!(!tls.certificates.has_changed());
     assert_ne!(tls.certificates.fingerprints(), old);
-    let met = meet(&tls, shown.client(), "localhost").unwrap();
+    let met = handshake(&tls, shown.client(), "localhost").unwrap();
     let new = CertificateDer::from_pem_slice(issued.certificate_pem.as_bytes()).unwrap();
     assert_eq!(met.certificate, new);
 }
@@ -36,8 +36,10 @@ fn a_new_certificate_is_met_by_new_handshakes() {
 #[test]
 fn a_reload_that_fails_keeps_the_old_and_is_reported_once() {
     let shown = TestCertificate::new();
-    let tls = made(shown.pair()).unwrap();
-    let old = meet(&tls, shown.client(), "localhost").unwrap().certificate;
+    let tls = server_tls(shown.pair()).unwrap();
+    let old = handshake(&tls, shown.client(), "localhost")
+        .unwrap()
+        .certificate;
     let issued = shown.authority.issue(&["localhost"]);
     let half = &issued.certificate_pem[..issued.certificate_pem.len() / 2];
     let pair = shown.pair();
@@ -67,7 +69,7 @@ fn a_reload_that_fails_keeps_the_old_and_is_reported_once() {
             _ => assert!(matches!(error, CertificateError::Read { .. }), "{error:?}"),
         }
         assert!(!tls.certificates.has_changed(), "{step}");
-        let met = meet(&tls, shown.client(), "localhost").unwrap();
+        let met = handshake(&tls, shown.client(), "localhost").unwrap();
         assert_eq!(met.certificate, old, "{step}");
     }
     shown.write(&issued);
@@ -77,7 +79,9 @@ fn a_reload_that_fails_keeps_the_old_and_is_reported_once() {
         CertificateReload::Replaced
     );
     assert_ne!(
-        meet(&tls, shown.client(), "localhost").unwrap().certificate,
+        handshake(&tls, shown.client(), "localhost")
+            .unwrap()
+            .certificate,
         old
     );
 }
@@ -94,7 +98,7 @@ fn a_link_that_is_swapped_is_a_change() {
     };
     point("c", &first.certificate);
     point("k", &first.key);
-    let tls = made(CertificatePair {
+    let tls = server_tls(CertificatePair {
         certificate: link("c"),
         key: link("k"),
     })
@@ -108,7 +112,7 @@ fn a_link_that_is_swapped_is_a_change() {
         tls.certificates.reload().unwrap(),
         CertificateReload::Replaced
     );
-    meet(&tls, shown.client(), "b").unwrap();
+    handshake(&tls, shown.client(), "b").unwrap();
 }
 
 #[test]
