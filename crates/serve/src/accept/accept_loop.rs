@@ -56,11 +56,11 @@ pub(super) async fn accept_loop(
     listener: Listener,
     tls: Option<TlsAcceptor>,
     context: ConnectionContext,
-    mut deal: impl ConnectionDispatch,
+    mut dispatch: impl ConnectionDispatch,
 ) -> io::Result<()> {
     let socket = sys::watch(listener)?;
     let mut stopped = pin!(context.stop.cancelled());
-    let mut is_short = false;
+    let mut is_failing = false;
     loop {
         let accepted = tokio::select! {
             () = &mut stopped => return Ok(()),
@@ -68,7 +68,7 @@ pub(super) async fn accept_loop(
         };
         let accepted = match accepted {
             Ok(accepted) => {
-                is_short = false;
+                is_failing = false;
                 accepted
             }
             // It was gone before it was taken.
@@ -86,7 +86,7 @@ pub(super) async fn accept_loop(
                     .metrics
                     .count_fault(ConnectionFault::Accept);
                 // It may go on for long: it is told when it begins.
-                if !std::mem::replace(&mut is_short, true) {
+                if !std::mem::replace(&mut is_failing, true) {
                     tracing::warn!(%error, "no connection can be accepted just now");
                 }
                 tokio::time::sleep(RETRY_DELAY).await;
@@ -102,7 +102,7 @@ pub(super) async fn accept_loop(
                 else => return Ok(()),
             },
         };
-        deal.dispatch((accepted, tls.clone(), permit));
+        dispatch.dispatch((accepted, tls.clone(), permit));
     }
 }
 
@@ -185,8 +185,8 @@ async fn serve_stream<S: ServerTransport + 'static>(
                 tasks,
                 ..
             } = context;
-            let line = Arc::new(ConnectionState::new(server, peer, false, S::SENDS_FILES));
-            drive(stream, ConnectionProtocol::Open, line, tasks, stop).await;
+            let connection = Arc::new(ConnectionState::new(server, peer, false, S::SENDS_FILES));
+            drive(stream, ConnectionProtocol::Open, connection, tasks, stop).await;
         }
     }
 }
@@ -204,7 +204,7 @@ async fn serve_tls<S: ServerTransport + 'static>(
         tasks,
         ..
     } = context;
-    let limit = server.options.timeouts.handshake;
+    let timeout = server.options.timeouts.handshake;
     let metrics = &server.options.metrics;
     let stream = tokio::select! {
         () = stop.cancelled() => return,
@@ -221,7 +221,7 @@ async fn serve_tls<S: ServerTransport + 'static>(
                 return;
             }
         },
-        () = tokio::time::sleep(limit), if !limit.is_zero() => {
+        () = tokio::time::sleep(timeout), if !timeout.is_zero() => {
             metrics.count_fault(ConnectionFault::TlsTimeout);
             return;
         }
@@ -230,8 +230,8 @@ async fn serve_tls<S: ServerTransport + 'static>(
         Some(b"h2") => ConnectionProtocol::Http2,
         _ => ConnectionProtocol::Open,
     };
-    let line = Arc::new(ConnectionState::new(server, peer, true, false));
-    drive(stream, protocol, line, tasks, stop).await;
+    let connection = Arc::new(ConnectionState::new(server, peer, true, false));
+    drive(stream, protocol, connection, tasks, stop).await;
 }
 
 /// The handshake. `None`: its peer speaks HTTP, and was told.

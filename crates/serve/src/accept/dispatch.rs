@@ -26,8 +26,8 @@ pub(super) fn spawn_connection(
     (accepted, tls, permit): DispatchedConnection,
 ) {
     // In a box, as a task's future is moved a few times before it is polled.
-    let serving = Box::pin(serve(accepted, tls, context.clone(), permit));
-    context.tasks.spawn(serving);
+    let task = Box::pin(serve(accepted, tls, context.clone(), permit));
+    context.tasks.spawn(task);
 }
 
 /// Connections live where they were accepted.
@@ -67,9 +67,9 @@ impl ConnectionDispatch for RoundRobinDispatch {
     fn dispatch(&mut self, mut dealt: DispatchedConnection) {
         // A thread that has no room is passed over; where none has any, the connection is dropped: its peer tries again.
         for _ in 0..self.threads.len() {
-            let to = &self.threads[self.next % self.threads.len()];
+            let senders = &self.threads[self.next % self.threads.len()];
             self.next = self.next.wrapping_add(1);
-            match to.try_send(dealt) {
+            match senders.try_send(dealt) {
                 Ok(()) => return,
                 Err(
                     mpsc::error::TrySendError::Full(back) | mpsc::error::TrySendError::Closed(back),

@@ -1,7 +1,7 @@
 //! From listening sockets to connections on threads: who accepts, and where a connection lives after that.
 //!
 //! There is more than one way to share a port between threads, and which is fastest has been believed to be many things; so they are
-//! values of [`AcceptStrategy`], and `haul bench` can compare them. All are the same loop (`accepting`) on differently made runtimes ([`WorkerThreads`]), which gives each connection to a `deal`:
+//! values of [`AcceptStrategy`], and `haul bench` can compare them. All are the same loop (`accepting`) on differently made runtimes ([`WorkerThreads`]), which gives each connection to a `dispatch`:
 //!
 //! - **work-stealing**: one runtime of several threads, which take tasks from each other.
 //! - **reuseport**: a runtime a thread, each with a socket of its own; the kernel spreads connections by a hash of their addresses.

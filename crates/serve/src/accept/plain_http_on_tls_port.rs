@@ -33,14 +33,14 @@ pub(super) async fn speaks_http<S: ServerTransport>(stream: &mut S) -> io::Resul
 
 /// Tells it, and waits until that has arrived.
 pub(super) async fn send_https_hint<S: ServerTransport>(mut stream: S) -> io::Result<()> {
-    let told = async {
+    let sent = async {
         stream.write_all(RESPONSE).await?;
         stream.shutdown().await?;
         let mut buffer = vec![0; 4 << 10];
         while stream.read(&mut buffer).await? > 0 {}
         Ok(())
     };
-    tokio::time::timeout(LINGER, told).await?
+    tokio::time::timeout(LINGER, sent).await?
 }
 
 #[cfg(test)]

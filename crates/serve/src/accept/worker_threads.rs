@@ -85,24 +85,24 @@ impl WorkerThreads {
         server: &Arc<FileServer>,
         options: &WorkerThreadsOptions,
     ) -> io::Result<Self> {
-        let mut crew = Self {
+        let mut workers = Self {
             threads: Vec::new(),
             abort: CancellationToken::new(),
             stop: CancellationToken::new(),
         };
-        let room = Arc::new(Semaphore::new(options.max_connections));
+        let permits = Arc::new(Semaphore::new(options.max_connections));
         let context = ConnectionContext {
             server: Arc::clone(server),
-            permits: room,
-            stop: crew.stop.clone(),
+            permits,
+            stop: workers.stop.clone(),
             tasks: TaskTracker::new(),
         };
         let threads = options.threads.max(1);
-        let mut shares = listeners_per_thread(bound, options.sockets_per_address());
+        let mut per_thread = listeners_per_thread(bound, options.sockets_per_address());
         match options.strategy {
             AcceptStrategy::WorkStealing => {
-                let doors = shares.remove(0);
-                crew.spawn_accepting(
+                let listeners = per_thread.remove(0);
+                workers.spawn_accepting(
                     0,
                     move || {
                         Builder::new_multi_thread()
@@ -111,23 +111,23 @@ impl WorkerThreads {
                             .build()
                     },
                     context,
-                    doors,
+                    listeners,
                 )?;
             }
             AcceptStrategy::Single | AcceptStrategy::ReusePort => {
-                for (index, doors) in shares.into_iter().enumerate() {
+                for (index, listeners) in per_thread.into_iter().enumerate() {
                     let context = ConnectionContext {
                         tasks: TaskTracker::new(),
                         ..context.clone()
                     };
-                    crew.spawn_accepting(index, single_threaded_runtime, context, doors)?;
+                    workers.spawn_accepting(index, single_threaded_runtime, context, listeners)?;
                 }
             }
             AcceptStrategy::RoundRobin => {
-                crew.spawn_round_robin(threads, &context, shares.remove(0))?
+                workers.spawn_round_robin(threads, &context, per_thread.remove(0))?
             }
         }
-        Ok(crew)
+        Ok(workers)
     }
 
     /// Begins the end: nothing more is accepted.
@@ -182,7 +182,7 @@ impl WorkerThreads {
         index: usize,
         runtime: impl FnOnce() -> io::Result<Runtime>,
         context: ConnectionContext,
-        doors: Vec<ServingListener>,
+        listeners: Vec<ServingListener>,
     ) -> io::Result<()> {
         let abort = self.abort.clone();
         // Not on the thread: what is missing is told before anybody connects.
@@ -190,7 +190,7 @@ impl WorkerThreads {
         self.spawn_thread(index, move || {
             runtime.block_on(async {
                 let mut accepts = tokio::task::JoinSet::new();
-                for (listener, tls) in doors {
+                for (listener, tls) in listeners {
                     let here = LocalDispatch(context.clone());
                     accepts.spawn(accept_loop(listener, tls, context.clone(), here));
                 }
@@ -206,12 +206,12 @@ impl WorkerThreads {
         &mut self,
         threads: usize,
         context: &ConnectionContext,
-        doors: Vec<ServingListener>,
+        listeners: Vec<ServingListener>,
     ) -> io::Result<()> {
-        let mut to = Vec::new();
+        let mut senders = Vec::new();
         for index in 0..threads {
             let (sender, mut receiver) = mpsc::channel::<DispatchedConnection>(DISPATCH_QUEUE);
-            to.push(sender);
+            senders.push(sender);
             let context = ConnectionContext {
                 tasks: TaskTracker::new(),
                 ..context.clone()
@@ -233,12 +233,12 @@ impl WorkerThreads {
         self.spawn_thread(threads, move || {
             runtime.block_on(async {
                 let mut accepts = tokio::task::JoinSet::new();
-                for (listener, tls) in doors {
+                for (listener, tls) in listeners {
                     let metrics = Arc::clone(&context.server.options.metrics);
-                    let deal = RoundRobinDispatch::new(to.clone(), metrics);
-                    accepts.spawn(accept_loop(listener, tls, context.clone(), deal));
+                    let dispatch = RoundRobinDispatch::new(senders.clone(), metrics);
+                    accepts.spawn(accept_loop(listener, tls, context.clone(), dispatch));
                 }
-                drop(to);
+                drop(senders);
                 join_accept_loops(accepts, &abort).await
             })
         })
@@ -262,13 +262,13 @@ fn listeners_per_thread(
     bound: Vec<(Vec<Listener>, Option<Arc<ServerConfig>>)>,
     threads: usize,
 ) -> Vec<Vec<ServingListener>> {
-    let mut shares: Vec<Vec<ServingListener>> = (0..threads).map(|_| Vec::new()).collect();
+    let mut per_thread: Vec<Vec<ServingListener>> = (0..threads).map(|_| Vec::new()).collect();
     for (listeners, tls) in bound {
-        for (share, listener) in shares.iter_mut().zip(listeners) {
+        for (share, listener) in per_thread.iter_mut().zip(listeners) {
             share.push((listener, tls.clone().map(TlsAcceptor::from)));
         }
     }
-    shares
+    per_thread
 }
 
 fn single_threaded_runtime() -> io::Result<Runtime> {

@@ -128,7 +128,7 @@ impl UserAccounts {
         let digests = SecretHasher::new();
         let mut users = HashMap::new();
         for rule in &options.users {
-            let proof = digests.digest(
+            let password = digests.digest(
                 SecretDigestKind::Login,
                 &[&rule.user, rule.password.expose()],
             );
@@ -136,17 +136,17 @@ impl UserAccounts {
             add_rule(
                 &mut users,
                 entry,
-                (&rule.user, StoredPassword::Digest(proof), &rule.scope),
+                (&rule.user, StoredPassword::Digest(password), &rule.scope),
             )?;
         }
         for HashedRule { user, hash, scope } in
             options.auth_files.iter().flat_map(|file| &file.rules)
         {
-            let proof = StoredPassword::Hash(Arc::new(hash.clone()));
+            let password = StoredPassword::Hash(Arc::new(hash.clone()));
             add_rule(
                 &mut users,
                 digests.digest(SecretDigestKind::User, &[user]),
-                (user, proof, scope),
+                (user, password, scope),
             )?;
         }
         let mut tokens: HashMap<SecretDigest, Vec<AccessScope>> = HashMap::new();
@@ -182,19 +182,19 @@ impl UserAccounts {
 fn add_rule(
     users: &mut HashMap<SecretDigest, UserAccountBuilder>,
     entry: SecretDigest,
-    (user, proof, scope): (&str, StoredPassword, &AccessScope),
+    (user, password, scope): (&str, StoredPassword, &AccessScope),
 ) -> Result<(), AccessError> {
-    let known = users.entry(entry).or_insert_with(|| UserAccountBuilder {
+    let account = users.entry(entry).or_insert_with(|| UserAccountBuilder {
         user: user.to_owned(),
-        password: proof.clone(),
+        password: password.clone(),
         scopes: Vec::new(),
     });
-    if known.password != proof {
+    if account.password != password {
         return Err(AccessError::TwoPasswords {
             user: user.to_owned(),
         });
     }
-    known.scopes.push(scope.clone());
+    account.scopes.push(scope.clone());
     Ok(())
 }
 
@@ -218,11 +218,11 @@ impl PartialEq for StoredPassword {
 }
 
 impl From<UserAccountBuilder> for UserAccount {
-    fn from(gathered: UserAccountBuilder) -> Self {
+    fn from(builder: UserAccountBuilder) -> Self {
         Self {
-            user: gathered.user.into(),
-            password: gathered.password,
-            scopes: gathered.scopes.into(),
+            user: builder.user.into(),
+            password: builder.password,
+            scopes: builder.scopes.into(),
         }
     }
 }

@@ -128,8 +128,8 @@ impl AccessControl {
 
     /// What is to be done with a request.
     #[must_use]
-    pub fn authorize(&self, ask: &AccessRequest<'_>) -> AccessDecision {
-        self.decide(ask, None)
+    pub fn authorize(&self, request: &AccessRequest<'_>) -> AccessDecision {
+        self.decide(request, None)
     }
 
     /// The same after its password was hashed; never [`AccessDecision::NeedsHashing`] for the request that it was hashed for. To be asked
@@ -137,32 +137,36 @@ impl AccessControl {
     #[must_use]
     pub fn authorize_with_result(
         &self,
-        ask: &AccessRequest<'_>,
-        checked: &LoginResult,
+        request: &AccessRequest<'_>,
+        login_result: &LoginResult,
     ) -> AccessDecision {
-        self.decide(ask, Some(checked))
+        self.decide(request, Some(login_result))
     }
 
-    fn decide(&self, ask: &AccessRequest<'_>, checked: Option<&LoginResult>) -> AccessDecision {
+    fn decide(
+        &self,
+        request: &AccessRequest<'_>,
+        login_result: Option<&LoginResult>,
+    ) -> AccessDecision {
         let Some(rules) = &self.rules else {
             return AccessDecision::Granted(Permissions::open());
         };
-        if *ask.method == Method::OPTIONS {
+        if *request.method == Method::OPTIONS {
             return AccessDecision::Granted(Permissions::anonymous(&rules.anonymous));
         }
-        if let Some(verdict) = rules.check_signature(ask) {
+        if let Some(verdict) = rules.check_signature(request) {
             return rules.granted_or_refused(verdict);
         }
-        match RequestCredentials::parse(ask.headers) {
+        match RequestCredentials::parse(request.headers) {
             RequestCredentials::None => {
-                rules.check_permissions(ask, Permissions::anonymous(&rules.anonymous))
+                rules.check_permissions(request, Permissions::anonymous(&rules.anonymous))
             }
             RequestCredentials::Malformed => {
                 rules.refuse(AccessRefusalReason::MalformedAuthorization)
             }
-            RequestCredentials::Token(token) => rules.check_token(ask, &token),
+            RequestCredentials::Token(token) => rules.check_token(request, &token),
             RequestCredentials::Login { user, password } => {
-                rules.check_login(ask, (&user, password), checked)
+                rules.check_login(request, (&user, password), login_result)
             }
         }
     }
@@ -172,30 +176,30 @@ impl AccessRules {
     /// What the query says of itself; `None` if it has no signature, or there is no key.
     fn check_signature(
         &self,
-        ask: &AccessRequest<'_>,
+        request: &AccessRequest<'_>,
     ) -> Option<Result<Permissions, AccessRefusalReason>> {
         let key = self.signing_key.as_ref()?;
-        match key.verify(ask.method, ask.path, ask.query, ask.now) {
+        match key.verify(request.method, request.path, request.query, request.now) {
             SignatureCheck::Unsigned => None,
-            SignatureCheck::Valid(method) => Some(Ok(Permissions::signed(method, ask.path))),
+            SignatureCheck::Valid(method) => Some(Ok(Permissions::signed(method, request.path))),
             SignatureCheck::Expired => Some(Err(AccessRefusalReason::LinkExpired)),
             SignatureCheck::Invalid => Some(Err(AccessRefusalReason::BadSignature)),
         }
     }
 
-    fn check_token(&self, ask: &AccessRequest<'_>, token: &ZeroizedSecret) -> AccessDecision {
-        let came = self
+    fn check_token(&self, request: &AccessRequest<'_>, token: &ZeroizedSecret) -> AccessDecision {
+        let digest = self
             .accounts
             .hasher
             .digest(SecretDigestKind::Token, &[token.expose()]);
-        let known = self.accounts.tokens.get_key_value(&came);
-        let held = known.map_or(&self.accounts.dummy_digest, |(digest, _)| digest);
-        let is_right = came.matches(held);
+        let known = self.accounts.tokens.get_key_value(&digest);
+        let expected = known.map_or(&self.accounts.dummy_digest, |(digest, _)| digest);
+        let is_correct = digest.matches(expected);
         match known {
-            Some((_, scopes)) if is_right => {
-                let grant =
+            Some((_, scopes)) if is_correct => {
+                let permissions =
                     Permissions::scoped((PermissionSource::Token, None), scopes, &self.anonymous);
-                self.check_permissions(ask, grant)
+                self.check_permissions(request, permissions)
             }
             _ => self.refuse(AccessRefusalReason::WrongCredentials),
         }
@@ -203,75 +207,81 @@ impl AccessRules {
 
     fn check_login(
         &self,
-        ask: &AccessRequest<'_>,
+        request: &AccessRequest<'_>,
         (user, password): (&str, ZeroizedSecret),
-        checked: Option<&LoginResult>,
+        login_result: Option<&LoginResult>,
     ) -> AccessDecision {
         let digests = &self.accounts.hasher;
-        let name = digests.digest(SecretDigestKind::User, &[user]);
-        let came = digests.digest(SecretDigestKind::Login, &[user, password.expose()]);
-        let account = self.accounts.users.get(&name);
-        let (held, own_hash) = match account.map(|account| &account.password) {
+        let user_digest = digests.digest(SecretDigestKind::User, &[user]);
+        let digest = digests.digest(SecretDigestKind::Login, &[user, password.expose()]);
+        let account = self.accounts.users.get(&user_digest);
+        let (expected, own_hash) = match account.map(|account| &account.password) {
             Some(StoredPassword::Digest(digest)) => (digest, None),
             Some(StoredPassword::Hash(hash)) => (&self.accounts.dummy_digest, Some(hash)),
             None => (&self.accounts.dummy_digest, None),
         };
         let hashes = &self.accounts.hashes;
-        let outcome = match came.matches(held) {
+        let outcome = match digest.matches(expected) {
             true => Some(true),
             false if hashes.is_empty() => Some(false),
-            false => self.cached_result(&came, ask.now, checked),
+            false => self.cached_result(&digest, request.now, login_result),
         };
         match (outcome, account) {
             (Some(true), Some(account)) => {
-                let who = (PermissionSource::Login, Some(Arc::clone(&account.user)));
+                let source = (PermissionSource::Login, Some(Arc::clone(&account.user)));
                 return self.check_permissions(
-                    ask,
-                    Permissions::scoped(who, &account.scopes, &self.anonymous),
+                    request,
+                    Permissions::scoped(source, &account.scopes, &self.anonymous),
                 );
             }
             (Some(_), _) => return self.refuse(AccessRefusalReason::WrongCredentials),
             (None, _) => {}
         }
-        let Some(place) = self.logins.slots.try_acquire(ask.peer) else {
+        let Some(slot) = self.logins.slots.try_acquire(request.peer) else {
             return self.refuse(AccessRefusalReason::Busy);
         };
-        let anothers = &hashes[name.index(hashes.len())];
+        let decoy = &hashes[user_digest.index(hashes.len())];
         AccessDecision::NeedsHashing(PendingLogin {
             queue: Arc::clone(&self.logins),
             attempt: LoginAttempt {
-                digest: came,
+                digest,
                 password,
-                hash: Arc::clone(own_hash.unwrap_or(anothers)),
+                hash: Arc::clone(own_hash.unwrap_or(decoy)),
                 user_exists: own_hash.is_some(),
             },
-            slot: place,
+            slot,
         })
     }
 
     /// What hashing said of this login, now or a while ago.
     fn cached_result(
         &self,
-        came: &SecretDigest,
+        digest: &SecretDigest,
         now: SystemTime,
-        checked: Option<&LoginResult>,
+        login_result: Option<&LoginResult>,
     ) -> Option<bool> {
-        if let Some(checked) = checked.filter(|checked| checked.digest.matches(came)) {
-            return Some(checked.is_correct);
+        if let Some(login_result) =
+            login_result.filter(|login_result| login_result.digest.matches(digest))
+        {
+            return Some(login_result.is_correct);
         }
-        if self.logins.successes.contains(came, now) {
+        if self.logins.successes.contains(digest, now) {
             return Some(true);
         }
-        self.logins.failures.contains(came, now).then_some(false)
+        self.logins.failures.contains(digest, now).then_some(false)
     }
 
     /// Grants a request what it asks for, if the grant reaches that far.
-    fn check_permissions(&self, ask: &AccessRequest<'_>, grant: Permissions) -> AccessDecision {
-        let needed = AccessRight::required_for(ask.method).unwrap_or(AccessRight::Write);
-        if grant.allows(needed, &ask.path.key) {
-            return AccessDecision::Granted(grant);
+    fn check_permissions(
+        &self,
+        request: &AccessRequest<'_>,
+        permissions: Permissions,
+    ) -> AccessDecision {
+        let needed = AccessRight::required_for(request.method).unwrap_or(AccessRight::Write);
+        if permissions.allows(needed, &request.path.key) {
+            return AccessDecision::Granted(permissions);
         }
-        self.refuse(match grant.source {
+        self.refuse(match permissions.source {
             PermissionSource::Anonymous if !self.challenges.is_empty() => {
                 AccessRefusalReason::LoginRequired
             }
@@ -287,22 +297,19 @@ impl AccessRules {
         outcome: Result<Permissions, AccessRefusalReason>,
     ) -> AccessDecision {
         match outcome {
-            Ok(grant) => AccessDecision::Granted(grant),
-            Err(why) => self.refuse(why),
+            Ok(permissions) => AccessDecision::Granted(permissions),
+            Err(reason) => self.refuse(reason),
         }
     }
 
-    fn refuse(&self, why: AccessRefusalReason) -> AccessDecision {
-        let challenges = match why {
+    fn refuse(&self, reason: AccessRefusalReason) -> AccessDecision {
+        let challenges = match reason {
             AccessRefusalReason::LoginRequired
             | AccessRefusalReason::MalformedAuthorization
             | AccessRefusalReason::WrongCredentials => Arc::clone(&self.challenges),
             _ => Arc::from([]),
         };
-        AccessDecision::Refused(AccessRefusal {
-            reason: why,
-            challenges,
-        })
+        AccessDecision::Refused(AccessRefusal { reason, challenges })
     }
 }
 

@@ -179,19 +179,19 @@ impl CorsPolicy {
             return None;
         }
         request_origin(request)?;
-        let mut answer = HeaderMap::new();
-        if self.add_allowed_origin(request, &mut answer) {
-            answer.insert(ACCESS_CONTROL_ALLOW_METHODS, self.methods.clone());
-            answer.insert(ACCESS_CONTROL_ALLOW_HEADERS, self.headers.clone());
-            answer.insert(ACCESS_CONTROL_MAX_AGE, self.max_age.clone());
+        let mut response = HeaderMap::new();
+        if self.add_allowed_origin(request, &mut response) {
+            response.insert(ACCESS_CONTROL_ALLOW_METHODS, self.methods.clone());
+            response.insert(ACCESS_CONTROL_ALLOW_HEADERS, self.headers.clone());
+            response.insert(ACCESS_CONTROL_MAX_AGE, self.max_age.clone());
         }
-        Some(answer)
+        Some(response)
     }
 
     /// Adds to an answer of whatever status what lets the page read it. Fields that are there stay.
-    pub fn add_headers(&self, request: &HeaderMap, answer: &mut HeaderMap) {
-        if !self.is_disabled() && self.add_allowed_origin(request, answer) {
-            answer.insert(ACCESS_CONTROL_EXPOSE_HEADERS, self.exposed.clone());
+    pub fn add_headers(&self, request: &HeaderMap, response: &mut HeaderMap) {
+        if !self.is_disabled() && self.add_allowed_origin(request, response) {
+            response.insert(ACCESS_CONTROL_EXPOSE_HEADERS, self.exposed.clone());
         }
     }
 
@@ -203,10 +203,10 @@ impl CorsPolicy {
         &self,
         request: &HeaderMap,
         method: &Method,
-        grant: &Permissions,
+        permissions: &Permissions,
     ) -> CrossSiteWrite {
         let is_named = self.origins == AllowedOrigins::Any || self.listed_origin(request).is_some();
-        match grant.source {
+        match permissions.source {
             PermissionSource::Token | PermissionSource::Signature => CrossSiteWrite::Allowed,
             _ if !is_named || !self.write_methods.contains(method) => CrossSiteWrite::Denied,
             // Without leave to use stored logins a page could still send a form with one.
@@ -226,22 +226,22 @@ impl CorsPolicy {
     }
 
     /// Names the origin in the answer, if it may be.
-    fn add_allowed_origin(&self, request: &HeaderMap, answer: &mut HeaderMap) -> bool {
+    fn add_allowed_origin(&self, request: &HeaderMap, response: &mut HeaderMap) -> bool {
         if self.origins == AllowedOrigins::Any {
-            answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+            response.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
             return true;
         }
         // Whatever is answered: a cache must not give one origin's answer to another, nor that of a program to a page.
         // A preflight's is told both what is allowed and what any answer is told.
-        if !answer.get_all(VARY).iter().any(|vary| vary == "Origin") {
-            answer.append(VARY, HeaderValue::from_static("Origin"));
+        if !response.get_all(VARY).iter().any(|vary| vary == "Origin") {
+            response.append(VARY, HeaderValue::from_static("Origin"));
         }
         let Some(origin) = self.listed_origin(request) else {
             return false;
         };
-        answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+        response.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
         if self.credentials {
-            answer.insert(
+            response.insert(
                 ACCESS_CONTROL_ALLOW_CREDENTIALS,
                 HeaderValue::from_static("true"),
             );

@@ -37,15 +37,15 @@ fn preflight_from(origin: &'static str) -> HeaderMap {
 }
 
 fn response_headers(cors: &CorsPolicy, request: &HeaderMap) -> HeaderMap {
-    let mut answer = HeaderMap::new();
-    answer.insert(VARY, HeaderValue::from_static("Accept"));
-    cors.add_headers(request, &mut answer);
-    answer
+    let mut response = HeaderMap::new();
+    response.insert(VARY, HeaderValue::from_static("Accept"));
+    cors.add_headers(request, &mut response);
+    response
 }
 
-fn permissions_from(how: PermissionSource) -> Permissions {
+fn permissions_from(source: PermissionSource) -> Permissions {
     let scopes: Arc<[AccessScope]> = Arc::from([AccessScope::everywhere(AccessRight::Write)]);
-    Permissions::scoped((how, None), &scopes, &scopes)
+    Permissions::scoped((source, None), &scopes, &scopes)
 }
 
 #[test]
@@ -66,44 +66,48 @@ fn by_default_there_is_none() {
     assert!(cors.is_disabled());
     assert!(cors.preflight_headers(&preflight_from(PAGE)).is_none());
     assert_eq!(response_headers(&cors, &request_from(PAGE)).len(), 1);
-    let admitted = cors.cross_site_write(
+    let outcome = cors.cross_site_write(
         &request_from(PAGE),
         &Method::PUT,
         &permissions_from(PermissionSource::Open),
     );
-    assert_eq!(admitted, CrossSiteWrite::Denied);
+    assert_eq!(outcome, CrossSiteWrite::Denied);
 }
 
 #[test]
 fn pages_on_the_list_are_let() {
     let cors = cors("https://app.example,https://b.example", true);
-    let told = cors
+    let headers = cors
         .preflight_headers(&preflight_from(PAGE))
         .expect("a preflight");
-    assert_eq!(told[ACCESS_CONTROL_ALLOW_ORIGIN], PAGE);
-    assert_eq!(told[ACCESS_CONTROL_ALLOW_CREDENTIALS], "true");
-    assert_eq!(told[ACCESS_CONTROL_ALLOW_METHODS], "GET, PUT");
-    assert_eq!(told[ACCESS_CONTROL_MAX_AGE], "3600");
-    assert_eq!(told[VARY], "Origin");
+    assert_eq!(headers[ACCESS_CONTROL_ALLOW_ORIGIN], PAGE);
+    assert_eq!(headers[ACCESS_CONTROL_ALLOW_CREDENTIALS], "true");
+    assert_eq!(headers[ACCESS_CONTROL_ALLOW_METHODS], "GET, PUT");
+    assert_eq!(headers[ACCESS_CONTROL_MAX_AGE], "3600");
+    assert_eq!(headers[VARY], "Origin");
     // What any answer is told is told to this one, too.
-    let mut both = told.clone();
+    let mut both = headers.clone();
     cors.add_headers(&preflight_from(PAGE), &mut both);
     assert_eq!(both.get_all(VARY).iter().collect::<Vec<_>>(), ["Origin"]);
-    let headers = told[ACCESS_CONTROL_ALLOW_HEADERS].to_str().expect("text");
+    let headers = headers[ACCESS_CONTROL_ALLOW_HEADERS]
+        .to_str()
+        .expect("text");
     assert!(
         headers.contains("authorization")
             && headers.contains("range")
             && !headers.contains("x-evil")
     );
-    let told = response_headers(&cors, &request_from(PAGE));
-    assert_eq!(told[ACCESS_CONTROL_ALLOW_ORIGIN], PAGE);
-    let exposed = told[ACCESS_CONTROL_EXPOSE_HEADERS].to_str().expect("text");
+    let headers = response_headers(&cors, &request_from(PAGE));
+    assert_eq!(headers[ACCESS_CONTROL_ALLOW_ORIGIN], PAGE);
+    let exposed = headers[ACCESS_CONTROL_EXPOSE_HEADERS]
+        .to_str()
+        .expect("text");
     assert!(
         ["etag", "content-range", "repr-digest"]
             .iter()
             .all(|name| exposed.contains(name))
     );
-    let vary: Vec<_> = told.get_all(VARY).iter().collect();
+    let vary: Vec<_> = headers.get_all(VARY).iter().collect();
     assert_eq!(vary, ["Accept", "Origin"]);
 }
 
@@ -117,14 +121,14 @@ fn others_are_told_nothing() {
         "http://app.example",
         "HTTPS://APP.EXAMPLE",
     ] {
-        let told = cors
+        let headers = cors
             .preflight_headers(&preflight_from(other))
             .expect("a preflight");
-        assert_eq!(told.len(), 1, "{other}: {told:?}");
-        let told = response_headers(&cors, &request_from(other));
+        assert_eq!(headers.len(), 1, "{other}: {headers:?}");
+        let headers = response_headers(&cors, &request_from(other));
         assert!(
-            !told.contains_key(ACCESS_CONTROL_ALLOW_ORIGIN)
-                && told.get_all(VARY).iter().count() == 2
+            !headers.contains_key(ACCESS_CONTROL_ALLOW_ORIGIN)
+                && headers.get_all(VARY).iter().count() == 2
         );
     }
     // A cache must know that it matters even when nobody asked.
@@ -147,10 +151,10 @@ fn others_are_told_nothing() {
 #[test]
 fn every_page_is_let_without_logins() {
     let cors = cors("*", false);
-    let told = response_headers(&cors, &request_from("null"));
-    assert_eq!(told[ACCESS_CONTROL_ALLOW_ORIGIN], "*");
-    assert!(!told.contains_key(ACCESS_CONTROL_ALLOW_CREDENTIALS));
-    assert_eq!(told.get_all(VARY).iter().count(), 1);
+    let headers = response_headers(&cors, &request_from("null"));
+    assert_eq!(headers[ACCESS_CONTROL_ALLOW_ORIGIN], "*");
+    assert!(!headers.contains_key(ACCESS_CONTROL_ALLOW_CREDENTIALS));
+    assert_eq!(headers.get_all(VARY).iter().count(), 1);
     let both = CorsOptions {
         origins: AllowedOrigins::Any,
         credentials: true,
@@ -168,7 +172,7 @@ fn writes_of_other_pages_need_leave() {
     use PermissionSource::{Anonymous, Login, Open, Signature, Token};
     let (listed, trusted, any) = (cors(PAGE, false), cors(PAGE, true), cors("*", false));
     let (put, delete, evil) = (Method::PUT, Method::DELETE, "https://evil.example");
-    for (cors, page, method, how, wanted) in [
+    for (cors, page, method, source, wanted) in [
         (&trusted, PAGE, &put, Login, Allowed),
         (&trusted, PAGE, &delete, Login, Denied),
         (&trusted, evil, &put, Login, Denied),
@@ -184,9 +188,9 @@ fn writes_of_other_pages_need_leave() {
         (&listed, evil, &delete, Signature, Allowed),
     ] {
         assert_eq!(
-            cors.cross_site_write(&request_from(page), method, &permissions_from(how)),
+            cors.cross_site_write(&request_from(page), method, &permissions_from(source)),
             wanted,
-            "{page} {method} {how:?}"
+            "{page} {method} {source:?}"
         );
     }
 }

@@ -183,11 +183,11 @@ mod tests {
         #[test]
         fn logins_come_back(user in "[^:\\p{Cc}]{0,20}", password in "\\PC{0,40}") {
             let field = format!("Basic {}", STANDARD.encode(format!("{user}:{password}")));
-            let RequestCredentials::Login { user: came, password: with } = parse_value(field.as_bytes()) else {
+            let RequestCredentials::Login { user: parsed_user, password: parsed_password } = parse_value(field.as_bytes()) else {
                 return Err(TestCaseError::fail("not read"));
             };
-            prop_assert_eq!(came, user);
-            prop_assert_eq!(with.expose(), password);
+            prop_assert_eq!(parsed_user, user);
+            prop_assert_eq!(parsed_password.expose(), password);
         }
     }
 }

@@ -21,11 +21,11 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// Whether a browser sends this for a page that is not of this store. Requests that change something are then refused with 403,
 /// unless [`CorsPolicy::admits`](super::CorsPolicy::admits) them. Requests that only read need not be asked about.
 ///
-/// `host` is the request's authority (`Host`, or `:authority`), as the client wrote it; `tls` whether the connection is encrypted
+/// `host` is the request's authority (`Host`, or `:authority`), as the client wrote it; `is_tls` whether the connection is encrypted
 /// here. Without that a proxy may have done it, so https is then as good as http. Another origin of the same site, a neighbouring
 /// subdomain say, is another site here.
 #[must_use]
-pub fn is_cross_site(headers: &HeaderMap, host: &str, tls: bool) -> bool {
+pub fn is_cross_site(headers: &HeaderMap, host: &str, is_tls: bool) -> bool {
     let mut sites = headers.get_all(SEC_FETCH_SITE).iter().peekable();
     if sites.peek().is_some() {
         // `none` is a person who typed it.
@@ -37,9 +37,10 @@ pub fn is_cross_site(headers: &HeaderMap, host: &str, tls: bool) -> bool {
     let Some(origin) = request_origin(headers) else {
         return true;
     };
-    let own = |scheme: &str| format!("{scheme}://{host}").parse::<WebOrigin>();
-    let is_own = |scheme| own(scheme).is_ok_and(|own| own.matches(origin));
-    !(is_own("https") || !tls && is_own("http"))
+    let own_origin = |scheme: &str| format!("{scheme}://{host}").parse::<WebOrigin>();
+    let matches_own =
+        |scheme| own_origin(scheme).is_ok_and(|own_origin| own_origin.matches(origin));
+    !(matches_own("https") || !is_tls && matches_own("http"))
 }
 
 #[cfg(test)]
@@ -57,8 +58,12 @@ mod tests {
         headers
     }
 
-    fn is_cross_site_write(fields: &[(&'static str, &'static str)], host: &str, tls: bool) -> bool {
-        is_cross_site(&headers(fields), host, tls)
+    fn is_cross_site_write(
+        fields: &[(&'static str, &'static str)],
+        host: &str,
+        is_tls: bool,
+    ) -> bool {
+        is_cross_site(&headers(fields), host, is_tls)
     }
 
     #[test]
@@ -101,7 +106,7 @@ mod tests {
 
     #[test]
     fn the_origin_is_the_host() {
-        for (origin, host, tls, is_cross) in [
+        for (origin, host, is_tls, is_cross) in [
             ("https://a.example", "a.example", true, false),
             ("https://a.example", "A.Example:443", true, false),
             ("https://a.example:8443", "a.example:8443", true, false),
@@ -119,7 +124,7 @@ mod tests {
             ("https://evil.example", "evil.example/a.example", true, true),
         ] {
             assert_eq!(
-                is_cross_site_write(&[("origin", origin)], host, tls),
+                is_cross_site_write(&[("origin", origin)], host, is_tls),
                 is_cross,
                 "{origin} {host}"
             );
@@ -133,10 +138,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_field_is_a_panic(origin in prop::collection::vec(any::<u8>(), 0..40), host in "\\PC{0,20}", tls: bool) {
+        fn no_field_is_a_panic(origin in prop::collection::vec(any::<u8>(), 0..40), host in "\\PC{0,20}", is_tls: bool) {
             if let Ok(value) = HeaderValue::from_bytes(&origin) {
                 let headers = HeaderMap::from_iter([(http::header::ORIGIN, value)]);
-                let _ = is_cross_site(&headers, &host, tls);
+                let _ = is_cross_site(&headers, &host, is_tls);
             }
         }
     }

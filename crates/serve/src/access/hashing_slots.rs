@@ -42,21 +42,21 @@ impl HashingQueue {
     /// A place, if there is one for that peer.
     pub(super) fn try_acquire(self: &Arc<Self>, peer: Option<IpAddr>) -> Option<HashingQueueSlot> {
         let permit = Arc::clone(&self.slots).try_acquire_owned().ok()?;
-        let counted = peer.and_then(client_network);
-        if let Some(network) = counted {
-            let mut held = self
+        let address = peer.and_then(client_network);
+        if let Some(network) = address {
+            let mut per_address = self
                 .per_address
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
-            let count = held.get(&network).copied().unwrap_or_default();
+            let count = per_address.get(&network).copied().unwrap_or_default();
             if count >= self.max_per_address {
                 return None;
             }
-            held.insert(network, count + 1);
+            per_address.insert(network, count + 1);
         }
         Some(HashingQueueSlot {
             queue: Arc::clone(self),
-            address: counted,
+            address,
             _permit: permit,
         })
     }
@@ -67,14 +67,14 @@ impl Drop for HashingQueueSlot {
         let Some(network) = self.address else {
             return;
         };
-        let mut held = self
+        let mut per_address = self
             .queue
             .per_address
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        match held.get_mut(&network) {
+        match per_address.get_mut(&network) {
             Some(count) if *count > 1 => *count -= 1,
-            _ => drop(held.remove(&network)),
+            _ => drop(per_address.remove(&network)),
         }
     }
 }
@@ -82,7 +82,7 @@ impl Drop for HashingQueueSlot {
 /// What counts as one client; `None` for the own machine.
 fn client_network(address: IpAddr) -> Option<IpAddr> {
     match address.to_canonical() {
-        own if own.is_loopback() => None,
+        loopback if loopback.is_loopback() => None,
         IpAddr::V4(address) => Some(IpAddr::V4(address)),
         IpAddr::V6(address) => {
             let [a, b, c, d, ..] = address.segments();
@@ -126,10 +126,10 @@ mod tests {
         let _one = queue.try_acquire(peer("2001:db8::1")).expect("a place");
         assert!(queue.try_acquire(peer("2001:db8::ffff:2")).is_none());
         let _next = queue.try_acquire(peer("2001:db8:0:1::1")).expect("a place");
-        let own: Vec<_> = ["127.0.0.1", "::1", "127.0.0.1"]
-            .map(|own| queue.try_acquire(peer(own)))
+        let loopback: Vec<_> = ["127.0.0.1", "::1", "127.0.0.1"]
+            .map(|loopback| queue.try_acquire(peer(loopback)))
             .into();
-        assert!(own.iter().all(Option::is_some));
+        assert!(loopback.iter().all(Option::is_some));
         let unknown = [queue.try_acquire(None), queue.try_acquire(None)];
         assert!(unknown.iter().all(Option::is_some));
     }

@@ -31,10 +31,10 @@ struct LoginCacheGenerations {
 }
 
 impl LoginCache {
-    /// Remembers at most `bound` digests, each for at most `lifetime` after it was last of use.
-    pub(super) fn new(bound: usize, lifetime: Duration) -> Self {
+    /// Remembers at most `max_entries` digests, each for at most `lifetime` after it was last of use.
+    pub(super) fn new(max_entries: usize, lifetime: Duration) -> Self {
         Self {
-            max_entries: bound.div_ceil(2).max(1),
+            max_entries: max_entries.div_ceil(2).max(1),
             max_age: lifetime / 2,
             generations: RwLock::new(LoginCacheGenerations {
                 young: HashSet::new(),
@@ -65,11 +65,11 @@ impl LoginCache {
             .write()
             .unwrap_or_else(PoisonError::into_inner);
         generations.rotate(self.max_age, now);
-        let has = generations.young.contains(digest) || generations.old.contains(digest);
-        if has {
+        let is_present = generations.young.contains(digest) || generations.old.contains(digest);
+        if is_present {
             generations.add(*digest, self.max_entries);
         }
-        has
+        is_present
     }
 
     /// Whether it is remembered, by one who has no clock: true a little longer than [`contains`](Self::has) says it.
@@ -93,18 +93,18 @@ impl LoginCache {
 
 impl LoginCacheGenerations {
     /// Whether the young generation is not over. It is when the clock was set back.
-    fn is_current(&self, age: Duration, now: SystemTime) -> bool {
+    fn is_current(&self, max_age: Duration, now: SystemTime) -> bool {
         now.duration_since(self.started)
-            .is_ok_and(|since| since < age)
+            .is_ok_and(|started| started < max_age)
     }
 
-    fn rotate(&mut self, age: Duration, now: SystemTime) {
-        if self.is_current(age, now) {
+    fn rotate(&mut self, max_age: Duration, now: SystemTime) {
+        if self.is_current(max_age, now) {
             return;
         }
         let is_next = now
             .duration_since(self.started)
-            .is_ok_and(|since| since < age * 2);
+            .is_ok_and(|started| started < max_age * 2);
         self.old = std::mem::take(&mut self.young);
         if !is_next {
             self.old.clear();
@@ -112,8 +112,8 @@ impl LoginCacheGenerations {
         self.started = now;
     }
 
-    fn add(&mut self, digest: SecretDigest, most: usize) {
-        if self.young.len() >= most && !self.young.contains(&digest) {
+    fn add(&mut self, digest: SecretDigest, max_entries: usize) {
+        if self.young.len() >= max_entries && !self.young.contains(&digest) {
             self.old = std::mem::take(&mut self.young);
         }
         self.young.insert(digest);
@@ -132,8 +132,8 @@ mod tests {
     }
 
     /// A set that was asked at 0, so that its generation begins there.
-    fn new_cache(bound: usize) -> (LoginCache, impl Fn(u32) -> SecretDigest) {
-        let set = LoginCache::new(bound, LIFETIME);
+    fn new_cache(max_entries: usize) -> (LoginCache, impl Fn(u32) -> SecretDigest) {
+        let set = LoginCache::new(max_entries, LIFETIME);
         let digests = SecretHasher::new();
         let digest =
             move |number: u32| digests.digest(SecretDigestKind::Login, &[&number.to_string()]);

@@ -69,11 +69,11 @@ pub struct LoginResult {
 
 impl LoginQueue {
     pub(super) fn new(options: &LoginOptions) -> Self {
-        let hashing = options.concurrent_hashes.get().min(Semaphore::MAX_PERMITS);
-        let places = hashing.saturating_add(options.max_waiting);
+        let concurrent = options.concurrent_hashes.get().min(Semaphore::MAX_PERMITS);
+        let slots = concurrent.saturating_add(options.max_waiting);
         Self {
-            slots: Arc::new(HashingQueue::new(places, options.max_per_address.get())),
-            hash_permits: Arc::new(Semaphore::new(hashing)),
+            slots: Arc::new(HashingQueue::new(slots, options.max_per_address.get())),
+            hash_permits: Arc::new(Semaphore::new(concurrent)),
             successes: LoginCache::new(options.cache_entries, options.success_lifetime),
             failures: LoginCache::new(options.cache_entries, options.failure_lifetime),
         }
@@ -86,11 +86,11 @@ impl PendingLogin {
     /// # Errors
     /// Does not happen while the [`AccessControl`](super::AccessControl) is there; [`AccessRefusalReason::Busy`] otherwise.
     pub async fn acquire_permit(self) -> Result<ReadyLogin, AccessRefusal> {
-        let turn = Arc::clone(&self.queue.hash_permits).acquire_owned().await;
-        let turn = turn.map_err(|_| AccessRefusal::new(AccessRefusalReason::Busy))?;
+        let permit = Arc::clone(&self.queue.hash_permits).acquire_owned().await;
+        let permit = permit.map_err(|_| AccessRefusal::new(AccessRefusalReason::Busy))?;
         Ok(ReadyLogin {
             pending: self,
-            permit: turn,
+            permit,
         })
     }
 }
@@ -100,41 +100,38 @@ impl ReadyLogin {
     /// remembered also when nobody waits for it any more.
     #[must_use]
     pub fn verify(self) -> LoginResult {
-        let Self {
-            pending,
-            permit: turn,
-        } = self;
+        let Self { pending, permit } = self;
         let PendingLogin {
-            queue: logins,
-            attempt: login,
-            slot: place,
+            queue,
+            attempt,
+            slot,
         } = pending;
-        let is_right = login.verify(&logins);
-        drop((turn, place));
+        let is_correct = attempt.verify(&queue);
+        drop((permit, slot));
         LoginResult {
-            digest: login.digest,
-            is_correct: is_right,
+            digest: attempt.digest,
+            is_correct,
         }
     }
 }
 
 impl LoginAttempt {
-    fn verify(&self, logins: &LoginQueue) -> bool {
-        if logins.successes.contains_at_any_age(&self.digest) {
+    fn verify(&self, queue: &LoginQueue) -> bool {
+        if queue.successes.contains_at_any_age(&self.digest) {
             return true;
         }
-        if logins.failures.contains_at_any_age(&self.digest) {
+        if queue.failures.contains_at_any_age(&self.digest) {
             return false;
         }
-        let fits = self.hash.verify(self.password.expose());
-        let is_right = fits & self.user_exists;
-        let outcome = if is_right {
-            &logins.successes
+        let matches = self.hash.verify(self.password.expose());
+        let is_correct = matches & self.user_exists;
+        let cache = if is_correct {
+            &queue.successes
         } else {
-            &logins.failures
+            &queue.failures
         };
-        outcome.insert(self.digest);
-        is_right
+        cache.insert(self.digest);
+        is_correct
     }
 }
 

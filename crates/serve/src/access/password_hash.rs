@@ -213,8 +213,8 @@ mod tests {
                 PasswordHashError::Unsupported,
             ),
         ];
-        for (text, why) in cases {
-            assert_eq!(text.parse::<PasswordHash>(), Err(why), "{text}");
+        for (text, reason) in cases {
+            assert_eq!(text.parse::<PasswordHash>(), Err(reason), "{text}");
         }
     }
 

@@ -51,27 +51,31 @@ impl Permissions {
         }
     }
 
-    pub(super) fn anonymous(common: &Arc<[AccessScope]>) -> Self {
-        Self::scoped((PermissionSource::Anonymous, None), &Arc::from([]), common)
+    pub(super) fn anonymous(anonymous: &Arc<[AccessScope]>) -> Self {
+        Self::scoped(
+            (PermissionSource::Anonymous, None),
+            &Arc::from([]),
+            anonymous,
+        )
     }
 
     pub(super) fn scoped(
         (source, user): (PermissionSource, Option<Arc<str>>),
         own: &Arc<[AccessScope]>,
-        common: &Arc<[AccessScope]>,
+        anonymous: &Arc<[AccessScope]>,
     ) -> Self {
         Self {
             user,
             source,
-            scope: PermissionScope::Scopes(Arc::clone(own), Arc::clone(common)),
+            scope: PermissionScope::Scopes(Arc::clone(own), Arc::clone(anonymous)),
         }
     }
 
-    pub(super) fn signed(method: SignableMethod, named: &RequestPath) -> Self {
+    pub(super) fn signed(method: SignableMethod, path: &RequestPath) -> Self {
         Self {
             user: None,
             source: PermissionSource::Signature,
-            scope: PermissionScope::Signed(method, Arc::new(named.clone())),
+            scope: PermissionScope::Signed(method, Arc::new(path.clone())),
         }
     }
 
@@ -84,9 +88,9 @@ impl Permissions {
         let covered = |scopes: &[AccessScope]| scopes.iter().any(|scope| scope.covers(right, key));
         match &self.scope {
             PermissionScope::All => true,
-            PermissionScope::Scopes(own, common) => covered(own) || covered(common),
-            PermissionScope::Signed(method, named) => {
-                method.required_right() == right && named.key == *key
+            PermissionScope::Scopes(own, anonymous) => covered(own) || covered(anonymous),
+            PermissionScope::Signed(method, path) => {
+                method.required_right() == right && path.key == *key
             }
         }
     }
@@ -98,7 +102,7 @@ impl Permissions {
     #[must_use]
     pub fn allows_listing(&self, folder: &ObjectKey) -> bool {
         let is_listable = match &self.scope {
-            PermissionScope::Signed(_, named) => named.is_folder,
+            PermissionScope::Signed(_, path) => path.is_folder,
             PermissionScope::All | PermissionScope::Scopes(..) => true,
         };
         is_listable && self.allows(AccessRight::Read, folder)

@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn what_is_no_rule_is_refused_and_never_shown() {
         use AuthRuleError::{Login, NoPassword, NoUser, PasswordControl, UserControl};
-        let colons = |why| AuthRuleError::Colons(why);
+        let colons = |reason| AuthRuleError::Colons(reason);
         let relative = AccessScopeError::Prefix(crate::ObjectKeyError::Relative);
         let cases = [
             ("", Login),
@@ -198,9 +198,9 @@ mod tests {
             ),
             ("alice:hunter2:ro:hunter2", colons(relative)),
         ];
-        for (text, why) in cases {
+        for (text, reason) in cases {
             let error = text.parse::<AuthRule>().expect_err(text);
-            assert_eq!(error, why, "{text}");
+            assert_eq!(error, reason, "{text}");
             let shown = format!("{}{error:?}", error_chain(&error));
             assert!(
                 !shown.contains("hunter2") && !shown.contains("alice"),

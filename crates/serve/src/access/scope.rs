@@ -107,10 +107,10 @@ impl FromStr for AccessScope {
         if prefix.contains(':') {
             return Err(AccessScopeError::Colons);
         }
-        let named = ObjectKey::parse(prefix).map_err(AccessScopeError::Prefix)?;
+        let path = ObjectKey::parse(prefix).map_err(AccessScopeError::Prefix)?;
         Ok(Self {
             right,
-            prefix: named.key,
+            prefix: path.key,
         })
     }
 }

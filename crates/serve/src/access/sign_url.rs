@@ -36,13 +36,13 @@ pub fn sign_url(
     if !matches!(url.scheme(), "http" | "https") {
         return Err(SignError::Scheme);
     }
-    let named = ObjectKey::parse(url.path()).map_err(SignError::Path)?;
+    let path = ObjectKey::parse(url.path()).map_err(SignError::Path)?;
     let mut signed = url.clone();
     signed.set_fragment(None);
     // Neither fails for a URL with a host, which those of http have.
     let _ = signed.set_username("");
     let _ = signed.set_password(None);
-    signed.set_query(Some(&key.sign(method, &named, url.query(), expires)));
+    signed.set_query(Some(&key.sign(method, &path, url.query(), expires)));
     Ok(signed)
 }
 
@@ -63,14 +63,14 @@ mod tests {
         let given = "https://me:hunter2@files.example/a%20b/c d;x/?format=tar&q=a'b \u{e9}#top";
         let url: Url = given.parse().expect("a URL");
         let signed = sign_url(&key, SignableMethod::Get, &url, expires).expect("signed");
-        let shown = signed.as_str();
+        let text = signed.as_str();
         assert!(
-            shown.starts_with("https://files.example/a%20b/c%20d;x/?format=tar&q="),
-            "{shown}"
+            text.starts_with("https://files.example/a%20b/c%20d;x/?format=tar&q="),
+            "{text}"
         );
         assert!(signed.fragment().is_none());
-        let named = ObjectKey::parse(signed.path()).expect("a key");
-        let verify = |url: &Url| key.verify(&Method::GET, &named, url.query(), now);
+        let path = ObjectKey::parse(signed.path()).expect("a key");
+        let verify = |url: &Url| key.verify(&Method::GET, &path, url.query(), now);
         assert_eq!(verify(&signed), SignatureCheck::Valid(SignableMethod::Get));
         assert_eq!(verify(&url), SignatureCheck::Unsigned);
         // Again, with what it has already.

@@ -167,11 +167,11 @@ impl SigningKey {
     /// When it cannot be read, or is too short or too long.
     pub fn read(path: &Path) -> Result<Self, SigningKeyError> {
         let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_KEY_BYTES + 4));
-        let read = std::fs::File::open(path).and_then(|file| {
+        let result = std::fs::File::open(path).and_then(|file| {
             warn_if_exposed(path, &file);
             file.take(MAX_KEY_BYTES as u64 + 3).read_to_end(&mut bytes)
         });
-        read.map_err(|source| SigningKeyError::Io {
+        result.map_err(|source| SigningKeyError::Io {
             path: path.to_owned(),
             source,
         })?;
@@ -183,13 +183,13 @@ impl SigningKey {
     pub fn sign(
         &self,
         method: SignableMethod,
-        named: &RequestPath,
+        path: &RequestPath,
         query: Option<&str>,
         expires: SystemTime,
     ) -> String {
         let expires = seconds(expires).unwrap_or(0).to_string();
         let signed = SignedQuery::parse(query.unwrap_or_default());
-        let signature = self.signature(method, named, (&expires, &signed.other_parameters));
+        let signature = self.signature(method, path, (&expires, &signed.other_parameters));
         format!(
             "{}{EXPIRES_PARAMETER}={expires}&{SIGNATURE_PARAMETER}={signature}",
             signed.other_parameters
@@ -200,7 +200,7 @@ impl SigningKey {
     pub(super) fn verify(
         &self,
         method: &Method,
-        named: &RequestPath,
+        path: &RequestPath,
         query: Option<&str>,
         now: SystemTime,
     ) -> SignatureCheck {
@@ -215,8 +215,8 @@ impl SigningKey {
         let Some(method) = SignableMethod::for_method(method) else {
             return SignatureCheck::Invalid;
         };
-        let right = self.signature(method, named, (expires, &query.other_parameters));
-        if !bool::from(right.as_bytes().ct_eq(signature.as_bytes())) {
+        let expected = self.signature(method, path, (expires, &query.other_parameters));
+        if !bool::from(expected.as_bytes().ct_eq(signature.as_bytes())) {
             return SignatureCheck::Invalid;
         }
         // Only now, so that none but those who have a right signature learn when it ends. A clock that stands before 1970 says
@@ -231,18 +231,18 @@ impl SigningKey {
     fn signature(
         &self,
         method: SignableMethod,
-        named: &RequestPath,
+        path: &RequestPath,
         (expires, others): (&str, &str),
     ) -> String {
-        let mut path = named.key.escaped();
-        if named.is_folder && !named.key.is_root() {
-            path.push('/');
+        let mut escaped = path.key.escaped();
+        if path.is_folder && !path.key.is_root() {
+            escaped.push('/');
         }
         // HMAC takes keys of every length. An empty signature is never sent, and as none it would be refused.
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.0) else {
             return String::new();
         };
-        mac.update(format!("{VERSION}\n{method}\n{path}\n{expires}\n{others}").as_bytes());
+        mac.update(format!("{VERSION}\n{method}\n{escaped}\n{expires}\n{others}").as_bytes());
         URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes())
     }
 }
@@ -267,8 +267,8 @@ fn is_number(text: &str) -> bool {
 
 /// Since 1970.
 fn seconds(time: SystemTime) -> Option<u64> {
-    let since = time.duration_since(UNIX_EPOCH).ok()?;
-    Some(since.as_secs())
+    let elapsed = time.duration_since(UNIX_EPOCH).ok()?;
+    Some(elapsed.as_secs())
 }
 
 #[cfg(test)]

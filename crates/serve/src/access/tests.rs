@@ -40,12 +40,12 @@ fn at(seconds: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + seconds)
 }
 
-fn path(path: &str) -> RequestPath {
+fn request_path(path: &str) -> RequestPath {
     ObjectKey::parse(path).expect("a key")
 }
 
 fn key(path: &str) -> ObjectKey {
-    path(path).key
+    request_path(path).key
 }
 
 fn basic(user: &str, password: &str) -> Option<String> {
@@ -77,17 +77,17 @@ fn authorize(
             HeaderValue::from_str(&text).expect("a value"),
         )
     });
-    let ask = AccessRequest {
+    let request = AccessRequest {
         method: &method.parse().expect("a method"),
-        path: &path(path),
+        path: &request_path(path),
         query,
         headers: &HeaderMap::from_iter(fields),
         now: at(0),
         peer: Some([192, 0, 2, 1].into()),
     };
     match again {
-        Some(checked) => access.authorize_with_result(&ask, checked),
-        None => access.authorize(&ask),
+        Some(login_result) => access.authorize_with_result(&request, login_result),
+        None => access.authorize(&request),
     }
 }
 
@@ -105,7 +105,7 @@ fn permissions_for(
     authorization: Option<String>,
 ) -> Permissions {
     match authorize(access, line, authorization, None) {
-        AccessDecision::Granted(grant) => grant,
+        AccessDecision::Granted(permissions) => permissions,
         other => panic!("{line}: {other:?}"),
     }
 }

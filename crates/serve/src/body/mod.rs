@@ -65,10 +65,10 @@ impl ServeBody {
     }
 
     /// Some pieces.
-    pub(crate) fn chunks(pieces: impl IntoIterator<Item = BodyChunk>) -> Self {
-        let pieces: VecDeque<BodyChunk> = pieces.into_iter().collect();
-        let len = pieces.iter().map(BodyChunk::len).sum();
-        Self::Chunks(pieces, len)
+    pub(crate) fn chunks(chunks: impl IntoIterator<Item = BodyChunk>) -> Self {
+        let chunks: VecDeque<BodyChunk> = chunks.into_iter().collect();
+        let len = chunks.iter().map(BodyChunk::len).sum();
+        Self::Chunks(chunks, len)
     }
 
     /// Its bytes, where they are known beforehand.
@@ -106,21 +106,21 @@ impl hyper::body::Body for ServeBody {
                 *self = Self::Empty;
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
             }
-            Self::Chunks(pieces, left) => {
-                let bytes = match pieces.front_mut() {
+            Self::Chunks(chunks, left) => {
+                let bytes = match chunks.front_mut() {
                     None => return Poll::Ready(None),
                     Some(BodyChunk::Bytes(bytes)) => std::mem::take(bytes),
                     Some(BodyChunk::Reader(reader)) => ready!(reader.poll_next(cx))?,
                 };
                 *left = left.saturating_sub(bytes.len() as u64);
-                if pieces.front().is_some_and(|piece| piece.len() == 0) {
-                    pieces.pop_front();
+                if chunks.front().is_some_and(|chunk| chunk.len() == 0) {
+                    chunks.pop_front();
                 }
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
             }
-            Self::Produced(made) => made
+            Self::Produced(produced) => produced
                 .poll_next(cx)
-                .map(|piece| Some(piece?.map(Frame::data))),
+                .map(|chunk| Some(chunk?.map(Frame::data))),
         }
     }
 
@@ -128,8 +128,8 @@ impl hyper::body::Body for ServeBody {
         match self {
             Self::Empty => true,
             Self::Whole(bytes) => bytes.is_empty(),
-            Self::Chunks(pieces, _) => pieces.is_empty(),
-            Self::Produced(made) => made.is_finished(),
+            Self::Chunks(chunks, _) => chunks.is_empty(),
+            Self::Produced(produced) => produced.is_finished(),
         }
     }
 

@@ -36,19 +36,19 @@ impl fmt::Debug for ProducedBody {
 
 impl ProducedBody {
     /// Begins with the first step.
-    pub(crate) fn new(maker: BodyProducer, disk: DiskThreads) -> Self {
-        let step = Some(run_step(maker, &disk));
+    pub(crate) fn new(producer: BodyProducer, disk: DiskThreads) -> Self {
+        let step = Some(run_step(producer, &disk));
         Self { disk, step }
     }
 
     /// The next piece.
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
-        let Some(under_way) = &mut self.step else {
+        let Some(step) = &mut self.step else {
             return Poll::Ready(None);
         };
-        let (maker, piece) = ready!(under_way.as_mut().poll(cx));
-        self.step = matches!(piece, Some(Ok(_))).then(|| run_step(maker, &self.disk));
-        Poll::Ready(piece)
+        let (producer, chunk) = ready!(step.as_mut().poll(cx));
+        self.step = matches!(chunk, Some(Ok(_))).then(|| run_step(producer, &self.disk));
+        Poll::Ready(chunk)
     }
 
     /// Whether nothing more will come.
@@ -57,9 +57,9 @@ impl ProducedBody {
     }
 }
 
-fn run_step(mut maker: BodyProducer, disk: &DiskThreads) -> BodyProducerStep {
+fn run_step(mut producer: BodyProducer, disk: &DiskThreads) -> BodyProducerStep {
     Box::pin(disk.run(move || {
-        let piece = maker.next();
-        (maker, piece)
+        let chunk = producer.next();
+        (producer, chunk)
     }))
 }

@@ -58,11 +58,11 @@ impl AsRef<[u8]> for PooledChunk {
 impl Drop for PooledChunk {
     fn drop(&mut self) {
         let buffer = std::mem::take(&mut self.buffer);
-        let mut free = self
+        let mut free_buffers = self
             .free_buffers
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        free.push(buffer);
+        free_buffers.push(buffer);
     }
 }
 
@@ -98,7 +98,7 @@ impl FileRangeReader {
     /// What the disk says; that the file has fewer bytes than it had, or is another than it was (row D13).
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
         let (buffer, read) = match &mut self.pending_read {
-            Some(waiting) => ready!(waiting.as_mut().poll(cx)),
+            Some(pending) => ready!(pending.as_mut().poll(cx)),
             None => match self.try_read() {
                 Ok(done) => done,
                 Err(mut buffer) => {
@@ -107,13 +107,13 @@ impl FileRangeReader {
                         self.remaining.clone(),
                         self.next_len(),
                     );
-                    let mut waiting: PendingRead = Box::pin(self.disk.run(move || {
+                    let mut pending: PendingRead = Box::pin(self.disk.run(move || {
                         let read = object.read(&mut buffer[..len], rest.start);
                         let read = read.and_then(|read| check_at_end(&object, &rest, read));
                         (buffer, read)
                     }));
-                    let done = waiting.as_mut().poll(cx);
-                    self.pending_read = Some(waiting);
+                    let done = pending.as_mut().poll(cx);
+                    self.pending_read = Some(pending);
                     ready!(done)
                 }
             },
@@ -153,12 +153,12 @@ impl FileRangeReader {
     }
 
     fn buffer(&self) -> Vec<u8> {
-        let free = self
+        let free_buffers = self
             .free_buffers
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .pop();
-        free.unwrap_or_else(|| vec![0; self.next_len()])
+        free_buffers.unwrap_or_else(|| vec![0; self.next_len()])
     }
 }
 

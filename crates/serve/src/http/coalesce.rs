@@ -33,23 +33,23 @@ enum ShortChunks {
 
 impl CoalescedChunks {
     /// One more.
-    pub(super) fn push(&mut self, piece: Bytes) {
-        self.bytes += piece.len();
-        if piece.len() >= KEEP_MIN {
+    pub(super) fn push(&mut self, chunk: Bytes) {
+        self.bytes += chunk.len();
+        if chunk.len() >= KEEP_MIN {
             self.seal();
-            self.chunks.push(piece);
+            self.chunks.push(chunk);
             return;
         }
         self.short = match std::mem::take(&mut self.short) {
-            ShortChunks::None => ShortChunks::One(piece),
+            ShortChunks::None => ShortChunks::One(chunk),
             ShortChunks::One(first) => {
-                let mut many = BytesMut::with_capacity(KEEP_MIN.max(first.len() + piece.len()));
+                let mut many = BytesMut::with_capacity(KEEP_MIN.max(first.len() + chunk.len()));
                 many.extend_from_slice(&first);
-                many.extend_from_slice(&piece);
+                many.extend_from_slice(&chunk);
                 ShortChunks::Many(many)
             }
             ShortChunks::Many(mut many) => {
-                many.extend_from_slice(&piece);
+                many.extend_from_slice(&chunk);
                 ShortChunks::Many(many)
             }
         };
@@ -69,7 +69,7 @@ impl CoalescedChunks {
     fn seal(&mut self) {
         match std::mem::take(&mut self.short) {
             ShortChunks::None => {}
-            ShortChunks::One(piece) => self.chunks.push(piece),
+            ShortChunks::One(chunk) => self.chunks.push(chunk),
             ShortChunks::Many(many) => self.chunks.push(many.freeze()),
         }
     }
@@ -81,9 +81,9 @@ mod tests {
 
     use super::*;
 
-    fn gathered(pieces: impl IntoIterator<Item = Bytes>) -> Vec<Bytes> {
+    fn gathered(chunks: impl IntoIterator<Item = Bytes>) -> Vec<Bytes> {
         let mut gathered = CoalescedChunks::default();
-        pieces.into_iter().for_each(|piece| gathered.push(piece));
+        chunks.into_iter().for_each(|chunk| gathered.push(chunk));
         gathered.into_chunks()
     }
 
@@ -111,14 +111,14 @@ mod tests {
             lengths in prop::collection::vec(prop_oneof![0_usize..10, 4000_usize..4200], 0..60),
         ) {
             let mut next = 0_u8;
-            let pieces: Vec<Bytes> = lengths.iter().map(|length| {
+            let chunks: Vec<Bytes> = lengths.iter().map(|length| {
                 (0..*length).map(|_| { next = next.wrapping_add(7); next }).collect()
             }).collect();
             let mut all = CoalescedChunks::default();
-            pieces.iter().for_each(|piece| all.push(piece.clone()));
+            chunks.iter().for_each(|chunk| all.push(chunk.clone()));
             prop_assert_eq!(all.bytes(), lengths.iter().sum::<usize>());
             let came = all.into_chunks();
-            prop_assert_eq!(came.concat(), pieces.concat());
+            prop_assert_eq!(came.concat(), chunks.concat());
             // Of two neighbours one is long.
             prop_assert!(came.windows(2).all(|two| two[0].len() >= KEEP_MIN || two[1].len() >= KEEP_MIN));
         }

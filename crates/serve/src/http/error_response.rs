@@ -21,18 +21,18 @@ pub(crate) type ErrorResponse = Box<ServeResponse>;
 pub(crate) fn text_response(status: StatusCode, text: impl Into<String>) -> ServeResponse {
     let mut text = text.into();
     text.push('\n');
-    let mut answer = Response::new(ServeBody::text(text));
-    *answer.status_mut() = status;
-    let kind = HeaderValue::from_static("text/plain; charset=utf-8");
-    answer.headers_mut().insert(CONTENT_TYPE, kind);
-    answer
+    let mut response = Response::new(ServeBody::text(text));
+    *response.status_mut() = status;
+    let content_type = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, content_type);
+    response
 }
 
 /// A status alone.
 pub(crate) fn empty_response(status: StatusCode) -> ServeResponse {
-    let mut answer = Response::new(ServeBody::Empty);
-    *answer.status_mut() = status;
-    answer
+    let mut response = Response::new(ServeBody::Empty);
+    *response.status_mut() = status;
+    response
 }
 
 /// 405 with what is allowed.
@@ -48,9 +48,9 @@ pub(crate) fn unsupported_method_response(method: &Method, is_writable: bool) ->
 
 /// 405: what is allowed instead (RFC 9110 15.5.6).
 pub(crate) fn method_not_allowed_response(why: &str, allow: HeaderValue) -> ServeResponse {
-    let mut answer = text_response(StatusCode::METHOD_NOT_ALLOWED, why);
-    answer.headers_mut().insert(ALLOW, allow);
-    answer
+    let mut response = text_response(StatusCode::METHOD_NOT_ALLOWED, why);
+    response.headers_mut().insert(ALLOW, allow);
+    response
 }
 
 /// What may be asked for of a file, where one may write.
@@ -118,11 +118,11 @@ pub(crate) fn store_error_response(
 /// The disk is well, and others have to end first.
 pub(crate) fn descriptors_exhausted_response() -> ServeResponse {
     let text = "the server has as many files and connections open as its system lets it (ulimit -n): try again in a moment";
-    let mut answer = text_response(StatusCode::SERVICE_UNAVAILABLE, text);
-    answer
+    let mut response = text_response(StatusCode::SERVICE_UNAVAILABLE, text);
+    response
         .headers_mut()
         .insert(RETRY_AFTER, HeaderValue::from_static("1"));
-    answer
+    response
 }
 
 /// A name that is not ours (RFC 9110 15.5.20).
@@ -135,16 +135,16 @@ pub(crate) fn misdirected_response() -> ServeResponse {
 
 /// A login that is missing, wrong or not enough.
 pub(crate) fn access_refused_response(refusal: &AccessRefusal) -> ServeResponse {
-    let mut answer = text_response(refusal.status(), refusal.to_string());
+    let mut response = text_response(refusal.status(), refusal.to_string());
     for challenge in refusal.challenges.iter() {
-        answer
+        response
             .headers_mut()
             .append(WWW_AUTHENTICATE, challenge.clone());
     }
     if let Some(after) = refusal.retry_after() {
-        answer
+        response
             .headers_mut()
             .insert(RETRY_AFTER, after.as_secs().into());
     }
-    answer
+    response
 }

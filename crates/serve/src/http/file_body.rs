@@ -39,13 +39,13 @@ impl<'a> FileBody<'a> {
         total: u64,
     ) -> Self {
         // What even a look at may wait for is read where waiting is allowed.
-        let ledger = connection
+        let mappings = connection
             .sendfile_mappings()
             .filter(|_| total > WITH_HEAD_MAX && !object.is_remote());
         // Without room for a mapping it is read, as it is everywhere else.
-        let mapped = ledger.and_then(|ledger| {
+        let mapped = mappings.and_then(|mappings| {
             let mapped = MappedBody::new(Arc::clone(object))?;
-            ledger.register(&mapped);
+            mappings.register(&mapped);
             Some(mapped)
         });
         Self {
@@ -60,7 +60,7 @@ impl<'a> FileBody<'a> {
     pub(super) fn single(&mut self, range: Range<u64>) -> ServeBody {
         match self.chunk(range) {
             BodyChunk::Bytes(bytes) => ServeBody::Whole(bytes),
-            piece => ServeBody::chunks(std::iter::once(piece)),
+            chunk => ServeBody::chunks(std::iter::once(chunk)),
         }
     }
 

@@ -50,38 +50,44 @@ pub(crate) fn requested_format(query: &ListQuery, headers: &HeaderMap) -> Listin
 }
 
 /// Answers with a folder.
-pub(crate) async fn respond(line: Arc<ConnectionState>, asked: FolderRequest) -> ServeResponse {
-    let (key, format) = (asked.key.clone(), asked.format);
-    let is_head = asked.method == Method::HEAD;
-    let store = Arc::clone(&line.server.store);
-    let (disk, metrics) = (&line.server.disk, Arc::clone(&line.server.options.metrics));
+pub(crate) async fn respond(
+    connection: Arc<ConnectionState>,
+    request: FolderRequest,
+) -> ServeResponse {
+    let (key, format) = (request.key.clone(), request.format);
+    let is_head = request.method == Method::HEAD;
+    let store = Arc::clone(&connection.server.store);
+    let (disk, metrics) = (
+        &connection.server.disk,
+        Arc::clone(&connection.server.options.metrics),
+    );
     let threads = disk.clone();
-    let made = disk.run(move || {
-        let open = || OpenFolder::open(store.root(), asked.key.clone());
+    let body = disk.run(move || {
+        let open = || OpenFolder::open(store.root(), request.key.clone());
         if is_head {
             return store
                 .retry_after_closing(open)
                 .map(|_| Ok(ServeBody::Empty));
         }
-        let maker = store.retry_after_closing(|| Ok(folder_producer(open()?, &asked)?))?;
-        let maker = log_failure(maker, asked.key, metrics);
+        let producer = store.retry_after_closing(|| Ok(folder_producer(open()?, &request)?))?;
+        let producer = log_failure(producer, request.key, metrics);
         Ok::<_, StoreError>(
-            with_first_chunk(maker)
-                .map(|maker| ServeBody::Produced(ProducedBody::new(maker, threads))),
+            with_first_chunk(producer)
+                .map(|producer| ServeBody::Produced(ProducedBody::new(producer, threads))),
         )
     });
-    let body = match made.await {
+    let body = match body.await {
         Ok(Ok(body)) => body,
         Ok(Err(error)) => return folder_error_response(&error),
         // A folder's path that leads to a file.
         Err(StoreError::Conflict) => {
             return text_response(StatusCode::NOT_FOUND, "no folder is there");
         }
-        Err(error) => return store_error_response(&line.server, &error, &key),
+        Err(error) => return store_error_response(&connection.server, &error, &key),
     };
-    let mut answer = Response::new(body);
-    insert_headers(&key, format, answer.headers_mut());
-    answer
+    let mut response = Response::new(body);
+    insert_headers(&key, format, response.headers_mut());
+    response
 }
 
 fn insert_headers(key: &ObjectKey, format: ListingFormat, headers: &mut HeaderMap) {
@@ -114,16 +120,16 @@ fn insert_headers(key: &ObjectKey, format: ListingFormat, headers: &mut HeaderMa
 }
 
 /// What makes the rest, with its first piece made: what fails in that has a status of its own, as nothing is on its way yet.
-fn with_first_chunk(mut maker: BodyProducer) -> io::Result<BodyProducer> {
-    let first = maker.next().transpose()?;
-    Ok(Box::new(first.map(Ok).into_iter().chain(maker)))
+fn with_first_chunk(mut producer: BodyProducer) -> io::Result<BodyProducer> {
+    let first = producer.next().transpose()?;
+    Ok(Box::new(first.map(Ok).into_iter().chain(producer)))
 }
 
 /// Counts and tells what ends it early. That is once, since nothing comes behind it, and whoever asked learns no more than that something is
 /// missing.
-fn log_failure(maker: BodyProducer, key: ObjectKey, metrics: Arc<ServeMetrics>) -> BodyProducer {
-    Box::new(maker.inspect(move |piece| {
-        let Err(error) = piece else { return };
+fn log_failure(producer: BodyProducer, key: ObjectKey, metrics: Arc<ServeMetrics>) -> BodyProducer {
+    Box::new(producer.inspect(move |chunk| {
+        let Err(error) = chunk else { return };
         if let Some(fault) = fault_for_error(error) {
             metrics.count_fault(fault);
         }
@@ -153,8 +159,8 @@ fn folder_error_response(error: &io::Error) -> ServeResponse {
 
 /// What an operator would call it; nothing where it is the folder that is at fault.
 fn fault_for_error(error: &io::Error) -> Option<ConnectionFault> {
-    let of_tar = error.get_ref().and_then(|error| error.downcast_ref());
-    let error = match of_tar {
+    let tar_error = error.get_ref().and_then(|error| error.downcast_ref());
+    let error = match tar_error {
         Some(FolderTarError::FileShrank { .. }) => return Some(ConnectionFault::ShortFile),
         Some(FolderTarError::TooDeep { .. }) => return None,
         Some(FolderTarError::Unreadable { source, .. }) => source,
@@ -168,20 +174,20 @@ fn fault_for_error(error: &io::Error) -> Option<ConnectionFault> {
 }
 
 /// Reads what must be read first, and gives what makes the rest.
-fn folder_producer(folder: OpenFolder, asked: &FolderRequest) -> io::Result<BodyProducer> {
+fn folder_producer(folder: OpenFolder, request: &FolderRequest) -> io::Result<BodyProducer> {
     let listing = |limit: usize| -> io::Result<FolderListing> {
-        let ask = asked.query.page_request(limit);
+        let page_request = request.query.page_request(limit);
         Ok(FolderListing {
-            key: asked.key.clone(),
-            page: folder.page(&ask)?,
-            request: ask,
+            key: request.key.clone(),
+            page: folder.page(&page_request)?,
+            request: page_request,
         })
     };
-    Ok(match asked.format {
+    Ok(match request.format {
         ListingFormat::Html => {
             let options = html::ListingPageOptions {
-                may_write: asked.may_write,
-                user: asked.user.clone(),
+                may_write: request.may_write,
+                user: request.user.clone(),
                 ..html::ListingPageOptions::default()
             };
             Box::new(html::render(listing(HTML_LIMIT)?, options).map(Ok))
@@ -189,7 +195,7 @@ fn folder_producer(folder: OpenFolder, asked: &FolderRequest) -> io::Result<Body
         ListingFormat::Json => Box::new(json::render(listing(JSON_LIMIT)?).map(Ok)),
         ListingFormat::JsonLines => Box::new(json::JsonLines::new(folder.into_entries()?)),
         ListingFormat::Tar => {
-            Box::new(tar::FolderTar::new(folder)?.map(|piece| piece.map_err(io::Error::other)))
+            Box::new(tar::FolderTar::new(folder)?.map(|chunk| chunk.map_err(io::Error::other)))
         }
     })
 }

@@ -57,58 +57,68 @@ struct FormOutcome {
 /// Puts a form's files into a folder, one after another, and leads back to its page. What came before something went wrong stays, and what is
 /// there is replaced only if that was asked for: whoever sends a form by hand may not have seen what there is.
 pub(crate) async fn respond(
-    line: Arc<ConnectionState>,
-    asked: FormRequest,
+    connection: Arc<ConnectionState>,
+    request: FormRequest,
     body: RequestBody,
-    grant: Permissions,
+    permissions: Permissions,
 ) -> ServeResponse {
-    let form = match FormReader::new(&asked.content_type, asked.folder.clone(), body) {
+    let form = match FormReader::new(&request.content_type, request.folder.clone(), body) {
         Ok(form) => form,
-        Err(error) => return form_error_response(&line, &error),
+        Err(error) => return form_error_response(&connection, &error),
     };
-    let mut sent = FormOutcome::default();
-    match store_files(&line, form, &grant, asked.replace, &mut sent).await {
-        Err((key, answer)) => file_error_response(answer, key.as_ref(), &sent),
-        Ok(()) if sent.existing.is_empty() && sent.stored > 0 => redirect_to_folder(&asked.folder),
-        Ok(()) if sent.existing.is_empty() => text_response(
+    let mut outcome = FormOutcome::default();
+    match store_files(
+        &connection,
+        form,
+        &permissions,
+        request.replace,
+        &mut outcome,
+    )
+    .await
+    {
+        Err((key, response)) => file_error_response(response, key.as_ref(), &outcome),
+        Ok(()) if outcome.existing.is_empty() && outcome.stored > 0 => {
+            redirect_to_folder(&request.folder)
+        }
+        Ok(()) if outcome.existing.is_empty() => text_response(
             StatusCode::BAD_REQUEST,
             "no file was chosen: go back and choose some",
         ),
-        Ok(()) => text_response(StatusCode::CONFLICT, existing_files_text(&sent)),
+        Ok(()) => text_response(StatusCode::CONFLICT, existing_files_text(&outcome)),
     }
 }
 
 async fn store_files(
-    line: &Arc<ConnectionState>,
+    connection: &Arc<ConnectionState>,
     mut form: FormReader<RequestBody>,
-    grant: &Permissions,
-    replaces: bool,
-    sent: &mut FormOutcome,
+    permissions: &Permissions,
+    replace: bool,
+    outcome: &mut FormOutcome,
 ) -> Result<(), (Option<ObjectKey>, ServeResponse)> {
     while let Some(key) = form
         .next_file()
         .await
-        .map_err(|error| (None, form_error_response(line, &error)))?
+        .map_err(|error| (None, form_error_response(connection, &error)))?
     {
-        if !grant.allows(AccessRight::Write, &key) {
-            let answer = text_response(StatusCode::FORBIDDEN, "that file may not be written");
-            return Err((Some(key), answer));
+        if !permissions.allows(AccessRight::Write, &key) {
+            let response = text_response(StatusCode::FORBIDDEN, "that file may not be written");
+            return Err((Some(key), response));
         }
-        let asked = put::UploadRequest::unconditional(&line.server, key.clone());
-        let asked = if replaces { asked } else { asked.if_new() };
-        let most = asked.max_bytes;
+        let request = put::UploadRequest::unconditional(&connection.server, key.clone());
+        let request = if replace { request } else { request.if_new() };
+        let max_bytes = request.max_bytes;
         let file = FormFileSource {
             form: &mut form,
             is_finished: false,
         };
-        match put::store_upload(line, asked, file).await {
-            Ok(_) => sent.stored += 1,
-            Err(UploadError::Store(StoreError::ConditionFailed)) if !replaces => {
-                sent.existing.push(key)
+        match put::store_upload(connection, request, file).await {
+            Ok(_) => outcome.stored += 1,
+            Err(UploadError::Store(StoreError::ConditionFailed)) if !replace => {
+                outcome.existing.push(key)
             }
             Err(error) => {
-                let answer = put::upload_error_response(line, &error, &key, most);
-                return Err((Some(key), answer));
+                let response = put::upload_error_response(connection, &error, &key, max_bytes);
+                return Err((Some(key), response));
             }
         }
     }
@@ -117,35 +127,35 @@ async fn store_files(
 
 /// What went wrong, with which file, and what became of the others.
 fn file_error_response(
-    answer: ServeResponse,
+    response: ServeResponse,
     key: Option<&ObjectKey>,
-    sent: &FormOutcome,
+    outcome: &FormOutcome,
 ) -> ServeResponse {
-    let ServeBody::Whole(text) = answer.body() else {
-        return answer;
+    let ServeBody::Whole(text) = response.body() else {
+        return response;
     };
     let text = String::from_utf8_lossy(text);
     let name = key.map_or_else(String::new, |key| format!("{key}: "));
-    let stored = match sent.stored {
+    let stored = match outcome.stored {
         0 => "no file was stored".to_owned(),
         1 => "the file before it was stored".to_owned(),
         stored => format!("the {stored} files before it were stored"),
     };
     text_response(
-        answer.status(),
+        response.status(),
         format!("{name}{}; {stored}", text.trim_end()),
     )
 }
 
-fn existing_files_text(sent: &FormOutcome) -> String {
+fn existing_files_text(outcome: &FormOutcome) -> String {
     /// More names are no help.
     const NAMES: usize = 20;
-    let names = sent
+    let names = outcome
         .existing
         .iter()
         .take(NAMES)
         .map(|key| format!("  {key}\n"));
-    let more = match sent.existing.len().saturating_sub(NAMES) {
+    let more = match outcome.existing.len().saturating_sub(NAMES) {
         0 => String::new(),
         more => format!("  and {more} more\n"),
     };
@@ -153,24 +163,24 @@ fn existing_files_text(sent: &FormOutcome) -> String {
         "not stored, as there are files of these names already:\n{}{more}stored: {}\n\
         to replace those that are there, go back and choose \"Upload and replace\" (POST ./?replace=yes)",
         names.collect::<String>(),
-        sent.stored,
+        outcome.stored,
     )
 }
 
 /// 303: the browser shows the folder, and a reload sends nothing again.
 fn redirect_to_folder(folder: &ObjectKey) -> ServeResponse {
-    let mut answer = empty_response(StatusCode::SEE_OTHER);
+    let mut response = empty_response(StatusCode::SEE_OTHER);
     let path = folder.escaped();
     let slash = if folder.is_root() { "" } else { "/" };
     if let Ok(location) = HeaderValue::try_from(format!("{path}{slash}")) {
-        answer.headers_mut().insert(LOCATION, location);
+        response.headers_mut().insert(LOCATION, location);
     }
-    answer
+    response
 }
 
-fn form_error_response(line: &ConnectionState, error: &FormError) -> ServeResponse {
+fn form_error_response(connection: &ConnectionState, error: &FormError) -> ServeResponse {
     // What is wrong with it is that the rest did not come.
-    if line.is_tired() {
+    if connection.is_tired() {
         return put::slow_body_response();
     }
     let status = match error {

@@ -1,4 +1,4 @@
-//! A file as an answer: conditions, ranges, and the fields that describe it (RFC 9110 13 to 15.3.7). How its bytes get there is in `roads`.
+//! A file as an answer: conditions, ranges, and the fields that describe it (RFC 9110 13 to 15.3.7). How its bytes get there is in `file_body`.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -42,66 +42,69 @@ pub(crate) struct FileRequest<'a> {
 
 /// Answers with a file.
 pub(crate) fn respond(
-    line: &ConnectionState,
-    asked: FileRequest<'_>,
+    connection: &ConnectionState,
+    request: FileRequest<'_>,
     object: &Arc<OpenObject>,
 ) -> ServeResponse {
-    let (server, meta) = (&*line.server, object.metadata());
+    let (server, meta) = (&*connection.server, object.metadata());
     let current = current_representation(meta);
-    let conditions = RequestConditions::parse(asked.headers);
+    let conditions = RequestConditions::parse(request.headers);
     match conditions.evaluate_read(current) {
         ConditionOutcome::Proceed => {}
         ConditionOutcome::NotModified => {
-            let mut answer = empty_response(StatusCode::NOT_MODIFIED);
-            insert_headers(server, asked, meta, answer.headers_mut());
+            let mut response = empty_response(StatusCode::NOT_MODIFIED);
+            insert_headers(server, request, meta, response.headers_mut());
             // RFC 9110 15.4.5: nothing about a body that is not there.
-            answer.headers_mut().remove(CONTENT_TYPE);
-            return answer;
+            response.headers_mut().remove(CONTENT_TYPE);
+            return response;
         }
         ConditionOutcome::PreconditionFailed => {
             return text_response(StatusCode::PRECONDITION_FAILED, "a condition does not hold");
         }
     }
-    let is_range = asked.method == Method::GET
-        && asked.headers.contains_key(RANGE)
+    let is_range = request.method == Method::GET
+        && request.headers.contains_key(RANGE)
         && conditions.range_applies(current, SystemTime::now());
     let selection = match is_range {
-        true => select_ranges(asked.headers, meta.len, &RangeLimits::default()),
+        true => select_ranges(request.headers, meta.len, &RangeLimits::default()),
         false => RangeSelection::Whole,
     };
-    let mut answer = match selection {
+    let mut response = match selection {
         RangeSelection::Unsatisfiable => return unsatisfiable_response(meta.len),
-        RangeSelection::Whole if asked.method == Method::HEAD => {
-            let mut answer = Response::new(ServeBody::Empty);
-            answer.headers_mut().insert(CONTENT_LENGTH, meta.len.into());
-            answer
+        RangeSelection::Whole if request.method == Method::HEAD => {
+            let mut response = Response::new(ServeBody::Empty);
+            response
+                .headers_mut()
+                .insert(CONTENT_LENGTH, meta.len.into());
+            response
         }
         RangeSelection::Whole => {
-            Response::new(FileBody::new(line, object, meta.len).single(0..meta.len))
+            Response::new(FileBody::new(connection, object, meta.len).single(0..meta.len))
         }
         RangeSelection::Single(range) => {
             let total = range.end - range.start;
             let field = content_range(&range, meta.len);
-            let mut answer = Response::new(FileBody::new(line, object, total).single(range));
-            *answer.status_mut() = StatusCode::PARTIAL_CONTENT;
-            answer.headers_mut().insert(CONTENT_RANGE, field);
-            answer
+            let mut response =
+                Response::new(FileBody::new(connection, object, total).single(range));
+            *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+            response.headers_mut().insert(CONTENT_RANGE, field);
+            response
         }
         RangeSelection::Multiple(ranges) => {
             let total = ranges.iter().map(|range| range.end - range.start).sum();
-            let mut roads = FileBody::new(line, object, total);
-            let parts = multipart::MultipartRanges::new(media_type(asked.key), meta.len);
-            let kind = parts.media_type();
-            let body = parts.body(&ranges, |range| roads.chunk(range));
-            let mut answer = Response::new(body);
-            *answer.status_mut() = StatusCode::PARTIAL_CONTENT;
-            insert_headers(server, asked, meta, answer.headers_mut());
-            answer.headers_mut().insert(CONTENT_TYPE, kind);
-            return answer;
+            let mut file_body = FileBody::new(connection, object, total);
+            let parts = multipart::MultipartRanges::new(media_type(request.key), meta.len);
+            let content_type = parts.media_type();
+            let body = parts.body(&ranges, |range| file_body.chunk(range));
+            let mut response = Response::new(body);
+            *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+            insert_headers(server, request, meta, response.headers_mut());
+            response.headers_mut().insert(CONTENT_TYPE, content_type);
+            return response;
         }
     };
-    insert_headers(server, asked, meta, answer.headers_mut());
-    answer
+    insert_headers(server, request, meta, response.headers_mut());
+    response
 }
 
 /// What conditions are held against.
@@ -115,21 +118,21 @@ pub(crate) fn current_representation(meta: &FileMetadata) -> CurrentRepresentati
 /// The fields that say which version of what it is.
 fn insert_headers(
     server: &FileServer,
-    asked: FileRequest<'_>,
+    request: FileRequest<'_>,
     meta: &FileMetadata,
     headers: &mut HeaderMap,
 ) {
-    headers.insert(CONTENT_TYPE, media_type(asked.key));
+    headers.insert(CONTENT_TYPE, media_type(request.key));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     insert_version_headers(meta, headers);
     if server.store.options().writable && is_active(&headers[CONTENT_TYPE]) {
         headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
     }
-    let said = server.options.cache_control.as_ref();
-    let value = match asked.is_personal {
-        true => Some(private_cache_control(said)),
-        false => said.cloned(),
+    let configured = server.options.cache_control.as_ref();
+    let value = match request.is_personal {
+        true => Some(private_cache_control(configured)),
+        false => configured.cloned(),
     };
     if let Some(value) = value {
         headers.insert(CACHE_CONTROL, value);
@@ -138,9 +141,9 @@ fn insert_headers(
 
 /// Whether a browser would run what is in it. Where others may write, that is not to be done with the rights of the page and of whoever
 /// looks at it.
-fn is_active(kind: &HeaderValue) -> bool {
-    let kind = kind.to_str().unwrap_or_default();
-    let essence = kind.split(';').next().unwrap_or_default();
+fn is_active(content_type: &HeaderValue) -> bool {
+    let content_type = content_type.to_str().unwrap_or_default();
+    let essence = content_type.split(';').next().unwrap_or_default();
     essence == "text/html"
         || essence == "text/xml"
         || essence.ends_with("/xml")
@@ -167,14 +170,14 @@ pub(crate) fn insert_version_headers(meta: &FileMetadata, headers: &mut HeaderMa
 /// By the name's ending. Text is taken for UTF-8, as nearly all is.
 pub(crate) fn media_type(key: &ObjectKey) -> HeaderValue {
     let name = key.split_parent_ref().map_or(&[][..], |(_, name)| name);
-    let ending = name
+    let extension = name
         .rsplit(|byte| *byte == b'.')
         .next()
-        .filter(|ending| ending.len() < name.len());
-    let found = ending
-        .and_then(|ending| std::str::from_utf8(ending).ok())
-        .and_then(|ending| mime_guess::from_ext(ending).first_raw());
-    HeaderValue::from_static(match found {
+        .filter(|extension| extension.len() < name.len());
+    let result = extension
+        .and_then(|extension| std::str::from_utf8(extension).ok())
+        .and_then(|extension| mime_guess::from_ext(extension).first_raw());
+    HeaderValue::from_static(match result {
         Some("text/plain") => "text/plain; charset=utf-8",
         Some("text/html") => "text/html; charset=utf-8",
         Some("text/css") => "text/css; charset=utf-8",
@@ -187,14 +190,14 @@ pub(crate) fn media_type(key: &ObjectKey) -> HeaderValue {
 }
 
 fn unsatisfiable_response(len: u64) -> ServeResponse {
-    let mut answer = text_response(
+    let mut response = text_response(
         StatusCode::RANGE_NOT_SATISFIABLE,
         format!("the file has {len} bytes"),
     );
     if let Ok(field) = HeaderValue::try_from(format!("bytes */{len}")) {
-        answer.headers_mut().insert(CONTENT_RANGE, field);
+        response.headers_mut().insert(CONTENT_RANGE, field);
     }
-    answer
+    response
 }
 
 fn content_range(range: &Range<u64>, len: u64) -> HeaderValue {
@@ -216,10 +219,10 @@ mod tests {
 
     #[test]
     fn types_go_by_the_ends_of_names() {
-        let kind = |path: &str| media_type(&ObjectKey::parse(path).expect("a key").key);
-        assert_eq!(kind("/a/b.TXT"), "text/plain; charset=utf-8");
-        assert_eq!(kind("/a.b/c"), "application/octet-stream");
-        assert_eq!(kind("/png"), "application/octet-stream");
-        assert_eq!(kind("/x.png"), "image/png");
+        let content_type = |path: &str| media_type(&ObjectKey::parse(path).expect("a key").key);
+        assert_eq!(content_type("/a/b.TXT"), "text/plain; charset=utf-8");
+        assert_eq!(content_type("/a.b/c"), "application/octet-stream");
+        assert_eq!(content_type("/png"), "application/octet-stream");
+        assert_eq!(content_type("/x.png"), "image/png");
     }
 }

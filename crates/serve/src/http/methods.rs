@@ -24,19 +24,19 @@ impl ConnectionService {
     /// Does what was asked for by somebody who may.
     pub(super) fn respond(
         &self,
-        asked: ParsedRequest,
+        request: ParsedRequest,
         body: RequestBody,
-        grant: Permissions,
+        permissions: Permissions,
     ) -> ResponseFuture {
         let is_writable = self.server().store.options().writable;
-        let method = &asked.head.method;
+        let method = &request.head.method;
         match *method {
-            Method::GET | Method::HEAD => self.get(asked, &grant),
-            Method::OPTIONS => ResponseFuture::Now(self.options(&asked)),
+            Method::GET | Method::HEAD => self.get(request, &permissions),
+            Method::OPTIONS => ResponseFuture::Now(self.options(&request)),
             Method::PUT | Method::DELETE | Method::POST if is_writable => {
-                match self.check_cross_site(&asked, &grant) {
-                    Ok(()) => self.modify(asked, body, grant),
-                    Err(answer) => ResponseFuture::Now(*answer),
+                match self.check_cross_site(&request, &permissions) {
+                    Ok(()) => self.modify(request, body, permissions),
+                    Err(response) => ResponseFuture::Now(*response),
                 }
             }
             _ => ResponseFuture::Now(unsupported_method_response(method, is_writable)),
@@ -46,10 +46,10 @@ impl ConnectionService {
     /// Whether a change was asked for by our own page, or by no page, or by one that may.
     fn check_cross_site(
         &self,
-        asked: &ParsedRequest,
-        grant: &Permissions,
+        request: &ParsedRequest,
+        permissions: &Permissions,
     ) -> Result<(), ErrorResponse> {
-        let head = &asked.head;
+        let head = &request.head;
         let host = head.headers.get(HOST).and_then(|host| host.to_str().ok());
         let host = host
             .or_else(|| head.uri.authority().map(http::uri::Authority::as_str))
@@ -58,10 +58,10 @@ impl ConnectionService {
         if !is_cross_site(&head.headers, host, self.connection.is_tls) {
             return Ok(());
         }
-        let admitted = cors.map_or(CrossSiteWrite::Denied, |cors| {
-            cors.cross_site_write(&head.headers, &head.method, grant)
+        let write_policy = cors.map_or(CrossSiteWrite::Denied, |cors| {
+            cors.cross_site_write(&head.headers, &head.method, permissions)
         });
-        let why = match admitted {
+        let why = match write_policy {
             CrossSiteWrite::Allowed => return Ok(()),
             CrossSiteWrite::NeedsCredentials => {
                 "pages of other sites may write with a login only if --cors names them and --cors-credentials is given, \
@@ -74,37 +74,37 @@ impl ConnectionService {
 
     fn modify(
         &self,
-        asked: ParsedRequest,
+        request: ParsedRequest,
         body: RequestBody,
-        grant: Permissions,
+        permissions: Permissions,
     ) -> ResponseFuture {
-        let ParsedRequest { head, path: named } = asked;
+        let ParsedRequest { head, path } = request;
         match head.method {
-            Method::PUT => self.put(&head, named, body),
-            Method::DELETE => self.delete(&head, named),
-            _ => self.post(&head, named, body, grant),
+            Method::PUT => self.put(&head, path, body),
+            Method::DELETE => self.delete(&head, path),
+            _ => self.post(&head, path, body, permissions),
         }
     }
 
-    fn get(&self, asked: ParsedRequest, grant: &Permissions) -> ResponseFuture {
-        if asked.path.is_folder {
-            return self.list(&asked, grant);
+    fn get(&self, request: ParsedRequest, permissions: &Permissions) -> ResponseFuture {
+        if request.path.is_folder {
+            return self.list(&request, permissions);
         }
-        let (store, is_personal) = (&self.server().store, grant.is_personal());
-        match store.try_open_file(&asked.path.key) {
-            CachedLookup::Ready(found) => {
-                ResponseFuture::Now(self.file_response(&asked, is_personal, found))
+        let (store, is_personal) = (&self.server().store, permissions.is_personal());
+        match store.try_open_file(&request.path.key) {
+            CachedLookup::Ready(result) => {
+                ResponseFuture::Now(self.file_response(&request, is_personal, result))
             }
             CachedLookup::WouldBlock => {
                 let (service, store) = (self.clone(), Arc::clone(store));
                 ResponseFuture::later(async move {
-                    let key = asked.path.key.clone();
-                    let found = service
+                    let key = request.path.key.clone();
+                    let result = service
                         .server()
                         .disk
                         .run(move || store.open_file(&key))
                         .await;
-                    service.file_response(&asked, is_personal, found)
+                    service.file_response(&request, is_personal, result)
                 })
             }
         }
@@ -113,20 +113,20 @@ impl ConnectionService {
     /// Answers with what a key led to.
     fn file_response(
         &self,
-        asked: &ParsedRequest,
+        request: &ParsedRequest,
         is_personal: bool,
-        found: Result<Arc<OpenObject>, StoreError>,
+        result: Result<Arc<OpenObject>, StoreError>,
     ) -> ServeResponse {
-        let key = &asked.path.key;
+        let key = &request.path.key;
         let file = get::FileRequest {
-            method: &asked.head.method,
+            method: &request.head.method,
             key,
-            headers: &asked.head.headers,
+            headers: &request.head.headers,
             is_personal,
         };
-        match found {
+        match result {
             Ok(object) => get::respond(&self.connection, file, &object),
-            Err(StoreError::IsFolder) => redirect_to_folder(&asked.head, key),
+            Err(StoreError::IsFolder) => redirect_to_folder(&request.head, key),
             // A file where a folder should be on the way: nothing is there.
             Err(StoreError::Conflict) => {
                 store_error_response(self.server(), &StoreError::NotFound, key)
@@ -135,9 +135,9 @@ impl ConnectionService {
         }
     }
 
-    fn list(&self, asked: &ParsedRequest, grant: &Permissions) -> ResponseFuture {
-        let (head, key) = (&asked.head, &asked.path.key);
-        if !grant.allows_listing(key) {
+    fn list(&self, request: &ParsedRequest, permissions: &Permissions) -> ResponseFuture {
+        let (head, key) = (&request.head, &request.path.key);
+        if !permissions.allows_listing(key) {
             return ResponseFuture::Now(text_response(
                 StatusCode::FORBIDDEN,
                 "that folder may not be listed",
@@ -161,34 +161,34 @@ impl ConnectionService {
                 key: key.clone(),
                 format: folder::requested_format(&query, &head.headers),
                 query,
-                may_write: is_writable && grant.allows(AccessRight::Write, key),
-                user: grant.user.as_deref().map(str::to_owned),
+                may_write: is_writable && permissions.allows(AccessRight::Write, key),
+                user: permissions.user.as_deref().map(str::to_owned),
             },
         ))
     }
 
-    fn put(&self, head: &request::Parts, named: RequestPath, body: RequestBody) -> ResponseFuture {
-        if named.is_folder {
+    fn put(&self, head: &request::Parts, path: RequestPath, body: RequestBody) -> ResponseFuture {
+        if path.is_folder {
             let text =
                 "a file's path does not end in a slash; folders are made with the files in them";
             return ResponseFuture::Now(text_response(StatusCode::BAD_REQUEST, text));
         }
-        match put::UploadRequest::new(&self.connection, named.key, &head.headers) {
-            Ok(asked) => {
-                ResponseFuture::later(put::respond(Arc::clone(&self.connection), asked, body))
+        match put::UploadRequest::new(&self.connection, path.key, &head.headers) {
+            Ok(request) => {
+                ResponseFuture::later(put::respond(Arc::clone(&self.connection), request, body))
             }
-            Err(answer) => ResponseFuture::Now(*answer),
+            Err(response) => ResponseFuture::Now(*response),
         }
     }
 
     fn post(
         &self,
         head: &request::Parts,
-        named: RequestPath,
+        path: RequestPath,
         body: RequestBody,
-        grant: Permissions,
+        permissions: Permissions,
     ) -> ResponseFuture {
-        if !named.is_folder {
+        if !path.is_folder {
             let text =
                 "a form is sent to a folder, whose path ends in a slash; a file is sent by PUT";
             return ResponseFuture::Now(error_response::method_not_allowed_response(
@@ -196,72 +196,72 @@ impl ConnectionService {
                 error_response::FILE_METHODS,
             ));
         }
-        let kind = head
+        let content_type = head
             .headers
             .get(CONTENT_TYPE)
-            .and_then(|kind| kind.to_str().ok());
-        let kind = kind.unwrap_or_default().to_owned();
+            .and_then(|content_type| content_type.to_str().ok());
+        let content_type = content_type.unwrap_or_default().to_owned();
         let query = head.uri.query().unwrap_or_default();
-        let asked = form::FormRequest {
-            folder: named.key,
-            content_type: kind,
+        let request = form::FormRequest {
+            folder: path.key,
+            content_type,
             replace: query.split('&').any(|pair| pair == "replace=yes"),
         };
         ResponseFuture::later(form::respond(
             Arc::clone(&self.connection),
-            asked,
+            request,
             body,
-            grant,
+            permissions,
         ))
     }
 
-    fn delete(&self, head: &request::Parts, named: RequestPath) -> ResponseFuture {
-        if named.key.is_root() {
+    fn delete(&self, head: &request::Parts, path: RequestPath) -> ResponseFuture {
+        if path.key.is_root() {
             let text = "this is the folder that is served itself: what is in it can be deleted, and it cannot";
             return ResponseFuture::Now(text_response(StatusCode::FORBIDDEN, text));
         }
         let conditions = RequestConditions::parse(&head.headers);
-        let line = Arc::clone(&self.connection);
+        let connection = Arc::clone(&self.connection);
         if conditions.is_empty()
-            && let CachedLookup::Ready(deleted) = line.server.store.try_delete(&named)
+            && let CachedLookup::Ready(deleted) = connection.server.store.try_delete(&path)
         {
-            return ResponseFuture::Now(delete_response(&line, deleted, &named));
+            return ResponseFuture::Now(delete_response(&connection, deleted, &path));
         }
         ResponseFuture::later(async move {
-            let (store, its) = (Arc::clone(&line.server.store), named.clone());
-            let deleted = line.server.disk.write(move || {
+            let (store, target) = (Arc::clone(&connection.server.store), path.clone());
+            let deleted = connection.server.disk.write(move || {
                 let check = |meta: Option<&FileMetadata>| put::conditions_hold(&conditions, meta);
-                store.delete(&its, (!conditions.is_empty()).then_some(&check))
+                store.delete(&target, (!conditions.is_empty()).then_some(&check))
             });
-            delete_response(&line, deleted.await, &named)
+            delete_response(&connection, deleted.await, &path)
         })
     }
 
-    fn options(&self, asked: &ParsedRequest) -> ServeResponse {
-        let mut answer = empty_response(StatusCode::NO_CONTENT);
+    fn options(&self, request: &ParsedRequest) -> ServeResponse {
+        let mut response = empty_response(StatusCode::NO_CONTENT);
         let allow = error_response::allowed_methods(self.server().store.options().writable);
-        answer.headers_mut().insert(ALLOW, allow);
+        response.headers_mut().insert(ALLOW, allow);
         let cors = self.server().options.cors.as_ref();
-        if let Some(fields) = cors.and_then(|cors| cors.preflight_headers(&asked.head.headers)) {
-            answer.headers_mut().extend(fields);
+        if let Some(fields) = cors.and_then(|cors| cors.preflight_headers(&request.head.headers)) {
+            response.headers_mut().extend(fields);
         }
-        answer
+        response
     }
 }
 
 /// What is said of a deletion.
 fn delete_response(
-    line: &ConnectionState,
+    connection: &ConnectionState,
     deleted: Result<(), StoreError>,
-    named: &RequestPath,
+    path: &RequestPath,
 ) -> ServeResponse {
     match deleted {
         Ok(()) => empty_response(StatusCode::NO_CONTENT),
-        Err(StoreError::Conflict) if named.is_folder => {
+        Err(StoreError::Conflict) if path.is_folder => {
             let text = "what has that name, or a part of it, is no folder: a file's path does not end in a slash";
             text_response(StatusCode::CONFLICT, text)
         }
-        Err(error) => store_error_response(&line.server, &error, &named.key),
+        Err(error) => store_error_response(&connection.server, &error, &path.key),
     }
 }
 
@@ -271,9 +271,9 @@ fn redirect_to_folder(head: &request::Parts, key: &ObjectKey) -> ServeResponse {
         .uri
         .query()
         .map_or_else(String::new, |query| format!("?{query}"));
-    let mut answer = empty_response(StatusCode::MOVED_PERMANENTLY);
+    let mut response = empty_response(StatusCode::MOVED_PERMANENTLY);
     if let Ok(location) = HeaderValue::try_from(format!("{}/{query}", key.escaped())) {
-        answer.headers_mut().insert(LOCATION, location);
+        response.headers_mut().insert(LOCATION, location);
     }
-    answer
+    response
 }

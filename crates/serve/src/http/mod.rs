@@ -1,8 +1,8 @@
 //! What requests mean, and what is answered.
 //!
 //! [`ConnectionService`] is what hyper calls for each request of a connection. It finds out who asks and whether they may, and hands over to `methods`,
-//! which ask `get` for files (with `multipart` for several ranges and `roads` for their bytes), `folder` for listings, `put` and `form` for what comes
-//! in (an `inbound` body). What is no file is in `answer`; a `reply` is an answer, now or later.
+//! which ask `get` for files (with `multipart` for several ranges and `file_body` for their bytes), `folder` for listings, `put` and `form` for what comes
+//! in (an `inbound` body). What is no file is in `response`; a `reply` is an answer, now or later.
 
 mod coalesce;
 mod error_response;

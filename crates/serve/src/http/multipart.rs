@@ -38,27 +38,27 @@ impl MultipartRanges {
     pub(crate) fn body(
         &self,
         ranges: &[Range<u64>],
-        mut piece: impl FnMut(Range<u64>) -> BodyChunk,
+        mut chunk: impl FnMut(Range<u64>) -> BodyChunk,
     ) -> ServeBody {
-        let mut pieces = Vec::with_capacity(ranges.len() * 2 + 1);
+        let mut chunks = Vec::with_capacity(ranges.len() * 2 + 1);
         for (index, range) in ranges.iter().enumerate() {
-            pieces.push(BodyChunk::Bytes(self.head(index, range).into()));
-            pieces.push(piece(range.clone()));
+            chunks.push(BodyChunk::Bytes(self.head(index, range).into()));
+            chunks.push(chunk(range.clone()));
         }
-        pieces.push(BodyChunk::Bytes(
+        chunks.push(BodyChunk::Bytes(
             format!("\r\n--{}--\r\n", self.boundary).into(),
         ));
-        ServeBody::chunks(pieces)
+        ServeBody::chunks(chunks)
     }
 
     fn head(&self, index: usize, range: &Range<u64>) -> String {
         let before = if index == 0 { "" } else { "\r\n" };
-        let kind = self
+        let content_type = self
             .content_type
             .to_str()
             .unwrap_or("application/octet-stream");
         format!(
-            "{before}--{}\r\nContent-Type: {kind}\r\nContent-Range: bytes {}-{}/{}\r\n\r\n",
+            "{before}--{}\r\nContent-Type: {content_type}\r\nContent-Range: bytes {}-{}/{}\r\n\r\n",
             self.boundary,
             range.start,
             range.end - 1,

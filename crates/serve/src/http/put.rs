@@ -3,7 +3,7 @@
 //! What comes whole in little is begun, written and committed by one visit to a thread that may wait. What is larger is gathered, and while one
 //! load is written the next one comes. Whatever ends the request before its body is whole ends the upload: nobody ever sees it.
 //!
-//! What the head asks for is in `asked`, what gathers the body in `intake`; `held` is an upload that may be dropped at any moment.
+//! What the head asks for is in `request`, what gathers the body in `body`; `guard` is an upload that may be dropped at any moment.
 
 mod body;
 mod guard;
@@ -63,25 +63,27 @@ impl UploadError {
 
 /// Puts a request's body.
 pub(crate) async fn respond(
-    line: Arc<ConnectionState>,
-    asked: UploadRequest,
+    connection: Arc<ConnectionState>,
+    request: UploadRequest,
     body: RequestBody,
 ) -> ServeResponse {
-    let (key, most, length) = (asked.key.clone(), asked.max_bytes, asked.length);
-    match store_upload(&line, asked, body).await {
+    let (key, max_bytes, length) = (request.key.clone(), request.max_bytes, request.length);
+    match store_upload(&connection, request, body).await {
         Ok(put) => committed_response(&put),
-        Err(error) => upload_error_response(&line, &error.with_length(length), &key, most),
+        Err(error) => {
+            upload_error_response(&connection, &error.with_length(length), &key, max_bytes)
+        }
     }
 }
 
 /// The answer to an upload that came to nothing; also counts it.
 pub(crate) fn upload_error_response(
-    line: &ConnectionState,
+    connection: &ConnectionState,
     error: &UploadError,
     key: &ObjectKey,
-    most: u64,
+    max_bytes: u64,
 ) -> ServeResponse {
-    let metrics = &line.server.options.metrics;
+    let metrics = &connection.server.options.metrics;
     match error {
         UploadError::Store(error) => {
             match error {
@@ -101,15 +103,15 @@ pub(crate) fn upload_error_response(
                     StatusCode::INSUFFICIENT_STORAGE,
                     over_quota_text(*room, *needed),
                 ),
-                error => store_error_response(&line.server, error, key),
+                error => store_error_response(&connection.server, error, key),
             }
         }
         UploadError::TooLong => {
             metrics.count_refused_body(BodyRefusal::TooLarge);
-            body_too_long_response(most)
+            body_too_long_response(max_bytes)
         }
         // What is wrong with it is that the rest did not come.
-        UploadError::Broken(_) if line.is_tired() => slow_body_response(),
+        UploadError::Broken(_) if connection.is_tired() => slow_body_response(),
         UploadError::Broken(error) => {
             metrics.count_refused_body(BodyRefusal::Short);
             tracing::debug!(%key, %error, "an upload broke off");
@@ -127,9 +129,9 @@ fn committed_response(put: &CommittedUpload) -> ServeResponse {
     } else {
         StatusCode::CREATED
     };
-    let mut answer = empty_response(status);
-    insert_version_headers(&put.metadata, answer.headers_mut());
-    answer
+    let mut response = empty_response(status);
+    insert_version_headers(&put.metadata, response.headers_mut());
+    response
 }
 
 /// A body that was given up.
@@ -138,10 +140,10 @@ pub(crate) fn slow_body_response() -> ServeResponse {
     text_response(StatusCode::REQUEST_TIMEOUT, text)
 }
 
-fn body_too_long_response(most: u64) -> ServeResponse {
+fn body_too_long_response(max_bytes: u64) -> ServeResponse {
     text_response(
         StatusCode::PAYLOAD_TOO_LARGE,
-        format!("this server takes bodies of up to {most} bytes (--max-body)"),
+        format!("this server takes bodies of up to {max_bytes} bytes (--max-body)"),
     )
 }
 
@@ -175,36 +177,39 @@ pub(crate) fn conditions_hold(conditions: &RequestConditions, meta: Option<&File
 
 /// Puts what a source gives.
 pub(crate) async fn store_upload(
-    line: &Arc<ConnectionState>,
-    asked: UploadRequest,
+    connection: &Arc<ConnectionState>,
+    request: UploadRequest,
     source: impl UploadSource,
 ) -> Result<CommittedUpload, UploadError> {
-    let (store, disk) = (Arc::clone(&line.server.store), &line.server.disk);
-    let _upload = line.server.options.metrics.track_upload();
-    asked.run_precheck(line).await?;
+    let (store, disk) = (
+        Arc::clone(&connection.server.store),
+        &connection.server.disk,
+    );
+    let _upload = connection.server.options.metrics.track_upload();
+    request.run_precheck(connection).await?;
     let UploadRequest {
         key,
         conditions,
         digests,
-        max_bytes: most,
+        max_bytes,
         ..
-    } = asked;
-    let mut intake = UploadBody::new(source, most);
-    let mut load = intake.read(FIRST_READ).await?;
-    let mut held = match store.try_begin_upload(&key, &digests) {
+    } = request;
+    let mut body = UploadBody::new(source, max_bytes);
+    let mut chunks = body.read(FIRST_READ).await?;
+    let mut guard = match store.try_begin_upload(&key, &digests) {
         CachedLookup::Ready(upload) => UploadGuard::new(upload?, disk),
-        CachedLookup::WouldBlock if intake.is_finished => {
+        CachedLookup::WouldBlock if body.is_finished => {
             let all = move || {
                 let mut upload = store.begin_upload(&key, digests)?;
-                upload.accept(&load)?;
-                upload.write(&mut load)?;
+                upload.accept(&chunks)?;
+                upload.write(&mut chunks)?;
                 commit(upload, &conditions)
             };
-            let _pause = line.pause();
+            let _pause = connection.pause();
             return Ok(disk.write(all).await?);
         }
         CachedLookup::WouldBlock => {
-            let _pause = line.pause();
+            let _pause = connection.pause();
             UploadGuard::new(
                 disk.write(move || store.begin_upload(&key, digests))
                     .await?,
@@ -213,46 +218,46 @@ pub(crate) async fn store_upload(
         }
     };
     loop {
-        held.upload().accept(&load)?;
-        let is_written = held.upload().try_write(&mut load)?;
-        if intake.is_finished {
+        guard.upload().accept(&chunks)?;
+        let is_written = guard.upload().try_write(&mut chunks)?;
+        if body.is_finished {
             if is_written
                 && conditions.is_empty()
-                && let Some(done) = held.try_commit()
+                && let Some(done) = guard.try_commit()
             {
                 return Ok(done?);
             }
-            return finish_upload(line, held, load, conditions).await;
+            return finish_upload(connection, guard, chunks, conditions).await;
         }
         if is_written {
-            load = intake.read(FIRST_READ).await?;
+            chunks = body.read(FIRST_READ).await?;
             continue;
         }
         let writing = disk.write(move || {
-            held.upload().write(&mut load)?;
-            Ok::<_, StoreError>(held)
+            guard.upload().write(&mut chunks)?;
+            Ok::<_, StoreError>(guard)
         });
         // The next load comes while this one is written.
-        let next = intake.read(WRITE_SIZE).await;
-        let _pause = line.pause();
-        held = writing.await?;
-        load = next?;
+        let next = body.read(WRITE_SIZE).await;
+        let _pause = connection.pause();
+        guard = writing.await?;
+        chunks = next?;
     }
 }
 
 /// Writes what is left and commits.
 async fn finish_upload(
-    line: &Arc<ConnectionState>,
-    mut held: UploadGuard,
-    mut load: Vec<Bytes>,
+    connection: &Arc<ConnectionState>,
+    mut guard: UploadGuard,
+    mut chunks: Vec<Bytes>,
     conditions: RequestConditions,
 ) -> Result<CommittedUpload, UploadError> {
     let end = move || {
-        held.upload().write(&mut load)?;
-        commit(held.take(), &conditions)
+        guard.upload().write(&mut chunks)?;
+        commit(guard.take(), &conditions)
     };
-    let _pause = line.pause();
-    Ok(line.server.disk.write(end).await?)
+    let _pause = connection.pause();
+    Ok(connection.server.disk.write(end).await?)
 }
 
 fn commit(upload: Upload, conditions: &RequestConditions) -> Result<CommittedUpload, StoreError> {

@@ -44,13 +44,13 @@ impl RequestBody {
     /// A body that nobody has asked for yet.
     pub(crate) fn new(
         body: Incoming,
-        line: &Arc<ConnectionState>,
+        connection: &Arc<ConnectionState>,
         counter: Option<Arc<AtomicU64>>,
     ) -> Self {
         Self {
             expected_len: body.size_hint().exact(),
             body,
-            connection: Arc::clone(line),
+            connection: Arc::clone(connection),
             is_started: false,
             received: 0,
             counter,
@@ -68,7 +68,7 @@ impl RequestBody {
         is_ended
             && self
                 .expected_len
-                .is_none_or(|declared| declared == self.received)
+                .is_none_or(|expected| expected == self.received)
     }
 
     /// Whether it is known that nothing more comes.
@@ -101,8 +101,8 @@ impl Stream for RequestBody {
             // Trailers say nothing that is wanted.
             if let Ok(bytes) = frame.into_data() {
                 this.received += bytes.len() as u64;
-                if let Some(counted) = &this.counter {
-                    counted.store(this.received, Ordering::Relaxed);
+                if let Some(counter) = &this.counter {
+                    counter.store(this.received, Ordering::Relaxed);
                 }
                 this.connection.patience().body_received(bytes.len() as u64);
                 return Poll::Ready(Some(Ok(bytes)));

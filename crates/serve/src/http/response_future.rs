@@ -25,15 +25,15 @@ pub(super) type BoxedResponse<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 impl ResponseFuture {
     /// What may wait.
-    pub(super) fn later(answer: impl Future<Output = ServeResponse> + Send + 'static) -> Self {
-        Self::Later(Box::pin(answer))
+    pub(super) fn later(response: impl Future<Output = ServeResponse> + Send + 'static) -> Self {
+        Self::Later(Box::pin(response))
     }
 
     /// Waits for it.
     pub(super) async fn resolve(self) -> ServeResponse {
         match self {
-            Self::Now(answer) => answer,
-            Self::Later(answer) => answer.await,
+            Self::Now(response) => response,
+            Self::Later(response) => response.await,
         }
     }
 }
@@ -55,10 +55,10 @@ impl Future for ResponseFutureState {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut *self {
-            Self::Now(answer) => answer
+            Self::Now(response) => response
                 .take()
-                .map_or(Poll::Pending, |answer| Poll::Ready(Ok(answer))),
-            Self::Later(answer) => answer.as_mut().poll(cx).map(Ok),
+                .map_or(Poll::Pending, |response| Poll::Ready(Ok(response))),
+            Self::Later(response) => response.as_mut().poll(cx).map(Ok),
         }
     }
 }

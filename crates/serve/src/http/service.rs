@@ -52,41 +52,41 @@ impl hyper::service::Service<Request<Incoming>> for ConnectionService {
         }
         // A page that may not read a refusal cannot tell its user to log in: whatever is answered is shared.
         let origin = self.cors_origin(&head);
-        let named = match self.parse_path(&head, &body) {
-            Ok(named) => named,
-            Err(answer) => {
+        let path = match self.parse_path(&head, &body) {
+            Ok(path) => path,
+            Err(response) => {
                 return ResponseFutureState::Now(Some(
-                    exchange.respond(self.with_cors_headers(*answer, origin)),
+                    exchange.respond(self.with_cors_headers(*response, origin)),
                 ));
             }
         };
-        let asked = ParsedRequest { head, path: named };
-        let grant = match self.authorize(&asked) {
-            AccessDecision::Granted(grant) => grant,
+        let request = ParsedRequest { head, path };
+        let permissions = match self.authorize(&request) {
+            AccessDecision::Granted(permissions) => permissions,
             AccessDecision::Refused(refusal) => {
-                let answer = self.with_cors_headers(access_refused_response(&refusal), origin);
-                return ResponseFutureState::Now(Some(exchange.respond(answer)));
+                let response = self.with_cors_headers(access_refused_response(&refusal), origin);
+                return ResponseFutureState::Now(Some(exchange.respond(response)));
             }
             AccessDecision::NeedsHashing(pending) => {
                 let service = self.clone();
                 return ResponseFutureState::Later(Box::pin(async move {
-                    let answer = service
-                        .authorize_by_hash(pending, asked, body, &mut exchange)
+                    let response = service
+                        .authorize_by_hash(pending, request, body, &mut exchange)
                         .await;
-                    exchange.respond(service.with_cors_headers(answer, origin))
+                    exchange.respond(service.with_cors_headers(response, origin))
                 }));
             }
         };
-        exchange.set_user(grant.user.as_ref());
-        match self.respond(asked, body, grant) {
-            ResponseFuture::Now(answer) => ResponseFutureState::Now(Some(
-                exchange.respond(self.with_cors_headers(answer, origin)),
+        exchange.set_user(permissions.user.as_ref());
+        match self.respond(request, body, permissions) {
+            ResponseFuture::Now(response) => ResponseFutureState::Now(Some(
+                exchange.respond(self.with_cors_headers(response, origin)),
             )),
-            ResponseFuture::Later(answer) => {
+            ResponseFuture::Later(response) => {
                 let service = self.clone();
                 ResponseFutureState::Later(Box::pin(async move {
-                    let answer = answer.await;
-                    exchange.respond(service.with_cors_headers(answer, origin))
+                    let response = response.await;
+                    exchange.respond(service.with_cors_headers(response, origin))
                 }))
             }
         }
@@ -115,7 +115,7 @@ impl ConnectionService {
             return Err(misdirected_response().into());
         }
         match ObjectKey::parse(head.uri.path()) {
-            Ok(named) => Ok(named),
+            Ok(path) => Ok(path),
             // `OPTIONS *` asks about the server.
             Err(_) if head.method == Method::OPTIONS && head.uri.path() == "*" => Ok(RequestPath {
                 key: ObjectKey::root(),
@@ -134,14 +134,14 @@ impl ConnectionService {
         if head.version >= Version::HTTP_2 {
             return Ok(());
         }
-        let follows = body
+        let framing = body
             .len()
             .map_or(RequestBodyFraming::Chunked, RequestBodyFraming::Length);
-        if follows == RequestBodyFraming::Chunked {
+        if framing == RequestBodyFraming::Chunked {
             // Where the next head would begin, the watch does not know.
             self.connection.close_after_response();
         }
-        self.connection.check_head(follows).map_err(|ambiguous| {
+        self.connection.check_head(framing).map_err(|ambiguous| {
             self.connection.close_after_response();
             text_response(StatusCode::BAD_REQUEST, ambiguous.to_string()).into()
         })
@@ -154,19 +154,19 @@ impl ConnectionService {
         hosts.is_none_or(|hosts| hosts.admit(&head.headers, &head.uri))
     }
 
-    fn authorize(&self, asked: &ParsedRequest) -> AccessDecision {
+    fn authorize(&self, request: &ParsedRequest) -> AccessDecision {
         self.server()
             .options
             .access
-            .authorize(&self.access_request(asked))
+            .authorize(&self.access_request(request))
     }
 
-    fn access_request<'a>(&self, asked: &'a ParsedRequest) -> AccessRequest<'a> {
+    fn access_request<'a>(&self, request: &'a ParsedRequest) -> AccessRequest<'a> {
         AccessRequest {
-            method: &asked.head.method,
-            path: &asked.path,
-            query: asked.head.uri.query(),
-            headers: &asked.head.headers,
+            method: &request.head.method,
+            path: &request.path,
+            query: request.head.uri.query(),
+            headers: &request.head.headers,
             now: SystemTime::now(),
             peer: self.connection.peer.map(|peer| peer.ip()),
         }
@@ -176,7 +176,7 @@ impl ConnectionService {
     async fn authorize_by_hash(
         &self,
         pending: PendingLogin,
-        asked: ParsedRequest,
+        request: ParsedRequest,
         body: RequestBody,
         exchange: &mut HttpExchange,
     ) -> ServeResponse {
@@ -185,15 +185,15 @@ impl ConnectionService {
             Err(refusal) => return access_refused_response(&refusal),
         };
         let checked = self.server().disk.run(move || ready.verify()).await;
-        let judged = self
+        let decision = self
             .server()
             .options
             .access
-            .authorize_with_result(&self.access_request(&asked), &checked);
-        match judged {
-            AccessDecision::Granted(grant) => {
-                exchange.set_user(grant.user.as_ref());
-                self.respond(asked, body, grant).resolve().await
+            .authorize_with_result(&self.access_request(&request), &checked);
+        match decision {
+            AccessDecision::Granted(permissions) => {
+                exchange.set_user(permissions.user.as_ref());
+                self.respond(request, body, permissions).resolve().await
             }
             AccessDecision::Refused(refusal) => access_refused_response(&refusal),
             // It has just been done.
@@ -211,12 +211,12 @@ impl ConnectionService {
     /// Adds what other sites' pages need.
     fn with_cors_headers(
         &self,
-        mut answer: ServeResponse,
+        mut response: ServeResponse,
         request: Option<HeaderMap>,
     ) -> ServeResponse {
         if let (Some(cors), Some(request)) = (&self.server().options.cors, request) {
-            cors.add_headers(&request, answer.headers_mut());
+            cors.add_headers(&request, response.headers_mut());
         }
-        answer
+        response
     }
 }

@@ -14,15 +14,15 @@ impl fmt::Display for DisplayName<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for chunk in self.0.utf8_chunks() {
             let text = chunk.valid();
-            let mut from = 0;
+            let mut start = 0;
             for (at, letter) in text
                 .char_indices()
                 .filter(|(_, letter)| is_invisible(*letter))
             {
-                write!(f, "{}{}", &text[from..at], letter.escape_unicode())?;
-                from = at + letter.len_utf8();
+                write!(f, "{}{}", &text[start..at], letter.escape_unicode())?;
+                start = at + letter.len_utf8();
             }
-            f.write_str(&text[from..])?;
+            f.write_str(&text[start..])?;
             chunk
                 .invalid()
                 .iter()
@@ -55,7 +55,7 @@ struct HtmlEscaper<'a, 'b>(&'a mut fmt::Formatter<'b>);
 
 impl Write for HtmlEscaper<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let mut from = 0;
+        let mut start = 0;
         for (at, byte) in text.bytes().enumerate() {
             let escaped = match byte {
                 b'<' => "&lt;",
@@ -65,11 +65,11 @@ impl Write for HtmlEscaper<'_, '_> {
                 b'\'' => "&#39;",
                 _ => continue,
             };
-            self.0.write_str(&text[from..at])?;
+            self.0.write_str(&text[start..at])?;
             self.0.write_str(escaped)?;
-            from = at + 1;
+            start = at + 1;
         }
-        self.0.write_str(&text[from..])
+        self.0.write_str(&text[start..])
     }
 }
 
@@ -158,11 +158,11 @@ impl fmt::Display for DisplayUtc {
 /// Years begin in March there, so that the leap day is the last one.
 fn civil_date(day: i64) -> (i64, i64, i64) {
     let day = day + 719_468;
-    let (era, of_era) = (day.div_euclid(146_097), day.rem_euclid(146_097));
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let date = of_year - (153 * month + 2) / 5 + 1;
+    let (era, day_of_era) = (day.div_euclid(146_097), day.rem_euclid(146_097));
+    let year = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let date = day_of_year - (153 * month + 2) / 5 + 1;
     let month = if month < 10 { month + 3 } else { month - 9 };
     (year + era * 400 + i64::from(month <= 2), month, date)
 }

@@ -137,7 +137,7 @@ struct HtmlPage<'a> {
 impl HtmlPage<'_> {
     fn write_head(&self, out: &mut String) -> std::fmt::Result {
         let title = HtmlEscaped(&self.options.title);
-        let (above, own) = self.segments();
+        let (parents, own) = self.segments();
         out.push_str("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
         out.push_str(
             "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
@@ -160,8 +160,8 @@ impl HtmlPage<'_> {
         )?;
         out.push_str("<div class=\"where\"><nav aria-label=\"Breadcrumbs\"><ol>");
         // The top is as many folders up as there are segments.
-        let depth = above.len() + usize::from(own.is_some());
-        self.write_breadcrumbs(out, &above, depth)?;
+        let depth = parents.len() + usize::from(own.is_some());
+        self.write_breadcrumbs(out, &parents, depth)?;
         out.push_str("</ol></nav>");
         if let Some(user) = &self.options.user {
             write!(
@@ -194,7 +194,7 @@ impl HtmlPage<'_> {
     fn write_breadcrumbs(
         &self,
         out: &mut String,
-        above: &[&[u8]],
+        parents: &[&[u8]],
         depth: usize,
     ) -> std::fmt::Result {
         if depth == 0 {
@@ -207,11 +207,11 @@ impl HtmlPage<'_> {
             HtmlEscaped(&self.options.title)
         )?;
         // Of a path as deep as paths may be, the links alone would have megabytes.
-        let skipped = above.len().saturating_sub(MAX_BREADCRUMBS);
+        let skipped = parents.len().saturating_sub(MAX_BREADCRUMBS);
         if skipped > 0 {
             out.push_str("<li>\u{2026}</li>");
         }
-        for (at, segment) in above.iter().enumerate().skip(skipped) {
+        for (at, segment) in parents.iter().enumerate().skip(skipped) {
             let up = "../".repeat(depth - 1 - at);
             write!(
                 out,
@@ -274,11 +274,11 @@ impl HtmlPage<'_> {
                 "Modified<span class=\"plain\"> (UTC)</span>",
             ),
         ] {
-            let ask = &self.listing.request;
-            let is_current = ask.sort == sort;
+            let request = &self.listing.request;
+            let is_current = request.sort == sort;
             out.push_str("<th scope=\"col\"");
             if is_current {
-                let direction = if ask.descending {
+                let direction = if request.descending {
                     "descending"
                 } else {
                     "ascending"
@@ -289,12 +289,12 @@ impl HtmlPage<'_> {
                 sort,
                 // Another click turns it around. The greatest and the latest are what one looks for first.
                 descending: if is_current {
-                    !ask.descending
+                    !request.descending
                 } else {
                     sort != SortKey::Name
                 },
                 start: PageStart::First,
-                limit: ask.limit,
+                limit: request.limit,
             };
             write!(
                 out,
@@ -375,9 +375,9 @@ impl HtmlPage<'_> {
             GroupedDigits(last),
             GroupedDigits(page.total)
         )?;
-        let to = |begin: fn(ListingCursor) -> PageStart, cursor: &ListingCursor| {
+        let to = |start: fn(ListingCursor) -> PageStart, cursor: &ListingCursor| {
             HtmlEscaped(page_query(&PageRequest {
-                start: begin(cursor.clone()),
+                start: start(cursor.clone()),
                 ..self.listing.request.clone()
             }))
         };
@@ -408,18 +408,18 @@ const UPLOAD_FORM: &str = "<form class=\"upload\" method=\"post\" enctype=\"mult
     <p class=\"script\">or drop files and folders anywhere on this page</p></form>\n<ul id=\"uploads\" aria-label=\"Uploads\" hidden></ul>\n";
 
 /// The query that leads to a page.
-fn page_query(ask: &PageRequest) -> String {
-    let sort = match ask.sort {
+fn page_query(request: &PageRequest) -> String {
+    let sort = match request.sort {
         SortKey::Name => "name",
         SortKey::Size => "size",
         SortKey::Modified => "modified",
     };
-    let order = if ask.descending { "desc" } else { "asc" };
+    let order = if request.descending { "desc" } else { "asc" };
     let mut query = format!("?sort={sort}&order={order}");
-    if ask.limit != HTML_LIMIT {
-        let _ = write!(query, "&limit={}", ask.limit);
+    if request.limit != HTML_LIMIT {
+        let _ = write!(query, "&limit={}", request.limit);
     }
-    let _ = match &ask.start {
+    let _ = match &request.start {
         PageStart::First => Ok(()),
         PageStart::After(cursor) => write!(query, "&after={cursor}"),
         PageStart::Before(cursor) => write!(query, "&before={cursor}"),

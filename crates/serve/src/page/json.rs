@@ -237,11 +237,11 @@ mod tests {
         let root = Arc::new(StoreRoot::open(top.path()).expect("a root"));
         let entries = OpenFolder::open(&root, ObjectKey::root())
             .and_then(|folder| Ok(folder.into_entries()?));
-        let pieces: Vec<Bytes> = JsonLines::new(entries.expect("entries"))
-            .map(|piece| piece.expect("a piece"))
+        let chunks: Vec<Bytes> = JsonLines::new(entries.expect("entries"))
+            .map(|chunk| chunk.expect("a piece"))
             .collect();
-        assert!(pieces.len() > 1 && pieces.iter().all(|piece| piece.ends_with(b"}\n")));
-        let all = pieces.concat();
+        assert!(chunks.len() > 1 && chunks.iter().all(|chunk| chunk.ends_with(b"}\n")));
+        let all = chunks.concat();
         let rows = all
             .split(|byte| *byte == b'\n')
             .filter(|line| !line.is_empty());
@@ -262,8 +262,8 @@ mod tests {
             let kind = if is_folder { EntryKind::Folder } else { EntryKind::File };
             let page = object(listing("/x%3F/y", vec![entry(&name, kind)]));
             let href = page["entries"][0]["href"].as_str().expect("a path");
-            let named = ObjectKey::parse(href).expect("a key");
-            prop_assert_eq!((Ok(named.key), named.is_folder), (folder.child(&name), is_folder));
+            let path = ObjectKey::parse(href).expect("a key");
+            prop_assert_eq!((Ok(path.key), path.is_folder), (folder.child(&name), is_folder));
         }
     }
 }

@@ -51,17 +51,20 @@ impl ListingFormat {
     /// Among equals, what was named comes before what a wildcard covers, so that `application/json, */*` gets JSON. A client that
     /// accepts none of them gets the page, as the RFC allows. The heavy forms are had by name alone.
     #[must_use]
-    pub fn negotiate<'a>(asked: Option<Self>, accept: impl IntoIterator<Item = &'a str>) -> Self {
-        if let Some(asked) = asked {
-            return asked;
+    pub fn negotiate<'a>(
+        requested: Option<Self>,
+        accept: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
+        if let Some(requested) = requested {
+            return requested;
         }
         let accept = accept.into_iter().flat_map(|value| value.split(','));
         let ranges: Vec<_> = accept.take(64).filter_map(media_range).collect();
         let mut best = (Self::Html, (0, 0));
         for format in Self::ALL {
-            let liking = format.preference(&ranges);
-            if liking.0 > 0 && liking > best.1 {
-                best = (format, liking);
+            let preference = format.preference(&ranges);
+            if preference.0 > 0 && preference > best.1 {
+                best = (format, preference);
             }
         }
         best.0
@@ -205,8 +208,8 @@ impl ListQuery {
     /// # Errors
     /// See [`ListQueryError`].
     pub fn parse(query: &str) -> Result<Self, ListQueryError> {
-        let mut read = Self::default();
-        let mut seen: Vec<ListQueryParameter> = Vec::new();
+        let mut parsed = Self::default();
+        let mut parameters: Vec<ListQueryParameter> = Vec::new();
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             let known = ListQueryParameter::ALL
                 .into_iter()
@@ -214,14 +217,14 @@ impl ListQuery {
             let Some(parameter) = known else {
                 continue;
             };
-            if seen.contains(&parameter) {
+            if parameters.contains(&parameter) {
                 return Err(ListQueryError::Duplicate(parameter));
             }
-            seen.push(parameter);
-            read.set(parameter, &value)?;
+            parameters.push(parameter);
+            parsed.set(parameter, &value)?;
         }
-        read.check(&seen)?;
-        Ok(read)
+        parsed.check(&parameters)?;
+        Ok(parsed)
     }
 
     /// The page that it asks for.
@@ -279,18 +282,20 @@ impl ListQuery {
     }
 
     /// Whether what was read goes together.
-    fn check(&self, seen: &[ListQueryParameter]) -> Result<(), ListQueryError> {
-        if seen.contains(&ListQueryParameter::After) && seen.contains(&ListQueryParameter::Before) {
+    fn check(&self, parameters: &[ListQueryParameter]) -> Result<(), ListQueryError> {
+        if parameters.contains(&ListQueryParameter::After)
+            && parameters.contains(&ListQueryParameter::Before)
+        {
             return Err(ListQueryError::BothEnds);
         }
-        let of_pages = seen
+        let paged = parameters
             .iter()
             .find(|parameter| **parameter != ListQueryParameter::Format);
         let is_whole = matches!(
             self.format,
             Some(ListingFormat::JsonLines | ListingFormat::Tar)
         );
-        if let Some(parameter) = of_pages.filter(|_| is_whole) {
+        if let Some(parameter) = paged.filter(|_| is_whole) {
             return Err(ListQueryError::Unpaged(*parameter));
         }
         let (cursor, parameter) = match &self.start {
@@ -352,14 +357,14 @@ mod tests {
         let none = ListQuery::default();
         assert_eq!(ListQuery::parse(""), Ok(none.clone()));
         assert_eq!(ListQuery::parse("expires=1&signature=x&x"), Ok(none));
-        let read = ListQuery::parse("format=json&sort=size&order=desc&limit=7").expect("a query");
+        let parsed = ListQuery::parse("format=json&sort=size&order=desc&limit=7").expect("a query");
         assert_eq!(
-            (read.format, read.sort, read.descending),
+            (parsed.format, parsed.sort, parsed.descending),
             (Some(ListingFormat::Json), SortKey::Size, true)
         );
         assert_eq!(
             (
-                read.page_request(3).limit,
+                parsed.page_request(3).limit,
                 ListQuery::default().page_request(3).limit
             ),
             (7, 3)
@@ -399,8 +404,8 @@ mod tests {
         // A place in the order of names, ascending: after a file called `a`.
         let place = "AAEAAAAAAAAAAAAAAAAAAAAAYQ";
         let parse = |query: String| ListQuery::parse(&query);
-        let read = parse(format!("after={place}")).expect("a query");
-        assert!(matches!(read.start, PageStart::After(cursor) if cursor.to_string() == place));
+        let parsed = parse(format!("after={place}")).expect("a query");
+        assert!(matches!(parsed.start, PageStart::After(cursor) if cursor.to_string() == place));
         let other = Err(ListQueryError::OtherOrder(ListQueryParameter::After));
         assert_eq!(parse(format!("after={place}&order=desc")), other);
         assert_eq!(parse(format!("sort=size&after={place}")), other);

@@ -154,15 +154,15 @@ impl FolderTar {
         }
         let Some(level) = self.levels.last_mut() else {
             if self.skipped > 0 {
-                let (folder, left_out) = (&self.folder, self.skipped);
-                tracing::warn!(%folder, left_out, "a tar was sent without some of what is in the folder");
+                let (folder, skipped) = (&self.folder, self.skipped);
+                tracing::warn!(%folder, skipped, "a tar was sent without some of what is in the folder");
             }
             out.resize(out.len() + 2 * BLOCK, 0);
             return Ok(false);
         };
         match level.entries.next_member() {
-            Ok(Some(Ok(opened))) => self.add(opened, out)?,
-            Ok(Some(Err(missed))) => self.handle_unopened(missed)?,
+            Ok(Some(Ok(entry))) => self.add(entry, out)?,
+            Ok(Some(Err(unopened))) => self.handle_unopened(unopened)?,
             Ok(None) => {
                 self.path.truncate(level.parent_path_len);
                 self.levels.pop();
@@ -173,30 +173,30 @@ impl FolderTar {
     }
 
     /// Packs what was opened: a file's header, whose bytes follow, or a folder, which is walked next.
-    fn add(&mut self, opened: OpenedEntry, out: &mut Vec<u8>) -> Result<(), FolderTarError> {
-        let mut path = [&self.path[..], &opened.name].concat();
-        match opened.kind {
+    fn add(&mut self, entry: OpenedEntry, out: &mut Vec<u8>) -> Result<(), FolderTarError> {
+        let mut path = [&self.path[..], &entry.name].concat();
+        match entry.kind {
             EntryKind::File => {
-                let len = u64::try_from(opened.stat.st_size).unwrap_or(0);
-                write_entry_header(out, &path, len, &opened.stat);
-                self.current_file = Some(FolderTarFile::new(opened.fd, path, len));
+                let len = u64::try_from(entry.stat.st_size).unwrap_or(0);
+                write_entry_header(out, &path, len, &entry.stat);
+                self.current_file = Some(FolderTarFile::new(entry.fd, path, len));
             }
-            EntryKind::Folder if !opened.is_link => {
+            EntryKind::Folder if !entry.is_link => {
                 if self.levels.len() == MAX_DEPTH {
                     let path = DisplayName(&path).to_string();
                     return Err(FolderTarError::TooDeep { path });
                 }
                 path.push(b'/');
-                write_entry_header(out, &path, 0, &opened.stat);
+                write_entry_header(out, &path, 0, &entry.stat);
                 let Some(level) = self.levels.last() else {
                     return Ok(());
                 };
-                let entries = level.entries.descend(opened);
+                let entries = level.entries.descend(entry);
                 let entries = entries.map_err(|source| unreadable(&path, source))?;
-                let above = self.path.len();
+                let parents = self.path.len();
                 self.levels.push(FolderTarLevel {
                     entries,
-                    parent_path_len: above,
+                    parent_path_len: parents,
                 });
                 self.path = path;
             }
@@ -206,8 +206,8 @@ impl FolderTar {
     }
 
     /// What could not be opened ends the archive, unless it is nothing that would be in it.
-    fn handle_unopened(&mut self, missed: UnopenedEntry) -> Result<(), FolderTarError> {
-        let source = match missed.error {
+    fn handle_unopened(&mut self, unopened: UnopenedEntry) -> Result<(), FolderTarError> {
+        let source = match unopened.error {
             // Gone meanwhile, or a link that leads nowhere: it is not listed either.
             StoreError::NotFound => return Ok(()),
             StoreError::SpecialFile | StoreError::Conflict | StoreError::TooLong => {
@@ -218,7 +218,10 @@ impl FolderTar {
             StoreError::PermissionDenied => io::ErrorKind::PermissionDenied.into(),
             other => io::Error::other(other),
         };
-        Err(unreadable(&[&self.path[..], &missed.name].concat(), source))
+        Err(unreadable(
+            &[&self.path[..], &unopened.name].concat(),
+            source,
+        ))
     }
 }
 

@@ -28,25 +28,26 @@ pub(crate) enum MappedRun {
 impl MappingRegistry {
     /// Slices of a mapping will be written.
     pub(crate) fn register(&self, mapped: &Arc<MappedBody>) {
-        let mut lent = self
+        let mut registered = self
             .registered
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         // What nobody has a slice of any more has been written, or never will be.
-        lent.retain(|mapped| Arc::strong_count(mapped) > 1);
-        lent.push(Arc::clone(mapped));
+        registered.retain(|mapped| Arc::strong_count(mapped) > 1);
+        registered.push(Arc::clone(mapped));
         self.is_used.store(true, Ordering::Release);
     }
 
     /// Forgets what is back.
     pub(crate) fn remove_unused(&self) {
         if self.is_used.load(Ordering::Acquire) {
-            let mut lent = self
+            let mut registered = self
                 .registered
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
-            lent.retain(|mapped| Arc::strong_count(mapped) > 1);
-            self.is_used.store(!lent.is_empty(), Ordering::Release);
+            registered.retain(|mapped| Arc::strong_count(mapped) > 1);
+            self.is_used
+                .store(!registered.is_empty(), Ordering::Release);
         }
     }
 
@@ -55,12 +56,13 @@ impl MappingRegistry {
         if !self.is_used.load(Ordering::Acquire) {
             return MappedRun::Memory(slices.len());
         }
-        let mut lent = self
+        let mut registered = self
             .registered
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let found = |slice: &[u8]| {
-            lent.iter()
+            registered
+                .iter()
                 .find_map(|mapped| Some((Arc::clone(mapped), mapped.offset_of(slice)?)))
         };
         for (index, slice) in slices.iter().enumerate() {
@@ -71,8 +73,9 @@ impl MappingRegistry {
                 };
             }
         }
-        lent.retain(|mapped| Arc::strong_count(mapped) > 1);
-        self.is_used.store(!lent.is_empty(), Ordering::Release);
+        registered.retain(|mapped| Arc::strong_count(mapped) > 1);
+        self.is_used
+            .store(!registered.is_empty(), Ordering::Release);
         MappedRun::Memory(slices.len())
     }
 }
@@ -95,21 +98,21 @@ mod tests {
 
     #[test]
     fn slices_are_told_from_memory_by_where_they_are() {
-        let ledger = MappingRegistry::default();
+        let registry = MappingRegistry::default();
         let (mapped, head) = (mapped("0123456789"), b"head");
         let body = mapped.slice(2..9).expect("within");
         let (head, part) = (IoSlice::new(head), IoSlice::new(&body[3..]));
         // Nothing was lent yet.
         assert!(matches!(
-            ledger.next_run(&[head, part]),
+            registry.next_run(&[head, part]),
             MappedRun::Memory(2)
         ));
-        ledger.register(&mapped);
+        registry.register(&mapped);
         assert!(matches!(
-            ledger.next_run(&[head, part]),
+            registry.next_run(&[head, part]),
             MappedRun::Memory(1)
         ));
-        let MappedRun::File(_, range) = ledger.next_run(&[part, head]) else {
+        let MappedRun::File(_, range) = registry.next_run(&[part, head]) else {
             panic!("it is the file's");
         };
         assert_eq!(range, 5..9);
@@ -118,15 +121,15 @@ mod tests {
 
     #[test]
     fn what_is_back_is_forgotten() {
-        let ledger = MappingRegistry::default();
+        let registry = MappingRegistry::default();
         let first = mapped("one");
-        ledger.register(&first);
+        registry.register(&first);
         drop(first);
         assert!(matches!(
-            ledger.next_run(&[IoSlice::new(b"x")]),
+            registry.next_run(&[IoSlice::new(b"x")]),
             MappedRun::Memory(1)
         ));
-        assert!(!ledger.is_used.load(Ordering::Relaxed));
-        assert!(ledger.registered.lock().expect("unpoisoned").is_empty());
+        assert!(!registry.is_used.load(Ordering::Relaxed));
+        assert!(registry.registered.lock().expect("unpoisoned").is_empty());
     }
 }

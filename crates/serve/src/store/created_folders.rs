@@ -63,18 +63,18 @@ impl FolderCreator {
     pub(super) fn open_or_create(
         self: &Arc<Self>,
         key: &ObjectKey,
-        reach: OpenScope,
+        scope: OpenScope,
     ) -> Result<(OwnedFd, CreatedFolders), StoreError> {
-        let mut made = CreatedFolders {
+        let mut created = CreatedFolders {
             creator: Arc::clone(self),
             keys: Vec::new(),
         };
         for _ in 0..MAX_ATTEMPTS {
-            match self.create(key, reach, &mut made.keys) {
+            match self.create(key, scope, &mut created.keys) {
                 // Somebody took one away meanwhile; or a link leads nowhere, or all is gone.
                 Err(Errno::NOENT) if !self.root.is_removed() => {}
                 Err(Errno::NOENT) => return Err(StoreError::RootRemoved),
-                other => return Ok((other?, made)),
+                other => return Ok((other?, created)),
             }
         }
         Err(StoreError::NotFound)
@@ -83,30 +83,30 @@ impl FolderCreator {
     fn create(
         &self,
         key: &ObjectKey,
-        reach: OpenScope,
-        made: &mut Vec<(ObjectKey, u64)>,
+        scope: OpenScope,
+        created: &mut Vec<(ObjectKey, u64)>,
     ) -> Result<OwnedFd, Errno> {
-        match self.root.open_folder_within(key, reach) {
+        match self.root.open_folder_within(key, scope) {
             Err(Errno::NOENT) => {}
             other => return other,
         }
-        let (above, name) = key.split_parent().ok_or(Errno::NOENT)?;
-        let folder = self.create(&above, reach, made)?;
+        let (parent, name) = key.split_parent().ok_or(Errno::NOENT)?;
+        let folder = self.create(&parent, scope, created)?;
         // Before it is there: whoever finds it must know.
-        let (making, before) = self.mark_unsynced(key);
+        let (generation, previous) = self.mark_unsynced(key);
         match rustix::fs::mkdirat(&folder, name, MODE) {
             Ok(()) => {
-                made.retain(|(other, _)| other != key);
-                made.push((key.clone(), making));
+                created.retain(|(other, _)| other != key);
+                created.push((key.clone(), generation));
             }
             // Somebody else was quicker; or a link that leads nowhere is there, as the next open will say.
-            Err(Errno::EXIST) => self.restore_mark(key, making, before),
+            Err(Errno::EXIST) => self.restore_mark(key, generation, previous),
             Err(error) => {
-                self.restore_mark(key, making, before);
+                self.restore_mark(key, generation, previous);
                 return Err(error);
             }
         }
-        self.root.open_folder_within(key, reach)
+        self.root.open_folder_within(key, scope)
     }
 
     /// Makes what was named in a folder durable, and the names of that folder and those above it.
@@ -116,41 +116,41 @@ impl FolderCreator {
     pub(super) fn sync(&self, key: &ObjectKey, folder: &OwnedFd) -> Result<(), StoreError> {
         rustix::fs::fsync(folder)?;
         let mut key = key.clone();
-        while let Some((above, _)) = key.split_parent() {
-            if let Some(making) = self.unsynced_generation(&key) {
-                match self.root.open_folder(&above) {
-                    Ok(above) => rustix::fs::fsync(above)?,
+        while let Some((parent, _)) = key.split_parent() {
+            if let Some(generation) = self.unsynced_generation(&key) {
+                match self.root.open_folder(&parent) {
+                    Ok(parent) => rustix::fs::fsync(parent)?,
                     // It has gone meanwhile, and all in it.
                     Err(StoreError::NotFound) => {}
                     Err(error) => return Err(error),
                 }
-                self.mark_synced(&key, making);
+                self.mark_synced(&key, generation);
             }
-            key = above;
+            key = parent;
         }
         Ok(())
     }
 
     /// The name is about to be given: in which making, and which was the one before whose name may not be durable.
     fn mark_unsynced(&self, key: &ObjectKey) -> (u64, Option<u64>) {
-        let Some(mut fresh) = self.lock_unsynced() else {
+        let Some(mut unsynced) = self.lock_unsynced() else {
             return (0, None);
         };
-        fresh.last_generation += 1;
-        let making = fresh.last_generation;
-        let before = fresh.folders.insert(key.clone(), making);
-        (making, before)
+        unsynced.last_generation += 1;
+        let generation = unsynced.last_generation;
+        let previous = unsynced.folders.insert(key.clone(), generation);
+        (generation, previous)
     }
 
     /// The name was not given in that making: what was believed before holds, unless somebody knows better by now.
-    fn restore_mark(&self, key: &ObjectKey, making: u64, before: Option<u64>) {
-        let Some(mut fresh) = self.lock_unsynced() else {
+    fn restore_mark(&self, key: &ObjectKey, generation: u64, previous: Option<u64>) {
+        let Some(mut unsynced) = self.lock_unsynced() else {
             return;
         };
-        if fresh.folders.get(key) == Some(&making) {
-            match before {
-                Some(before) => fresh.folders.insert(key.clone(), before),
-                None => fresh.folders.remove(key),
+        if unsynced.folders.get(key) == Some(&generation) {
+            match previous {
+                Some(previous) => unsynced.folders.insert(key.clone(), previous),
+                None => unsynced.folders.remove(key),
             };
         }
     }
@@ -161,36 +161,37 @@ impl FolderCreator {
     }
 
     /// The name that was given then is durable, or gone.
-    fn mark_synced(&self, key: &ObjectKey, making: u64) {
-        if let Some(mut fresh) = self.lock_unsynced()
-            && fresh.folders.get(key) == Some(&making)
+    fn mark_synced(&self, key: &ObjectKey, generation: u64) {
+        if let Some(mut unsynced) = self.lock_unsynced()
+            && unsynced.folders.get(key) == Some(&generation)
         {
-            fresh.folders.remove(key);
+            unsynced.folders.remove(key);
         }
     }
 
     /// Removes a folder of that making if nothing is in it. Whether it did.
-    fn remove_if_empty(&self, key: &ObjectKey, making: u64) -> bool {
-        let removed = key.split_parent().is_some_and(|(above, name)| {
-            let above = self.root.open_folder(&above);
-            above.is_ok_and(|above| unlink(above, name, AtFlags::REMOVEDIR).is_ok())
+    fn remove_if_empty(&self, key: &ObjectKey, generation: u64) -> bool {
+        let removed = key.split_parent().is_some_and(|(parent, name)| {
+            let parent = self.root.open_folder(&parent);
+            parent.is_ok_and(|parent| unlink(parent, name, AtFlags::REMOVEDIR).is_ok())
         });
         // One that somebody makes anew meanwhile is another making.
         if removed {
-            self.mark_synced(key, making);
+            self.mark_synced(key, generation);
         }
         removed
     }
 
     fn lock_unsynced(&self) -> Option<MutexGuard<'_, UnsyncedFolders>> {
-        let fresh = self.unsynced.as_ref()?;
-        Some(fresh.lock().unwrap_or_else(PoisonError::into_inner))
+        let unsynced = self.unsynced.as_ref()?;
+        Some(unsynced.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// How many folders have names that may not be durable.
     #[cfg(test)]
     pub(super) fn count_unsynced(&self) -> usize {
-        self.lock_unsynced().map_or(0, |fresh| fresh.folders.len())
+        self.lock_unsynced()
+            .map_or(0, |unsynced| unsynced.folders.len())
     }
 }
 
@@ -215,8 +216,8 @@ impl CreatedFolders {
 impl Drop for CreatedFolders {
     fn drop(&mut self) {
         // Nothing above one that stays is empty.
-        let mut made = self.keys.iter().rev();
-        let _ = made.all(|(key, making)| self.creator.remove_if_empty(key, *making));
+        let mut created = self.keys.iter().rev();
+        let _ = created.all(|(key, generation)| self.creator.remove_if_empty(key, *generation));
     }
 }
 
@@ -241,17 +242,17 @@ mod tests {
         fs::create_dir(all.path().join("a")).expect("a folder");
         fs::write(all.path().join("a/f"), "").expect("a file");
         let folders = folders(all.path());
-        let (_, made) = folders
+        let (_, created) = folders
             .open_or_create(&key("/a/x/y"), OpenScope::Anywhere)
             .expect("folders");
-        assert_eq!(made.keys, [(key("/a/x"), 1), (key("/a/x/y"), 2)]);
+        assert_eq!(created.keys, [(key("/a/x"), 1), (key("/a/x/y"), 2)]);
         let (_, none) = folders
             .open_or_create(&key("/a/x/y"), OpenScope::Anywhere)
             .expect("there");
         assert!(none.keys.is_empty());
         let beneath_a_file = folders.open_or_create(&key("/a/f/z"), OpenScope::Anywhere);
         assert!(matches!(beneath_a_file, Err(StoreError::Conflict)));
-        drop(made);
+        drop(created);
         assert!(!all.path().join("a/x").exists() && all.path().join("a").exists());
         assert_eq!(folders.count_unsynced(), 0);
     }
@@ -270,14 +271,14 @@ mod tests {
         folders.sync(&key("/x/y"), &inner).expect("synced");
         assert_eq!(folders.count_unsynced(), 0, "both names");
         // One that was made again since is fresh again.
-        let (making, _) = folders.mark_unsynced(&key("/x"));
-        let (again, before) = folders.mark_unsynced(&key("/x"));
-        assert_eq!(before, Some(making));
-        folders.mark_synced(&key("/x"), making);
+        let (generation, _) = folders.mark_unsynced(&key("/x"));
+        let (again, previous) = folders.mark_unsynced(&key("/x"));
+        assert_eq!(previous, Some(generation));
+        folders.mark_synced(&key("/x"), generation);
         assert_eq!(folders.count_unsynced(), 1);
         // One that was there already is what it was.
-        folders.restore_mark(&key("/x"), again, before);
-        folders.mark_synced(&key("/x"), making);
+        folders.restore_mark(&key("/x"), again, previous);
+        folders.mark_synced(&key("/x"), generation);
         assert_eq!(folders.count_unsynced(), 0);
         second.keep();
         drop(first);

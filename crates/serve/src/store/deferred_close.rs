@@ -26,8 +26,8 @@ pub(super) struct DeferredClose {
 
 impl DeferredClose {
     /// What a file of so many bytes needs of it.
-    pub(super) fn for_file(closing: &Arc<Self>, len: u64) -> Option<Arc<Self>> {
-        (len >= LARGE_FILE).then(|| Arc::clone(closing))
+    pub(super) fn for_file(queue: &Arc<Self>, len: u64) -> Option<Arc<Self>> {
+        (len >= LARGE_FILE).then(|| Arc::clone(queue))
     }
 
     /// Whose threads do it from now on.
@@ -36,15 +36,15 @@ impl DeferredClose {
     }
 
     /// Drops something, elsewhere if that can be.
-    pub(super) fn drop_later(self: &Arc<Self>, what: impl Send + 'static) {
+    pub(super) fn drop_later(self: &Arc<Self>, value: impl Send + 'static) {
         let waiting = self.waiting.fetch_add(1, Ordering::Relaxed);
-        let closes = DeferredDrop {
-            value: Some(what),
+        let task = DeferredDrop {
+            value: Some(value),
             queue: Arc::clone(self),
         };
         if let Some(disk) = self.threads.get().filter(|_| waiting < MAX_WAITING) {
             // It is begun at once. Where the threads have ended, it is dropped here.
-            drop(disk.run(move || drop(closes)));
+            drop(disk.run(move || drop(task)));
         }
     }
 }
@@ -85,28 +85,31 @@ mod tests {
             .max_blocking_threads(1)
             .build()
             .expect("a runtime");
-        let here = std::thread::current().id();
+        let this_thread = std::thread::current().id();
         let (sender, dropped) = mpsc::channel();
-        let closing = Arc::new(DeferredClose::default());
-        closing.drop_later(Dropped(sender.clone()));
-        assert_eq!(dropped.recv().expect("nowhere else to go"), here);
+        let queue = Arc::new(DeferredClose::default());
+        queue.drop_later(Dropped(sender.clone()));
+        assert_eq!(dropped.recv().expect("nowhere else to go"), this_thread);
         let disk = DiskThreads::new(runtime.handle().clone());
-        closing.set_threads(&disk);
-        let (release, held) = mpsc::channel::<()>();
-        drop(disk.run(move || held.recv()));
+        queue.set_threads(&disk);
+        let (release, hold) = mpsc::channel::<()>();
+        drop(disk.run(move || hold.recv()));
         for _ in 0..MAX_WAITING + 2 {
-            closing.drop_later(Dropped(sender.clone()));
+            queue.drop_later(Dropped(sender.clone()));
         }
-        assert_eq!(dropped.try_iter().collect::<Vec<_>>(), [here, here]);
+        assert_eq!(
+            dropped.try_iter().collect::<Vec<_>>(),
+            [this_thread, this_thread]
+        );
         release.send(()).expect("the thread");
         let elsewhere = dropped
             .iter()
             .take(MAX_WAITING)
-            .filter(|thread| *thread != here);
+            .filter(|thread| *thread != this_thread);
         assert_eq!(elsewhere.count(), MAX_WAITING);
         // What finds no threads any more is closed, too.
         runtime.shutdown_background();
-        closing.drop_later(Dropped(sender));
+        queue.drop_later(Dropped(sender));
         dropped.recv().expect("closed");
         assert_eq!(dropped.iter().count(), 0);
     }

@@ -18,25 +18,25 @@ impl FileStore {
     /// See [`StoreError`]. A link is removed, and not what it leads to.
     pub fn delete(
         &self,
-        named: &RequestPath,
+        path: &RequestPath,
         check: Option<VersionCheck<'_>>,
     ) -> Result<(), StoreError> {
         if !self.options.writable {
             return Err(StoreError::ReadOnly);
         }
-        let folder = self.root.open_folder(&parent(&named.key)?)?;
-        let _lock = self.locks.lock(&named.key);
+        let folder = self.root.open_folder(&parent(&path.key)?)?;
+        let _lock = self.locks.lock(&path.key);
         if let Some(check) = check {
             // What is not there is not there, whatever was to hold of it (RFC 9110 13.2.1).
             let current = self
-                .current_metadata(&named.key)?
+                .current_metadata(&path.key)?
                 .ok_or(StoreError::NotFound)?;
             if !check(Some(&current)) {
                 return Err(StoreError::ConditionFailed);
             }
         }
-        let before = stat_entry(&folder, &named.key)?;
-        self.remove(named, &folder, &before)?;
+        let before = stat_entry(&folder, &path.key)?;
+        self.remove(path, &folder, &before)?;
         if self.options.durability == UploadDurability::Full {
             rustix::fs::fsync(&folder)?;
         }
@@ -44,23 +44,23 @@ impl FileStore {
     }
 
     /// The same for a file without conditions, where all of the store is memory and the file is soon forgotten.
-    pub fn try_delete(&self, named: &RequestPath) -> CachedLookup<Result<(), StoreError>> {
-        if !self.is_memory || !self.options.writable || named.is_folder {
+    pub fn try_delete(&self, path: &RequestPath) -> CachedLookup<Result<(), StoreError>> {
+        if !self.is_memory || !self.options.writable || path.is_folder {
             return CachedLookup::WouldBlock;
         }
-        let Ok(above) = parent(&named.key) else {
+        let Ok(parent) = parent(&path.key) else {
             return CachedLookup::WouldBlock;
         };
         // Another mount, or nothing there: whoever may wait finds out which.
-        let Ok(folder) = self.root.open_folder_on_root_mount(&above) else {
+        let Ok(folder) = self.root.open_folder_on_root_mount(&parent) else {
             return CachedLookup::WouldBlock;
         };
-        let Some(_lock) = self.locks.try_lock(&named.key) else {
+        let Some(_lock) = self.locks.try_lock(&path.key) else {
             return CachedLookup::WouldBlock;
         };
-        match stat_entry(&folder, &named.key) {
+        match stat_entry(&folder, &path.key) {
             Ok(before) if file_size(&before) > SMALL_FILE => CachedLookup::WouldBlock,
-            Ok(before) => CachedLookup::Ready(self.remove(named, &folder, &before)),
+            Ok(before) => CachedLookup::Ready(self.remove(path, &folder, &before)),
             Err(error) => CachedLookup::Ready(Err(error)),
         }
     }
@@ -68,11 +68,11 @@ impl FileStore {
     /// Removes what was looked at.
     fn remove(
         &self,
-        named: &RequestPath,
+        path: &RequestPath,
         folder: &OwnedFd,
         before: &Stat,
     ) -> Result<(), StoreError> {
-        let flags = match named.is_folder {
+        let flags = match path.is_folder {
             true => AtFlags::REMOVEDIR,
             false => AtFlags::empty(),
         };
@@ -81,10 +81,10 @@ impl FileStore {
             // What was never counted is not given back.
             _ => 0,
         };
-        let name = name(&named.key)?;
+        let name = name(&path.key)?;
         self.quota
             .remove_file(bytes, || root::unlink(folder, name, flags))?;
-        self.open_files.remove(&named.key);
+        self.open_files.remove(&path.key);
         Ok(())
     }
 }

@@ -38,12 +38,12 @@ impl DiskThreads {
     /// Runs something there. Dropping the future lets it go on: what it began is done, and its result dropped.
     ///
     /// A panic there is one here.
-    pub fn run<T, F>(&self, what: F) -> impl Future<Output = T> + Send + use<T, F>
+    pub fn run<T, F>(&self, operation: F) -> impl Future<Output = T> + Send + use<T, F>
     where
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        let task = self.runtime.spawn_blocking(what);
+        let task = self.runtime.spawn_blocking(operation);
         async move {
             match task.await {
                 Ok(value) => value,
@@ -60,28 +60,28 @@ impl DiskThreads {
     /// waited for, and never if that is dropped before.
     ///
     /// A panic there is one here.
-    pub fn write<T, F>(&self, what: F) -> impl Future<Output = T> + Send + use<T, F>
+    pub fn write<T, F>(&self, operation: F) -> impl Future<Output = T> + Send + use<T, F>
     where
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
         let disk = self.clone();
-        let begun = match Arc::clone(&self.write_permits).try_acquire_owned() {
-            Ok(turn) => Ok(self.run(move || {
-                let _turn = turn;
-                what()
+        let started = match Arc::clone(&self.write_permits).try_acquire_owned() {
+            Ok(permit) => Ok(self.run(move || {
+                let _turn = permit;
+                operation()
             })),
-            Err(_) => Err(what),
+            Err(_) => Err(operation),
         };
         async move {
-            let what = match begun {
+            let operation = match started {
                 Ok(running) => return running.await,
-                Err(what) => what,
+                Err(operation) => operation,
             };
-            let turn = Arc::clone(&disk.write_permits).acquire_owned().await;
+            let permit = Arc::clone(&disk.write_permits).acquire_owned().await;
             let running = disk.run(move || {
-                let _turn = turn;
-                what()
+                let _turn = permit;
+                operation()
             });
             running.await
         }

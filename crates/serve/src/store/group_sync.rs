@@ -57,9 +57,9 @@ impl GroupSync {
     /// # Errors
     /// When the disk has failed, at this file or another.
     pub(super) fn sync(&self, mount: &OwnedFd, file: &File, bytes: u64) -> io::Result<()> {
-        let all = || rustix::fs::syncfs(mount).map_err(io::Error::from);
-        let one = || rustix::fs::fdatasync(file).map_err(io::Error::from);
-        match self.sync_with(bytes, all, one)? {
+        let sync_all = || rustix::fs::syncfs(mount).map_err(io::Error::from);
+        let sync_one = || rustix::fs::fdatasync(file).map_err(io::Error::from);
+        match self.sync_with(bytes, sync_all, sync_one)? {
             // What a flush of all says may have been said to somebody else before: each file knows what became of it.
             FlushMethod::Syncfs => sys::wait_for_writeback(file),
             FlushMethod::FsyncEach => Ok(()),
@@ -69,10 +69,10 @@ impl GroupSync {
     fn sync_with(
         &self,
         bytes: u64,
-        all: impl FnOnce() -> io::Result<()>,
-        one: impl Fn() -> io::Result<()>,
+        sync_all: impl FnOnce() -> io::Result<()>,
+        sync_one: impl Fn() -> io::Result<()>,
     ) -> io::Result<FlushMethod> {
-        let alone = || one().map(|()| FlushMethod::FsyncEach);
+        let alone = || sync_one().map(|()| FlushMethod::FsyncEach);
         if !FlushMethod::may_be_batched(bytes) {
             return alone();
         }
@@ -80,54 +80,54 @@ impl GroupSync {
         state.arrived += 1;
         state.waiting += 1;
         state.bytes += bytes;
-        let mine = state.arrived;
+        let own_number = state.arrived;
         while state.is_flushing {
             state = self
                 .ended
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
-            if state.covered >= mine {
+            if state.covered >= own_number {
                 return Ok(FlushMethod::Syncfs);
             }
-            if state.sync_alone >= mine {
+            if state.sync_alone >= own_number {
                 drop(state);
                 return alone();
             }
         }
         // Whoever is here first decides for all who wait, and those who come meanwhile wait for the next.
-        let way = FlushMethod::choose(
+        let method = FlushMethod::choose(
             state.waiting,
             state.bytes,
             self.unsynced.load(Ordering::Relaxed),
         );
-        let upto = state.arrived;
+        let last_number = state.arrived;
         (state.waiting, state.bytes) = (0, 0);
         state.is_flushing = true;
-        if way == FlushMethod::FsyncEach {
-            state.sync_alone = upto;
+        if method == FlushMethod::FsyncEach {
+            state.sync_alone = last_number;
             self.ended.notify_all();
         }
         drop(state);
-        let done = match way {
-            FlushMethod::FsyncEach => one(),
-            FlushMethod::Syncfs => all(),
+        let result = match method {
+            FlushMethod::FsyncEach => sync_one(),
+            FlushMethod::Syncfs => sync_all(),
         };
         let mut state = self.lock();
         state.is_flushing = false;
-        match (way, &done) {
-            (FlushMethod::Syncfs, Ok(())) => state.covered = upto,
+        match (method, &result) {
+            (FlushMethod::Syncfs, Ok(())) => state.covered = last_number,
             // It may have been anybody's file: each asks for its own.
-            (FlushMethod::Syncfs, Err(_)) => state.sync_alone = upto,
+            (FlushMethod::Syncfs, Err(_)) => state.sync_alone = last_number,
             (FlushMethod::FsyncEach, _) => {}
         }
         drop(state);
         self.ended.notify_all();
-        match (way, done) {
+        match (method, result) {
             (FlushMethod::Syncfs, Err(error)) => {
                 tracing::warn!(%error, "uploads are made durable one by one");
                 alone()
             }
-            (_, done) => done.map(|()| way),
+            (_, result) => result.map(|()| method),
         }
     }
 
@@ -147,17 +147,17 @@ mod tests {
     const LARGE: u64 = 1 << 20;
 
     /// Eight uploads that come while one is synced: how often each call is made, and how often one fails.
-    fn eight(all: fn() -> io::Result<()>, one: fn() -> io::Result<()>) -> [usize; 3] {
+    fn eight(sync_all: fn() -> io::Result<()>, sync_one: fn() -> io::Result<()>) -> [usize; 3] {
         let syncing = GroupSync::default();
         let counts = [const { AtomicUsize::new(0) }; 3];
         let count = |which: usize| counts[which].fetch_add(1, Ordering::Relaxed);
         let (release, held) = mpsc::channel::<()>();
-        let (begun, has_begun) = mpsc::channel::<()>();
+        let (started, has_begun) = mpsc::channel::<()>();
         std::thread::scope(|scope| {
             let syncing = &syncing;
             scope.spawn(move || {
                 let hold = || {
-                    begun.send(()).expect("the test");
+                    started.send(()).expect("the test");
                     held.recv().map_err(io::Error::other)
                 };
                 syncing
@@ -167,18 +167,18 @@ mod tests {
             has_begun.recv().expect("the first");
             for _ in 0..8 {
                 scope.spawn(|| {
-                    let done = syncing.sync_with(
+                    let result = syncing.sync_with(
                         LARGE,
                         || {
                             count(0);
-                            all()
+                            sync_all()
                         },
                         || {
                             count(1);
-                            one()
+                            sync_one()
                         },
                     );
-                    if done.is_err() {
+                    if result.is_err() {
                         count(2);
                     }
                 });

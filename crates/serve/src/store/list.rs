@@ -8,7 +8,7 @@
 //! their targets while they run.
 //!
 //! Memory: [`FolderEntries`] holds one buffer of the kernel's, whatever the size of the directory. [`OpenFolder::page`] holds at most twice
-//! the page's limit of names (see [`best`]). Everything here may wait for a disk, and belongs on a thread that may.
+//! the page's limit of names (see [`top`]). Everything here may wait for a disk, and belongs on a thread that may.
 
 mod cursor;
 mod directory_pass;
@@ -137,21 +137,21 @@ impl OpenFolder {
     ///
     /// # Errors
     /// When the directory cannot be read, or something in it cannot be looked at. What goes away meanwhile is left out.
-    pub fn page(&self, ask: &PageRequest) -> io::Result<FolderPage> {
-        let mut pass = DirectoryPass::new(ask);
+    pub fn page(&self, request: &PageRequest) -> io::Result<FolderPage> {
+        let mut pass = DirectoryPass::new(request);
         let mut dir = Dir::read_from(&self.dir)?;
-        while let Some(seen) = self.location.next_record(&mut dir)? {
-            if let Some(candidate) = self.rank_entry(seen, ask.sort)? {
+        while let Some(record) = self.location.next_record(&mut dir)? {
+            if let Some(candidate) = self.rank_entry(record, request.sort)? {
                 pass.push(candidate);
             }
         }
-        let (mut page, chosen) = pass.finish(ask);
-        for (rank, found) in chosen {
-            let found = match found {
-                Some(found) => Some(found),
+        let (mut page, selected) = pass.finish(request);
+        for (rank, entry) in selected {
+            let entry = match entry {
+                Some(entry) => Some(entry),
                 None => self.location.look_up(self.dir.as_fd(), &rank.name)?,
             };
-            let entry = found.map(|found| found.into_entry(rank.name));
+            let entry = entry.map(|entry| entry.into_entry(rank.name));
             page.entries.extend(entry);
         }
         Ok(page)
@@ -160,23 +160,23 @@ impl OpenFolder {
     /// Ranks an entry; `None` where there is nothing to show.
     fn rank_entry(
         &self,
-        seen: DirectoryRecord,
+        record: DirectoryRecord,
         sort: SortKey,
     ) -> io::Result<Option<EntryCandidate>> {
-        if let (SortKey::Name, Some(kind)) = (sort, seen.kind) {
-            return Ok(Some((SortRank::new(kind, 0, seen.name), None)));
+        if let (SortKey::Name, Some(kind)) = (sort, record.kind) {
+            return Ok(Some((SortRank::new(kind, 0, record.name), None)));
         }
-        let Some(found) = self.location.look_up(self.dir.as_fd(), &seen.name)? else {
+        let Some(entry) = self.location.look_up(self.dir.as_fd(), &record.name)? else {
             return Ok(None);
         };
         let value = match sort {
             SortKey::Name => 0,
-            SortKey::Size => found.len.into(),
-            SortKey::Modified => order::nanoseconds(found.modified),
+            SortKey::Size => entry.len.into(),
+            SortKey::Modified => order::nanoseconds(entry.modified),
         };
         Ok(Some((
-            SortRank::new(found.kind, value, seen.name),
-            Some(found),
+            SortRank::new(entry.kind, value, record.name),
+            Some(entry),
         )))
     }
 }
@@ -201,12 +201,12 @@ impl FolderEntries {
     /// The next file or folder, opened. Says what could not be opened, which the walk can go on behind.
     pub(crate) fn next_member(&mut self) -> io::Result<Option<Result<OpenedEntry, UnopenedEntry>>> {
         loop {
-            let Some(seen) = self.location.next_record(&mut self.dir)? else {
+            let Some(record) = self.location.next_record(&mut self.dir)? else {
                 return Ok(None);
             };
             // A device may do something when it is opened.
-            if seen.kind != Some(EntryKind::Other) {
-                return Ok(Some(self.open(seen.name)));
+            if record.kind != Some(EntryKind::Other) {
+                return Ok(Some(self.open(record.name)));
             }
         }
     }
@@ -250,16 +250,16 @@ impl Iterator for FolderEntries {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            let seen = match self.location.next_record(&mut self.dir) {
-                Ok(seen) => seen?,
+            let record = match self.location.next_record(&mut self.dir) {
+                Ok(record) => record?,
                 Err(error) => return Some(Err(error)),
             };
             let dir = match self.dir.fd() {
                 Ok(dir) => dir,
                 Err(error) => return Some(Err(error.into())),
             };
-            match self.location.look_up(dir, &seen.name) {
-                Ok(Some(found)) => return Some(Ok(found.into_entry(seen.name))),
+            match self.location.look_up(dir, &record.name) {
+                Ok(Some(entry)) => return Some(Ok(entry.into_entry(record.name))),
                 Ok(None) => {}
                 Err(error) => return Some(Err(error)),
             }

@@ -47,7 +47,7 @@ impl KeyLocks {
     }
 
     fn lock_of(&self, key: &ObjectKey) -> &Mutex<()> {
-        let which = self.hasher.hash_one(key) % LOCKS as u64;
-        &self.locks[usize::try_from(which).unwrap_or(0)]
+        let index = self.hasher.hash_one(key) % LOCKS as u64;
+        &self.locks[usize::try_from(index).unwrap_or(0)]
     }
 }

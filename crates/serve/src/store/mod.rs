@@ -115,7 +115,7 @@ impl FileStore {
             false => root.without_links(),
         };
         let root = Arc::new(root);
-        let (room, cleaned) = match options.writable {
+        let (temporaries, cleaned) = match options.writable {
             true => Some(TemporaryFolder::open(&root)?).unzip(),
             false => (None, None),
         };
@@ -137,7 +137,7 @@ impl FileStore {
             is_memory: root.is_memory(),
             root,
             options,
-            temporaries: room,
+            temporaries,
             locks: KeyLocks::default(),
             timestamps: UploadTimestamps::default(),
             group_sync: GroupSync::default(),
@@ -196,28 +196,28 @@ impl FileStore {
         }
     }
 
-    /// Begins to put a file. `wanted`: what its bytes must hash to.
+    /// Begins to put a file. `expected`: what its bytes must hash to.
     ///
     /// # Errors
     /// When a part of the key is a file, or the store is for reading, or the disk says so.
     pub fn begin_upload(
         self: &Arc<Self>,
         key: &ObjectKey,
-        wanted: Vec<Checksum>,
+        expected: Vec<Checksum>,
     ) -> Result<Upload, StoreError> {
-        self.retry_after_closing(|| Upload::begin(self, key, wanted.clone(), OpenScope::Anywhere))
+        self.retry_after_closing(|| Upload::begin(self, key, expected.clone(), OpenScope::Anywhere))
     }
 
     /// The same without waiting for a disk, where all of the store is memory.
     pub fn try_begin_upload(
         self: &Arc<Self>,
         key: &ObjectKey,
-        wanted: &[Checksum],
+        expected: &[Checksum],
     ) -> CachedLookup<Result<Upload, StoreError>> {
         if !self.is_memory && !self.options.discard_uploads {
             return CachedLookup::WouldBlock;
         }
-        match Upload::begin(self, key, wanted.to_vec(), OpenScope::OneMount) {
+        match Upload::begin(self, key, expected.to_vec(), OpenScope::OneMount) {
             // Its folder is on another mount: the kernel does not go there.
             Err(StoreError::NotFound) => CachedLookup::WouldBlock,
             Err(StoreError::Io(error)) if is_descriptor_limit(&error) => CachedLookup::WouldBlock,
@@ -252,8 +252,8 @@ impl FileStore {
         if !self.options.discard_uploads && self.free_bytes(key).is_some_and(|free| free < bytes) {
             return Err(StoreError::NoSpace);
         }
-        let there = key.split_parent().map_or(0, |(above, name)| {
-            let folder = self.root.open_folder(&above);
+        let there = key.split_parent().map_or(0, |(parent, name)| {
+            let folder = self.root.open_folder(&parent);
             folder.map_or(0, |folder| usage::file_bytes(folder, name))
         });
         self.quota.check(bytes, there)

@@ -106,8 +106,10 @@ impl OpenObject {
             true => stored_digest::read_stored_digest(&opened, &identity),
             false => None,
         };
-        let media = FilesystemKind::of_file(&opened);
-        Ok(OpenedKey::File(Self::new(opened, identity, digest, media)))
+        let filesystem = FilesystemKind::of_file(&opened);
+        Ok(OpenedKey::File(Self::new(
+            opened, identity, digest, filesystem,
+        )))
     }
 
     /// The same without waiting: not for a file that may have a digest, where that may be on a disk.
@@ -117,14 +119,14 @@ impl OpenObject {
             Ok(None) => return CachedLookup::Ready(Ok(OpenedKey::Folder)),
             Err(error) => return CachedLookup::Ready(Err(error)),
         };
-        let media = FilesystemKind::of_file(&opened);
-        let digest = match (identity.may_have_digest(), media) {
+        let filesystem = FilesystemKind::of_file(&opened);
+        let digest = match (identity.may_have_digest(), filesystem) {
             (false, _) => None,
             (true, FilesystemKind::Memory) => stored_digest::read_stored_digest(&opened, &identity),
             (true, _) => return CachedLookup::WouldBlock,
         };
         CachedLookup::Ready(Ok(OpenedKey::File(Self::new(
-            opened, identity, digest, media,
+            opened, identity, digest, filesystem,
         ))))
     }
 
@@ -199,14 +201,14 @@ impl OpenObject {
 impl Drop for OpenObject {
     /// A large file that has no name any more frees its space with its last close.
     fn drop(&mut self) {
-        let Some(closing) = self.deferred_close.take() else {
+        let Some(deferred_close) = self.deferred_close.take() else {
             return;
         };
         let has_name = |file: &File| rustix::fs::fstat(file).is_ok_and(|stat| stat.st_nlink > 0);
         let file = self.file.take();
         // Where even that look may wait, it is not had here.
         if self.is_remote() || !file.as_ref().is_some_and(has_name) {
-            closing.drop_later((self.mapping.take(), file));
+            deferred_close.drop_later((self.mapping.take(), file));
         }
     }
 }

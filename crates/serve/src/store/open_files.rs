@@ -38,27 +38,28 @@ pub(super) struct OpenFileCache {
 }
 
 impl OpenFileCache {
-    /// At most `most` of them.
-    pub(super) fn new(most: usize) -> Self {
+    /// At most `max_files` of them.
+    pub(super) fn new(max_files: usize) -> Self {
         Self {
-            files: Cache::new(most),
+            files: Cache::new(max_files),
             sweeps: AtomicU32::new(0),
         }
     }
 
     /// The open file of a key, if that is what the key leads to now. Waits for nothing.
     pub(super) fn find(&self, root: &StoreRoot, key: &ObjectKey) -> Option<Arc<OpenObject>> {
-        let kept = self.files.get(key)?;
+        let cached = self.files.get(key)?;
         let is_same = root
             .stat(key)
-            .is_ok_and(|stat| FileVersionId::from_stat(&stat) == kept.object.identity);
+            .is_ok_and(|stat| FileVersionId::from_stat(&stat) == cached.object.identity);
         if !is_same {
             self.remove(key);
             return None;
         }
-        kept.last_used
+        cached
+            .last_used
             .store(self.sweeps.load(Ordering::Relaxed), Ordering::Relaxed);
-        Some(kept.object)
+        Some(cached.object)
     }
 
     /// Keeps a file open. Those on file systems where a look may wait are not kept.
@@ -67,11 +68,11 @@ impl OpenFileCache {
             return;
         }
         let used = self.sweeps.load(Ordering::Relaxed);
-        let kept = CachedFile {
+        let cached = CachedFile {
             object: Arc::clone(object),
             last_used: Arc::new(AtomicU32::new(used)),
         };
-        self.files.insert(key.clone(), kept);
+        self.files.insert(key.clone(), cached);
     }
 
     /// The key leads elsewhere now.
@@ -82,24 +83,24 @@ impl OpenFileCache {
     /// Closes those that nobody asked for since the sweep before the last. Called every few seconds.
     pub(super) fn sweep(&self) {
         let now = self.sweeps.fetch_add(1, Ordering::Relaxed) + 1;
-        let in_use = |kept: &CachedFile| {
-            now.saturating_sub(kept.last_used.load(Ordering::Relaxed)) <= MAX_IDLE_SWEEPS
+        let in_use = |cached: &CachedFile| {
+            now.saturating_sub(cached.last_used.load(Ordering::Relaxed)) <= MAX_IDLE_SWEEPS
         };
-        self.files.retain(|_, kept| in_use(kept));
+        self.files.retain(|_, cached| in_use(cached));
     }
 
     /// Closes every other one of those that nobody is reading. Whether there was any: the rest would leave no descriptor behind.
     pub(super) fn close_idle(&self) -> bool {
-        let seen = Cell::new(0_usize);
-        let stays = |kept: &CachedFile| {
-            if Arc::strong_count(&kept.object) > 1 {
+        let record = Cell::new(0_usize);
+        let stays = |cached: &CachedFile| {
+            if Arc::strong_count(&cached.object) > 1 {
                 return true;
             }
-            seen.set(seen.get() + 1);
-            seen.get().is_multiple_of(2)
+            record.set(record.get() + 1);
+            record.get().is_multiple_of(2)
         };
-        self.files.retain(|_, kept| stays(kept));
-        seen.get() > 0
+        self.files.retain(|_, cached| stays(cached));
+        record.get() > 0
     }
 
     /// How many there are.

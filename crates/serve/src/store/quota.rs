@@ -86,36 +86,44 @@ impl StorageQuota {
     }
 
     /// Begins a claim of nothing, for a key that has a file of so many bytes.
-    pub(super) fn reserve(self: &Arc<Self>, key: &ObjectKey, there: u64) -> QuotaReservation {
-        let counts_on_it =
-            there > 0 && self.is_limited() && self.lock().replaced.insert(key.clone());
+    pub(super) fn reserve(
+        self: &Arc<Self>,
+        key: &ObjectKey,
+        existing_bytes: u64,
+    ) -> QuotaReservation {
+        let replaces =
+            existing_bytes > 0 && self.is_limited() && self.lock().replaced.insert(key.clone());
         QuotaReservation {
             quota: Arc::clone(self),
             bytes: 0,
             replacing: 0,
-            replaceable: if counts_on_it { there } else { 0 },
-            replaced_key: counts_on_it.then(|| key.clone()),
+            replaceable: if replaces { existing_bytes } else { 0 },
+            replaced_key: replaces.then(|| key.clone()),
             in_flux: 0,
         }
     }
 
     /// Whether so many more would be within the quota just now.
     pub(super) fn fits(&self, bytes: u64) -> bool {
-        self.limit.is_none_or(|most| self.lock().fits(bytes, most))
+        self.limit
+            .is_none_or(|limit| self.lock().fits(bytes, limit))
     }
 
-    /// Whether a file of so many bytes would be, in place of one of `there`.
+    /// Whether a file of so many bytes would be, in place of one of `existing_bytes`.
     ///
     /// # Errors
     /// When it would not.
-    pub(super) fn check(&self, bytes: u64, there: u64) -> Result<(), StoreError> {
-        let Some(most) = self.limit else {
+    pub(super) fn check(&self, bytes: u64, existing_bytes: u64) -> Result<(), StoreError> {
+        let Some(limit) = self.limit else {
             return Ok(());
         };
         let count = self.lock();
-        match count.fits(bytes.saturating_sub(there), most) {
+        match count.fits(bytes.saturating_sub(existing_bytes), limit) {
             true => Ok(()),
-            false => Err(self.refuse(count.free(most).saturating_add(there), Some(bytes))),
+            false => Err(self.refuse(
+                count.free(limit).saturating_add(existing_bytes),
+                Some(bytes),
+            )),
         }
     }
 
@@ -163,12 +171,17 @@ impl StorageQuota {
     /// What changed while it ran it saw or not: it tells the truth to within that. So what was believed stays if it lies therein.
     pub(super) fn finish_recount(&self, since: RecountStart, found: u64) {
         let mut count = self.lock();
-        let came = count.added - since.added + count.in_flux;
-        let went = count.removed - since.removed + count.in_flux;
-        let before = count.files;
-        count.files = before.clamp(found.saturating_sub(went), found.saturating_add(came));
-        if count.files != before {
-            tracing::debug!(before, now = count.files, "the store was counted anew");
+        let added = count.added - since.added + count.in_flux;
+        let removed = count.removed - since.removed + count.in_flux;
+        let replaced_bytes = count.files;
+        count.files =
+            replaced_bytes.clamp(found.saturating_sub(removed), found.saturating_add(added));
+        if count.files != replaced_bytes {
+            tracing::debug!(
+                replaced_bytes,
+                now = count.files,
+                "the store was counted anew"
+            );
         }
     }
 
@@ -178,21 +191,21 @@ impl StorageQuota {
 }
 
 impl QuotaCount {
-    fn fits(&self, bytes: u64, most: u64) -> bool {
+    fn fits(&self, bytes: u64, limit: u64) -> bool {
         let sum = self.files.saturating_add(self.reserved);
-        sum.checked_add(bytes).is_some_and(|sum| sum <= most)
+        sum.checked_add(bytes).is_some_and(|sum| sum <= limit)
     }
 
     /// Bytes that are free.
-    fn free(&self, most: u64) -> u64 {
-        most.saturating_sub(self.files.saturating_add(self.reserved))
+    fn free(&self, limit: u64) -> u64 {
+        limit.saturating_sub(self.files.saturating_add(self.reserved))
     }
 
-    fn prepare_commit(&mut self, came: u64, went: u64) {
+    fn prepare_commit(&mut self, added: u64, removed: u64) {
         // What was changed behind our back may be more than we knew of.
-        self.files = self.files.saturating_sub(went).saturating_add(came);
-        self.added += came;
-        self.removed += went;
+        self.files = self.files.saturating_sub(removed).saturating_add(added);
+        self.added += added;
+        self.removed += removed;
     }
 }
 
@@ -202,11 +215,11 @@ impl QuotaReservation {
     /// # Errors
     /// When the store would hold more than it may; the claim is as it was.
     pub(super) fn grow(&mut self, bytes: u64) -> Result<(), StoreError> {
-        let instead = bytes.min(self.replaceable);
+        let replacing = bytes.min(self.replaceable);
         // How much more will come nobody knows here.
-        self.reserve_bytes(bytes - instead, self.replacing + self.replaceable, None)?;
-        self.replaceable -= instead;
-        self.replacing += instead;
+        self.reserve_bytes(bytes - replacing, self.replacing + self.replaceable, None)?;
+        self.replaceable -= replacing;
+        self.replacing += replacing;
         Ok(())
     }
 
@@ -214,13 +227,13 @@ impl QuotaReservation {
     ///
     /// # Errors
     /// When the store would hold more than it may.
-    pub(super) fn change(&mut self, before: u64) -> Result<(), StoreError> {
-        let missing = self.replacing.saturating_sub(before);
+    pub(super) fn change(&mut self, replaced_bytes: u64) -> Result<(), StoreError> {
+        let missing = self.replacing.saturating_sub(replaced_bytes);
         let all = self.bytes + self.replacing;
         self.reserve_bytes(missing, self.replacing - missing, Some(all))?;
         self.replacing -= missing;
         if self.quota.is_limited() {
-            let changing = self.bytes + self.replacing + before;
+            let changing = self.bytes + self.replacing + replaced_bytes;
             let mut count = self.quota.lock();
             count.in_flux = count.in_flux - self.in_flux + changing;
             self.in_flux = changing;
@@ -229,8 +242,8 @@ impl QuotaReservation {
     }
 
     /// They are a file's now, in place of one of so many bytes.
-    pub(super) fn commit(mut self, before: u64) {
-        self.release(Some(before));
+    pub(super) fn commit(mut self, replaced_bytes: u64) {
+        self.release(Some(replaced_bytes));
     }
 
     /// Claims more. `free`: bytes of the file that need no claim; `needed`: all that it has, if they are known. They are for the refusal.
@@ -240,12 +253,12 @@ impl QuotaReservation {
         free: u64,
         needed: Option<u64>,
     ) -> Result<(), StoreError> {
-        let Some(most) = self.quota.limit.filter(|_| bytes > 0) else {
+        let Some(limit) = self.quota.limit.filter(|_| bytes > 0) else {
             return Ok(());
         };
         let mut count = self.quota.lock();
-        if !count.fits(bytes, most) {
-            let room = count.free(most).saturating_add(self.bytes + free);
+        if !count.fits(bytes, limit) {
+            let room = count.free(limit).saturating_add(self.bytes + free);
             return Err(self.quota.refuse(room, needed));
         }
         count.reserved += bytes;
@@ -263,8 +276,8 @@ impl QuotaReservation {
         if let Some(key) = self.replaced_key.take() {
             count.replaced.remove(&key);
         }
-        if let Some(before) = replaced {
-            count.prepare_commit(self.bytes + self.replacing, before);
+        if let Some(replaced_bytes) = replaced {
+            count.prepare_commit(self.bytes + self.replacing, replaced_bytes);
         }
         (self.bytes, self.replacing, self.in_flux) = (0, 0, 0);
     }

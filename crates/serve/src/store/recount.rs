@@ -50,9 +50,9 @@ impl QuotaRecount {
             return;
         }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let begun = Instant::now();
+        let started = Instant::now();
         if state.walk.is_none() {
-            let is_due = quota.take_refused() || begun - state.ended >= INTERVAL;
+            let is_due = quota.take_refused() || started - state.ended >= INTERVAL;
             // What changes from here on is known to change meanwhile.
             let begin = || (quota.begin_recount(), UsageWalk::new(root.top()));
             state.walk = is_due.then(begin);
@@ -60,7 +60,7 @@ impl QuotaRecount {
         let Some((since, walk)) = &mut state.walk else {
             return;
         };
-        if let Some(found) = walk.step(|| begun.elapsed() >= STEP) {
+        if let Some(found) = walk.step(|| started.elapsed() >= STEP) {
             quota.finish_recount(*since, found);
             state.walk = None;
             state.ended = Instant::now();

@@ -167,9 +167,9 @@ impl StoreRoot {
     pub(super) fn open_folder_within(
         &self,
         key: &ObjectKey,
-        reach: OpenScope,
+        scope: OpenScope,
     ) -> Result<OwnedFd, Errno> {
-        self.open_with(key, FOLDER_FLAGS, reach)
+        self.open_with(key, FOLDER_FLAGS, scope)
     }
 
     /// Whether the directory itself was removed: it is then as if it were empty. That is told once.
@@ -200,10 +200,10 @@ impl StoreRoot {
         &self,
         key: &ObjectKey,
         flags: OFlags,
-        reach: OpenScope,
+        scope: OpenScope,
     ) -> Result<OwnedFd, Errno> {
         if self.has_openat2 {
-            return open_beneath(&self.top, key.as_path(), flags, reach, self.follow_links);
+            return open_beneath(&self.top, key.as_path(), flags, scope, self.follow_links);
         }
         // `O_NOFOLLOW` on each segment: nothing but what really lies there.
         let mut at: Option<OwnedFd> = None;
@@ -244,12 +244,12 @@ fn open_beneath(
     top: &OwnedFd,
     path: &Path,
     flags: OFlags,
-    reach: OpenScope,
+    scope: OpenScope,
     links: bool,
 ) -> Result<OwnedFd, Errno> {
     use rustix::fs::ResolveFlags;
     let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-    match reach {
+    match scope {
         OpenScope::Anywhere => {}
         OpenScope::CachedOnly => resolve |= ResolveFlags::CACHED | ResolveFlags::NO_XDEV,
         OpenScope::OneMount => resolve |= ResolveFlags::NO_XDEV,
@@ -260,7 +260,7 @@ fn open_beneath(
     loop {
         match rustix::fs::openat2(top, path, flags, Mode::empty(), resolve) {
             // A rename somewhere in the tree ran beside it: the kernel asks to be asked again.
-            Err(Errno::AGAIN) if reach != OpenScope::CachedOnly => {}
+            Err(Errno::AGAIN) if scope != OpenScope::CachedOnly => {}
             other => return other,
         }
     }

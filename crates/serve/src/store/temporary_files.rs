@@ -110,16 +110,16 @@ impl TemporaryFolder {
         root: &StoreRoot,
         key: &ObjectKey,
         target: &Arc<OwnedFd>,
-        reach: OpenScope,
+        scope: OpenScope,
     ) -> Result<TemporaryFile, StoreError> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let name = format!("{}{number}", self.prefix);
         let opened = self.opened();
-        match opened.temporary(&name, key, target, reach) {
+        match opened.temporary(&name, key, target, scope) {
             Err(StoreError::NotFound)
-                if reach == OpenScope::Anywhere && !opened.is_current(root) =>
+                if scope == OpenScope::Anywhere && !opened.is_current(root) =>
             {
-                self.recreate(root)?.temporary(&name, key, target, reach)
+                self.recreate(root)?.temporary(&name, key, target, scope)
             }
             other => other,
         }
@@ -204,10 +204,10 @@ impl OpenTemporaryFolder {
         name: &str,
         key: &ObjectKey,
         target: &Arc<OwnedFd>,
-        reach: OpenScope,
+        scope: OpenScope,
     ) -> Result<TemporaryFile, StoreError> {
         // The kernel may have kept to the one mount already.
-        let is_ours = reach == OpenScope::OneMount || mount_id(&**target) == self.mount;
+        let is_ours = scope == OpenScope::OneMount || mount_id(&**target) == self.mount;
         let folder = if is_ours { &self.folder } else { target };
         if !is_ours {
             self.record_stray(key)?;

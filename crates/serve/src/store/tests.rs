@@ -30,9 +30,9 @@ fn store(path: &Path, change: impl FnOnce(&mut FileStoreOptions)) -> Arc<FileSto
 
 fn upload(store: &Arc<FileStore>, path: &str, text: &str) -> Result<Upload, StoreError> {
     let mut upload = store.begin_upload(&key(path), Vec::new())?;
-    let mut pieces = [Bytes::from(text.to_owned())];
-    upload.accept(&pieces)?;
-    upload.write(&mut pieces)?;
+    let mut chunks = [Bytes::from(text.to_owned())];
+    upload.accept(&chunks)?;
+    upload.write(&mut chunks)?;
     Ok(upload)
 }
 
@@ -109,8 +109,8 @@ fn d4_a_version_that_is_being_read_stays_what_it_is() {
     put(&store, "/f", "one").expect("put");
     let object = store.open_file(&key("/f")).expect("read");
     put(&store, "/f", "other").expect("put");
-    let named = ObjectKey::parse("/f").expect("a key");
-    store.delete(&named, None).expect("deleted");
+    let path = ObjectKey::parse("/f").expect("a key");
+    store.delete(&path, None).expect("deleted");
     let mut bytes = [0; 10];
     assert_eq!(object.read(&mut bytes, 0).expect("the old version"), 3);
     assert_eq!(&bytes[..3], b"one");
@@ -119,7 +119,7 @@ fn d4_a_version_that_is_being_read_stays_what_it_is() {
         Err(StoreError::NotFound)
     ));
     assert!(matches!(
-        store.delete(&named, None),
+        store.delete(&path, None),
         Err(StoreError::NotFound)
     ));
 }
@@ -143,15 +143,16 @@ fn d5_conditions_are_judged_by_what_is_there_when_it_commits() {
     let absent = |current: Option<&FileMetadata>| current.is_none();
     let two = [(); 2].map(|()| upload(&store, "/f", "x").expect("begun"));
     let [first, second] = two.map(|upload| upload.commit(Some(&absent)));
-    let tag = first.expect("nothing was there").metadata.etag;
+    let etag = first.expect("nothing was there").metadata.etag;
     assert!(matches!(second, Err(StoreError::ConditionFailed)));
-    let same = |current: Option<&FileMetadata>| current.is_some_and(|meta| meta.etag == tag);
+    let same =
+        |current: Option<&FileMetadata>| current.is_some_and(|metadata| metadata.etag == etag);
     let replaced = upload(&store, "/f", "y")
         .expect("begun")
         .commit(Some(&same));
     assert!(replaced.expect("the same").replaced);
-    let named = ObjectKey::parse("/f").expect("a key");
-    let refused = store.delete(&named, Some(&same));
+    let path = ObjectKey::parse("/f").expect("a key");
+    let refused = store.delete(&path, Some(&same));
     assert!(matches!(refused, Err(StoreError::ConditionFailed)));
     assert_eq!(read(&store, "/f").expect("read"), "y");
 }
@@ -170,9 +171,9 @@ fn d5_bytes_that_are_not_what_their_digest_says_are_refused() {
         let mut upload = store
             .begin_upload(&key("/f"), vec![abc.clone()])
             .expect("begun");
-        let mut pieces = [Bytes::from(text)];
-        upload.accept(&pieces).expect("taken");
-        upload.write(&mut pieces).expect("written");
+        let mut chunks = [Bytes::from(text)];
+        upload.accept(&chunks).expect("taken");
+        upload.write(&mut chunks).expect("written");
         upload.commit(None)
     };
     assert!(matches!(
@@ -198,12 +199,12 @@ fn d5_bytes_that_are_not_what_their_digest_says_are_refused() {
         .is_some();
     if has_attributes {
         fs::write(folder.path().join("f"), "xyz").expect("a change");
-        let meta = store
+        let metadata = store
             .open_file(&key("/f"))
             .expect("read")
             .metadata()
             .clone();
-        assert!(meta.digest.is_none() && meta.etag != first.etag);
+        assert!(metadata.digest.is_none() && metadata.etag != first.etag);
     }
 }
 
@@ -222,8 +223,8 @@ fn d6_a_quota_is_kept_and_what_vanishes_gives_its_bytes_back() {
         put(&store, "/g", "1"),
         Err(StoreError::OverQuota { .. })
     ));
-    let named = ObjectKey::parse("/deep/there").expect("a key");
-    store.delete(&named, None).expect("deleted");
+    let path = ObjectKey::parse("/deep/there").expect("a key");
+    store.delete(&path, None).expect("deleted");
     put(&store, "/f", "1234").expect("beside the old version");
     put(&store, "/g", "123456").expect("in place of the old version");
 }
@@ -301,9 +302,9 @@ fn a_store_for_reading_makes_nothing() {
     let folder = tempfile::tempdir().expect("a directory");
     let store = store(folder.path(), |options| options.writable = false);
     assert!(matches!(put(&store, "/f", "x"), Err(StoreError::ReadOnly)));
-    let named = ObjectKey::parse("/f").expect("a key");
+    let path = ObjectKey::parse("/f").expect("a key");
     assert!(matches!(
-        store.delete(&named, None),
+        store.delete(&path, None),
         Err(StoreError::ReadOnly)
     ));
     assert_eq!(fs::read_dir(folder.path()).expect("the root").count(), 0);
@@ -314,7 +315,7 @@ fn files_are_kept_open_while_they_are_asked_for_and_looked_at_each_time() {
     let folder = tempfile::tempdir().expect("a directory");
     let store = store(folder.path(), |_| {});
     put(&store, "/f", "one").expect("put");
-    let tag = || match store.try_open_file(&key("/f")) {
+    let etag = || match store.try_open_file(&key("/f")) {
         CachedLookup::Ready(found) => found.expect("read").metadata().etag.clone(),
         CachedLookup::WouldBlock => store
             .open_file(&key("/f"))
@@ -323,15 +324,15 @@ fn files_are_kept_open_while_they_are_asked_for_and_looked_at_each_time() {
             .etag
             .clone(),
     };
-    let first = tag();
-    assert_eq!(tag(), first);
+    let first = etag();
+    assert_eq!(etag(), first);
     if store.open_file(&key("/f")).expect("read").is_remote() {
         return;
     }
     assert_eq!(store.open_files.len(), 1);
     fs::write(folder.path().join("new"), "two").expect("a file");
     fs::rename(folder.path().join("new"), folder.path().join("f")).expect("a swap");
-    assert_ne!(tag(), first);
+    assert_ne!(etag(), first);
     (0..2).for_each(|_| store.maintain());
     assert_eq!(store.open_files.len(), 1);
     store.maintain();

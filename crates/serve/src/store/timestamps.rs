@@ -58,8 +58,8 @@ impl UploadTimestamps {
 
 /// Whether a time of modification, in nanoseconds since 1970, has the mark.
 pub(super) fn has_digest_mark(modified: i128) -> bool {
-    let rest = modified.rem_euclid(i128::from(NANOS_PER_SECOND));
-    rest % 1024 == i128::from(DIGEST_REMAINDER)
+    let nanoseconds = modified.rem_euclid(i128::from(NANOS_PER_SECOND));
+    nanoseconds % 1024 == i128::from(DIGEST_REMAINDER)
 }
 
 fn is_marked(time: i64) -> bool {
@@ -80,10 +80,10 @@ mod tests {
         ) {
             // Far ahead of the clock, so that it is the last that counts; seconds end among them.
             let start = 4_000_000_000 * NANOS_PER_SECOND + last;
-            let stamps = UploadTimestamps { last: AtomicI64::new(start) };
+            let timestamps = UploadTimestamps { last: AtomicI64::new(start) };
             let mut before = start;
             for with_digest in marks {
-                let time = stamps.next(if with_digest { DigestMark::Present } else { DigestMark::Absent });
+                let time = timestamps.next(if with_digest { DigestMark::Present } else { DigestMark::Absent });
                 let now = time.tv_sec * NANOS_PER_SECOND + time.tv_nsec;
                 prop_assert!(before < now && now - before < 3000);
                 prop_assert_eq!(is_marked(now), with_digest);
@@ -94,9 +94,9 @@ mod tests {
 
     #[test]
     fn no_two_are_the_same_and_all_are_now() {
-        let stamps = UploadTimestamps::default();
+        let timestamps = UploadTimestamps::default();
         let all: Vec<_> = (0..1000)
-            .map(|_| stamps.next(DigestMark::Absent))
+            .map(|_| timestamps.next(DigestMark::Absent))
             .map(|time| (time.tv_sec, time.tv_nsec))
             .collect();
         assert!(all.is_sorted_by(|a, b| a < b));

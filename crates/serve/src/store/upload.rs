@@ -102,33 +102,33 @@ pub struct CommittedUpload {
 }
 
 impl Upload {
-    /// Begins one. `expected_digests`: what its bytes must hash to. `reach`: where looking for its folder may lead.
+    /// Begins one. `expected_digests`: what its bytes must hash to. `scope`: where looking for its folder may lead.
     pub(super) fn begin(
         store: &Arc<FileStore>,
         key: &ObjectKey,
-        wanted: Vec<Checksum>,
-        reach: OpenScope,
+        expected: Vec<Checksum>,
+        scope: OpenScope,
     ) -> Result<Self, StoreError> {
-        let room = store.temporaries.as_ref().ok_or(StoreError::ReadOnly)?;
-        let place = match store.options.discard_uploads {
+        let temporaries = store.temporaries.as_ref().ok_or(StoreError::ReadOnly)?;
+        let location = match store.options.discard_uploads {
             true => None,
-            false => Some(UploadLocation::new(store, room, key, reach)?),
+            false => Some(UploadLocation::new(store, temporaries, key, scope)?),
         };
-        let there = match &place {
-            Some(place) if store.quota.is_limited() => place.existing_bytes(key),
+        let existing = match &location {
+            Some(location) if store.quota.is_limited() => location.existing_bytes(key),
             _ => 0,
         };
         Ok(Self {
-            hashers: DigestSet::new(wanted.iter().map(|checksum| checksum.algorithm)),
+            hashers: DigestSet::new(expected.iter().map(|checksum| checksum.algorithm)),
             store: Arc::clone(store),
             key: key.clone(),
-            in_memory: place.is_none() || reach == OpenScope::OneMount,
-            location: place,
+            in_memory: location.is_none() || scope == OpenScope::OneMount,
+            location,
             len: 0,
             written: 0,
             unsynced: UnsyncedUpload::new(store),
-            reservation: store.quota.reserve(key, there),
-            expected_digests: wanted,
+            reservation: store.quota.reserve(key, existing),
+            expected_digests: expected,
         })
     }
 
@@ -136,11 +136,11 @@ impl Upload {
     ///
     /// # Errors
     /// When it is more than the store may hold.
-    pub fn accept(&mut self, pieces: &[Bytes]) -> Result<(), StoreError> {
-        let bytes = pieces.iter().map(|piece| piece.len() as u64).sum();
+    pub fn accept(&mut self, chunks: &[Bytes]) -> Result<(), StoreError> {
+        let bytes = chunks.iter().map(|chunk| chunk.len() as u64).sum();
         self.reservation.grow(bytes)?;
         if !self.hashers.is_empty() {
-            pieces.iter().for_each(|piece| self.hashers.update(piece));
+            chunks.iter().for_each(|chunk| self.hashers.update(chunk));
         }
         self.len += bytes;
         Ok(())
@@ -150,56 +150,56 @@ impl Upload {
     ///
     /// # Errors
     /// When the disk is full.
-    pub fn write(&mut self, pieces: &mut [Bytes]) -> Result<(), StoreError> {
-        self.write_with(pieces, ReadWriteFlags::empty()).map(drop)
+    pub fn write(&mut self, chunks: &mut [Bytes]) -> Result<(), StoreError> {
+        self.write_with(chunks, ReadWriteFlags::empty()).map(drop)
     }
 
     /// The same as far as nothing waits for a disk. Whether that is all of it.
     ///
     /// # Errors
     /// When the disk is full.
-    pub fn try_write(&mut self, pieces: &mut [Bytes]) -> Result<bool, StoreError> {
+    pub fn try_write(&mut self, chunks: &mut [Bytes]) -> Result<bool, StoreError> {
         let flags = match self.in_memory {
             true => ReadWriteFlags::empty(),
             false => NOWAIT,
         };
-        self.write_with(pieces, flags)
+        self.write_with(chunks, flags)
     }
 
     fn write_with(
         &mut self,
-        mut pieces: &mut [Bytes],
+        mut chunks: &mut [Bytes],
         flags: ReadWriteFlags,
     ) -> Result<bool, StoreError> {
-        while let Some(first) = pieces.first() {
-            let Some(place) = &self.location else {
+        while let Some(first) = chunks.first() {
+            let Some(location) = &self.location else {
                 return Ok(true);
             };
             if first.is_empty() {
-                pieces = &mut pieces[1..];
+                chunks = &mut chunks[1..];
                 continue;
             }
-            let slices: Vec<IoSlice<'_>> = pieces
+            let slices: Vec<IoSlice<'_>> = chunks
                 .iter()
                 .take(MAX_SLICES)
-                .map(|piece| IoSlice::new(piece))
+                .map(|chunk| IoSlice::new(chunk))
                 .collect();
-            let file = &place.temporary.file;
-            let wrote = rustix::io::retry_on_intr(|| match flags.is_empty() {
+            let file = &location.temporary.file;
+            let written = rustix::io::retry_on_intr(|| match flags.is_empty() {
                 true => rustix::io::pwritev(file, &slices, self.written),
                 false => rustix::io::pwritev2(file, &slices, self.written, flags),
             });
-            let mut wrote = match wrote {
+            let mut written = match written {
                 // It would wait, or the file system cannot tell.
                 Err(Errno::AGAIN | Errno::OPNOTSUPP) if !flags.is_empty() => return Ok(false),
                 other => other?,
             };
-            self.count_written(wrote as u64);
-            for piece in pieces.iter_mut() {
-                let part = wrote.min(piece.len());
-                piece.advance(part);
-                wrote -= part;
-                if wrote == 0 {
+            self.count_written(written as u64);
+            for chunk in chunks.iter_mut() {
+                let part = written.min(chunk.len());
+                chunk.advance(part);
+                written -= part;
+                if written == 0 {
                     break;
                 }
             }

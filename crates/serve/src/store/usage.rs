@@ -58,10 +58,10 @@ impl UsageWalk {
                     let name = entry.file_name();
                     let is_self = matches!(name.to_bytes(), b"." | b"..");
                     if !is_self && !is_reserved(depth == 1, name.to_bytes()) {
-                        let (more, inner) = look_up(dir, name);
+                        let (more, folder) = look_up(dir, name);
                         self.bytes = self.bytes.saturating_add(more);
                         self.open_folders
-                            .extend(inner.filter(|_| depth <= MAX_DEPTH));
+                            .extend(folder.filter(|_| depth <= MAX_DEPTH));
                     }
                 }
                 // It ends, or has gone meanwhile.
@@ -80,10 +80,10 @@ impl UsageWalk {
 
 /// The bytes of an entry, or the entry opened if it is a folder.
 fn look_up(dir: &Dir, name: &CStr) -> (u64, Option<Dir>) {
-    let found = dir
+    let stat = dir
         .fd()
         .and_then(|dir| rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW));
-    match found.map(|stat| (FileType::from_raw_mode(stat.st_mode), stat.st_size)) {
+    match stat.map(|stat| (FileType::from_raw_mode(stat.st_mode), stat.st_size)) {
         Ok((FileType::RegularFile, len)) => (len.try_into().unwrap_or(0), None),
         Ok((FileType::Directory, _)) => (0, open(dir, name)),
         _ => (0, None),

@@ -133,8 +133,8 @@ mod tests {
         let before = version(&path);
         assert_eq!(version(&path), before);
         let time = meta(&path).modified;
-        let tag = meta(&path).etag;
-        assert!(tag.is_strong());
+        let etag = meta(&path).etag;
+        assert!(etag.is_strong());
         let mode = |mode| fs::set_permissions(&path, fs::Permissions::from_mode(mode));
         let changes: [&dyn Fn(); 3] = [
             &|| {
@@ -149,7 +149,7 @@ mod tests {
                 fs::hard_link(&path, other).expect("a second name");
             },
         ];
-        let mut tags = vec![tag];
+        let mut tags = vec![etag];
         for change in changes {
             let before = version(&path);
             // The file system's clock must have gone on, or nothing could tell.

@@ -93,12 +93,12 @@ impl CertificateStore {
         if self.pairs.is_empty() {
             return Ok(CertificateReload::Unchanged);
         }
-        let new = load_pairs(&self.pairs, &self.provider)?;
-        let old = self.current();
-        if chains(&new).eq(chains(&old)) {
+        let loaded = load_pairs(&self.pairs, &self.provider)?;
+        let previous = self.current();
+        if chains(&loaded).eq(chains(&previous)) {
             return Ok(CertificateReload::Unchanged);
         }
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = new;
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = loaded;
         Ok(CertificateReload::Replaced)
     }
 
@@ -106,10 +106,10 @@ impl CertificateStore {
     #[must_use]
     pub fn fingerprints(&self) -> Vec<CertificateFingerprint> {
         let current = self.current();
-        let own = current
+        let leaf = current
             .iter()
             .filter_map(|certified| certified.cert.first());
-        own.map(|certificate| CertificateFingerprint(Sha256::digest(certificate).into()))
+        leaf.map(|certificate| CertificateFingerprint(Sha256::digest(certificate).into()))
             .collect()
     }
 
@@ -117,10 +117,10 @@ impl CertificateStore {
     #[must_use]
     pub fn not_valid_at(&self, now: SystemTime) -> Vec<CertificateNotValid> {
         let current = self.current();
-        let both = self.pairs.iter().zip(&*current);
-        let found = both.filter_map(|(pair, certified)| {
-            let own = certified.cert.first()?;
-            validity::check_validity(&pair.certificate, own, &self.provider, now)
+        let pairs = self.pairs.iter().zip(&*current);
+        let found = pairs.filter_map(|(pair, certified)| {
+            let leaf = certified.cert.first()?;
+            validity::check_validity(&pair.certificate, leaf, &self.provider, now)
         });
         found.collect()
     }
@@ -177,8 +177,8 @@ fn choose_certificate<'a>(
 }
 
 fn is_for(certified: &CertifiedKey, name: &ServerName<'_>) -> bool {
-    let own = certified.end_entity_cert();
-    own.and_then(ParsedCertificate::try_from)
+    let leaf = certified.end_entity_cert();
+    leaf.and_then(ParsedCertificate::try_from)
         .and_then(|parsed| verify_server_name(&parsed, name))
         .is_ok()
 }
@@ -234,20 +234,20 @@ mod tests {
             certified("b.test", &PKCS_ECDSA_P256_SHA256),
             certified("b.test", &PKCS_ECDSA_P256_SHA256),
         ];
-        let old = &[SignatureScheme::ECDSA_NISTP256_SHA256][..];
-        let new = &[
+        let previous = &[SignatureScheme::ECDSA_NISTP256_SHA256][..];
+        let loaded = &[
             SignatureScheme::ECDSA_NISTP256_SHA256,
             SignatureScheme::ED25519,
         ][..];
         for (name, schemes, at) in [
-            (Some("a.test"), new, 0),
-            (Some("a.test"), old, 0),
-            (Some("b.test"), new, 1),
-            (Some("b.test"), old, 2),
-            (Some("c.test"), new, 0),
-            (Some("c.test"), old, 2),
-            (None, new, 0),
-            (None, old, 2),
+            (Some("a.test"), loaded, 0),
+            (Some("a.test"), previous, 0),
+            (Some("b.test"), loaded, 1),
+            (Some("b.test"), previous, 2),
+            (Some("c.test"), loaded, 0),
+            (Some("c.test"), previous, 2),
+            (None, loaded, 0),
+            (None, previous, 2),
         ] {
             let name = name.map(|name| ServerName::try_from(name).unwrap());
             let chosen = choose_certificate(&certificates, name.as_ref(), schemes).unwrap();

@@ -72,15 +72,15 @@ impl ServerTls {
     /// When a name cannot be one, or the system gives no randomness.
     pub fn self_signed(names: Vec<String>) -> Result<Self, CertificateError> {
         let provider = Arc::new(crypto_provider());
-        let own = self_signed::self_sign(names, &provider)?;
+        let leaf = self_signed::self_sign(names, &provider)?;
         let certificates = Arc::new(CertificateStore::fixed(
-            own.certified,
+            leaf.certified,
             Arc::clone(&provider),
         ));
         Ok(Self {
             config: Arc::new(server_config(&certificates, provider)?),
             certificates,
-            self_signed_pem: Some(own.pem),
+            self_signed_pem: Some(leaf.pem),
         })
     }
 }

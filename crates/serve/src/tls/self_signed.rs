@@ -74,8 +74,8 @@ fn outbound_addresses() -> impl Iterator<Item = IpAddr> {
         };
         let socket = UdpSocket::bind((any, 0)).ok()?;
         socket.connect((peer, 9)).ok()?;
-        let own = socket.local_addr().ok()?.ip();
-        (!own.is_unspecified()).then_some(own)
+        let leaf = socket.local_addr().ok()?.ip();
+        (!leaf.is_unspecified()).then_some(leaf)
     })
 }
 

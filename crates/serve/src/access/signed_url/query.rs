@@ -10,14 +10,14 @@ pub fn redact_signature(query: &str) -> Cow<'_, str> {
     if !query.contains(SIGNATURE_PARAMETER) {
         return Cow::Borrowed(query);
     }
-    let shown =
+    let parameters =
         query.split('&').map(
             |parameter| match parameter_value(parameter, SIGNATURE_PARAMETER) {
                 Some(_) => format!("{SIGNATURE_PARAMETER}=***"),
                 None => parameter.to_owned(),
             },
         );
-    Cow::Owned(shown.collect::<Vec<_>>().join("&"))
+    Cow::Owned(parameters.collect::<Vec<_>>().join("&"))
 }
 
 /// A query, taken apart into what is ours and what is not. Names are ours as they are written here; escaped they are others'.
@@ -33,25 +33,25 @@ pub(super) struct SignedQuery<'a> {
 impl<'a> SignedQuery<'a> {
     /// Takes a query apart.
     pub(super) fn parse(query: &'a str) -> Self {
-        let mut read = Self {
+        let mut parsed = Self {
             expires: Vec::new(),
             signatures: Vec::new(),
             other_parameters: String::new(),
         };
         if query.is_empty() {
-            return read;
+            return parsed;
         }
         for parameter in query.split('&') {
             if let Some(value) = parameter_value(parameter, EXPIRES_PARAMETER) {
-                read.expires.push(value);
+                parsed.expires.push(value);
             } else if let Some(value) = parameter_value(parameter, SIGNATURE_PARAMETER) {
-                read.signatures.push(value);
+                parsed.signatures.push(value);
             } else {
-                read.other_parameters.push_str(parameter);
-                read.other_parameters.push('&');
+                parsed.other_parameters.push_str(parameter);
+                parsed.other_parameters.push('&');
             }
         }
-        read
+        parsed
     }
 }
 

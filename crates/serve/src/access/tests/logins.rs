@@ -16,9 +16,9 @@ async fn d15_hashed_passwords_are_hashed_once() {
     for hash in [argon2_of("pass"), bcrypt_of("pass")] {
         let access = access(hashed_options(&[format!("alice:{hash}:rw:/a")]));
         let right = || basic("alice", "pass");
-        let checked = verify(pending_login(&access, "GET /a", right())).await;
+        let login_result = verify(pending_login(&access, "GET /a", right())).await;
         assert_eq!(counters::take_counts().0, 1);
-        let again = authorize(&access, "GET /a", right(), Some(&checked));
+        let again = authorize(&access, "GET /a", right(), Some(&login_result));
         assert!(matches!(again, AccessDecision::Granted(_)), "{again:?}");
         assert_eq!(
             permissions_for(&access, "PUT /a/x", right())
@@ -29,11 +29,11 @@ async fn d15_hashed_passwords_are_hashed_once() {
         assert_eq!(status(&access, "PUT /b", right()), 403);
         // What was found out of one password says nothing of another, or of another's.
         assert!(matches!(
-            authorize(&access, "GET /a", basic("alice", "x"), Some(&checked)),
+            authorize(&access, "GET /a", basic("alice", "x"), Some(&login_result)),
             AccessDecision::NeedsHashing(_)
         ));
         assert!(matches!(
-            authorize(&access, "GET /a", basic("bob", "pass"), Some(&checked)),
+            authorize(&access, "GET /a", basic("bob", "pass"), Some(&login_result)),
             AccessDecision::NeedsHashing(_)
         ));
         assert_eq!(counters::take_counts().0, 0);
@@ -43,8 +43,8 @@ async fn d15_hashed_passwords_are_hashed_once() {
 #[tokio::test]
 async fn d15_wrong_passwords_are_remembered_too() {
     let access = access(hashed_options(&[format!("alice:{}:rw", argon2_of("pass"))]));
-    let checked = verify(pending_login(&access, "GET /", basic("alice", "x"))).await;
-    let again = authorize(&access, "GET /", basic("alice", "x"), Some(&checked));
+    let login_result = verify(pending_login(&access, "GET /", basic("alice", "x"))).await;
+    let again = authorize(&access, "GET /", basic("alice", "x"), Some(&login_result));
     assert!(matches!(
         again,
         AccessDecision::Refused(AccessRefusal {
@@ -64,9 +64,9 @@ async fn d15_the_outcome_counts_even_when_it_was_forgotten() {
     let access = access(options);
     for (password, wanted) in [("pass", true), ("x", false)] {
         let login = || basic("alice", password);
-        let checked = verify(pending_login(&access, "GET /", login())).await;
+        let login_result = verify(pending_login(&access, "GET /", login())).await;
         let is_granted = matches!(
-            authorize(&access, "GET /", login(), Some(&checked)),
+            authorize(&access, "GET /", login(), Some(&login_result)),
             AccessDecision::Granted(_)
         );
         assert_eq!(is_granted, wanted);
@@ -80,8 +80,8 @@ async fn cost(access: &AccessControl, user: &str) -> (usize, usize) {
     if let AccessDecision::NeedsHashing(pending) =
         authorize(access, "GET /", basic(user, "wrong"), None)
     {
-        let checked = verify(pending).await;
-        let again = authorize(access, "GET /", basic(user, "wrong"), Some(&checked));
+        let login_result = verify(pending).await;
+        let again = authorize(access, "GET /", basic(user, "wrong"), Some(&login_result));
         assert!(matches!(
             again,
             AccessDecision::Refused(AccessRefusal {
@@ -114,9 +114,14 @@ async fn d15_a_name_that_nobody_has_costs_as_much_as_a_wrong_password() {
 async fn d15_a_stranger_with_the_password_of_another_stays_one() {
     // One user, so that every name leads to this hash.
     let access = access(hashed_options(&[format!("alice:{}:rw", argon2_of("pass"))]));
-    let checked = verify(pending_login(&access, "GET /", basic("mallory", "pass"))).await;
+    let login_result = verify(pending_login(&access, "GET /", basic("mallory", "pass"))).await;
     assert_eq!(counters::take_counts().0, 1);
-    let again = authorize(&access, "GET /", basic("mallory", "pass"), Some(&checked));
+    let again = authorize(
+        &access,
+        "GET /",
+        basic("mallory", "pass"),
+        Some(&login_result),
+    );
     assert!(matches!(again, AccessDecision::Refused(_)));
     assert_eq!(status(&access, "GET /", basic("mallory", "pass")), 401);
 }
@@ -127,9 +132,14 @@ async fn d15_the_password_of_another_is_nobody_elses() {
     options.users = rule_options(&["carol:word:rw"]).users;
     let access = access(options);
     // Carol's wrong password is held against the only hash there is, and fits.
-    let checked = verify(pending_login(&access, "GET /", basic("carol", "pass"))).await;
+    let login_result = verify(pending_login(&access, "GET /", basic("carol", "pass"))).await;
     assert_eq!(counters::take_counts().0, 1);
-    let again = authorize(&access, "GET /", basic("carol", "pass"), Some(&checked));
+    let again = authorize(
+        &access,
+        "GET /",
+        basic("carol", "pass"),
+        Some(&login_result),
+    );
     assert!(matches!(
         again,
         AccessDecision::Refused(AccessRefusal {
@@ -190,16 +200,16 @@ fn d15_one_client_does_not_keep_the_others_out() {
         AUTHORIZATION,
         HeaderValue::from_str(&basic("alice", "pass").expect("one")).expect("a value"),
     )]);
-    let ask = AccessRequest {
+    let request = AccessRequest {
         method: &Method::GET,
-        path: &path("/"),
+        path: &request_path("/"),
         query: None,
         headers: &headers,
         now: at(0),
         peer: Some([192, 0, 2, 2].into()),
     };
     assert!(matches!(
-        access.authorize(&ask),
+        access.authorize(&request),
         AccessDecision::NeedsHashing(_)
     ));
 }

@@ -56,18 +56,20 @@ fn d15_credentials_decide() {
             "{line} {authorization:?}"
         );
     }
-    let grant = permissions_for(&access, "GET /a/x", basic("alice", "pass"));
+    let permissions = permissions_for(&access, "GET /a/x", basic("alice", "pass"));
     assert_eq!(
-        (grant.user.as_deref(), grant.source),
+        (permissions.user.as_deref(), permissions.source),
         (Some("alice"), PermissionSource::Login)
     );
     assert!(
-        grant.allows(AccessRight::Write, &key("/a/y"))
-            && !grant.allows(AccessRight::Write, &key("/b"))
+        permissions.allows(AccessRight::Write, &key("/a/y"))
+            && !permissions.allows(AccessRight::Write, &key("/b"))
     );
-    assert!(grant.allows_listing(&key("/b")) && !grant.allows_listing(&ObjectKey::root()));
-    let grant = permissions_for(&access, "OPTIONS /a", None);
-    assert!(!grant.allows(AccessRight::Read, &key("/a")));
+    assert!(
+        permissions.allows_listing(&key("/b")) && !permissions.allows_listing(&ObjectKey::root())
+    );
+    let permissions = permissions_for(&access, "OPTIONS /a", None);
+    assert!(!permissions.allows(AccessRight::Read, &key("/a")));
 }
 
 #[test]
@@ -155,8 +157,11 @@ fn d15_tokens_decide() {
             "{line} {authorization:?}"
         );
     }
-    let grant = permissions_for(&access, "GET /c", bearer("two"));
-    assert_eq!((grant.user, grant.source), (None, PermissionSource::Token));
+    let permissions = permissions_for(&access, "GET /c", bearer("two"));
+    assert_eq!(
+        (permissions.user, permissions.source),
+        (None, PermissionSource::Token)
+    );
 }
 
 #[test]
@@ -228,18 +233,18 @@ fn d15_a_signature_decides_alone() {
     options.signing_key = Some(signing.clone());
     let access = access(options);
     let signed = |method, path: &str, query| {
-        let query = signing.sign(method, &path(path), query, at(60));
+        let query = signing.sign(method, &request_path(path), query, at(60));
         format!("{path}?{query}")
     };
     let get = signed(Get, "/a/b", None);
-    let grant = permissions_for(&access, &format!("GET {get}"), None);
+    let permissions = permissions_for(&access, &format!("GET {get}"), None);
     assert_eq!(
-        (grant.source, grant.user.as_deref()),
+        (permissions.source, permissions.user.as_deref()),
         (PermissionSource::Signature, None)
     );
-    assert!(grant.is_personal() && grant.allows(Read, &key("/a/b")));
-    assert!(!grant.allows(Write, &key("/a/b")) && !grant.allows(Read, &key("/a/b/c")));
-    assert!(!grant.allows(Read, &key("/a")) && !grant.allows_listing(&key("/a/b")));
+    assert!(permissions.is_personal() && permissions.allows(Read, &key("/a/b")));
+    assert!(!permissions.allows(Write, &key("/a/b")) && !permissions.allows(Read, &key("/a/b/c")));
+    assert!(!permissions.allows(Read, &key("/a")) && !permissions.allows_listing(&key("/a/b")));
     assert_eq!(status(&access, &format!("HEAD {get}"), None), 200);
     for method in ["PUT", "DELETE", "POST", "PATCH", "get"] {
         assert_eq!(
@@ -255,15 +260,15 @@ fn d15_a_signature_decides_alone() {
     );
     assert_eq!(status(&access, &format!("GET {get}&format=tar"), None), 403);
     let folder = signed(Get, "/a/", Some("format=tar"));
-    let grant = permissions_for(&access, &format!("GET {folder}"), None);
+    let permissions = permissions_for(&access, &format!("GET {folder}"), None);
     assert!(
-        grant.allows_listing(&key("/a"))
-            && !grant.allows_listing(&key("/a/b"))
-            && !grant.allows_listing(&ObjectKey::root())
+        permissions.allows_listing(&key("/a"))
+            && !permissions.allows_listing(&key("/a/b"))
+            && !permissions.allows_listing(&ObjectKey::root())
     );
-    let grant = permissions_for(&access, &format!("PUT {}", signed(Put, "/a/b", None)), None);
-    assert!(grant.allows(Write, &key("/a/b")) && !grant.allows(Read, &key("/a/b")));
-    let late = signing.sign(Get, &path("/a"), None, at(0));
+    let permissions = permissions_for(&access, &format!("PUT {}", signed(Put, "/a/b", None)), None);
+    assert!(permissions.allows(Write, &key("/a/b")) && !permissions.allows(Read, &key("/a/b")));
+    let late = signing.sign(Get, &request_path("/a"), None, at(0));
     for (query, wanted) in [
         (late.as_str(), AccessRefusalReason::LinkExpired),
         ("haul-signature=x", AccessRefusalReason::BadSignature),
@@ -301,7 +306,7 @@ proptest! {
             format!("{path}/").starts_with(&format!("{prefix}/")) && (right == "rw" || !is_write)
         });
         let method = if is_write { Method::PUT } else { Method::GET };
-        let came = status(&access, &format!("{method} {path}"), basic("alice", "pass"));
-        prop_assert_eq!(came, if is_allowed { 200 } else { 403 });
+        let status_code = status(&access, &format!("{method} {path}"), basic("alice", "pass"));
+        prop_assert_eq!(status_code, if is_allowed { 200 } else { 403 });
     }
 }

@@ -16,15 +16,15 @@ fn nothing_that_is_printed_shows_a_secret() {
     let pending = authorize(&access, "GET /", basic("bob", "hunter2"), None);
     let headers =
         HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static("Bearer hunter2"))]);
-    let ask = AccessRequest {
+    let request = AccessRequest {
         method: &Method::GET,
-        path: &path("/"),
+        path: &request_path("/"),
         query: Some("haul-signature=hunter2"),
         headers: &headers,
         now: at(0),
         peer: None,
     };
-    let shown = format!("{shown}{access:?}{pending:?}{ask:?}");
+    let shown = format!("{shown}{access:?}{pending:?}{request:?}");
     assert!(
         !shown.contains("hunter2") && !shown.contains("$argon2") && !shown.contains("104, 117"),
         "{shown}"

@@ -39,19 +39,19 @@ pub(super) struct UploadBody<S> {
 }
 
 impl<S: UploadSource> UploadBody<S> {
-    /// Takes at most `most` bytes.
-    pub(super) fn new(source: S, most: u64) -> Self {
+    /// Takes at most `max_bytes` bytes.
+    pub(super) fn new(source: S, max_bytes: u64) -> Self {
         Self {
             source,
-            remaining: most,
+            remaining: max_bytes,
             is_finished: false,
         }
     }
 
     /// Gathers `room` bytes, or what there is.
     pub(super) async fn read(&mut self, room: usize) -> Result<Vec<Bytes>, UploadError> {
-        let mut load = CoalescedChunks::default();
-        while load.bytes() < room && !self.is_finished {
+        let mut chunks = CoalescedChunks::default();
+        while chunks.bytes() < room && !self.is_finished {
             let Some(data) = self.source.next_chunk().await? else {
                 self.is_finished = true;
                 break;
@@ -60,10 +60,10 @@ impl<S: UploadSource> UploadBody<S> {
                 .remaining
                 .checked_sub(data.len() as u64)
                 .ok_or(UploadError::TooLong)?;
-            load.push(data);
+            chunks.push(data);
             self.is_finished = self.source.is_finished();
         }
-        Ok(load.into_chunks())
+        Ok(chunks.into_chunks())
     }
 }
 
@@ -88,13 +88,13 @@ mod tests {
     #[tokio::test]
     async fn a_load_of_many_small_pieces_is_few() {
         const LOAD: usize = 512 << 10;
-        for piece in [1, 2, 100] {
-            let mut intake =
-                UploadBody::new(EndlessSmallChunks(Bytes::from(vec![b'x'; piece])), u64::MAX);
-            let load = intake.read(LOAD).await.expect("a load");
-            let bytes: usize = load.iter().map(Bytes::len).sum();
-            assert!((LOAD..LOAD + piece).contains(&bytes), "{bytes}");
-            assert_eq!(load.len(), 1);
+        for chunk in [1, 2, 100] {
+            let mut body =
+                UploadBody::new(EndlessSmallChunks(Bytes::from(vec![b'x'; chunk])), u64::MAX);
+            let chunks = body.read(LOAD).await.expect("a load");
+            let bytes: usize = chunks.iter().map(Bytes::len).sum();
+            assert!((LOAD..LOAD + chunk).contains(&bytes), "{bytes}");
+            assert_eq!(chunks.len(), 1);
         }
     }
 }

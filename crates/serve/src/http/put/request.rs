@@ -76,11 +76,11 @@ impl UploadRequest {
     /// # Errors
     /// The answer to one that cannot be done, before any of its body is asked for.
     pub(crate) fn new(
-        line: &ConnectionState,
+        connection: &ConnectionState,
         key: ObjectKey,
         headers: &HeaderMap,
     ) -> Result<Self, ErrorResponse> {
-        let server = &line.server;
+        let server = &connection.server;
         if headers.contains_key(CONTENT_RANGE) {
             let text = "a part of a file cannot be put: Content-Range is of no use here";
             return Err(text_response(StatusCode::BAD_REQUEST, text).into());
@@ -92,22 +92,25 @@ impl UploadRequest {
         }
         let digests = request_digests(headers)
             .map_err(|error| text_response(StatusCode::BAD_REQUEST, error.to_string()))?;
-        let most = server.options.max_body.unwrap_or(u64::MAX);
+        let max_bytes = server.options.max_body.unwrap_or(u64::MAX);
         let length = headers
             .get(CONTENT_LENGTH)
             .and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-        if length.is_some_and(|length| length > most) {
+        if length.is_some_and(|length| length > max_bytes) {
             server
                 .options
                 .metrics
                 .count_refused_body(BodyRefusal::TooLarge);
-            return Err(body_too_long_response(most).into());
+            return Err(body_too_long_response(max_bytes).into());
         }
-        let many =
+        let check_space_for =
             length.filter(|length| *length >= SPACE_CHECK_MIN || !server.store.fits_quota(*length));
         let conditions = RequestConditions::parse(headers);
         let is_large = length.is_none_or(|length| length > FIRST_READ as u64);
-        let first = match (headers.contains_key(EXPECT) || many.is_some(), is_large) {
+        let precheck = match (
+            headers.contains_key(EXPECT) || check_space_for.is_some(),
+            is_large,
+        ) {
             (true, _) => UploadPrecheck::Full,
             (false, true) if !conditions.is_empty() => UploadPrecheck::Full,
             (false, true) => UploadPrecheck::CachedOnly,
@@ -117,10 +120,10 @@ impl UploadRequest {
             key,
             conditions,
             digests: digests.into_iter().map(to_checksum).collect(),
-            max_bytes: most,
+            max_bytes,
             length,
-            check_space_for: many,
-            precheck: first,
+            check_space_for,
+            precheck,
         })
     }
 
@@ -129,24 +132,27 @@ impl UploadRequest {
     ///
     /// # Errors
     /// When it cannot.
-    pub(super) async fn run_precheck(&self, line: &Arc<ConnectionState>) -> Result<(), StoreError> {
-        let store = Arc::clone(&line.server.store);
+    pub(super) async fn run_precheck(
+        &self,
+        connection: &Arc<ConnectionState>,
+    ) -> Result<(), StoreError> {
+        let store = Arc::clone(&connection.server.store);
         match self.precheck {
             UploadPrecheck::Skip => return Ok(()),
             UploadPrecheck::CachedOnly => {
                 return match store.try_open_file(&self.key) {
-                    CachedLookup::Ready(found) => is_creatable(found.map(drop)),
+                    CachedLookup::Ready(result) => is_creatable(result.map(drop)),
                     CachedLookup::WouldBlock => Ok(()),
                 };
             }
             UploadPrecheck::Full => {}
         }
-        let (key, conditions, many) = (
+        let (key, conditions, check_space_for) = (
             self.key.clone(),
             self.conditions.clone(),
             self.check_space_for,
         );
-        let _pause = line.pause();
+        let _pause = connection.pause();
         let check = move || {
             if conditions.is_empty() {
                 is_creatable(store.open_file(&key).map(drop))?;
@@ -155,15 +161,15 @@ impl UploadRequest {
                     conditions_hold(&conditions, meta)
                 })?;
             }
-            many.map_or(Ok(()), |bytes| store.check_space(&key, bytes))
+            check_space_for.map_or(Ok(()), |bytes| store.check_space(&key, bytes))
         };
-        line.server.disk.run(check).await
+        connection.server.disk.run(check).await
     }
 }
 
 /// Whether a file can come to where this was found.
-fn is_creatable(found: Result<(), StoreError>) -> Result<(), StoreError> {
-    match found {
+fn is_creatable(result: Result<(), StoreError>) -> Result<(), StoreError> {
+    match result {
         Err(error @ (StoreError::IsFolder | StoreError::Conflict)) => Err(error),
         // What cannot be read can be replaced nevertheless.
         _ => Ok(()),

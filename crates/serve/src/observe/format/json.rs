@@ -34,8 +34,8 @@ pub(super) fn write_json(record: &AccessRecord, line: &mut Vec<u8>) {
     number(line, record.duration.as_secs(), 0);
     line.push(b'.');
     number(line, u64::from(record.duration.subsec_micros()), 6);
-    let from = record.referer.as_ref().map(redacted_referer);
-    write_json_field(",\"referer\":", from.as_deref(), line);
+    let referer = record.referer.as_ref().map(redacted_referer);
+    write_json_field(",\"referer\":", referer.as_deref(), line);
     let agent = record.user_agent.as_ref();
     let agent = agent.map(|agent| String::from_utf8_lossy(agent.as_bytes()));
     write_json_field(",\"user_agent\":", agent.as_deref(), line);
@@ -54,9 +54,9 @@ fn write_json_field(name: &str, text: Option<&str>, line: &mut Vec<u8>) {
         line.extend_from_slice(b"null");
         return;
     };
-    let shown = &text[..text.floor_char_boundary(MAX_FIELD_BYTES)];
+    let visible = &text[..text.floor_char_boundary(MAX_FIELD_BYTES)];
     line.push(b'"');
-    for run in shown.split_inclusive(must_escape) {
+    for run in visible.split_inclusive(must_escape) {
         let last = run.chars().next_back().filter(|c| must_escape(*c));
         let plain = run.len() - last.map_or(0, char::len_utf8);
         line.extend_from_slice(&run.as_bytes()[..plain]);
@@ -67,7 +67,7 @@ fn write_json_field(name: &str, text: Option<&str>, line: &mut Vec<u8>) {
             None => {}
         }
     }
-    if shown.len() < text.len() {
+    if visible.len() < text.len() {
         line.extend_from_slice(b"...");
     }
     line.push(b'"');

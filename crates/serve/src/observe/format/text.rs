@@ -63,17 +63,17 @@ fn write_quoted(field: Option<&[u8]>, line: &mut Vec<u8>) {
 
 /// Appends what a peer sent, up to a length, so that it ends no field: all but plain ASCII, and what `also` says, as `\xHH`.
 fn write_escaped(field: &[u8], also: &[u8], line: &mut Vec<u8>) {
-    let shown = &field[..field.len().min(MAX_FIELD_BYTES)];
+    let visible = &field[..field.len().min(MAX_FIELD_BYTES)];
     let is_plain = |byte: u8| {
         (b' '..=b'~').contains(&byte) && byte != b'"' && byte != b'\\' && !also.contains(&byte)
     };
-    for run in shown.chunk_by(|a, b| is_plain(*a) && is_plain(*b)) {
+    for run in visible.chunk_by(|a, b| is_plain(*a) && is_plain(*b)) {
         match run {
             [byte] if !is_plain(*byte) => drop(write!(line, "\\x{byte:02X}")),
             plain => line.extend_from_slice(plain),
         }
     }
-    if shown.len() < field.len() {
+    if visible.len() < field.len() {
         line.extend_from_slice(b"...");
     }
 }

@@ -119,11 +119,11 @@ mod tests {
 
     #[test]
     fn each_kind_stands_at_its_number_and_has_a_name_of_its_own() {
-        for (at, fault) in ConnectionFault::ALL.into_iter().enumerate() {
-            assert_eq!(fault as usize, at);
+        for (index, fault) in ConnectionFault::ALL.into_iter().enumerate() {
+            assert_eq!(fault as usize, index);
         }
-        for (at, why) in BodyRefusal::ALL.into_iter().enumerate() {
-            assert_eq!(why as usize, at);
+        for (index, reason) in BodyRefusal::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, index);
         }
         let names: HashSet<_> = ConnectionFault::ALL
             .into_iter()

@@ -70,10 +70,10 @@ impl ServeMetrics {
 
     /// Counts a request whose answer has ended, well or not. Its bytes are counted apart, as they go.
     #[inline]
-    pub fn count_request(&self, method: &Method, status: StatusCode, took: Duration) {
+    pub fn count_request(&self, method: &Method, status: StatusCode, duration: Duration) {
         let cell = method_class(method) * CODES.len() + code_class(status);
         self.requests.add(cell, 1);
-        self.durations.observe(took);
+        self.durations.observe(duration);
     }
 
     /// Counts bytes of answers' bodies: chunk by chunk, so that large ones show while they go, or all at the end.
@@ -109,8 +109,8 @@ impl ServeMetrics {
     }
 
     /// Counts a request's body that was not taken.
-    pub fn count_refused_body(&self, why: BodyRefusal) {
-        self.refused_bodies.add(why as usize, 1);
+    pub fn count_refused_body(&self, reason: BodyRefusal) {
+        self.refused_bodies.add(reason as usize, 1);
     }
 
     /// These numbers alone, in Prometheus' text format.
@@ -184,7 +184,7 @@ impl ServeMetrics {
             help,
             refused,
         );
-        let (uploads, begun) = in_progress_and_total(&self.uploads);
+        let (uploads, started) = in_progress_and_total(&self.uploads);
         out.single(
             "haul_uploads_in_flight",
             MetricKind::Gauge,
@@ -195,7 +195,7 @@ impl ServeMetrics {
             "haul_uploads_total",
             MetricKind::Counter,
             "Uploads begun.",
-            begun,
+            started,
         );
     }
 
@@ -207,10 +207,10 @@ impl ServeMetrics {
         }
         let help = "Bodies of requests that were not taken, by reason.";
         let mut family = out.family("haul_bodies_refused_total", MetricKind::Counter, help);
-        for why in BodyRefusal::ALL {
+        for reason in BodyRefusal::ALL {
             family.sample(
-                &[("reason", why.name())],
-                self.refused_bodies.sum(why as usize),
+                &[("reason", reason.name())],
+                self.refused_bodies.sum(reason as usize),
             );
         }
     }
@@ -233,8 +233,8 @@ impl Drop for GaugeGuard {
 /// How many are under way, and how many ever began. Ends are read first, so that none counts whose beginning does not.
 fn in_progress_and_total(counters: &ShardedCounters<2>) -> (u64, u64) {
     let ended = counters.sum(ENDED);
-    let begun = counters.sum(STARTED);
-    (begun.saturating_sub(ended), begun)
+    let started = counters.sum(STARTED);
+    (started.saturating_sub(ended), started)
 }
 
 /// The place of a method in [`METHODS`].

@@ -22,7 +22,7 @@ fn count(metrics: &Arc<ServeMetrics>, sample: &str) -> u64 {
 #[test]
 fn requests_are_told_by_method_and_class() {
     let metrics = Arc::new(ServeMetrics::new());
-    let took = Duration::from_millis(3);
+    let duration = Duration::from_millis(3);
     for (method, status, times) in [
         (Method::GET, 200, 3),
         (Method::GET, 206, 2),
@@ -32,7 +32,7 @@ fn requests_are_told_by_method_and_class() {
         (Method::TRACE, 999, 1),
     ] {
         for _ in 0..times {
-            metrics.count_request(&method, StatusCode::from_u16(status).unwrap(), took);
+            metrics.count_request(&method, StatusCode::from_u16(status).unwrap(), duration);
         }
     }
     metrics.count_sent(1000);

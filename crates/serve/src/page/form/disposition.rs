@@ -74,11 +74,11 @@ fn value(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let mut at = 0;
     loop {
         let byte = *quoted.get(at)?;
-        let behind = quoted.get(at + 1..).unwrap_or_default();
+        let rest = quoted.get(at + 1..).unwrap_or_default();
         match byte {
-            b'"' => return Some((value, behind)),
+            b'"' => return Some((value, rest)),
             // Browsers leave a backslash as it is, others escape a quote with one. Before the last quote it is a name's own.
-            b'\\' if behind.first() == Some(&b'"') && !ends(&behind[1..]) => {
+            b'\\' if rest.first() == Some(&b'"') && !ends(&rest[1..]) => {
                 value.push(b'"');
                 at += 1;
             }

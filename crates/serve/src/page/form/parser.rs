@@ -77,7 +77,7 @@ impl MultipartParser {
                     }
                 },
                 MultipartParserState::Delimiter => match self.after_delimiter(0)? {
-                    Some(stage) => self.state = stage,
+                    Some(state) => self.state = state,
                     None => return Ok(None),
                 },
                 MultipartParserState::Head => return self.take_head(),
@@ -86,10 +86,10 @@ impl MultipartParser {
                     let needle = self.delimiter.needle();
                     if self.buffer.starts_with(needle) {
                         // Not before its line is whole: what only begins like a delimiter would end a file in the middle.
-                        let Some(stage) = self.after_delimiter(needle.len())? else {
+                        let Some(state) = self.after_delimiter(needle.len())? else {
                             return Ok(None);
                         };
-                        self.state = stage;
+                        self.state = state;
                         return Ok(Some(MultipartEvent::PartEnd));
                     }
                     let data = self.take_data();
@@ -124,27 +124,27 @@ impl MultipartParser {
             let longest = self.delimiter.needle().len() - 1;
             let tail = self.buffer.len().saturating_sub(longest);
             // A delimiter begins with a carriage return, of which most tails have none.
-            let begins = memchr::memchr_iter(b'\r', &self.buffer[tail..]).map(|at| tail + at);
-            let mut begins =
-                begins.filter(|at| self.delimiter.needle().starts_with(&self.buffer[*at..]));
-            begins.next().unwrap_or(self.buffer.len())
+            let starts = memchr::memchr_iter(b'\r', &self.buffer[tail..]).map(|at| tail + at);
+            let mut starts =
+                starts.filter(|at| self.delimiter.needle().starts_with(&self.buffer[*at..]));
+            starts.next().unwrap_or(self.buffer.len())
         });
         self.buffer.split_to(at).freeze()
     }
 
     /// Takes so many bytes, a delimiter, and says what it leads to; nothing is taken if that is not known yet. Spaces may stand behind it.
     fn after_delimiter(&mut self, len: usize) -> Result<Option<MultipartParserState>, FormError> {
-        let behind = &self.buffer[len..];
-        if behind.starts_with(b"--") {
+        let rest = &self.buffer[len..];
+        if rest.starts_with(b"--") {
             self.buffer.clear();
             return Ok(Some(MultipartParserState::End));
         }
         let blank = |byte: &&u8| matches!(byte, b' ' | b'\t');
-        let blanks = behind.iter().take_while(blank).count();
+        let blanks = rest.iter().take_while(blank).count();
         if blanks > 64 {
             return Err(FormError::Malformed("more than a boundary is in its line"));
         }
-        match &behind[blanks..] {
+        match &rest[blanks..] {
             [b'\r', b'\n', ..] => {
                 let _ = self.buffer.split_to(len + blanks);
                 Ok(Some(MultipartParserState::Head))
@@ -182,12 +182,12 @@ mod tests {
 
     /// Parts as heads and bodies, from a body that is pushed in pieces of such lengths.
     fn parse_parts(body: &[u8], lengths: &[usize]) -> Result<Found, FormError> {
-        let mut splitter = MultipartParser::new(b"b");
+        let mut parser = MultipartParser::new(b"b");
         let mut parts: Vec<(Bytes, Vec<u8>)> = Vec::new();
         let mut lengths = lengths.iter().copied().cycle();
         let mut rest = body;
         loop {
-            match splitter.poll()? {
+            match parser.poll()? {
                 Some(MultipartEvent::Part(head)) => parts.push((head, Vec::new())),
                 Some(MultipartEvent::Data(data)) => {
                     let (_, bytes) = parts.last_mut().expect("a part");
@@ -199,9 +199,9 @@ mod tests {
                 None if rest.is_empty() => return Ok((parts, false)),
                 None => {
                     let len = lengths.next().unwrap_or(1).clamp(1, rest.len());
-                    splitter.push(&rest[..len]);
+                    parser.push(&rest[..len]);
                     rest = &rest[len..];
-                    assert!(splitter.buffer.len() < MAX_PART_HEAD + len);
+                    assert!(parser.buffer.len() < MAX_PART_HEAD + len);
                 }
             }
         }
@@ -209,7 +209,7 @@ mod tests {
 
     /// Bytes that often are nearly a delimiter.
     fn arb_content() -> impl Strategy<Value = Vec<u8>> {
-        let pieces: Vec<&[u8]> = vec![
+        let chunks: Vec<&[u8]> = vec![
             b"\r\n--",
             b"\r",
             b"\n",
@@ -219,8 +219,8 @@ mod tests {
             b"\r\n\r\n",
             b"\0\xff",
         ];
-        let content = prop::collection::vec(prop::sample::select(pieces), 0..12);
-        let content = content.prop_map(|pieces| pieces.concat());
+        let content = prop::collection::vec(prop::sample::select(chunks), 0..12);
+        let content = content.prop_map(|chunks| chunks.concat());
         content.prop_filter("it has no delimiter", |content| {
             // Not even one that the line's end before it completes.
             let all = [b"\r\n", &content[..], b"\r\n--b"].concat();

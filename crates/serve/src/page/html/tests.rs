@@ -33,8 +33,8 @@ fn entry(name: &[u8], kind: EntryKind) -> FolderEntry {
 }
 
 fn html(listing: FolderListing, options: ListingPageOptions) -> String {
-    let pieces: Vec<Bytes> = render(listing, options).collect();
-    String::from_utf8(pieces.concat()).expect("UTF-8")
+    let chunks: Vec<Bytes> = render(listing, options).collect();
+    String::from_utf8(chunks.concat()).expect("UTF-8")
 }
 
 fn writable() -> ListingPageOptions {
@@ -78,26 +78,26 @@ proptest! {
     #[test]
     fn d1_no_name_is_markup_and_every_link_leads_to_its_key(
         name in prop::collection::vec(any::<u8>(), 1..40),
-        above in prop::collection::vec(any::<u8>(), 1..20),
+        parents in prop::collection::vec(any::<u8>(), 1..20),
         is_folder: bool,
     ) {
-        let Ok(folder) = ObjectKey::root().child(&above) else { return Ok(()); };
+        let Ok(folder) = ObjectKey::root().child(&parents) else { return Ok(()); };
         let Ok(key) = folder.child(&name) else { return Ok(()); };
         let kind = if is_folder { EntryKind::Folder } else { EntryKind::File };
-        let page = |above: &[u8], name: &[u8]| {
+        let page = |parents: &[u8], name: &[u8]| {
             let mut listing = listing("/", vec![entry(name, kind)]);
-            listing.key = ObjectKey::root().child(above).expect("a key");
+            listing.key = ObjectKey::root().child(parents).expect("a key");
             without_assets(&html(listing, writable()))
         };
-        let (tags, hrefs) = tags_and_hrefs(&page(&above, &name));
+        let (tags, hrefs) = tags_and_hrefs(&page(&parents, &name));
         let (plain_tags, plain_hrefs) = tags_and_hrefs(&page(b"x", b"y"));
         // Whatever the names are, the page has the same tags.
         prop_assert_eq!(tags, plain_tags);
         let at = plain_hrefs.iter().position(|href| href == if is_folder { "y/" } else { "y" }).expect("the link");
         let base = url::Url::parse("http://host/").expect("a URL").join(&format!("{}/", folder.escaped())).expect("a URL");
         let target = base.join(&hrefs[at]).expect("a URL");
-        let named = ObjectKey::parse(target.path()).expect("a key");
-        prop_assert_eq!((named.key, named.is_folder), (key, is_folder));
+        let path = ObjectKey::parse(target.path()).expect("a key");
+        prop_assert_eq!((path.key, path.is_folder), (key, is_folder));
         prop_assert_eq!((target.host_str(), target.query(), target.fragment()), (Some("host"), None, None));
     }
 }
@@ -117,7 +117,7 @@ fn hostile_names_are_shown_harmless() {
         .map(|name| entry(name, EntryKind::File))
         .collect();
     let page = without_assets(&html(listing("/", entries), writable()));
-    for there in [
+    for expected in [
         "<bdi>&lt;script&gt;alert(1)&lt;/script&gt;</bdi>",
         "href=\"%22onmouseover=%22alert(1)\"",
         "href=\"javascript%3Aalert(1)\"",
@@ -127,7 +127,7 @@ fn hostile_names_are_shown_harmless() {
         "href=\"%FF%FE\"",
         "<bdi>&lt;b&gt;&#39;&quot;&amp;</bdi>",
     ] {
-        assert!(page.contains(there), "{there}\n{page}");
+        assert!(page.contains(expected), "{expected}\n{page}");
     }
     assert!(!page.contains('\u{202e}') && page.matches("<script>").count() == 1);
 }
@@ -144,13 +144,13 @@ fn what_is_not_allowed_is_not_on_the_page() {
         assert!(!page.contains(absent), "{absent}");
     }
     let page = without_assets(&html(listing("/a/", entries()), writable()));
-    for there in [
+    for expected in [
         "<form",
         "aria-label=\"Delete f\"",
         "format=tar",
         "Signed in",
     ] {
-        assert!(page.contains(there), "{there}");
+        assert!(page.contains(expected), "{expected}");
     }
     // What cannot be had is not linked to.
     let page = without_assets(&html(
@@ -277,14 +277,14 @@ fn the_policy_fits_the_page() {
 #[test]
 fn a_long_list_comes_in_pieces() {
     let entries = (0..5000).map(|number| entry(format!("{number}").as_bytes(), EntryKind::File));
-    let pieces: Vec<Bytes> = render(
+    let chunks: Vec<Bytes> = render(
         listing("/", entries.collect()),
         ListingPageOptions::default(),
     )
     .collect();
-    assert!(pieces.len() > 8 && pieces.iter().all(|piece| piece.len() < 70_000));
+    assert!(chunks.len() > 8 && chunks.iter().all(|chunk| chunk.len() < 70_000));
     assert_eq!(
-        String::from_utf8(pieces.concat())
+        String::from_utf8(chunks.concat())
             .expect("UTF-8")
             .matches("<tr>")
             .count(),

@@ -20,10 +20,10 @@ fn tar(top: &Path, path: &str) -> FolderTar {
 }
 
 fn pack(top: &Path, path: &str) -> Vec<u8> {
-    let pieces: Result<Vec<Bytes>, FolderTarError> = tar(top, path).collect();
-    let pieces = pieces.expect("a whole archive");
-    assert!(pieces.iter().all(|piece| piece.len() <= CHUNK + BLOCK));
-    pieces.concat()
+    let chunks: Result<Vec<Bytes>, FolderTarError> = tar(top, path).collect();
+    let chunks = chunks.expect("a whole archive");
+    assert!(chunks.iter().all(|chunk| chunk.len() <= CHUNK + BLOCK));
+    chunks.concat()
 }
 
 /// What is in an archive, with the bytes of files, by another reader.
@@ -147,11 +147,11 @@ with tarfile.open(fileobj=sys.stdin.buffer, mode='r|', errors='surrogateescape')
         assert size == member.size and member.mode == (0o755 if member.isdir() else 0o644)
         sys.stdout.buffer.write(member.name.encode('utf8', 'surrogateescape') + b'\\0%d\\0' % size)";
     let top = tree();
-    let said = feed(
+    let output = feed(
         Command::new("python3").args(["-c", SCRIPT]),
         &pack(top.path(), "/x"),
     );
-    let mut fields = said.split(|byte| *byte == 0);
+    let mut fields = output.split(|byte| *byte == 0);
     let mut listed = BTreeMap::new();
     while let (Some(name), Some(size)) = (fields.next(), fields.next()) {
         listed.insert(name.to_vec(), size.to_vec());
@@ -176,13 +176,13 @@ fn files_above_eight_gibibytes_have_their_size() {
         .and_then(|file| file.set_len(len))
         .expect("a file");
     let mut tar = tar(top.path(), "/");
-    let piece = tar.next().expect("a piece").expect("bytes");
+    let chunk = tar.next().expect("a piece").expect("bytes");
     let script = "import sys, tarfile; print(tarfile.TarInfo.frombuf(sys.stdin.buffer.read(512), 'utf8', 'strict').size)";
-    let said = feed(
+    let output = feed(
         Command::new("python3").args(["-c", script]),
-        &piece[..BLOCK],
+        &chunk[..BLOCK],
     );
-    assert_eq!(String::from_utf8_lossy(&said).trim(), len.to_string());
+    assert_eq!(String::from_utf8_lossy(&output).trim(), len.to_string());
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn a_file_that_grows_is_cut_at_its_first_length() {
     let mut archive = tar.next().expect("a piece").expect("bytes").to_vec();
     let mut file = File::options().append(true).open(&path).expect("a file");
     io::Write::write_all(&mut file, &[b'y'; 5000]).expect("more");
-    tar.for_each(|piece| archive.extend_from_slice(&piece.expect("bytes")));
+    tar.for_each(|chunk| archive.extend_from_slice(&chunk.expect("bytes")));
     assert_eq!(read(&archive)[&b"files/f"[..]], vec![b'x'; 1 << 20]);
 }
 
@@ -239,11 +239,11 @@ fn d2_links_to_files_beneath_the_root_are_packed_and_no_others() {
     rustix::fs::mkfifoat(rustix::fs::CWD, top.join("in/pipe"), rustix::fs::Mode::RUSR)
         .expect("a pipe");
     let mut archive = tar(&top, "/in");
-    let pieces: Vec<Bytes> = archive
+    let chunks: Vec<Bytes> = archive
         .by_ref()
-        .map(|piece| piece.expect("bytes"))
+        .map(|chunk| chunk.expect("bytes"))
         .collect();
-    let packed = read(&pieces.concat());
+    let packed = read(&chunks.concat());
     assert_eq!(
         packed.keys().collect::<Vec<_>>(),
         [&b"in/good"[..], b"in/side/"]

@@ -38,10 +38,10 @@ pub struct ListingCursor {
 pub struct ListingCursorError;
 
 impl ListingCursor {
-    pub(super) fn new(ask: &PageRequest, rank: SortRank) -> Self {
+    pub(super) fn new(request: &PageRequest, rank: SortRank) -> Self {
         Self {
-            sort: ask.sort,
-            descending: ask.descending,
+            sort: request.sort,
+            descending: request.descending,
             rank,
         }
     }
@@ -123,9 +123,9 @@ mod tests {
         #[test]
         fn cursors_come_back(name in prop::collection::vec(1..=255_u8, 1..=255), value: i128, descending: bool) {
             prop_assume!(!name.contains(&b'/'));
-            let mut ask = PageRequest::first(1);
-            (ask.sort, ask.descending) = (SortKey::Modified, descending);
-            let cursor = ListingCursor::new(&ask, SortRank::new(EntryKind::File, value, name));
+            let mut request = PageRequest::first(1);
+            (request.sort, request.descending) = (SortKey::Modified, descending);
+            let cursor = ListingCursor::new(&request, SortRank::new(EntryKind::File, value, name));
             prop_assert_eq!(cursor.to_string().parse(), Ok(cursor.clone()));
             prop_assert!(cursor.is_for_order(SortKey::Modified, descending) && !cursor.is_for_order(SortKey::Size, descending));
         }

@@ -28,16 +28,16 @@ pub(super) struct DirectoryPass<'a> {
 }
 
 impl<'a> DirectoryPass<'a> {
-    pub(super) fn new(ask: &'a PageRequest) -> Self {
-        let direction = ask.direction();
-        let backwards = matches!(ask.start, PageStart::Before(_));
+    pub(super) fn new(request: &'a PageRequest) -> Self {
+        let direction = request.direction();
+        let backwards = matches!(request.start, PageStart::Before(_));
         let compare = move |a: &EntryCandidate, b: &EntryCandidate| {
             let order = direction.compare(&a.0, &b.0);
             if backwards { order.reverse() } else { order }
         };
         Self {
-            top: TopEntries::new(ask.limit.max(1), Box::new(compare)),
-            start: &ask.start,
+            top: TopEntries::new(request.limit.max(1), Box::new(compare)),
+            start: &request.start,
             direction,
             total: 0,
             skipped: 0,
@@ -61,28 +61,28 @@ impl<'a> DirectoryPass<'a> {
     }
 
     /// The page without its entries, and those that belong on it.
-    pub(super) fn finish(self, ask: &PageRequest) -> (FolderPage, Vec<EntryCandidate>) {
-        let mut chosen = self.top.into_sorted();
-        let beyond = self.total - self.skipped - chosen.len() as u64;
+    pub(super) fn finish(self, request: &PageRequest) -> (FolderPage, Vec<EntryCandidate>) {
+        let mut selected = self.top.into_sorted();
+        let beyond = self.total - self.skipped - selected.len() as u64;
         let (ahead, after) = match self.start {
             PageStart::Before(_) => {
-                chosen.reverse();
+                selected.reverse();
                 (beyond, self.skipped)
             }
             PageStart::First | PageStart::After(_) => (self.skipped, beyond),
         };
         let cursor = |candidate: Option<&EntryCandidate>, is_there| {
             let (rank, _) = candidate.filter(|_| is_there)?;
-            Some(ListingCursor::new(ask, rank.clone()))
+            Some(ListingCursor::new(request, rank.clone()))
         };
         let page = FolderPage {
             entries: Vec::new(),
             total: self.total,
             preceding: ahead,
-            next: cursor(chosen.last(), after > 0),
-            previous: cursor(chosen.first(), ahead > 0),
+            next: cursor(selected.last(), after > 0),
+            previous: cursor(selected.first(), ahead > 0),
         };
-        (page, chosen)
+        (page, selected)
     }
 }
 

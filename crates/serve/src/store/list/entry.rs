@@ -91,7 +91,7 @@ impl FolderLocation {
             return Ok(None);
         };
         match self.root.open_any(&key) {
-            Ok(behind) => Ok(Some(EntryLookup::from_stat(&rustix::fs::fstat(behind)?))),
+            Ok(target) => Ok(Some(EntryLookup::from_stat(&rustix::fs::fstat(target)?))),
             Err(StoreError::Io(error)) => Err(error),
             Err(_) => Ok(None),
         }

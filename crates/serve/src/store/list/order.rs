@@ -90,15 +90,15 @@ pub(super) struct SortDirection {
 
 impl SortDirection {
     pub(super) fn compare(self, a: &SortRank, b: &SortRank) -> Ordering {
-        let turned = |order: Ordering| match self.descending {
+        let directed = |order: Ordering| match self.descending {
             true => order.reverse(),
             false => order,
         };
         let names = a.name.cmp(&b.name);
         let within = match self.sort {
-            SortKey::Name => turned(names),
+            SortKey::Name => directed(names),
             // What is equal stays in the order of names, whichever way the rest goes.
-            SortKey::Size | SortKey::Modified => turned(a.value.cmp(&b.value)).then(names),
+            SortKey::Size | SortKey::Modified => directed(a.value.cmp(&b.value)).then(names),
         };
         a.is_folder().cmp(&b.is_folder()).reverse().then(within)
     }

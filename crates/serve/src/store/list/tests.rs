@@ -47,23 +47,23 @@ fn arb_entries() -> impl Strategy<Value = Vec<(Vec<u8>, bool, u64, u64)>> {
 }
 
 /// All pages, forwards and then backwards again, and the entries of each.
-fn walk(folder: &OpenFolder, mut ask: PageRequest) -> (Vec<FolderPage>, Vec<FolderPage>) {
+fn walk(folder: &OpenFolder, mut request: PageRequest) -> (Vec<FolderPage>, Vec<FolderPage>) {
     let (mut there, mut back) = (Vec::new(), Vec::new());
     loop {
-        let page = folder.page(&ask).expect("a page");
+        let page = folder.page(&request).expect("a page");
         let next = page.next.clone();
         there.push(page);
         match next {
             Some(cursor) => {
-                ask.start = PageStart::After(cursor.to_string().parse().expect("a cursor"))
+                request.start = PageStart::After(cursor.to_string().parse().expect("a cursor"))
             }
             None => break,
         }
     }
     let mut previous = there.last().and_then(|page| page.previous.clone());
     while let Some(cursor) = previous {
-        ask.start = PageStart::Before(cursor);
-        let page = folder.page(&ask).expect("a page");
+        request.start = PageStart::Before(cursor);
+        let page = folder.page(&request).expect("a page");
         previous = page.previous.clone();
         back.push(page);
     }
@@ -113,10 +113,10 @@ proptest! {
         prop_assert_eq!(all.len(), entries.len());
         let model = sorted(all, sort, descending);
 
-        let ask = PageRequest { sort, descending, start: PageStart::First, limit };
-        let (there, back) = walk(&folder(top.path(), "/"), ask);
-        let seen: Vec<FolderEntry> = there.iter().flat_map(|page| page.entries.clone()).collect();
-        prop_assert_eq!(&seen, &model);
+        let request = PageRequest { sort, descending, start: PageStart::First, limit };
+        let (there, back) = walk(&folder(top.path(), "/"), request);
+        let record: Vec<FolderEntry> = there.iter().flat_map(|page| page.entries.clone()).collect();
+        prop_assert_eq!(&record, &model);
         let mut ahead = 0;
         for page in &there {
             prop_assert_eq!((page.total, page.preceding), (model.len() as u64, ahead));
@@ -147,20 +147,20 @@ fn d12_fifty_thousand_entries_come_in_pages() {
     }
     let folder = folder(top.path(), "/");
     for sort in [SortKey::Name, SortKey::Size] {
-        let mut ask = PageRequest {
+        let mut request = PageRequest {
             sort,
             ..PageRequest::first(20_000)
         };
         let mut next = 0;
-        while let Some(page) = (next < 50_000).then(|| folder.page(&ask).expect("a page")) {
+        while let Some(page) = (next < 50_000).then(|| folder.page(&request).expect("a page")) {
             assert_eq!((page.total, page.preceding), (50_000, next));
             for entry in &page.entries {
                 assert_eq!(entry.name, format!("{next:05}").into_bytes());
                 next += 1;
             }
-            ask.start = page.next.map_or(PageStart::First, PageStart::After);
+            request.start = page.next.map_or(PageStart::First, PageStart::After);
         }
-        assert_eq!((next, &ask.start), (50_000, &PageStart::First));
+        assert_eq!((next, &request.start), (50_000, &PageStart::First));
     }
     assert_eq!(folder.into_entries().expect("entries").count(), 50_000);
 }
@@ -172,13 +172,13 @@ fn a_page_goes_on_where_its_last_entry_was_though_that_is_gone() {
         touch(&top.path().join(name), 1, 1);
     }
     let folder = folder(top.path(), "/");
-    let mut ask = PageRequest::first(2);
-    let page = folder.page(&ask).expect("a page");
+    let mut request = PageRequest::first(2);
+    let page = folder.page(&request).expect("a page");
     assert_eq!(names(&page), ["a", "b"]);
     fs::remove_file(top.path().join("b")).expect("removed");
     touch(&top.path().join("bb"), 1, 1);
-    ask.start = PageStart::After(page.next.expect("more"));
-    assert_eq!(names(&folder.page(&ask).expect("a page")), ["bb", "c"]);
+    request.start = PageStart::After(page.next.expect("more"));
+    assert_eq!(names(&folder.page(&request).expect("a page")), ["bb", "c"]);
 }
 
 #[test]
@@ -196,11 +196,11 @@ fn d2_links_are_shown_as_what_they_lead_to_beneath_the_root() {
     symlink("loop", top.join("in/loop")).expect("a link");
     let folder = folder(&top, "/in/");
     for sort in [SortKey::Name, SortKey::Size, SortKey::Modified] {
-        let ask = PageRequest {
+        let request = PageRequest {
             sort,
             ..PageRequest::first(9)
         };
-        let page = folder.page(&ask).expect("a page");
+        let page = folder.page(&request).expect("a page");
         assert_eq!(page.total, 3, "{sort:?}");
         let kind = |name: &str| {
             page.entries
@@ -266,11 +266,11 @@ fn times_before_the_epoch_sort_before_it() {
         let file = fs::File::create(top.path().join(name)).expect("a file");
         file.set_modified(time).expect("its time");
     }
-    let ask = PageRequest {
+    let request = PageRequest {
         sort: SortKey::Modified,
         ..PageRequest::first(9)
     };
-    let page = folder(top.path(), "/").page(&ask).expect("a page");
+    let page = folder(top.path(), "/").page(&request).expect("a page");
     assert_eq!(names(&page), ["old", "epoch"]);
     assert_eq!(page.entries[0].modified, before);
 }

@@ -72,28 +72,28 @@ mod tests {
     proptest! {
         #[test]
         fn it_is_the_head_of_the_sorted_list(items in prop::collection::vec(0..50_u8, 0..200), limit in 1..40_usize) {
-            let mut best = TopEntries::new(limit, u8::cmp);
+            let mut top = TopEntries::new(limit, u8::cmp);
             for item in &items {
-                best.push(*item);
-                prop_assert!(best.kept.len() < limit * 2 || limit == 1);
+                top.push(*item);
+                prop_assert!(top.kept.len() < limit * 2 || limit == 1);
             }
             let mut model = items;
             model.sort_unstable();
             model.truncate(limit);
-            prop_assert_eq!(best.into_sorted(), model);
+            prop_assert_eq!(top.into_sorted(), model);
         }
     }
 
     #[test]
     fn d12_a_million_leave_no_more_than_twice_the_page() {
-        let mut best = TopEntries::new(100, u32::cmp);
-        let mut most = 0;
+        let mut top = TopEntries::new(100, u32::cmp);
+        let mut max_kept = 0;
         // From the worst to the best: each one displaces another.
         for item in (0..1_000_000_u32).rev() {
-            best.push(item);
-            most = most.max(best.kept.len()).max(best.kept.capacity());
+            top.push(item);
+            max_kept = max_kept.max(top.kept.len()).max(top.kept.capacity());
         }
-        assert!(most <= 256, "{most}");
-        assert!(best.into_sorted().into_iter().eq(0..100));
+        assert!(max_kept <= 256, "{max_kept}");
+        assert!(top.into_sorted().into_iter().eq(0..100));
     }
 }

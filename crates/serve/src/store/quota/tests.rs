@@ -29,9 +29,9 @@ fn what_vanishes_is_given_back_and_what_stays_is_not() {
 #[test]
 fn no_quota_is_no_limit() {
     let quota = Arc::new(StorageQuota::new(0, None));
-    let mut claimed = quota.reserve(&key(1), 7);
-    claimed.grow(u64::MAX).expect("room");
-    claimed.change(0).expect("room");
+    let mut reservation = quota.reserve(&key(1), 7);
+    reservation.grow(u64::MAX).expect("room");
+    reservation.change(0).expect("room");
 }
 
 /// What may happen to a store of some keys.
@@ -85,23 +85,23 @@ impl QuotaModel {
         let some = |index: usize| index % self.uploads.len().max(1);
         match *step {
             QuotaStep::Begin(key_) => {
-                let claimed = self.quota.reserve(&key(key_), self.files[key_]);
-                self.uploads.push((key_, 0, claimed));
+                let reservation = self.quota.reserve(&key(key_), self.files[key_]);
+                self.uploads.push((key_, 0, reservation));
             }
             QuotaStep::Take(index, bytes) => {
                 let index = some(index);
-                if let Some((_, len, claimed)) = self.uploads.get_mut(index)
-                    && claimed.grow(bytes).is_ok()
+                if let Some((_, len, reservation)) = self.uploads.get_mut(index)
+                    && reservation.grow(bytes).is_ok()
                 {
                     *len += bytes;
                 }
             }
             QuotaStep::Commit(index) if !self.uploads.is_empty() => {
-                let (key, len, mut claimed) = self.uploads.remove(some(index));
-                let before = self.files[key];
-                if claimed.change(before).is_ok() {
+                let (key, len, mut reservation) = self.uploads.remove(some(index));
+                let replaced_bytes = self.files[key];
+                if reservation.change(replaced_bytes).is_ok() {
                     self.files[key] = len;
-                    claimed.commit(before);
+                    reservation.commit(replaced_bytes);
                 }
             }
             QuotaStep::Drop(index) if !self.uploads.is_empty() => {

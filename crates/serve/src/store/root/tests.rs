@@ -87,14 +87,14 @@ fn d2_a_link_swapped_in_while_files_are_opened_is_not_followed() {
                 }
             }
         });
-        let mut seen = [0, 0];
-        while seen.contains(&0) {
+        let mut record = [0, 0];
+        while record.contains(&0) {
             match read(&root, "/swap") {
                 Ok(text) => {
                     assert_eq!(text, "inside");
-                    seen[0] += 1;
+                    record[0] += 1;
                 }
-                Err(StoreError::NotFound) => seen[1] += 1,
+                Err(StoreError::NotFound) => record[1] += 1,
                 Err(other) => panic!("{other}"),
             }
         }

@@ -22,13 +22,13 @@ pub(super) fn remove_leftovers(root: &StoreRoot, room: &OwnedFd) -> Result<usize
     for line in std::io::BufRead::lines(std::io::BufReader::new(File::from(strays))) {
         let Ok(line) = line else { break };
         // A line that was cut off, or a folder that is gone, or not mounted now.
-        let Ok(named) = ObjectKey::parse(&line) else {
+        let Ok(path) = ObjectKey::parse(&line) else {
             continue;
         };
-        match root.open_folder(&named.key) {
+        match root.open_folder(&path.key) {
             Ok(folder) => removed += remove_temporaries(&folder)?,
             Err(error) => {
-                tracing::warn!(folder = %named.key, %error, "uploads may be left in a folder");
+                tracing::warn!(folder = %path.key, %error, "uploads may be left in a folder");
                 all_done = matches!(error, StoreError::NotFound | StoreError::Conflict) && all_done;
             }
         }

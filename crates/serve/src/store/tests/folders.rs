@@ -44,12 +44,12 @@ fn d3_an_upload_outlives_the_folders_that_another_took_away() {
         second.commit(None).expect("its folders are made again");
         assert_eq!(read(&store, "/x/y/g").expect("read"), "two");
         // Where nothing waits, too.
-        let CachedLookup::Ready(begun) = store.try_begin_upload(&key("/z/f"), &[]) else {
+        let CachedLookup::Ready(started) = store.try_begin_upload(&key("/z/f"), &[]) else {
             continue;
         };
         fs::remove_dir(folder.path().join("z")).expect("the folder");
-        let begun = begun.expect("begun").try_commit();
-        let done = begun.unwrap_or_else(|upload| upload.commit(None));
+        let started = started.expect("begun").try_commit();
+        let done = started.unwrap_or_else(|upload| upload.commit(None));
         assert!(!done.expect("its folder is made again").replaced);
         assert!(folder.path().join("z/f").exists());
     }
@@ -96,9 +96,9 @@ fn come_and_go(store: &Arc<FileStore>, path: &str) {
 fn a_room_that_was_removed_is_told_of_and_made_again() {
     let folder = tempfile::tempdir().expect("a directory");
     let store = store(folder.path(), |_| {});
-    let begun = upload(&store, "/f", "one").expect("begun");
+    let started = upload(&store, "/f", "one").expect("begun");
     fs::remove_dir_all(folder.path().join(".haul")).expect("the room");
-    let lost = begun.commit(None).expect_err("its bytes are gone");
+    let lost = started.commit(None).expect_err("its bytes are gone");
     assert!(!matches!(lost, StoreError::NotFound), "{lost}");
     assert!(lost.to_string().contains(".haul"), "{lost}");
     put(&store, "/f", "two").expect("the room is made again");
@@ -113,10 +113,10 @@ fn a_root_that_was_removed_is_told_of() {
     for path in ["/f", "/x/f"] {
         fs::create_dir(&root).expect("a folder");
         let store = store(&root, |_| {});
-        let begun = upload(&store, path, "one").expect("begun");
+        let started = upload(&store, path, "one").expect("begun");
         fs::remove_dir_all(&root).expect("all of it");
         for error in [
-            begun.commit(None).map(drop).expect_err("gone"),
+            started.commit(None).map(drop).expect_err("gone"),
             put(&store, path, "two").map(drop).expect_err("gone"),
         ] {
             assert!(!matches!(error, StoreError::NotFound), "{path}: {error}");

@@ -46,9 +46,9 @@ fn d6_who_counted_on_what_went_meanwhile_must_find_room_anew() {
     let folder = tempfile::tempdir().expect("a directory");
     let store = with_quota(folder.path(), 10);
     put(&store, "/f", "12345678").expect("it fits");
-    let named = ObjectKey::parse("/f").expect("a key");
+    let path = ObjectKey::parse("/f").expect("a key");
     let counting = upload(&store, "/f", "abcdefgh").expect("in its place");
-    store.delete(&named, None).expect("deleted");
+    store.delete(&path, None).expect("deleted");
     put(&store, "/g", "123").expect("what that gave back");
     assert!(matches!(
         counting.commit(None),
@@ -73,12 +73,12 @@ fn d6_what_other_programs_remove_is_found_out_when_room_is_wanted() {
         Err(StoreError::OverQuota { .. })
     ));
     store.maintain();
-    let begun = upload(&store, "/g", "1234567890").expect("all of it is free");
+    let started = upload(&store, "/g", "1234567890").expect("all of it is free");
     // What is under way counts once.
     let full = |path| store.check_space(&key(path), 1);
     assert!(matches!(full("/i"), Err(StoreError::OverQuota { .. })));
     store.maintain();
-    begun.commit(None).expect("committed");
+    started.commit(None).expect("committed");
     assert!(full("/i").is_err() && full("/g").is_ok());
     store.maintain();
     assert!(matches!(

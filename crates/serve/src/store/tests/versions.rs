@@ -9,19 +9,21 @@ fn put_with_digest(store: &Arc<FileStore>, path: &str, text: &'static str) -> Co
     let mut hashers = haul_digest::DigestSet::new([DigestAlgorithm::Sha256]);
     hashers.update(text.as_bytes());
     let digested = hashers.finish().pop().expect("a digest");
-    let wanted = Checksum {
+    let expected = Checksum {
         algorithm: digested.algorithm,
         digest: Some(digested.digest),
     };
-    let mut upload = store.begin_upload(&key(path), vec![wanted]).expect("begun");
-    let mut pieces = [Bytes::from(text)];
-    upload.accept(&pieces).expect("taken");
-    upload.write(&mut pieces).expect("written");
+    let mut upload = store
+        .begin_upload(&key(path), vec![expected])
+        .expect("begun");
+    let mut chunks = [Bytes::from(text)];
+    upload.accept(&chunks).expect("taken");
+    upload.write(&mut chunks).expect("written");
     upload.commit(None).expect("committed")
 }
 
-fn nanoseconds(meta: &FileMetadata) -> u32 {
-    let since = meta.modified.duration_since(UNIX_EPOCH);
+fn nanoseconds(metadata: &FileMetadata) -> u32 {
+    let since = metadata.modified.duration_since(UNIX_EPOCH);
     since.expect("after 1970").subsec_nanos()
 }
 
@@ -108,8 +110,8 @@ fn large_files_that_were_removed_are_closed_where_waiting_is_allowed() {
             fs::write(folder.path().join(name), "x").expect("a change");
             store.open_file(&key("/little")).expect("read anew");
         }
-        let named = ObjectKey::parse(&format!("/{name}")).expect("a key");
-        store.delete(&named, None).expect("deleted");
+        let path = ObjectKey::parse(&format!("/{name}")).expect("a key");
+        store.delete(&path, None).expect("deleted");
     }
     assert_eq!(removed(&path), 1, "somebody reads it");
     drop(deleted);

@@ -26,10 +26,10 @@ impl Upload {
     ) -> Result<CommittedUpload, StoreError> {
         let hashers = std::mem::take(&mut self.hashers);
         let digest = compare_digests(&self.expected_digests, hashers)?;
-        let Some(mut place) = self.location.take() else {
+        let Some(mut location) = self.location.take() else {
             return discarded(&self.store, self.len, digest);
         };
-        let (store, file) = (Arc::clone(&self.store), &place.temporary.file);
+        let (store, file) = (Arc::clone(&self.store), &location.temporary.file);
         let mark = match digest {
             Some(_) => DigestMark::Present,
             None => DigestMark::Absent,
@@ -49,28 +49,28 @@ impl Upload {
         match store.options.durability {
             UploadDurability::None => {}
             // One flush is of one mount.
-            UploadDurability::File if place.temporary.is_in_temporary_folder => {
-                let mount = place.temporary.folder();
+            UploadDurability::File if location.temporary.is_in_temporary_folder => {
+                let mount = location.temporary.folder();
                 store.group_sync.sync(mount, file, self.len)?;
             }
             UploadDurability::File => rustix::fs::fdatasync(file)?,
             UploadDurability::Full => rustix::fs::fsync(file)?,
         }
-        let gone = {
+        let replaced_bytes = {
             let _lock = store.locks.lock(&self.key);
-            let mut tries = MAX_ATTEMPTS;
+            let mut attempts = MAX_ATTEMPTS;
             loop {
-                match self.rename_to_key(&place, check) {
+                match self.rename_to_key(&location, check) {
                     // Its folder is gone: another upload that came to nothing had made it, or somebody removed it.
-                    Err(StoreError::NotFound) if tries > 0 => {
-                        tries -= 1;
-                        place.reopen_folder(&store, &self.key)?;
+                    Err(StoreError::NotFound) if attempts > 0 => {
+                        attempts -= 1;
+                        location.reopen_folder(&store, &self.key)?;
                     }
                     other => break other?,
                 }
             }
         };
-        self.finish(place, gone, digest)
+        self.finish(location, replaced_bytes, digest)
     }
 
     /// Commits without conditions, if nothing of that waits or takes long; else gives the upload back.
@@ -81,41 +81,43 @@ impl Upload {
         if !self.in_memory || !self.hashers.is_empty() {
             return Err(Box::new(self));
         }
-        let Some(place) = self.location.take() else {
+        let Some(location) = self.location.take() else {
             return Ok(discarded(&self.store, self.len, None));
         };
         // Whoever has it may be waiting for a disk.
         let store = Arc::clone(&self.store);
         let Some(lock) = store.locks.try_lock(&self.key) else {
-            self.location = Some(place);
+            self.location = Some(location);
             return Err(Box::new(self));
         };
-        let named = self.try_rename_to_key(&place);
+        let path = self.try_rename_to_key(&location);
         drop(lock);
-        match named.transpose() {
+        match path.transpose() {
             None | Some(Err(StoreError::NotFound)) => {
-                self.location = Some(place);
+                self.location = Some(location);
                 Err(Box::new(self))
             }
-            Some(named) => Ok(named.and_then(|gone| self.finish(place, gone, None))),
+            Some(path) => {
+                Ok(path.and_then(|replaced_bytes| self.finish(location, replaced_bytes, None)))
+            }
         }
     }
 
     /// Gives it its name under the key's lock. Says how many bytes the file had that it replaced, if it did.
     fn rename_to_key(
         &mut self,
-        place: &UploadLocation,
+        location: &UploadLocation,
         check: Option<VersionCheck<'_>>,
     ) -> Result<Option<u64>, StoreError> {
-        let is_there = check
+        let exists = check
             .map(|check| self.store.check(&self.key, check))
             .transpose()?;
-        self.prepare_quota(place)?;
-        match (place.rename_if_absent(&self.key)?, is_there) {
+        self.prepare_quota(location)?;
+        match (location.rename_if_absent(&self.key)?, exists) {
             (true, _) => Ok(None),
             // What was looked at and not there is there by now: another program's, which nobody has looked at.
             (false, Some(false)) => Err(StoreError::ConditionFailed),
-            (false, _) => Ok(Some(place.rename_over(&self.key)?)),
+            (false, _) => Ok(Some(location.rename_over(&self.key)?)),
         }
     }
 
@@ -126,46 +128,46 @@ impl Upload {
     )]
     fn try_rename_to_key(
         &mut self,
-        place: &UploadLocation,
+        location: &UploadLocation,
     ) -> Result<Option<Option<u64>>, StoreError> {
-        self.prepare_quota(place)?;
-        if place.rename_if_absent(&self.key)? {
+        self.prepare_quota(location)?;
+        if location.rename_if_absent(&self.key)? {
             return Ok(Some(None));
         }
-        if place.existing_bytes(&self.key) > SMALL_FILE {
+        if location.existing_bytes(&self.key) > SMALL_FILE {
             return Ok(None);
         }
-        Ok(Some(Some(place.rename_over(&self.key)?)))
+        Ok(Some(Some(location.rename_over(&self.key)?)))
     }
 
     /// What it counted on may have gone.
-    fn prepare_quota(&mut self, place: &UploadLocation) -> Result<(), StoreError> {
+    fn prepare_quota(&mut self, location: &UploadLocation) -> Result<(), StoreError> {
         match self.store.quota.is_limited() {
-            true => self.reservation.change(place.existing_bytes(&self.key)),
+            true => self.reservation.change(location.existing_bytes(&self.key)),
             false => Ok(()),
         }
     }
 
-    /// It has its key. `gone`: how many bytes the file had that it replaced.
+    /// It has its key. `replaced_bytes`: how many bytes the file had that it replaced.
     fn finish(
         self,
-        place: UploadLocation,
-        gone: Option<u64>,
+        location: UploadLocation,
+        replaced_bytes: Option<u64>,
         digest: Option<Checksum>,
     ) -> Result<CommittedUpload, StoreError> {
         let store = &self.store;
         store.open_files.remove(&self.key);
         // The bytes are the file's, whatever is said of its name from here on.
-        self.reservation.commit(gone.unwrap_or(0));
-        let found = rustix::fs::fstat(&place.temporary.file);
-        let folder = place.keep();
-        let meta = FileMetadata::new(&FileVersionId::from_stat(&found?), digest);
+        self.reservation.commit(replaced_bytes.unwrap_or(0));
+        let found = rustix::fs::fstat(&location.temporary.file);
+        let folder = location.keep();
+        let metadata = FileMetadata::new(&FileVersionId::from_stat(&found?), digest);
         if store.options.durability == UploadDurability::Full {
             store.folders.sync(&parent(&self.key)?, &folder)?;
         }
         Ok(CommittedUpload {
-            metadata: meta,
-            replaced: gone.is_some(),
+            metadata,
+            replaced: replaced_bytes.is_some(),
         })
     }
 }
@@ -176,23 +178,23 @@ fn discarded(
     len: u64,
     digest: Option<Checksum>,
 ) -> Result<CommittedUpload, StoreError> {
-    let meta = FileMetadata::new(
+    let metadata = FileMetadata::new(
         &FileVersionId::from_stat(&rustix::fs::fstat(store.root.top())?),
         digest,
     );
     Ok(CommittedUpload {
-        metadata: FileMetadata { len, ..meta },
+        metadata: FileMetadata { len, ..metadata },
         replaced: false,
     })
 }
 
 /// Compares the digests. The strongest is worth keeping.
 fn compare_digests(
-    wanted: &[Checksum],
+    expected: &[Checksum],
     hashers: DigestSet,
 ) -> Result<Option<Checksum>, StoreError> {
     let found = hashers.finish();
-    for checksum in wanted {
+    for checksum in expected {
         let is_same = found.iter().any(|digested| {
             digested.algorithm == checksum.algorithm
                 && Some(&digested.digest) == checksum.digest.as_ref()
@@ -201,7 +203,7 @@ fn compare_digests(
             return Err(StoreError::DigestMismatch(checksum.algorithm.name()));
         }
     }
-    let strongest = wanted
+    let strongest = expected
         .iter()
         .max_by_key(|checksum| checksum.algorithm.digest_len());
     // Eight bytes and fewer are against accidents alone: no tag is made of them.

@@ -27,23 +27,23 @@ impl UploadLocation {
     /// A place for a key.
     pub(super) fn new(
         store: &FileStore,
-        room: &TemporaryFolder,
+        temporaries: &TemporaryFolder,
         key: &ObjectKey,
-        reach: OpenScope,
+        scope: OpenScope,
     ) -> Result<Self, StoreError> {
         let open = || {
-            let (folder, made) = store.folders.open_or_create(&parent(key)?, reach)?;
+            let (folder, created) = store.folders.open_or_create(&parent(key)?, scope)?;
             let folder = Arc::new(folder);
-            let temporary = room.create_file(&store.root, key, &folder, reach)?;
+            let temporary = temporaries.create_file(&store.root, key, &folder, scope)?;
             Ok(Self {
                 folder,
                 temporary,
-                created_folders: made,
+                created_folders: created,
             })
         };
         match open() {
             // The folder went before the file was in it, and may be made again.
-            Err(StoreError::NotFound) if reach == OpenScope::Anywhere => open(),
+            Err(StoreError::NotFound) if scope == OpenScope::Anywhere => open(),
             other => other,
         }
     }
@@ -60,11 +60,11 @@ impl UploadLocation {
                 false => StoreError::UploadRemoved,
             });
         }
-        let (folder, made) = store
+        let (folder, created) = store
             .folders
             .open_or_create(&parent(key)?, OpenScope::Anywhere)?;
         self.folder = Arc::new(folder);
-        self.created_folders.merge(made);
+        self.created_folders.merge(created);
         Ok(())
     }
 
@@ -85,10 +85,10 @@ impl UploadLocation {
 
     /// Gives it the key's name, which something has. Says how many bytes that was.
     pub(super) fn rename_over(&self, key: &ObjectKey) -> Result<u64, StoreError> {
-        let before = self.existing_bytes(key);
+        let replaced = self.existing_bytes(key);
         self.copy_permissions(key)?;
         match self.rename(key, true) {
-            Ok(()) => Ok(before),
+            Ok(()) => Ok(replaced),
             Err(Errno::ISDIR | Errno::NOTDIR) => Err(StoreError::Conflict),
             Err(error) => Err(rename_error(error)),
         }
@@ -99,24 +99,26 @@ impl UploadLocation {
     fn copy_permissions(&self, key: &ObjectKey) -> Result<(), StoreError> {
         /// Who may read, write and run it. Nobody gets more by running it.
         const RIGHTS: u32 = 0o777;
-        let there = rustix::fs::statat(&self.folder, name(key)?, AtFlags::SYMLINK_NOFOLLOW);
-        let Ok(there) = there else { return Ok(()) };
-        if FileType::from_raw_mode(there.st_mode) != FileType::RegularFile {
+        let existing = rustix::fs::statat(&self.folder, name(key)?, AtFlags::SYMLINK_NOFOLLOW);
+        let Ok(existing) = existing else {
+            return Ok(());
+        };
+        if FileType::from_raw_mode(existing.st_mode) != FileType::RegularFile {
             return Ok(());
         }
         let file = &self.temporary.file;
-        let own = rustix::fs::fstat(file)?;
-        let group = Some(Gid::from_raw(there.st_gid));
-        if own.st_uid != there.st_uid {
-            let owner = Some(Uid::from_raw(there.st_uid));
+        let own_stat = rustix::fs::fstat(file)?;
+        let group = Some(Gid::from_raw(existing.st_gid));
+        if own_stat.st_uid != existing.st_uid {
+            let owner = Some(Uid::from_raw(existing.st_uid));
             if rustix::fs::fchown(file, owner, group).is_err() {
                 let _ = rustix::fs::fchown(file, None, group);
             }
-        } else if own.st_gid != there.st_gid {
+        } else if own_stat.st_gid != existing.st_gid {
             let _ = rustix::fs::fchown(file, None, group);
         }
-        if own.st_mode & RIGHTS != there.st_mode & RIGHTS {
-            rustix::fs::fchmod(file, Mode::from_raw_mode(there.st_mode & RIGHTS))?;
+        if own_stat.st_mode & RIGHTS != existing.st_mode & RIGHTS {
+            rustix::fs::fchmod(file, Mode::from_raw_mode(existing.st_mode & RIGHTS))?;
         }
         Ok(())
     }

@@ -7,9 +7,9 @@ use super::*;
 
 #[test]
 fn mistakes_are_found_at_the_start_and_say_what_to_do() {
-    let shown = TestCertificate::new();
-    let other = shown.another(&["other"]);
-    let CertificatePair { certificate, key } = shown.pair();
+    let fixture = TestCertificate::new();
+    let other = fixture.another(&["other"]);
+    let CertificatePair { certificate, key } = fixture.pair();
     let start = |certificate: &Path, key: &Path| {
         let (certificate, key) = (certificate.to_owned(), key.to_owned());
         server_tls(CertificatePair { certificate, key }).unwrap_err()
@@ -29,9 +29,9 @@ fn mistakes_are_found_at_the_start_and_say_what_to_do() {
         error.hint().unwrap().contains("wrong way round"),
         "{error:?}"
     );
-    let error = start(&shown.directory.path().join("none"), &key);
+    let error = start(&fixture.directory.path().join("none"), &key);
     assert!(error.hint().unwrap().contains("--self-signed"), "{error:?}");
-    let error = start(shown.directory.path(), &key);
+    let error = start(fixture.directory.path(), &key);
     assert!(
         matches!(error, CertificateError::NotAFile { .. }),
         "{error:?}"
@@ -39,14 +39,14 @@ fn mistakes_are_found_at_the_start_and_say_what_to_do() {
     let error = ServerTls::from_files(Vec::new()).unwrap_err();
     assert!(matches!(error, CertificateError::NoneGiven), "{error:?}");
 
-    let large = shown.directory.path().join("large");
+    let large = fixture.directory.path().join("large");
     fs::write(&large, vec![b'a'; 1024 * 1024 + 1]).unwrap();
     let error = start(&large, &key);
     assert!(
         matches!(error, CertificateError::TooLarge { .. }),
         "{error:?}"
     );
-    let pipe = shown.directory.path().join("pipe");
+    let pipe = fixture.directory.path().join("pipe");
     rustix::fs::mknodat(
         rustix::fs::CWD,
         &pipe,
@@ -65,8 +65,8 @@ fn mistakes_are_found_at_the_start_and_say_what_to_do() {
 
 #[test]
 fn an_encrypted_key_is_told_from_a_broken_one() {
-    let shown = TestCertificate::new();
-    let pair = shown.pair();
+    let fixture = TestCertificate::new();
+    let pair = fixture.pair();
     for (text, encrypted) in [
         (
             "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMA==\n-----END ENCRYPTED PRIVATE KEY-----\n",
@@ -102,16 +102,16 @@ fn an_encrypted_key_is_told_from_a_broken_one() {
 
 #[test]
 fn a_chain_in_the_wrong_order_is_told() {
-    let shown = TestCertificate::new();
-    let issued = shown.authority.issue(&["localhost"]);
-    shown.write(&issued);
+    let fixture = TestCertificate::new();
+    let issued = fixture.authority.issue(&["localhost"]);
+    fixture.write(&issued);
     let wrong = format!(
         "{}{}",
-        shown.authority.certificate_pem(),
+        fixture.authority.certificate_pem(),
         issued.certificate_pem
     );
-    fs::write(shown.pair().certificate, wrong).unwrap();
-    let error = server_tls(shown.pair()).unwrap_err();
+    fs::write(fixture.pair().certificate, wrong).unwrap();
+    let error = server_tls(fixture.pair()).unwrap_err();
     assert!(
         matches!(error, CertificateError::ChainOrder { .. }),
         "{error:?}"
@@ -121,14 +121,14 @@ fn a_chain_in_the_wrong_order_is_told() {
         "{}{}{}",
         issued.key_pem,
         issued.certificate_pem,
-        shown.authority.certificate_pem()
+        fixture.authority.certificate_pem()
     );
-    let certificate = shown.pair().certificate;
+    let certificate = fixture.pair().certificate;
     fs::write(&certificate, all).unwrap();
     let key = certificate.clone();
     handshake(
         &server_tls(CertificatePair { certificate, key }).unwrap(),
-        shown.client(),
+        fixture.client(),
         "localhost",
     )
     .unwrap();

@@ -10,39 +10,39 @@ use super::*;
 
 #[test]
 fn a_new_certificate_is_met_by_new_handshakes() {
-    let shown = TestCertificate::new();
-    let tls = server_tls(shown.pair()).unwrap();
-    let old = tls.certificates.fingerprints();
+    let fixture = TestCertificate::new();
+    let tls = server_tls(fixture.pair()).unwrap();
+    let previous = tls.certificates.fingerprints();
     assert!(!tls.certificates.has_changed());
     assert_eq!(
         tls.certificates.reload().unwrap(),
         CertificateReload::Unchanged
     );
 
-    let issued = shown.authority.issue(&["localhost"]);
-    shown.write(&issued);
+    let issued = fixture.authority.issue(&["localhost"]);
+    fixture.write(&issued);
     assert!(tls.certificates.has_changed());
     assert_eq!(
         tls.certificates.reload().unwrap(),
         CertificateReload::Replaced
     );
     assert!(!tls.certificates.has_changed());
-    assert_ne!(tls.certificates.fingerprints(), old);
-    let met = handshake(&tls, shown.client(), "localhost").unwrap();
-    let new = CertificateDer::from_pem_slice(issued.certificate_pem.as_bytes()).unwrap();
-    assert_eq!(met.certificate, new);
+    assert_ne!(tls.certificates.fingerprints(), previous);
+    let result = handshake(&tls, fixture.client(), "localhost").unwrap();
+    let loaded = CertificateDer::from_pem_slice(issued.certificate_pem.as_bytes()).unwrap();
+    assert_eq!(result.certificate, loaded);
 }
 
 #[test]
 fn a_reload_that_fails_keeps_the_old_and_is_reported_once() {
-    let shown = TestCertificate::new();
-    let tls = server_tls(shown.pair()).unwrap();
-    let old = handshake(&tls, shown.client(), "localhost")
+    let fixture = TestCertificate::new();
+    let tls = server_tls(fixture.pair()).unwrap();
+    let previous = handshake(&tls, fixture.client(), "localhost")
         .unwrap()
         .certificate;
-    let issued = shown.authority.issue(&["localhost"]);
+    let issued = fixture.authority.issue(&["localhost"]);
     let half = &issued.certificate_pem[..issued.certificate_pem.len() / 2];
-    let pair = shown.pair();
+    let pair = fixture.pair();
     // Half a file, the whole but not its key, nothing.
     for (step, certificate) in [Some(half), Some(&issued.certificate_pem), Some(""), None]
         .iter()
@@ -69,32 +69,32 @@ fn a_reload_that_fails_keeps_the_old_and_is_reported_once() {
             _ => assert!(matches!(error, CertificateError::Read { .. }), "{error:?}"),
         }
         assert!(!tls.certificates.has_changed(), "{step}");
-        let met = handshake(&tls, shown.client(), "localhost").unwrap();
-        assert_eq!(met.certificate, old, "{step}");
+        let result = handshake(&tls, fixture.client(), "localhost").unwrap();
+        assert_eq!(result.certificate, previous, "{step}");
     }
-    shown.write(&issued);
+    fixture.write(&issued);
     assert!(tls.certificates.has_changed());
     assert_eq!(
         tls.certificates.reload().unwrap(),
         CertificateReload::Replaced
     );
     assert_ne!(
-        handshake(&tls, shown.client(), "localhost")
+        handshake(&tls, fixture.client(), "localhost")
             .unwrap()
             .certificate,
-        old
+        previous
     );
 }
 
 #[test]
 fn a_link_that_is_swapped_is_a_change() {
-    let shown = TestCertificate::new();
-    let (first, second) = (shown.another(&["a"]), shown.another(&["b"]));
-    let link = |name: &str| shown.directory.path().join(name);
+    let fixture = TestCertificate::new();
+    let (first, second) = (fixture.another(&["a"]), fixture.another(&["b"]));
+    let link = |name: &str| fixture.directory.path().join(name);
     let point = |name: &str, to: &Path| {
-        let new = link("new");
-        std::os::unix::fs::symlink(to, &new).unwrap();
-        fs::rename(new, link(name)).unwrap();
+        let loaded = link("new");
+        std::os::unix::fs::symlink(to, &loaded).unwrap();
+        fs::rename(loaded, link(name)).unwrap();
     };
     point("c", &first.certificate);
     point("k", &first.key);
@@ -112,20 +112,20 @@ fn a_link_that_is_swapped_is_a_change() {
         tls.certificates.reload().unwrap(),
         CertificateReload::Replaced
     );
-    handshake(&tls, shown.client(), "b").unwrap();
+    handshake(&tls, fixture.client(), "b").unwrap();
 }
 
 #[test]
 fn one_bad_pair_of_several_replaces_none() {
-    let shown = TestCertificate::new();
-    let (first, second) = (shown.another(&["a.test"]), shown.another(&["b.test"]));
+    let fixture = TestCertificate::new();
+    let (first, second) = (fixture.another(&["a.test"]), fixture.another(&["b.test"]));
     let tls = ServerTls::from_files(vec![first, second.clone()]).unwrap();
-    let old = tls.certificates.fingerprints();
-    shown.another(&["a.test"]);
+    let previous = tls.certificates.fingerprints();
+    fixture.another(&["a.test"]);
     fs::write(&second.key, "").unwrap();
     assert!(matches!(
         tls.certificates.reload(),
         Err(CertificateError::NoKey { .. })
     ));
-    assert_eq!(tls.certificates.fingerprints(), old);
+    assert_eq!(tls.certificates.fingerprints(), previous);
 }
