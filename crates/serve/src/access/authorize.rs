@@ -1,18 +1,22 @@
-//! The judgement of a request. Runs on a reactor, for each request: no disk, no waiting, and no hash of a password.
+//! Authorizes requests. Runs on a reactor for each request: no disk, no waiting, and no password
+//! hash.
 //!
-//! What a request brings is looked at in this order, and the first thing that is there decides:
+//! These are checked in order, and the first that applies decides:
 //!
-//! 1. nothing is configured: everybody may do everything;
-//! 2. OPTIONS asks about the server, often without credentials (a browser's preflight has none): granted, with the rights of
-//!    strangers. Its answer must therefore not depend on what is in the store;
-//! 3. a signature in the query, when there is a key to check it;
-//! 4. the Authorization field. A wrong one is refused even where strangers may go, so that who mistypes a password is told;
-//! 5. none of these: what strangers may do.
+//! 1. No access is configured: everybody may do everything.
+//! 2. OPTIONS asks about the server, often without credentials (a browser's preflight has none):
+//!    granted, with the permissions of requests without credentials. Its response must therefore
+//!    not depend on the files in the store.
+//! 3. A signature in the query, if there is a key to check it with.
+//! 4. The Authorization field. Wrong credentials are refused even where none are needed, so that a
+//!    user who mistypes a password learns of it.
+//! 5. None of these: what requests without credentials may do.
 //!
-//! How long an answer takes must not say which names exist. A name is looked up by its digest, and one comparison of digests is
-//! made for each login, with a random digest when there is nobody to compare with. If any user has a hashed password, every login
-//! that is not right at first sight costs one hash: the user's own, or for others the hash of a user that the name leads to, whose
-//! outcome counts for nothing. In tests both are counted (`tally`).
+//! The time that a response takes must not reveal which user names exist. A name is looked up by
+//! its digest, and each login costs one comparison of digests, with a random digest for unknown
+//! users. If any user has a hashed password, every login that does not match at once costs one
+//! hash: the user's own, or for unknown users the hash of some user, whose outcome is ignored.
+//! Tests count both (`tally`).
 
 use std::fmt;
 use std::net::IpAddr;
@@ -33,7 +37,7 @@ use super::scope::{AccessRight, AccessScope, AnonymousAccess};
 use super::secret::ZeroizedSecret;
 use super::signed_url::{SignatureCheck, SigningKey};
 
-/// Who may do what. Cheap to clone; it never changes, so what was configured anew is a new one.
+/// Who may do what. Cheap to clone, and immutable: a reload makes a new one.
 #[derive(Debug, Clone)]
 pub struct AccessControl {
     /// `None` when everybody may do everything.
@@ -44,32 +48,32 @@ pub struct AccessControl {
 struct AccessRules {
     accounts: UserAccounts,
     logins: Arc<LoginQueue>,
-    /// What strangers may do.
+    /// What requests without credentials may do.
     anonymous: Arc<[AccessScope]>,
     signing_key: Option<SigningKey>,
-    /// What a 401 says.
+    /// The `WWW-Authenticate` fields of a 401.
     challenges: Arc<[HeaderValue]>,
 }
 
-/// What is known of a request when it is judged.
+/// The parts of a request that matter for its permissions.
 #[derive(Clone, Copy)]
 pub struct AccessRequest<'a> {
-    /// Its method.
+    /// The request method.
     pub method: &'a Method,
-    /// Its path.
+    /// The path, parsed.
     pub path: &'a RequestPath,
-    /// Its query, as it was sent, without the question mark.
+    /// The query as it was sent, without the question mark.
     pub query: Option<&'a str>,
-    /// Its header fields, of which Authorization is looked at.
+    /// The header fields; only Authorization is used.
     pub headers: &'a HeaderMap,
-    /// The time.
+    /// The current time.
     pub now: SystemTime,
-    /// Where it comes from, so that one client's guesses do not keep the others from logging in. `None` when that is not known:
-    /// for a Unix socket, or a proxy that all come through.
+    /// The client's address, so that one client's guesses do not keep the others from logging in.
+    /// `None` when it is unknown: for a Unix socket, or a proxy that all clients come through.
     pub peer: Option<IpAddr>,
 }
 
-/// Without the fields and the query, which hold secrets.
+/// Leaves out the header fields and the query, which hold secrets.
 impl fmt::Debug for AccessRequest<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Ask({} {})", self.method, self.path.key)
@@ -77,7 +81,7 @@ impl fmt::Debug for AccessRequest<'_> {
 }
 
 impl AccessControl {
-    /// Gathers what was configured. Blocks for no disk and hashes nothing.
+    /// Builds the tables. Neither blocks nor hashes.
     ///
     /// # Errors
     /// When the rules contradict each other.
@@ -119,21 +123,22 @@ impl AccessControl {
         self.rules.is_none()
     }
 
-    /// Whether somebody without a login, a token or a signature may do anything.
+    /// Whether requests without credentials may do anything.
     #[must_use]
     pub fn allows_anonymous(&self) -> bool {
         let rules = self.rules.as_ref();
         rules.is_none_or(|rules| !rules.anonymous.is_empty())
     }
 
-    /// What is to be done with a request.
+    /// Decides what is to be done with a request.
     #[must_use]
     pub fn authorize(&self, request: &AccessRequest<'_>) -> AccessDecision {
         self.decide(request, None)
     }
 
-    /// The same after its password was hashed; never [`AccessDecision::NeedsHashing`] for the request that it was hashed for. To be asked
-    /// of the one that wanted it hashed, also if there is a newer one by now.
+    /// Decides again after the password was hashed; never [`AccessDecision::NeedsHashing`] for the
+    /// request that it was hashed for. Call it on the instance that returned the [`PendingLogin`],
+    /// even if a reload has made a newer one.
     #[must_use]
     pub fn authorize_with_result(
         &self,
@@ -173,7 +178,7 @@ impl AccessControl {
 }
 
 impl AccessRules {
-    /// What the query says of itself; `None` if it has no signature, or there is no key.
+    /// The outcome of the signature in the query; `None` if there is no signature or no key.
     fn check_signature(
         &self,
         request: &AccessRequest<'_>,
@@ -253,7 +258,7 @@ impl AccessRules {
         })
     }
 
-    /// What hashing said of this login, now or a while ago.
+    /// Whether this login is correct, if that is known from hashing it now or earlier.
     fn cached_result(
         &self,
         digest: &SecretDigest,
@@ -271,7 +276,7 @@ impl AccessRules {
         self.logins.failures.contains(digest, now).then_some(false)
     }
 
-    /// Grants a request what it asks for, if the grant reaches that far.
+    /// Grants the request if the permissions allow its method and path.
     fn check_permissions(
         &self,
         request: &AccessRequest<'_>,
@@ -313,7 +318,7 @@ impl AccessRules {
     }
 }
 
-/// How one may log in. Basic comes first: browsers that know one scheme alone know that.
+/// The challenges of a 401. Basic comes first: browsers that support one scheme only support that.
 fn challenges(accounts: &UserAccounts) -> Arc<[HeaderValue]> {
     let basic = HeaderValue::from_static(r#"Basic realm="haul", charset="UTF-8""#);
     let bearer = HeaderValue::from_static(r#"Bearer realm="haul""#);

@@ -1,5 +1,3 @@
-//! What pages are told.
-
 use std::sync::Arc;
 
 use http::header::{ACCESS_CONTROL_REQUEST_HEADERS, ORIGIN};
@@ -85,7 +83,7 @@ fn pages_on_the_list_are_let() {
     assert_eq!(headers[ACCESS_CONTROL_ALLOW_METHODS], "GET, PUT");
     assert_eq!(headers[ACCESS_CONTROL_MAX_AGE], "3600");
     assert_eq!(headers[VARY], "Origin");
-    // What any answer is told is told to this one, too.
+    // Every response passes `add_headers`, that of a preflight too.
     let mut both = headers.clone();
     cors.add_headers(&preflight_from(PAGE), &mut both);
     assert_eq!(both.get_all(VARY).iter().collect::<Vec<_>>(), ["Origin"]);
@@ -131,7 +129,7 @@ fn others_are_told_nothing() {
                 && headers.get_all(VARY).iter().count() == 2
         );
     }
-    // A cache must know that it matters even when nobody asked.
+    // A cache must know that the response varies even if no page asked.
     assert_eq!(
         response_headers(&cors, &HeaderMap::new())
             .get_all(VARY)
@@ -176,7 +174,8 @@ fn writes_of_other_pages_need_leave() {
         (&trusted, PAGE, &put, Login, Allowed),
         (&trusted, PAGE, &delete, Login, Denied),
         (&trusted, evil, &put, Login, Denied),
-        // The browser would add a stored login to a form of that page, which was not allowed.
+        // The browser would add a stored login to a form of that page, which the configuration does
+        // not allow.
         (&listed, PAGE, &put, Login, NeedsCredentials),
         (&listed, PAGE, &put, Anonymous, Allowed),
         (&listed, evil, &put, Open, Denied),

@@ -1,4 +1,5 @@
-//! What a request says about who sends it: the Authorization field (RFC 9110 11.6.2), as Basic (RFC 7617) or Bearer (RFC 6750).
+//! The Authorization field (RFC 9110 11.6.2) of a request, as Basic (RFC 7617) or Bearer (RFC
+//! 6750).
 
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
@@ -10,23 +11,23 @@ use zeroize::Zeroizing;
 use super::rules::is_token;
 use super::secret::ZeroizedSecret;
 
-/// Bytes of the longest field that is read. Tokens that carry claims are long.
+/// Maximum bytes of the field. Tokens that carry claims are long.
 const MAX_FIELD_BYTES: usize = 8 * 1024;
 
-/// Clients leave the padding out, or do not.
+/// Some clients leave out the padding.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Credentials that came with a request; nothing is known yet of whether they are right.
+/// Credentials of a request, not yet checked.
 #[derive(Debug)]
 pub(super) enum RequestCredentials {
-    /// No field.
+    /// There is no Authorization field.
     None,
-    /// A field that cannot be read, or two.
+    /// The field cannot be parsed, or there are two.
     Malformed,
-    /// A name and a password.
+    /// A user name and a password.
     Login {
         user: String,
         password: ZeroizedSecret,
@@ -41,7 +42,7 @@ impl RequestCredentials {
         let Some(field) = fields.next() else {
             return Self::None;
         };
-        // Of two, a proxy before us may have looked at the other one.
+        // Of two fields a proxy in front may have checked the other one.
         if fields.next().is_some() || field.len() > MAX_FIELD_BYTES {
             return Self::Malformed;
         }
@@ -63,7 +64,8 @@ fn parse_field(field: &[u8]) -> Option<RequestCredentials> {
     None
 }
 
-/// UTF-8, as the challenge asks for; control characters are none that a name or a password may have.
+/// Parses a Basic login. The text is UTF-8, as the challenge asks for; a name or password has no
+/// control characters.
 fn parse_basic(coded: &[u8]) -> Option<RequestCredentials> {
     let bytes = Zeroizing::new(BASE64.decode(coded).ok()?);
     let text = std::str::from_utf8(&bytes).ok()?;

@@ -1,34 +1,40 @@
-//! Writes that another page makes a browser send.
+//! Recognises writes that a page of another site makes a browser send.
 //!
-//! A page anywhere can make a visitor's browser send a form to this store, and the browser adds the login that it has stored, or
-//! reaches a store that only its own network reaches. CORS hinders such a page from reading the answer, not from having asked. What
-//! helps is that browsers say where a request comes from: in Sec-Fetch-Site to origins they trust (TLS, or the own machine), and in
-//! Origin for all that is no plain GET. Programs say neither and are let through: nobody makes them ask.
+//! Any page can make a visitor's browser send a form to this store. The browser adds the login that
+//! it has stored, or reaches a store that only its own network reaches. CORS keeps such a page from
+//! reading the response, but not from sending the request. Browsers, however, say where a request
+//! comes from: in Sec-Fetch-Site to origins they trust (TLS, or their own machine), and in Origin
+//! for everything but a plain GET. Programs send neither field and are let through: no page
+//! controls them.
 //!
-//! A page of this store that forbids referrers altogether (`Referrer-Policy: no-referrer`) has its forms come from `null`, and
-//! would be refused; `same-origin` does as well and is not.
+//! A page of this store that forbids referrers altogether (`Referrer-Policy: no-referrer`) sends
+//! its forms from the origin `null`, which is refused; with `same-origin` they are accepted.
 //!
-//! A host by another name is not found out here: a page at a name that its owner points at this machine is, to a browser, of the
-//! same site. That is what [`ServerNames`](haul_service::ServerNames) are for.
+//! DNS rebinding is not recognised here: if a page's owner points the page's host name at this
+//! machine, the browser takes both for the same site. [`ServerNames`](haul_service::ServerNames)
+//! guard against that.
 
 use http::{HeaderMap, HeaderName};
 
 use super::web_origin::{WebOrigin, request_origin};
 
-/// Which site made a browser ask (W3C Fetch Metadata).
+/// The relation of the page to this server (W3C Fetch Metadata).
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Whether a browser sends this for a page that is not of this store. Requests that change something are then refused with 403,
-/// unless [`CorsPolicy::admits`](super::CorsPolicy::admits) them. Requests that only read need not be asked about.
+/// Whether a browser sends this request for a page that is not of this store. A request that
+/// changes something is then refused with 403, unless
+/// [`CorsPolicy::cross_site_write`](super::CorsPolicy::cross_site_write) allows it. Requests that
+/// only read need no check.
 ///
-/// `host` is the request's authority (`Host`, or `:authority`), as the client wrote it; `is_tls` whether the connection is encrypted
-/// here. Without that a proxy may have done it, so https is then as good as http. Another origin of the same site, a neighbouring
-/// subdomain say, is another site here.
+/// `host` is the request's authority (`Host`, or `:authority`), as the client wrote it; `is_tls`
+/// says whether the connection is encrypted here. If it is not, a proxy may have ended TLS, so an
+/// https origin is as good as an http one. Another origin of the same site, such as a neighbouring
+/// subdomain, counts as another site.
 #[must_use]
 pub fn is_cross_site(headers: &HeaderMap, host: &str, is_tls: bool) -> bool {
     let mut sites = headers.get_all(SEC_FETCH_SITE).iter().peekable();
     if sites.peek().is_some() {
-        // `none` is a person who typed it.
+        // `none` means that a person typed the URL.
         return !sites.all(|site| matches!(site.as_bytes(), b"same-origin" | b"none"));
     }
     if !headers.contains_key(http::header::ORIGIN) {
@@ -91,7 +97,8 @@ mod tests {
                 "{site}"
             );
         }
-        // It goes before Origin, which a proxy that rewrites Host would make wrong.
+        // Sec-Fetch-Site takes precedence over Origin, which a proxy that rewrites Host would make
+        // wrong.
         let fields = [
             ("sec-fetch-site", "same-origin"),
             ("origin", "https://outside.example"),

@@ -1,8 +1,9 @@
-//! Places for those who wait for their password to be hashed.
+//! Slots for logins that wait for their passwords to be hashed.
 //!
-//! There is a bounded number of places, and one address gets a part of them at most: whoever fills their part with guesses keeps
-//! their own others out, and not everybody. An address is a network where that is what a client has (IPv6, 64 bits). Clients of
-//! a proxy on this machine all come from the own address, which is therefore not counted.
+//! The number of slots is bounded, and so is the share of one address: a client that fills its
+//! share with guesses shuts out its own users only. IPv6 addresses are counted by /64, as a client
+//! has a whole one. Loopback addresses are not counted: all clients of a proxy on this machine have
+//! them.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -10,23 +11,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The places.
+/// The slots.
 #[derive(Debug)]
 pub(super) struct HashingQueue {
     slots: Arc<Semaphore>,
-    /// Places of one address.
+    /// Maximum slots of one address.
     max_per_address: usize,
-    /// Who holds how many; has no zeros, so it is no longer than there are places.
+    /// Slots in use by address. Holds no zeros, so it has no more entries than there are slots.
     per_address: Mutex<HashMap<IpAddr, usize>>,
 }
 
-/// A place, given back when it is dropped.
+/// A slot, given back when it is dropped.
 #[derive(Debug)]
 pub(super) struct HashingQueueSlot {
     queue: Arc<HashingQueue>,
-    /// Whose part it counts for.
+    /// The address that it counts for.
     address: Option<IpAddr>,
-    /// Given back after the count is.
+    /// Dropped after the count has been updated.
     _permit: OwnedSemaphorePermit,
 }
 
@@ -39,7 +40,7 @@ impl HashingQueue {
         }
     }
 
-    /// A place, if there is one for that peer.
+    /// Takes a slot, if the peer may have one.
     pub(super) fn try_acquire(self: &Arc<Self>, peer: Option<IpAddr>) -> Option<HashingQueueSlot> {
         let permit = Arc::clone(&self.slots).try_acquire_owned().ok()?;
         let address = peer.and_then(client_network);
@@ -79,7 +80,7 @@ impl Drop for HashingQueueSlot {
     }
 }
 
-/// What counts as one client; `None` for the own machine.
+/// The network that counts as one client; `None` for loopback.
 fn client_network(address: IpAddr) -> Option<IpAddr> {
     match address.to_canonical() {
         loopback if loopback.is_loopback() => None,

@@ -1,9 +1,11 @@
-//! What hashing found out, remembered for a while, so that each request does not cost a hash.
+//! The results of password hashing, cached for a while so that not every request costs a hash.
 //!
-//! Two generations of digests, the younger of which becomes the elder when it is full or has its age; the eldest is forgotten
-//! whole. That bounds the memory and the time with nothing to keep in order: what is asked for again is written anew, so an
-//! entry lives for one to two generations after it was last of use. The time is an argument. What is remembered stays true for
-//! as long as the configuration, since that never changes; forgetting bounds the memory, and how long a digest lies about.
+//! The cache has two generations of digests. When the younger one is full or too old it becomes the
+//! elder, and the former elder is dropped as a whole. That bounds memory and age without an order
+//! of entries: a digest that is looked up is inserted again, so an entry lives for one to two
+//! generations after its last use. The time is an argument. A cached result stays true for as long
+//! as the configuration, since that never changes; expiry only bounds the memory and how long a
+//! digest is kept.
 
 use std::collections::HashSet;
 use std::sync::{PoisonError, RwLock};
@@ -11,14 +13,14 @@ use std::time::{Duration, SystemTime};
 
 use super::digest::SecretDigest;
 
-/// A bounded set that forgets.
+/// A bounded set of digests that expire.
 #[derive(Debug)]
 pub(super) struct LoginCache {
-    /// Entries of a generation.
+    /// Maximum entries of a generation.
     max_entries: usize,
     /// How long a generation lasts.
     max_age: Duration,
-    /// Read for every login; written for new ones, and when a generation ends.
+    /// Locked for reading on every login, for writing on new ones and when a generation ends.
     generations: RwLock<LoginCacheGenerations>,
 }
 
@@ -26,12 +28,12 @@ pub(super) struct LoginCache {
 struct LoginCacheGenerations {
     young: HashSet<SecretDigest>,
     old: HashSet<SecretDigest>,
-    /// When the young one began.
+    /// When the younger generation began.
     started: SystemTime,
 }
 
 impl LoginCache {
-    /// Remembers at most `max_entries` digests, each for at most `lifetime` after it was last of use.
+    /// Keeps at most `max_entries` digests, each for at most `lifetime` after its last use.
     pub(super) fn new(max_entries: usize, lifetime: Duration) -> Self {
         Self {
             max_entries: max_entries.div_ceil(2).max(1),
@@ -44,7 +46,7 @@ impl LoginCache {
         }
     }
 
-    /// Whether it is remembered; it is then remembered longer.
+    /// Whether a digest is cached; if so, its lifetime begins again.
     pub(super) fn contains(&self, digest: &SecretDigest, now: SystemTime) -> bool {
         {
             let generations = self
@@ -72,7 +74,8 @@ impl LoginCache {
         is_present
     }
 
-    /// Whether it is remembered, by one who has no clock: true a little longer than [`contains`](Self::has) says it.
+    /// Whether a digest is cached, without a clock: true a little longer than
+    /// [`contains`](Self::contains) is.
     pub(super) fn contains_at_any_age(&self, digest: &SecretDigest) -> bool {
         let generations = self
             .generations
@@ -81,7 +84,7 @@ impl LoginCache {
         generations.young.contains(digest) || generations.old.contains(digest)
     }
 
-    /// Remembers it.
+    /// Adds a digest.
     pub(super) fn insert(&self, digest: SecretDigest) {
         let mut generations = self
             .generations
@@ -92,7 +95,7 @@ impl LoginCache {
 }
 
 impl LoginCacheGenerations {
-    /// Whether the young generation is not over. It is when the clock was set back.
+    /// Whether the younger generation still lasts. It ends when the clock is set back.
     fn is_current(&self, max_age: Duration, now: SystemTime) -> bool {
         now.duration_since(self.started)
             .is_ok_and(|started| started < max_age)
@@ -131,7 +134,7 @@ mod tests {
         SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + seconds)
     }
 
-    /// A set that was asked at 0, so that its generation begins there.
+    /// A cache that was used at second 0, so that its generation begins there.
     fn new_cache(max_entries: usize) -> (LoginCache, impl Fn(u32) -> SecretDigest) {
         let set = LoginCache::new(max_entries, LIFETIME);
         let digests = SecretHasher::new();

@@ -1,4 +1,4 @@
-//! Signs a URL as a whole, for those who give links away.
+//! Signs whole URLs.
 
 use std::time::SystemTime;
 
@@ -11,19 +11,20 @@ use super::signed_url::{SignableMethod, SigningKey};
 /// Why a URL cannot be signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SignError {
-    /// Nothing that a store serves.
+    /// The scheme is neither http nor https.
     #[error("only http and https URLs are signed")]
     Scheme,
-    /// No store has such a path.
+    /// The path is not a valid key.
     #[error("the path of the URL names nothing that a store can hold")]
     Path(#[source] ObjectKeyError),
 }
 
-/// The URL with what lets anybody use it, for this method, until `expires`. A signature that it has is replaced; a query is signed
-/// with it; a user name, a password and a fragment are left out, since it is made to be given away.
+/// Signs a URL, so that anybody may use it with this method until `expires`. An existing signature
+/// is replaced, and the query becomes part of what is signed. The user name, password and fragment
+/// are removed, since the URL is made to be given away.
 ///
-/// The path is signed as it stands. When a proxy in front of the store serves it under another path, sign the path that the store
-/// sees, and put the host and path of the proxy around what comes of it.
+/// The path is signed as it is. If a proxy in front of the store serves it under another path, sign
+/// the path that the store sees, then replace host and path by those of the proxy.
 ///
 /// # Errors
 /// See [`SignError`].
@@ -39,7 +40,7 @@ pub fn sign_url(
     let path = ObjectKey::parse(url.path()).map_err(SignError::Path)?;
     let mut signed = url.clone();
     signed.set_fragment(None);
-    // Neither fails for a URL with a host, which those of http have.
+    // Neither fails for a URL with a host, and http URLs have one.
     let _ = signed.set_username("");
     let _ = signed.set_password(None);
     signed.set_query(Some(&key.sign(method, &path, url.query(), expires)));
@@ -73,7 +74,7 @@ mod tests {
         let verify = |url: &Url| key.verify(&Method::GET, &path, url.query(), now);
         assert_eq!(verify(&signed), SignatureCheck::Valid(SignableMethod::Get));
         assert_eq!(verify(&url), SignatureCheck::Unsigned);
-        // Again, with what it has already.
+        // Signing again replaces the signature.
         assert_eq!(
             sign_url(&key, SignableMethod::Get, &signed, expires),
             Ok(signed)

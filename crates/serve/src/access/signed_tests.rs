@@ -1,4 +1,4 @@
-//! Signatures, and what is done to them.
+//! Tests that forge, move and change signatures.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -32,7 +32,8 @@ fn the_signature_is_what_the_page_says() {
         Some("x=1"),
         at(2000),
     );
-    // By `openssl dgst -sha256 -hmac 0123456789abcdef -binary | basenc --base64url`, of the text at the head of the file.
+    // By `openssl dgst -sha256 -hmac 0123456789abcdef -binary | basenc --base64url`, of the text
+    // described at the head of the file.
     let theirs = "zmSDW8reV7qOafoxp74naKPwDAkr1WSkRi-gepVgqlY";
     assert_eq!(
         query,
@@ -86,12 +87,12 @@ fn a_signature_ends() {
     assert_eq!(verdict(at(999)), SignatureCheck::Valid(SignableMethod::Get));
     assert_eq!(verdict(at(1000)), SignatureCheck::Expired);
     assert_eq!(verdict(at(u32::MAX.into())), SignatureCheck::Expired);
-    // A clock that knows nothing lets nobody in.
+    // A clock that is wrong permits nothing.
     assert_eq!(
         verdict(UNIX_EPOCH - Duration::from_secs(1)),
         SignatureCheck::Expired
     );
-    // Of a wrong signature it is not said whether it would have expired.
+    // An invalid signature never counts as expired.
     let wrong = query.replace("signature=", "signature=A");
     assert_eq!(
         key().verify(&Method::GET, &request_path("/a"), Some(&wrong), at(1000)),
@@ -188,7 +189,7 @@ fn a_query_is_signed_as_it_stands() {
             "{changed}"
         );
     }
-    // What is ours may stand anywhere; what is not keeps its order.
+    // Our parameters may be anywhere; the others keep their order.
     let more = sign("a=1&b=2");
     assert!(matches!(
         verdict(&Method::GET, "/a", &more),
@@ -210,7 +211,7 @@ fn a_query_is_signed_as_it_stands() {
         verdict(&Method::GET, "/a", "haul-signatures=1"),
         SignatureCheck::Unsigned
     );
-    // Signed again, it has one signature.
+    // A URL that is signed again has one signature.
     assert_eq!(sign(&more), more);
 }
 
@@ -225,7 +226,7 @@ fn fields_of_what_is_signed_do_not_run_into_each_other() {
         )
     };
     let signature = |query: &str| query.rsplit_once('=').expect("a signature").1.to_owned();
-    // No request has a line feed in its query; nothing depends on that.
+    // No request has a line feed in its query, but nothing depends on that.
     let odd = signature(&sign("/a", "x\ny"));
     let moved = format!("y&haul-expires=2000\nx&haul-signature={odd}");
     assert_eq!(verdict(&Method::GET, "/a", &moved), SignatureCheck::Invalid);
@@ -258,7 +259,7 @@ fn logs_show_no_signature() {
 }
 
 proptest! {
-    /// Whatever one byte is changed, taken out or put in, it does not hold.
+    /// A signature fails if any byte is changed, removed or added.
     #[test]
     fn any_change_is_refused(
         names in prop::collection::vec("[a-z \\n%]{1,4}", 1..4),

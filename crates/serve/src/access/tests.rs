@@ -1,7 +1,7 @@
-//! Judgements, as a server would ask for them.
+//! Tests of whole decisions, as a server asks for them.
 //!
-//! Here is what asks. `rights`: what rules, tokens and signatures let whom do. `logins`: passwords that must be hashed, what that costs, and
-//! who waits for it. `secrets`: what nobody gets without one, and what nobody gets to see.
+//! `rights`: what rules, tokens and signatures permit. `logins`: passwords that must be hashed, the
+//! cost, the queue. `secrets`: nothing is granted without a secret, and no secret is shown.
 
 mod logins;
 mod rights;
@@ -20,7 +20,7 @@ use http::{HeaderMap, HeaderValue};
 use super::*;
 use crate::{ObjectKey, RequestPath};
 
-/// The cheapest argon2 that there is.
+/// The cheapest argon2 hash.
 pub(super) fn argon2_of(password: &str) -> String {
     let params = Params::new(8, 1, 1, None).expect("parameters");
     let salt = SaltString::encode_b64(b"of the sea").expect("a salt");
@@ -29,7 +29,7 @@ pub(super) fn argon2_of(password: &str) -> String {
     hash.expect("a hash").to_string()
 }
 
-/// The cheapest bcrypt that there is.
+/// The cheapest bcrypt hash.
 pub(super) fn bcrypt_of(password: &str) -> String {
     bcrypt::hash_with_salt(password, 4, [7; 16])
         .expect("a hash")
@@ -59,7 +59,7 @@ fn bearer(token: &str) -> Option<String> {
     Some(format!("Bearer {token}"))
 }
 
-/// A request: method, path with query, Authorization.
+/// Authorizes a request, given as its method and path with query, and its Authorization field.
 fn authorize(
     access: &AccessControl,
     line: &str,

@@ -1,4 +1,4 @@
-//! Origins of pages (RFC 6454): the scheme, host and port that a page came from.
+//! Web origins (RFC 6454): the scheme, host and port of a page.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,17 +7,18 @@ use http::header::ORIGIN;
 use http::{HeaderMap, HeaderValue};
 use url::Url;
 
-/// An origin as browsers write it: `https://app.example`, with a port where it is not the scheme's own.
+/// An origin as browsers write it: `https://app.example`, with a port unless it is the scheme's
+/// default.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct WebOrigin(String);
 
-/// A text that is no origin.
+/// Why a text is not an origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WebOriginError {
-    /// What every page can make itself to be.
+    /// Any page can make its origin `null`.
     #[error("`null` is what any page can call itself, and stands for no origin")]
     Null,
-    /// Something else.
+    /// Any other text.
     #[error(
         "an origin is written https://host or http://host, with :port where it has one, and nothing behind it"
     )]
@@ -25,15 +26,15 @@ pub enum WebOriginError {
 }
 
 impl WebOrigin {
-    /// As it stands in a header.
+    /// The origin as a header holds it.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether this is what a header says.
+    /// Whether a header value is this origin.
     pub(super) fn matches(&self, value: &HeaderValue) -> bool {
-        // Browsers write it in one way.
+        // Browsers write an origin in one way only.
         value.as_bytes() == self.0.as_bytes()
     }
 }
@@ -50,7 +51,7 @@ impl FromStr for WebOrigin {
             .or_else(|| text.strip_prefix("http://"));
         let rest = rest.ok_or(WebOriginError::Malformed)?;
         let host = rest.strip_suffix('/').unwrap_or(rest);
-        // What a parser of URLs would read as something beside the host.
+        // A URL parser would take these for the end of the host.
         if host.contains(['/', '\\', '@', '?', '#', '*'])
             || host.chars().any(|sign| sign.is_control() || sign == ' ')
         {
@@ -67,7 +68,7 @@ impl fmt::Display for WebOrigin {
     }
 }
 
-/// The origin that a browser says a request is from; `None` when it says none, or several.
+/// The value of the Origin field; `None` if there is none, or more than one.
 pub(super) fn request_origin(headers: &HeaderMap) -> Option<&HeaderValue> {
     let mut all = headers.get_all(ORIGIN).iter();
     let first = all.next()?;

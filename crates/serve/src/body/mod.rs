@@ -1,9 +1,10 @@
-//! What answers are made of.
+//! Response bodies.
 //!
-//! Small things are one piece of memory. Files beyond that go one of two roads: on a plain HTTP/1.1 connection as slices that
-//! the kernel sends ([`sendfile`](crate::sendfile)), elsewhere (TLS, HTTP/2) read piece by piece ([`FileRangeReader`]). The end of a large one is always
-//! read, since that is where a file that has changed meanwhile is found out. What is made while it is sent
-//! (listings, archives) comes from an iterator, step by step ([`ProducedBody`]).
+//! A small body is one piece of memory. The bytes of larger files are sent by the kernel on plain
+//! HTTP/1.1 connections ([`sendfile`](crate::sendfile)), and read chunk by chunk elsewhere: on TLS
+//! and HTTP/2 ([`FileRangeReader`]). The end of a large file is always checked before it is sent,
+//! to find out whether the file has changed meanwhile. Listings and archives are produced while
+//! they are sent, step by step, by an iterator ([`ProducedBody`]).
 
 mod produced;
 mod reader;
@@ -20,27 +21,27 @@ use hyper::body::{Frame, SizeHint};
 pub(crate) use produced::{BodyProducer, ProducedBody};
 pub(crate) use reader::FileRangeReader;
 
-/// A body.
+/// A response body.
 pub(crate) enum ServeBody {
-    /// Nothing.
     Empty,
-    /// One piece: memory, or a slice of a file that stands for it.
+    /// A single chunk: memory, or a slice that stands for a range of a file.
     Whole(Bytes),
-    /// Pieces of both kinds, one after another; the bytes in all of them.
+    /// Chunks in order, and the bytes left in all of them.
     Chunks(VecDeque<BodyChunk>, u64),
-    /// What is made while it is sent; an error ends the connection, so that nobody takes a part for the whole.
+    /// Produced while it is sent. An error ends the connection, so that the client does not take a
+    /// part for the whole.
     Produced(ProducedBody),
 }
 
-/// Part of a body.
+/// A chunk of a body.
 pub(crate) enum BodyChunk {
-    /// Memory, or a slice of a file that stands for it.
+    /// Memory, or a slice that stands for a range of a file.
     Bytes(Bytes),
-    /// A range of a file, to be read.
+    /// A range of a file that this process reads.
     Reader(Box<FileRangeReader>),
 }
 
-/// By lengths: a slice that stands for a file must not be looked at.
+/// Shows the length alone: a slice that stands for a range of a file must not be read.
 impl fmt::Debug for ServeBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Body")
@@ -49,7 +50,7 @@ impl fmt::Debug for ServeBody {
     }
 }
 
-/// The same.
+/// Shows the length alone, for the same reason.
 impl fmt::Debug for BodyChunk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Piece")
@@ -59,19 +60,19 @@ impl fmt::Debug for BodyChunk {
 }
 
 impl ServeBody {
-    /// Text.
+    /// A text body.
     pub(crate) fn text(text: impl Into<String>) -> Self {
         Self::Whole(text.into().into())
     }
 
-    /// Some pieces.
+    /// A body of several chunks.
     pub(crate) fn chunks(chunks: impl IntoIterator<Item = BodyChunk>) -> Self {
         let chunks: VecDeque<BodyChunk> = chunks.into_iter().collect();
         let len = chunks.iter().map(BodyChunk::len).sum();
         Self::Chunks(chunks, len)
     }
 
-    /// Its bytes, where they are known beforehand.
+    /// The length, if it is known beforehand.
     pub(crate) fn len(&self) -> Option<u64> {
         match self {
             Self::Empty => Some(0),

@@ -1,11 +1,14 @@
-//! A range of a file, read piece by piece: the road for connections whose bytes this process must touch.
+//! Reads a range of a file chunk by chunk, for connections where the kernel cannot send it.
 //!
-//! A piece that is in memory is read at once; one that is not is read on a thread that may wait, and until then the body is not ready. Buffers
-//! come back when their piece has been sent, so that a long body uses two or three and no fresh memory.
+//! A chunk in memory is read at once; otherwise it is read on a blocking thread, and the body is
+//! pending until then. Buffers return when their chunk has been sent, so a long body uses two or
+//! three and allocates no more.
 //!
-//! A file may be written to in place while it is read, and what was sent by then is of no version at all. So behind the last piece it is
-//! looked at whether the file is still what the answer's head said; if not, that piece is not given, and the client sees that something
-//! is missing. Times of files are those of a clock that ticks every few milliseconds: what is written twice within a tick is not seen.
+//! A file may be written to in place while it is read, and the bytes sent by then belong to no
+//! version. So after reading the last chunk the reader checks whether the file is still the one
+//! that the response's head describes. If not, it withholds that chunk, and the client sees that
+//! the response is incomplete. File times come from a clock that ticks every few milliseconds: a
+//! second write within a tick goes unnoticed.
 
 use std::fmt;
 use std::future::Future;
@@ -19,30 +22,31 @@ use bytes::Bytes;
 
 use crate::store::{DiskThreads, OpenObject};
 
-/// Bytes of a piece: several records of TLS, and few enough that a thousand slow readers fit into memory.
+/// Bytes of a chunk: several TLS records, and few enough that a thousand slow readers fit into
+/// memory.
 const CHUNK: usize = 128 << 10;
 
-/// A read that waits.
+/// A read on a blocking thread.
 type PendingRead = Pin<Box<dyn Future<Output = (Vec<u8>, io::Result<usize>)> + Send>>;
 
 /// A range of a file.
 pub(crate) struct FileRangeReader {
-    /// The version that is read.
+    /// The version to read.
     object: Arc<OpenObject>,
-    /// Where reading may wait.
+    /// The threads that may block.
     disk: DiskThreads,
-    /// What is still to come.
+    /// The range that is still to be read.
     remaining: Range<u64>,
     /// A read that waits for the disk.
     pending_read: Option<PendingRead>,
-    /// Buffers that are free.
+    /// Buffers to use again.
     free_buffers: FreeBuffers,
 }
 
-/// Buffers that came back.
+/// Buffers that have returned.
 type FreeBuffers = Arc<Mutex<Vec<Vec<u8>>>>;
 
-/// A piece; its buffer comes back when it is dropped.
+/// A chunk; its buffer returns when it is dropped.
 struct PooledChunk {
     buffer: Vec<u8>,
     len: usize,
@@ -92,10 +96,10 @@ impl FileRangeReader {
         self.remaining.end - self.remaining.start
     }
 
-    /// The next piece; not to be asked for when none is left.
+    /// The next chunk; must not be called when nothing is left.
     ///
     /// # Errors
-    /// What the disk says; that the file has fewer bytes than it had, or is another than it was (row D13).
+    /// The disk's error, or that the file was truncated or replaced (row D13).
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
         let (buffer, read) = match &mut self.pending_read {
             Some(pending) => ready!(pending.as_mut().poll(cx)),
@@ -132,7 +136,7 @@ impl FileRangeReader {
         })))
     }
 
-    /// Reads what is in memory; gives the buffer back if that is not enough.
+    /// Reads what is in memory; returns the buffer if the bytes are not there.
     fn try_read(&mut self) -> Result<(Vec<u8>, io::Result<usize>), Vec<u8>> {
         let len = self.next_len();
         let mut buffer = self.buffer();
@@ -140,14 +144,14 @@ impl FileRangeReader {
             .object
             .try_read(&mut buffer[..len], self.remaining.start)
         {
-            // What is open and in memory is looked at without waiting.
+            // Checking an open file whose pages are in memory does not block.
             Ok(Some(read)) => Ok((buffer, check_at_end(&self.object, &self.remaining, read))),
             Ok(None) => Err(buffer),
             Err(error) => Ok((buffer, Err(error))),
         }
     }
 
-    /// Bytes of the next piece.
+    /// Bytes of the next chunk.
     fn next_len(&self) -> usize {
         usize::try_from(self.remaining_len()).map_or(CHUNK, |left| left.min(CHUNK))
     }
@@ -162,7 +166,7 @@ impl FileRangeReader {
     }
 }
 
-/// Looks at the object, if what was read of it is all of the rest.
+/// Checks that the file is unchanged, if the read reached the end of the range.
 fn check_at_end(object: &OpenObject, rest: &Range<u64>, read: usize) -> io::Result<usize> {
     if read as u64 == rest.end - rest.start {
         object.check_unchanged()?;

@@ -1,38 +1,40 @@
-//! Pieces of a body on their way to the disk.
+//! Copies small chunks of a request body together before they are written.
 //!
-//! They are as long as the peer makes them: a chunk, or a frame of HTTP/2, may have one byte. As a piece of its own that byte costs thirty times as
-//! much, and keeps alive whatever it was read with: a buffer of hyper's, of which all the rest may have been something else. A
-//! bound of bytes would then bound little. So short pieces are copied together, and only long ones, or a single one, stay what they were.
+//! The client chooses the length of a chunk: a chunk or an HTTP/2 frame may have one byte. Kept
+//! alone, that byte costs thirty times as much, and keeps alive the buffer of hyper's that it was
+//! read into. A bound on bytes would then not bound memory. So short chunks are copied together,
+//! and only long ones, or a single one, are kept as they are.
 
 use bytes::{Bytes, BytesMut};
 
-/// Bytes from which a piece is kept as it is: what it costs beside them is little, and a copy would be more.
+/// Chunks of at least this many bytes are kept as they are: their overhead is small, and a copy
+/// would cost more.
 const KEEP_MIN: usize = 4 << 10;
 
-/// Pieces, in order.
+/// Chunks in order.
 #[derive(Debug, Default)]
 pub(super) struct CoalescedChunks {
-    /// Those that are done.
+    /// Finished chunks.
     chunks: Vec<Bytes>,
-    /// Short ones after them.
+    /// Short chunks that follow them.
     short: ShortChunks,
-    /// Bytes of all.
+    /// Bytes of all chunks.
     bytes: usize,
 }
 
-/// Short pieces next to each other.
+/// Consecutive short chunks.
 #[derive(Debug, Default)]
 enum ShortChunks {
     #[default]
     None,
-    /// Mostly there is one: a small body, or the end of a long one.
+    /// The usual case: a small body, or the end of a long one.
     One(Bytes),
     /// Copied together.
     Many(BytesMut),
 }
 
 impl CoalescedChunks {
-    /// One more.
+    /// Appends a chunk.
     pub(super) fn push(&mut self, chunk: Bytes) {
         self.bytes += chunk.len();
         if chunk.len() >= KEEP_MIN {
@@ -55,12 +57,12 @@ impl CoalescedChunks {
         };
     }
 
-    /// Bytes of all of them.
+    /// Bytes of all chunks.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// All of them.
+    /// All chunks.
     pub(super) fn into_chunks(mut self) -> Vec<Bytes> {
         self.seal();
         self.chunks
@@ -119,7 +121,7 @@ mod tests {
             prop_assert_eq!(all.bytes(), lengths.iter().sum::<usize>());
             let came = all.into_chunks();
             prop_assert_eq!(came.concat(), chunks.concat());
-            // Of two neighbours one is long.
+            // Of two neighbours at least one is long.
             prop_assert!(came.windows(2).all(|two| two[0].len() >= KEEP_MIN || two[1].len() >= KEEP_MIN));
         }
     }

@@ -1,4 +1,4 @@
-//! Answers that are no file: refusals, and what went wrong, with a text for people that says what to do.
+//! Error responses: refusals and failures, each with a line of text that says what to do.
 
 use haul_net::is_descriptor_limit;
 use http::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -11,13 +11,13 @@ use crate::observe::ConnectionFault;
 use crate::store::StoreError;
 use crate::{ObjectKey, ObjectKeyError};
 
-/// What the service gives.
+/// A response of the service.
 pub(crate) type ServeResponse = Response<ServeBody>;
 
-/// An answer in place of what was asked for.
+/// An error response, boxed since errors are rare and responses large.
 pub(crate) type ErrorResponse = Box<ServeResponse>;
 
-/// A status with a line of text.
+/// A response with a status and a line of text.
 pub(crate) fn text_response(status: StatusCode, text: impl Into<String>) -> ServeResponse {
     let mut text = text.into();
     text.push('\n');
@@ -28,14 +28,14 @@ pub(crate) fn text_response(status: StatusCode, text: impl Into<String>) -> Serv
     response
 }
 
-/// A status alone.
+/// A response with a status and no body.
 pub(crate) fn empty_response(status: StatusCode) -> ServeResponse {
     let mut response = Response::new(ServeBody::Empty);
     *response.status_mut() = status;
     response
 }
 
-/// 405 with what is allowed.
+/// 405 for a method that this server does not support, with the methods that it does.
 pub(crate) fn unsupported_method_response(method: &Method, is_writable: bool) -> ServeResponse {
     let why = match (method, is_writable) {
         (&Method::PUT | &Method::DELETE | &Method::POST, false) => {
@@ -46,18 +46,18 @@ pub(crate) fn unsupported_method_response(method: &Method, is_writable: bool) ->
     method_not_allowed_response(why, allowed_methods(is_writable))
 }
 
-/// 405: what is allowed instead (RFC 9110 15.5.6).
+/// 405 with a reason and the allowed methods (RFC 9110 15.5.6).
 pub(crate) fn method_not_allowed_response(why: &str, allow: HeaderValue) -> ServeResponse {
     let mut response = text_response(StatusCode::METHOD_NOT_ALLOWED, why);
     response.headers_mut().insert(ALLOW, allow);
     response
 }
 
-/// What may be asked for of a file, where one may write.
+/// Methods of a file on a writable server.
 pub(crate) const FILE_METHODS: HeaderValue =
     HeaderValue::from_static("GET, HEAD, PUT, DELETE, OPTIONS");
 
-/// What may be asked for.
+/// The methods that the server supports.
 pub(crate) fn allowed_methods(is_writable: bool) -> HeaderValue {
     HeaderValue::from_static(match is_writable {
         true => "GET, HEAD, PUT, POST, DELETE, OPTIONS",
@@ -65,18 +65,19 @@ pub(crate) fn allowed_methods(is_writable: bool) -> HeaderValue {
     })
 }
 
-/// A path that is no key.
+/// The response to a path that is not a valid key.
 pub(crate) fn bad_path_response(error: ObjectKeyError) -> ServeResponse {
     let status = match error {
         ObjectKeyError::TooLong => StatusCode::URI_TOO_LONG,
-        // As if it were not there: what the store keeps for itself is nobody's affair.
+        // As if it did not exist: the store's own files concern no client.
         ObjectKeyError::Reserved => StatusCode::NOT_FOUND,
         _ => StatusCode::BAD_REQUEST,
     };
     text_response(status, error.to_string())
 }
 
-/// What the store said of a key. What is the matter with the server and not with the request is counted.
+/// The response to an error of the store. Errors of the server, as opposed to the request, are
+/// counted.
 pub(crate) fn store_error_response(
     server: &FileServer,
     error: &StoreError,
@@ -106,7 +107,7 @@ pub(crate) fn store_error_response(
         }
         server.options.metrics.count_fault(ConnectionFault::Disk);
         tracing::error!(%key, %error, "the disk failed");
-        // What the system says may name what a client need not know.
+        // The system's message may name things that a client should not learn.
         return text_response(status, "the server's disk failed: its log says how");
     }
     if status == StatusCode::METHOD_NOT_ALLOWED {
@@ -115,7 +116,7 @@ pub(crate) fn store_error_response(
     text_response(status, error.to_string())
 }
 
-/// The disk is well, and others have to end first.
+/// 503 for a shortage of descriptors: the disk is fine, but another connection has to end first.
 pub(crate) fn descriptors_exhausted_response() -> ServeResponse {
     let text = "the server has as many files and connections open as its system lets it (ulimit -n): try again in a moment";
     let mut response = text_response(StatusCode::SERVICE_UNAVAILABLE, text);
@@ -125,7 +126,7 @@ pub(crate) fn descriptors_exhausted_response() -> ServeResponse {
     response
 }
 
-/// A name that is not ours (RFC 9110 15.5.20).
+/// 421 for a Host that is not one of the server's names (RFC 9110 15.5.20).
 pub(crate) fn misdirected_response() -> ServeResponse {
     let text = "this server is for its own machine, has no logins, and does not go by the name in Host: \
         a page of a stranger may have been led here. If the name is right, start haul serve with --allow-host NAME, \
@@ -133,7 +134,7 @@ pub(crate) fn misdirected_response() -> ServeResponse {
     text_response(StatusCode::MISDIRECTED_REQUEST, text)
 }
 
-/// A login that is missing, wrong or not enough.
+/// The response to missing, wrong or insufficient credentials.
 pub(crate) fn access_refused_response(refusal: &AccessRefusal) -> ServeResponse {
     let mut response = text_response(refusal.status(), refusal.to_string());
     for challenge in refusal.challenges.iter() {

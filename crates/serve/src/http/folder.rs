@@ -1,4 +1,4 @@
-//! A folder as an answer: a page, JSON, or an archive.
+//! Responses for folders: an HTML page, JSON, or a tar archive.
 
 use std::io;
 use std::sync::Arc;
@@ -23,24 +23,24 @@ use crate::page::{
 use crate::store::{OpenFolder, StoreError};
 use crate::{ObjectKey, escaped_name};
 
-/// What is asked for.
+/// A request for a folder.
 #[derive(Debug)]
 pub(crate) struct FolderRequest {
     /// GET or HEAD.
     pub(crate) method: Method,
     /// The folder's key.
     pub(crate) key: ObjectKey,
-    /// What its query says.
+    /// The parsed query.
     pub(crate) query: ListQuery,
-    /// In which form.
+    /// The format of the response.
     pub(crate) format: ListingFormat,
-    /// Whether whoever asks may change it.
+    /// Whether the user may change the folder; the page then has an upload form.
     pub(crate) may_write: bool,
-    /// Who that is.
+    /// The user's name.
     pub(crate) user: Option<String>,
 }
 
-/// In which form a folder is wanted.
+/// The format that a request asks for.
 pub(crate) fn requested_format(query: &ListQuery, headers: &HeaderMap) -> ListingFormat {
     let accept = headers
         .get_all(ACCEPT)
@@ -49,7 +49,7 @@ pub(crate) fn requested_format(query: &ListQuery, headers: &HeaderMap) -> Listin
     ListingFormat::negotiate(query.format, accept)
 }
 
-/// Answers with a folder.
+/// Responds with a folder.
 pub(crate) async fn respond(
     connection: Arc<ConnectionState>,
     request: FolderRequest,
@@ -79,7 +79,7 @@ pub(crate) async fn respond(
     let body = match body.await {
         Ok(Ok(body)) => body,
         Ok(Err(error)) => return folder_error_response(&error),
-        // A folder's path that leads to a file.
+        // The path has a slash at its end, but leads to a file.
         Err(StoreError::Conflict) => {
             return text_response(StatusCode::NOT_FOUND, "no folder is there");
         }
@@ -97,7 +97,7 @@ fn insert_headers(key: &ObjectKey, format: ListingFormat, headers: &mut HeaderMa
     );
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(VARY, HeaderValue::from_static("accept"));
-    // Whatever is in a folder may change at any time, and nothing says that it has not.
+    // A folder may change at any time, and has no validator that would show it.
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     match format {
         ListingFormat::Html => {
@@ -105,7 +105,7 @@ fn insert_headers(key: &ObjectKey, format: ListingFormat, headers: &mut HeaderMa
                 CONTENT_SECURITY_POLICY,
                 HeaderValue::from_static(html::content_security_policy()),
             );
-            // Its own form says where it comes from, and nobody else learns of it.
+            // The page's own form sends its origin to this server, and no other server learns it.
             headers.insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
         }
         ListingFormat::Tar => {
@@ -119,14 +119,15 @@ fn insert_headers(key: &ObjectKey, format: ListingFormat, headers: &mut HeaderMa
     }
 }
 
-/// What makes the rest, with its first piece made: what fails in that has a status of its own, as nothing is on its way yet.
+/// Produces the first chunk now: an error in it gets a status of its own, as no part of the
+/// response has been sent.
 fn with_first_chunk(mut producer: BodyProducer) -> io::Result<BodyProducer> {
     let first = producer.next().transpose()?;
     Ok(Box::new(first.map(Ok).into_iter().chain(producer)))
 }
 
-/// Counts and tells what ends it early. That is once, since nothing comes behind it, and whoever asked learns no more than that something is
-/// missing.
+/// Counts and logs the error that ends a response early. There is at most one, since nothing
+/// follows it. The client only sees that the response is incomplete.
 fn log_failure(producer: BodyProducer, key: ObjectKey, metrics: Arc<ServeMetrics>) -> BodyProducer {
     Box::new(producer.inspect(move |chunk| {
         let Err(error) = chunk else { return };
@@ -138,7 +139,8 @@ fn log_failure(producer: BodyProducer, key: ObjectKey, metrics: Arc<ServeMetrics
     }))
 }
 
-/// The answer where not even a beginning could be made. What the system says may name what a client need not know.
+/// The response when not even the first chunk could be produced. The system's message may name
+/// things that a client should not learn.
 fn folder_error_response(error: &io::Error) -> ServeResponse {
     match fault_for_error(error) {
         Some(ConnectionFault::Descriptors) => descriptors_exhausted_response(),
@@ -157,7 +159,7 @@ fn folder_error_response(error: &io::Error) -> ServeResponse {
     }
 }
 
-/// What an operator would call it; nothing where it is the folder that is at fault.
+/// The fault to count; `None` when the folder and not the server is at fault.
 fn fault_for_error(error: &io::Error) -> Option<ConnectionFault> {
     let tar_error = error.get_ref().and_then(|error| error.downcast_ref());
     let error = match tar_error {
@@ -173,7 +175,7 @@ fn fault_for_error(error: &io::Error) -> Option<ConnectionFault> {
     }
 }
 
-/// Reads what must be read first, and gives what makes the rest.
+/// Reads what must be read first, and returns the producer of the response body.
 fn folder_producer(folder: OpenFolder, request: &FolderRequest) -> io::Result<BodyProducer> {
     let listing = |limit: usize| -> io::Result<FolderListing> {
         let page_request = request.query.page_request(limit);

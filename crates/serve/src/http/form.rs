@@ -1,4 +1,5 @@
-//! The page's upload form (POST multipart/form-data): files for one folder, for browsers without a script.
+//! The page's upload form (POST multipart/form-data): stores files in one folder, for browsers
+//! without scripts.
 
 use std::sync::Arc;
 
@@ -35,27 +36,28 @@ impl UploadSource for FormFileSource<'_> {
     }
 }
 
-/// What a form is asked to do.
+/// A request with an upload form.
 pub(crate) struct FormRequest {
-    /// Where its files go.
+    /// The folder that receives the files.
     pub(crate) folder: ObjectKey,
-    /// The type of its body.
+    /// The Content-Type of the body.
     pub(crate) content_type: String,
-    /// Whether files that are there are replaced.
+    /// Whether existing files are replaced.
     pub(crate) replace: bool,
 }
 
-/// What came of a form's files.
+/// The outcome of a form's files.
 #[derive(Default)]
 struct FormOutcome {
-    /// How many were stored.
+    /// How many files were stored.
     stored: usize,
-    /// Those that were there already, and were left alone.
+    /// Files that existed already and were left alone.
     existing: Vec<ObjectKey>,
 }
 
-/// Puts a form's files into a folder, one after another, and leads back to its page. What came before something went wrong stays, and what is
-/// there is replaced only if that was asked for: whoever sends a form by hand may not have seen what there is.
+/// Stores a form's files in a folder, one after another, and redirects to the folder's page. Files
+/// that were stored before an error stay. Existing files are replaced only if the request says so:
+/// the user may not have seen what the folder contains.
 pub(crate) async fn respond(
     connection: Arc<ConnectionState>,
     request: FormRequest,
@@ -125,7 +127,7 @@ async fn store_files(
     Ok(())
 }
 
-/// What went wrong, with which file, and what became of the others.
+/// Says what went wrong, with which file, and how many files were stored before it.
 fn file_error_response(
     response: ServeResponse,
     key: Option<&ObjectKey>,
@@ -167,7 +169,7 @@ fn existing_files_text(outcome: &FormOutcome) -> String {
     )
 }
 
-/// 303: the browser shows the folder, and a reload sends nothing again.
+/// 303: the browser shows the folder, and a reload does not send the form again.
 fn redirect_to_folder(folder: &ObjectKey) -> ServeResponse {
     let mut response = empty_response(StatusCode::SEE_OTHER);
     let path = folder.escaped();
@@ -179,7 +181,7 @@ fn redirect_to_folder(folder: &ObjectKey) -> ServeResponse {
 }
 
 fn form_error_response(connection: &ConnectionState, error: &FormError) -> ServeResponse {
-    // What is wrong with it is that the rest did not come.
+    // The form is incomplete because its body timed out.
     if connection.is_tired() {
         return put::slow_body_response();
     }

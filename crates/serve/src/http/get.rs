@@ -1,4 +1,5 @@
-//! A file as an answer: conditions, ranges, and the fields that describe it (RFC 9110 13 to 15.3.7). How its bytes get there is in `file_body`.
+//! Responses for files: conditions, ranges and header fields (RFC 9110 13 to 15.3.7). `file_body`
+//! decides how the bytes are sent.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -27,20 +28,20 @@ use crate::store::{FileMetadata, OpenObject};
 /// RFC 9530.
 const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
 
-/// What of a request matters to a file.
+/// The parts of a request that matter for a file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FileRequest<'a> {
     /// GET or HEAD.
     pub(crate) method: &'a Method,
     /// The file's key.
     pub(crate) key: &'a ObjectKey,
-    /// All fields.
+    /// All header fields.
     pub(crate) headers: &'a HeaderMap,
-    /// Whether not everybody would get it.
+    /// Whether the response depends on the client's credentials.
     pub(crate) is_personal: bool,
 }
 
-/// Answers with a file.
+/// Responds with a file.
 pub(crate) fn respond(
     connection: &ConnectionState,
     request: FileRequest<'_>,
@@ -54,7 +55,7 @@ pub(crate) fn respond(
         ConditionOutcome::NotModified => {
             let mut response = empty_response(StatusCode::NOT_MODIFIED);
             insert_headers(server, request, meta, response.headers_mut());
-            // RFC 9110 15.4.5: nothing about a body that is not there.
+            // RFC 9110 15.4.5: no fields about a body that is not sent.
             response.headers_mut().remove(CONTENT_TYPE);
             return response;
         }
@@ -107,7 +108,7 @@ pub(crate) fn respond(
     response
 }
 
-/// What conditions are held against.
+/// The validators that conditions are compared with.
 pub(crate) fn current_representation(meta: &FileMetadata) -> CurrentRepresentation<'_> {
     CurrentRepresentation {
         etag: Some(&meta.etag),
@@ -115,7 +116,7 @@ pub(crate) fn current_representation(meta: &FileMetadata) -> CurrentRepresentati
     }
 }
 
-/// The fields that say which version of what it is.
+/// Inserts the fields that describe the file and its version.
 fn insert_headers(
     server: &FileServer,
     request: FileRequest<'_>,
@@ -139,8 +140,8 @@ fn insert_headers(
     }
 }
 
-/// Whether a browser would run what is in it. Where others may write, that is not to be done with the rights of the page and of whoever
-/// looks at it.
+/// Whether a browser would run scripts in a file of this type. Where users may upload files, such a
+/// file must not run with the rights of this server's pages and of the user who views it.
 fn is_active(content_type: &HeaderValue) -> bool {
     let content_type = content_type.to_str().unwrap_or_default();
     let essence = content_type.split(';').next().unwrap_or_default();
@@ -150,12 +151,12 @@ fn is_active(content_type: &HeaderValue) -> bool {
         || essence.ends_with("+xml")
 }
 
-/// The fields that tell versions apart.
+/// Inserts the validators and the digest.
 pub(crate) fn insert_version_headers(meta: &FileMetadata, headers: &mut HeaderMap) {
     if let Ok(tag) = HeaderValue::try_from(meta.etag.to_string()) {
         headers.insert(ETAG, tag);
     }
-    // A date in the future is none, and one before 1970 cannot be written.
+    // Last-Modified must not be in the future, and a date before 1970 cannot be written.
     let modified = meta.modified.min(SystemTime::now());
     if modified >= SystemTime::UNIX_EPOCH
         && let Ok(modified) = HeaderValue::try_from(httpdate::fmt_http_date(modified))
@@ -167,7 +168,7 @@ pub(crate) fn insert_version_headers(meta: &FileMetadata, headers: &mut HeaderMa
     }
 }
 
-/// By the name's ending. Text is taken for UTF-8, as nearly all is.
+/// The media type by the file name's extension. Text is declared as UTF-8, as nearly all text is.
 pub(crate) fn media_type(key: &ObjectKey) -> HeaderValue {
     let name = key.split_parent_ref().map_or(&[][..], |(_, name)| name);
     let extension = name

@@ -1,4 +1,4 @@
-//! What each method means, once it is known who asks: which piece answers, and with what.
+//! What each method does, once the request is authorized.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::store::{CachedLookup, FileMetadata, OpenObject, StoreError};
 use crate::{ObjectKey, RequestPath};
 
 impl ConnectionService {
-    /// Does what was asked for by somebody who may.
+    /// Handles an authorized request.
     pub(super) fn respond(
         &self,
         request: ParsedRequest,
@@ -43,7 +43,8 @@ impl ConnectionService {
         }
     }
 
-    /// Whether a change was asked for by our own page, or by no page, or by one that may.
+    /// Refuses a write that a page of another site makes a browser send, unless that page may
+    /// write.
     fn check_cross_site(
         &self,
         request: &ParsedRequest,
@@ -110,7 +111,7 @@ impl ConnectionService {
         }
     }
 
-    /// Answers with what a key led to.
+    /// Responds with the file that a key leads to.
     fn file_response(
         &self,
         request: &ParsedRequest,
@@ -127,7 +128,7 @@ impl ConnectionService {
         match result {
             Ok(object) => get::respond(&self.connection, file, &object),
             Err(StoreError::IsFolder) => redirect_to_folder(&request.head, key),
-            // A file where a folder should be on the way: nothing is there.
+            // A parent in the path is a file, so there is nothing at this path.
             Err(StoreError::Conflict) => {
                 store_error_response(self.server(), &StoreError::NotFound, key)
             }
@@ -249,7 +250,7 @@ impl ConnectionService {
     }
 }
 
-/// What is said of a deletion.
+/// The response to a deletion.
 fn delete_response(
     connection: &ConnectionState,
     deleted: Result<(), StoreError>,
@@ -265,7 +266,7 @@ fn delete_response(
     }
 }
 
-/// A folder's path ends in a slash: links in its page are relative to that.
+/// Redirects to the folder's path, which ends in a slash: links in its page are relative to that.
 fn redirect_to_folder(head: &request::Parts, key: &ObjectKey) -> ServeResponse {
     let query = head
         .uri

@@ -1,4 +1,4 @@
-//! Several ranges in one answer: multipart/byteranges (RFC 9110 14.6).
+//! Several ranges in one response: multipart/byteranges (RFC 9110 14.6).
 
 use std::ops::Range;
 
@@ -6,19 +6,19 @@ use http::HeaderValue;
 
 use crate::body::{BodyChunk, ServeBody};
 
-/// The parts of one answer.
+/// The parts of one response.
 #[derive(Debug)]
 pub(crate) struct MultipartRanges {
-    /// What stands between them: random, so that no file holds it but by chance.
+    /// The boundary between parts: random, so that a file contains it only by chance.
     boundary: String,
-    /// Of the file.
+    /// The file's media type.
     content_type: HeaderValue,
-    /// Of the file.
+    /// The file's length.
     len: u64,
 }
 
 impl MultipartRanges {
-    /// Parts of a file of some type and length.
+    /// Parts of a file of this type and length.
     pub(crate) fn new(content_type: HeaderValue, len: u64) -> Self {
         Self {
             boundary: format!("{:032x}", rand::random::<u128>()),
@@ -27,14 +27,14 @@ impl MultipartRanges {
         }
     }
 
-    /// The answer's own type.
+    /// The Content-Type of the response.
     pub(crate) fn media_type(&self) -> HeaderValue {
         let text = format!("multipart/byteranges; boundary={}", self.boundary);
         HeaderValue::try_from(text)
             .unwrap_or_else(|_| HeaderValue::from_static("multipart/byteranges"))
     }
 
-    /// The answer's body, from the bodies of its parts.
+    /// The body of the response, from the bodies of its parts.
     pub(crate) fn body(
         &self,
         ranges: &[Range<u64>],

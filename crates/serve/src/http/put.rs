@@ -1,9 +1,11 @@
-//! An upload: from the wire to the store (RFC 9110 9.3.4, 13, 14.5; RFC 9530).
+//! Uploads: from the request body to the store (RFC 9110 9.3.4, 13, 14.5; RFC 9530).
 //!
-//! What comes whole in little is begun, written and committed by one visit to a thread that may wait. What is larger is gathered, and while one
-//! load is written the next one comes. Whatever ends the request before its body is whole ends the upload: nobody ever sees it.
+//! A small body that has arrived completely is created, written and committed by one task on a
+//! blocking thread. A larger one is read in portions: the next portion is read while one is
+//! written. If a request ends before its body is complete, the upload is discarded and nobody ever
+//! sees it.
 //!
-//! What the head asks for is in `request`, what gathers the body in `body`; `guard` is an upload that may be dropped at any moment.
+//! `request` holds what the head asks for, `body` reads the body.
 
 mod body;
 mod guard;
@@ -28,28 +30,28 @@ pub(crate) use body::UploadSource;
 use guard::UploadGuard;
 pub(crate) use request::UploadRequest;
 
-/// Bytes up to which an upload is gathered before anything is done on the disk.
+/// Bytes that are read before anything is done on the disk.
 const FIRST_READ: usize = 64 << 10;
 
-/// Bytes that are gathered for one write.
+/// Bytes that are read for one write.
 const WRITE_SIZE: usize = 512 << 10;
 
-/// Why an upload came to nothing.
+/// Why an upload failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UploadError {
-    /// The store's reason.
+    /// The store's error.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The body broke off, or is no HTTP.
+    /// The body ended early or is malformed.
     #[error("the body broke off")]
     Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// More than a body may have.
+    /// The body is longer than the server allows.
     #[error("the body is longer than allowed")]
     TooLong,
 }
 
 impl UploadError {
-    /// Of a body whose head says how long it is.
+    /// Adds the body's length, if the head declares it, to an error about the quota.
     fn with_length(self, length: Option<u64>) -> Self {
         match self {
             Self::Store(StoreError::OverQuota { room, needed: None }) => {
@@ -61,7 +63,7 @@ impl UploadError {
     }
 }
 
-/// Puts a request's body.
+/// Stores a request's body.
 pub(crate) async fn respond(
     connection: Arc<ConnectionState>,
     request: UploadRequest,
@@ -76,7 +78,7 @@ pub(crate) async fn respond(
     }
 }
 
-/// The answer to an upload that came to nothing; also counts it.
+/// The response to an upload that failed; counts the failure too.
 pub(crate) fn upload_error_response(
     connection: &ConnectionState,
     error: &UploadError,
@@ -93,7 +95,7 @@ pub(crate) fn upload_error_response(
                 _ => {}
             }
             match error {
-                // What is missing is made: only where a link is on the way nothing can be.
+                // Missing folders are created, so only a link in the path can cause this.
                 StoreError::NotFound => {
                     let text =
                         "on the way there is a link that leads nowhere, or out of what is served";
@@ -110,7 +112,7 @@ pub(crate) fn upload_error_response(
             metrics.count_refused_body(BodyRefusal::TooLarge);
             body_too_long_response(max_bytes)
         }
-        // What is wrong with it is that the rest did not come.
+        // The body is incomplete because it timed out.
         UploadError::Broken(_) if connection.is_tired() => slow_body_response(),
         UploadError::Broken(error) => {
             metrics.count_refused_body(BodyRefusal::Short);
@@ -134,7 +136,7 @@ fn committed_response(put: &CommittedUpload) -> ServeResponse {
     response
 }
 
-/// A body that was given up.
+/// The response to a body that timed out.
 pub(crate) fn slow_body_response() -> ServeResponse {
     let text = "the body came too slowly, or not at all: the server has waited for long enough";
     text_response(StatusCode::REQUEST_TIMEOUT, text)
@@ -147,7 +149,8 @@ fn body_too_long_response(max_bytes: u64) -> ServeResponse {
     )
 }
 
-/// What the quota leaves and what was wanted, as people read sizes; where that makes both look alike, to the byte.
+/// What the quota leaves and what the upload needs, in units that people read; in bytes if both
+/// would look alike.
 fn over_quota_text(room: u64, needed: Option<u64>) -> String {
     let [left, wanted] =
         [Some(room), needed].map(|bytes| bytes.map(|bytes| DisplaySize(bytes).to_string()));
@@ -170,12 +173,12 @@ fn over_quota_text(room: u64, needed: Option<u64>) -> String {
     }
 }
 
-/// Whether conditions hold for what is there.
+/// Whether the conditions hold for the existing file.
 pub(crate) fn conditions_hold(conditions: &RequestConditions, meta: Option<&FileMetadata>) -> bool {
     conditions.evaluate_write(meta.map(current_representation)) == ConditionOutcome::Proceed
 }
 
-/// Puts what a source gives.
+/// Stores what a source gives.
 pub(crate) async fn store_upload(
     connection: &Arc<ConnectionState>,
     request: UploadRequest,
@@ -237,7 +240,7 @@ pub(crate) async fn store_upload(
             guard.upload().write(&mut chunks)?;
             Ok::<_, StoreError>(guard)
         });
-        // The next load comes while this one is written.
+        // The next portion is read while this one is written.
         let next = body.read(WRITE_SIZE).await;
         let _pause = connection.pause();
         guard = writing.await?;
@@ -245,7 +248,7 @@ pub(crate) async fn store_upload(
     }
 }
 
-/// Writes what is left and commits.
+/// Writes the rest and commits.
 async fn finish_upload(
     connection: &Arc<ConnectionState>,
     mut guard: UploadGuard,

@@ -1,4 +1,5 @@
-//! A request's body as it comes in, with its peer's pace watched, and with an eye on whether anybody read it.
+//! A request's body as it is received: feeds the timeouts, and notes whether it was read to its
+//! end.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,16 +12,16 @@ use hyper::body::{Body as _, Incoming};
 
 use crate::connection::ConnectionState;
 
-/// Why a body is not whole.
+/// Why a body is incomplete.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RequestBodyError {
-    /// What HTTP says.
+    /// An error of hyper's.
     #[error(transparent)]
     Http(#[from] hyper::Error),
-    /// It ended as if it were whole, and is not: an HTTP/2 stream may be reset without an error.
+    /// The body ended without an error but too early: an HTTP/2 stream may be reset so.
     #[error("the body ended before its end")]
     Short,
-    /// It was waited for long enough.
+    /// The body timed out.
     #[error("the body came too slowly")]
     Slow,
 }
@@ -30,18 +31,18 @@ pub(crate) enum RequestBodyError {
 pub(crate) struct RequestBody {
     body: Incoming,
     connection: Arc<ConnectionState>,
-    /// Whether it was asked for: until then its peer may be waiting for a word (100-continue).
+    /// Whether reading has begun: until then the client may be waiting for 100 Continue.
     is_started: bool,
-    /// Bytes that came.
+    /// Bytes received.
     received: u64,
-    /// Where they are counted for the log.
+    /// Where received bytes are counted for the log.
     counter: Option<Arc<AtomicU64>>,
-    /// Bytes that were said to come.
+    /// The length that the head declares.
     expected_len: Option<u64>,
 }
 
 impl RequestBody {
-    /// A body that nobody has asked for yet.
+    /// A body that nothing has read from yet.
     pub(crate) fn new(
         body: Incoming,
         connection: &Arc<ConnectionState>,
@@ -57,12 +58,12 @@ impl RequestBody {
         }
     }
 
-    /// Its bytes, where they are known beforehand.
+    /// The declared length that is left.
     pub(crate) fn len(&self) -> Option<u64> {
         self.body.size_hint().exact()
     }
 
-    /// Whether what came, now that nothing more does, is all of it.
+    /// Whether the received bytes are the whole body, now that it has ended.
     fn is_whole(&self) -> bool {
         let is_ended = !self.connection.is_multiplexed() || self.body.is_end_stream();
         is_ended
@@ -71,7 +72,7 @@ impl RequestBody {
                 .is_none_or(|expected| expected == self.received)
     }
 
-    /// Whether it is known that nothing more comes.
+    /// Whether the body has ended.
     pub(crate) fn is_end_stream(&self) -> bool {
         self.body.is_end_stream()
     }
@@ -98,7 +99,7 @@ impl Stream for RequestBody {
             let Some(frame) = frame else {
                 return Poll::Ready((!this.is_whole()).then_some(Err(RequestBodyError::Short)));
             };
-            // Trailers say nothing that is wanted.
+            // Trailers are ignored.
             if let Ok(bytes) = frame.into_data() {
                 this.received += bytes.len() as u64;
                 if let Some(counter) = &this.counter {

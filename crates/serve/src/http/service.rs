@@ -1,6 +1,7 @@
-//! The service that hyper calls: whether it is a request for us, who asks, and may they. What is then done is in `methods`.
+//! The service that hyper calls for each request: parses the path, checks the host and authorizes
+//! the request. `methods` does the rest.
 //!
-//! Most requests are for files that lie in memory: those are answered within the call.
+//! Most requests are for files in memory: they get their response within the call.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -25,16 +26,13 @@ use crate::{ObjectKey, RequestPath};
 /// The service of one connection.
 #[derive(Debug, Clone)]
 pub(crate) struct ConnectionService {
-    /// What the connection's parts know together.
     pub(super) connection: Arc<ConnectionState>,
 }
 
-/// A request's head with what its path names.
+/// A request's head with its parsed path.
 #[derive(Debug)]
 pub(super) struct ParsedRequest {
-    /// Its head.
     pub(super) head: request::Parts,
-    /// What its path names.
     pub(super) path: RequestPath,
 }
 
@@ -50,7 +48,8 @@ impl hyper::service::Service<Request<Incoming>> for ConnectionService {
         if head.version < Version::HTTP_2 && !body.is_end_stream() {
             self.connection.expect_body();
         }
-        // A page that may not read a refusal cannot tell its user to log in: whatever is answered is shared.
+        // Every response gets CORS fields: a page that cannot read a refusal cannot tell its user
+        // to log in.
         let origin = self.cors_origin(&head);
         let path = match self.parse_path(&head, &body) {
             Ok(path) => path,
@@ -94,17 +93,16 @@ impl hyper::service::Service<Request<Incoming>> for ConnectionService {
 }
 
 impl ConnectionService {
-    /// For one connection.
     pub(crate) fn new(connection: Arc<ConnectionState>) -> Self {
         Self { connection }
     }
 
-    /// What all connections share.
+    /// The server of this connection.
     pub(super) fn server(&self) -> &FileServer {
         &self.connection.server
     }
 
-    /// What a request is for, if it is one for us.
+    /// Parses the path of a request, if the request is well-formed and for this host.
     fn parse_path(
         &self,
         head: &request::Parts,
@@ -125,7 +123,7 @@ impl ConnectionService {
         }
     }
 
-    /// Whether a request is one that everybody reads the same way (RFC 9112 3.2, 6.3).
+    /// Refuses a request whose framing others may read differently (RFC 9112 3.2, 6.3).
     fn check_framing(
         &self,
         head: &request::Parts,
@@ -138,7 +136,7 @@ impl ConnectionService {
             .len()
             .map_or(RequestBodyFraming::Chunked, RequestBodyFraming::Length);
         if framing == RequestBodyFraming::Chunked {
-            // Where the next head would begin, the watch does not know.
+            // After chunks the head watch does not know where the next head begins.
             self.connection.close_after_response();
         }
         self.connection.check_head(framing).map_err(|ambiguous| {
@@ -147,7 +145,8 @@ impl ConnectionService {
         })
     }
 
-    /// Whether it may be asked for by this name. Of a unix socket, and behind TLS, that is known already.
+    /// Whether the server accepts this Host. For Unix sockets and TLS connections the client has
+    /// chosen the server already.
     fn is_host_allowed(&self, head: &request::Parts) -> bool {
         let hosts = self.server().options.allowed_hosts.as_ref();
         let hosts = hosts.filter(|_| !self.connection.is_tls && self.connection.peer.is_some());
@@ -172,7 +171,7 @@ impl ConnectionService {
         }
     }
 
-    /// Answers when a login's hash has been computed.
+    /// Responds once a login's password has been hashed.
     async fn authorize_by_hash(
         &self,
         pending: PendingLogin,
@@ -196,19 +195,19 @@ impl ConnectionService {
                 self.respond(request, body, permissions).resolve().await
             }
             AccessDecision::Refused(refusal) => access_refused_response(&refusal),
-            // It has just been done.
+            // Cannot happen, as it has just been hashed.
             AccessDecision::NeedsHashing(_) => empty_response(StatusCode::INTERNAL_SERVER_ERROR),
         }
     }
 
-    /// What other sites' pages need to be told, if any may read this.
+    /// The request's Origin field, if CORS is configured.
     fn cors_origin(&self, head: &request::Parts) -> Option<HeaderMap> {
         self.server().options.cors.as_ref()?;
         let origin = head.headers.get(ORIGIN).cloned();
         Some(origin.into_iter().map(|origin| (ORIGIN, origin)).collect())
     }
 
-    /// Adds what other sites' pages need.
+    /// Adds the CORS fields.
     fn with_cors_headers(
         &self,
         mut response: ServeResponse,

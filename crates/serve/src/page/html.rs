@@ -1,10 +1,12 @@
-//! A folder for people: a page that needs no script to read, sort, turn pages and take uploads, and does more with one.
+//! A folder as an HTML page, which needs no script to show, sort and page through files and to
+//! upload, and offers more with one.
 //!
-//! Its style and script stand in the page itself: one request shows it, wherever a proxy has put the server and whatever a user may
-//! see of the rest. The policy that goes with it ([`content_security_policy`]) names both by their hashes and allows nothing else, so
-//! that even a mistake in escaping would run nothing. All links are relative, for the same proxies.
+//! Style and script are in the page itself: one request loads it, wherever a proxy has put the
+//! server and whatever else the user may read. The page's [`content_security_policy`] names both by
+//! their hashes and allows nothing else, so that even a mistake in escaping would run no script.
+//! All links are relative, for the same proxies.
 //!
-//! Names are hostile; all that is not from this file goes through `HtmlEscaped`.
+//! Names are hostile: everything that is not from this file goes through `HtmlEscaped`.
 
 use std::fmt::Write as _;
 use std::sync::LazyLock;
@@ -23,22 +25,23 @@ use crate::store::{EntryKind, FolderEntry, ListingCursor, PageRequest, PageStart
 const STYLE: &str = include_str!("assets/style.css");
 const SCRIPT: &str = include_str!("assets/page.js");
 
-/// The icon of the tab.
+/// The icon of the browser tab.
 const FAVICON: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'%3E%3Cpath fill='%23b7791f' d='M2 6a2 2 0 0 1 2-2h5l2 2h9a2 2 0 0 1 2 2v10a2 2 0 0 1-2 2H4a2 2 0 0 1-2-2z'/%3E%3C/svg%3E";
 
-/// Folders above this one that are shown, beside the top.
+/// Maximum parent folders in the breadcrumbs, besides the root.
 const MAX_BREADCRUMBS: usize = 16;
 
-/// What a page shows beside its entries.
+/// What a page shows besides its entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListingPageOptions {
-    /// What the top of the store is called.
+    /// The name of the root.
     pub title: String,
-    /// Whether whoever looks at it may put and delete here: without it, nothing of that is on the page.
+    /// Whether the user may upload and delete here; without that, the page has no form or button
+    /// for it.
     pub may_write: bool,
-    /// Whether a tar of the folder is offered.
+    /// Whether the page links to a tar of the folder.
     pub has_tar_link: bool,
-    /// Who looks at it, if we know.
+    /// The user's name, if known.
     pub user: Option<String>,
 }
 
@@ -53,14 +56,14 @@ impl Default for ListingPageOptions {
     }
 }
 
-/// What a page is made of, from its top to its end.
+/// The parts of a page, from top to bottom.
 enum HtmlLine {
     Head,
     Row(FolderEntry),
     Tail,
 }
 
-/// The value of the Content-Security-Policy field that goes with each page.
+/// The Content-Security-Policy field of every page.
 #[must_use]
 pub fn content_security_policy() -> &'static str {
     static POLICY: LazyLock<String> = LazyLock::new(|| {
@@ -75,7 +78,7 @@ pub fn content_security_policy() -> &'static str {
     &POLICY
 }
 
-/// Writes a page in pieces. The URL that it is served under must end in a slash, as its links are relative.
+/// Renders a page in chunks. Its URL must end in a slash, as its links are relative.
 pub fn render(
     listing: FolderListing,
     options: ListingPageOptions,
@@ -90,7 +93,7 @@ pub fn render(
             options: &options,
             counts,
         };
-        // A string takes whatever is written to it.
+        // Writing to a string cannot fail.
         let _ = match line {
             HtmlLine::Head => page.write_head(out),
             HtmlLine::Row(entry) => page.write_row(out, &entry),
@@ -99,7 +102,7 @@ pub fn render(
     })
 }
 
-/// What is on the page.
+/// The entries on the page.
 #[derive(Debug, Clone, Copy)]
 struct ListingCounts {
     folders: u64,
@@ -127,7 +130,7 @@ impl ListingCounts {
     }
 }
 
-/// A page while it is written.
+/// Writes a page.
 struct HtmlPage<'a> {
     listing: &'a FolderListing,
     options: &'a ListingPageOptions,
@@ -159,7 +162,7 @@ impl HtmlPage<'_> {
             "<body>\n<a class=\"skip\" href=\"#list\">Skip to the list</a>\n<header>"
         )?;
         out.push_str("<div class=\"where\"><nav aria-label=\"Breadcrumbs\"><ol>");
-        // The top is as many folders up as there are segments.
+        // The root is as many folders up as there are segments.
         let depth = parents.len() + usize::from(own.is_some());
         self.write_breadcrumbs(out, &parents, depth)?;
         out.push_str("</ol></nav>");
@@ -184,7 +187,7 @@ impl HtmlPage<'_> {
         self.write_table_head(out)
     }
 
-    /// The segments of the folders above this one, and its own.
+    /// The segments of the parent folders, and the folder's own.
     fn segments(&self) -> (Vec<&[u8]>, Option<&[u8]>) {
         let mut segments: Vec<&[u8]> = self.listing.key.segments().collect();
         let own = segments.pop();
@@ -206,7 +209,7 @@ impl HtmlPage<'_> {
             "../".repeat(depth),
             HtmlEscaped(&self.options.title)
         )?;
-        // Of a path as deep as paths may be, the links alone would have megabytes.
+        // For the deepest possible path the links alone would take megabytes.
         let skipped = parents.len().saturating_sub(MAX_BREADCRUMBS);
         if skipped > 0 {
             out.push_str("<li>\u{2026}</li>");
@@ -222,7 +225,7 @@ impl HtmlPage<'_> {
         Ok(())
     }
 
-    /// What there is, the filter, the tar.
+    /// The summary, the filter and the tar link.
     fn write_toolbar(&self, out: &mut String) -> std::fmt::Result {
         let ListingCounts {
             folders,
@@ -287,7 +290,8 @@ impl HtmlPage<'_> {
             }
             let turned = PageRequest {
                 sort,
-                // Another click turns it around. The greatest and the latest are what one looks for first.
+                // Another click reverses the order. Users look for the largest and the latest
+                // first.
                 descending: if is_current {
                     !request.descending
                 } else {
@@ -317,8 +321,9 @@ impl HtmlPage<'_> {
         Ok(())
     }
 
-    /// A row is kept short, as there may be a hundred thousand: cells are known by their place, icons by where links lead, and the
-    /// ends of cells and rows may be left out (HTML 13.1.2.4).
+    /// A row is short, as there may be a hundred thousand: cells are identified by their position,
+    /// icons by the link's target, and the end tags of cells and rows may be omitted (HTML
+    /// 13.1.2.4).
     fn write_row(&self, out: &mut String, entry: &FolderEntry) -> std::fmt::Result {
         let name = HtmlEscaped(DisplayName(&entry.name));
         let href = escaped_name(&entry.name);
@@ -361,7 +366,7 @@ impl HtmlPage<'_> {
         writeln!(out, "</main>\n<script>{SCRIPT}</script>\n</body>\n</html>")
     }
 
-    /// The links to the pages before and after.
+    /// The links to the previous and the next page.
     fn write_page_links(&self, out: &mut String) -> std::fmt::Result {
         let page = &self.listing.page;
         if page.next.is_none() && page.previous.is_none() {
@@ -400,14 +405,14 @@ impl HtmlPage<'_> {
     }
 }
 
-/// The form of uploads. It posts to the folder itself, whatever page of it is shown.
+/// The upload form. It posts to the folder itself, whichever page of it is shown.
 const UPLOAD_FORM: &str = "<form class=\"upload\" method=\"post\" enctype=\"multipart/form-data\" action=\"./\">\
     <label for=\"files\">Upload files</label><input type=\"file\" id=\"files\" name=\"file\" multiple required>\
     <button type=\"submit\" class=\"main\">Upload</button>\
     <button type=\"submit\" class=\"plain\" formaction=\"./?replace=yes\">Upload and replace</button>\
     <p class=\"script\">or drop files and folders anywhere on this page</p></form>\n<ul id=\"uploads\" aria-label=\"Uploads\" hidden></ul>\n";
 
-/// The query that leads to a page.
+/// The query of the link to a page.
 fn page_query(request: &PageRequest) -> String {
     let sort = match request.sort {
         SortKey::Name => "name",

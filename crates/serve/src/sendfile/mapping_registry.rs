@@ -1,4 +1,5 @@
-//! Which mappings a connection was lent: what tells a stretch of a file from other memory.
+//! The mappings that a connection may be writing: they distinguish a range of a file from other
+//! memory.
 
 use std::io::IoSlice;
 use std::ops::Range;
@@ -7,38 +8,38 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::MappedBody;
 
-/// The mappings that slices of may be about to be written.
+/// The mappings whose slices may be written next.
 #[derive(Debug, Default)]
 pub(crate) struct MappingRegistry {
-    /// Those that were lent and are not back. Seldom more than one: responses are written one after another.
+    /// Registered mappings, seldom more than one: responses are written one after another.
     registered: Mutex<Vec<Arc<MappedBody>>>,
-    /// Whether there are any: a connection of small files never takes the lock.
+    /// Whether there are any: a connection that sends small files never takes the lock.
     is_used: AtomicBool,
 }
 
-/// What the first of some slices is.
+/// The first run of slices that are to be written alike.
 #[derive(Debug)]
 pub(crate) enum MappedRun {
-    /// Memory; so many slices of it until a file's begin.
+    /// Memory: this many slices until those of a file begin.
     Memory(usize),
     /// A range of a file.
     File(Arc<MappedBody>, Range<u64>),
 }
 
 impl MappingRegistry {
-    /// Slices of a mapping will be written.
+    /// Registers a mapping whose slices will be written.
     pub(crate) fn register(&self, mapped: &Arc<MappedBody>) {
         let mut registered = self
             .registered
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        // What nobody has a slice of any more has been written, or never will be.
+        // A mapping without slices has been written, or never will be.
         registered.retain(|mapped| Arc::strong_count(mapped) > 1);
         registered.push(Arc::clone(mapped));
         self.is_used.store(true, Ordering::Release);
     }
 
-    /// Forgets what is back.
+    /// Removes mappings without slices.
     pub(crate) fn remove_unused(&self) {
         if self.is_used.load(Ordering::Acquire) {
             let mut registered = self
@@ -51,7 +52,7 @@ impl MappingRegistry {
         }
     }
 
-    /// What is to be written first. There is no empty slice among them.
+    /// What to write first. None of the slices is empty.
     pub(crate) fn next_run(&self, slices: &[IoSlice<'_>]) -> MappedRun {
         if !self.is_used.load(Ordering::Acquire) {
             return MappedRun::Memory(slices.len());
@@ -102,7 +103,7 @@ mod tests {
         let (mapped, head) = (mapped("0123456789"), b"head");
         let body = mapped.slice(2..9).expect("within");
         let (head, part) = (IoSlice::new(head), IoSlice::new(&body[3..]));
-        // Nothing was lent yet.
+        // Nothing is registered yet.
         assert!(matches!(
             registry.next_run(&[head, part]),
             MappedRun::Memory(2)

@@ -1,41 +1,43 @@
-//! The last close of large files, where waiting is allowed.
+//! Closes large files on threads that may wait.
 //!
-//! An open file that was replaced or deleted keeps its space on the disk, and whoever closes it last gives that back: for gigabytes the
-//! file system works for a good part of a second. The last reader is often a connection on a reactor. So what is large is closed by a
-//! thread that may wait. So many wait for one at most; who comes beyond that closes by itself, which takes long and loses nothing.
+//! A file that was replaced or deleted while it is open keeps its space on the disk, and the last
+//! close frees it: for gigabytes the file system works for a good part of a second. The last reader
+//! is often a connection on a reactor, so large files are closed by a thread that may wait. The
+//! number of waiting files is bounded; beyond that the reader closes the file itself, which takes
+//! long and loses nothing.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::DiskThreads;
 
-/// Bytes of a file that is large: less is given back within a millisecond or so.
+/// Bytes of a large file: the file system frees smaller ones within a millisecond or so.
 pub(super) const LARGE_FILE: u64 = 16 << 20;
 
-/// Files that wait to be closed at one time.
+/// Maximum files that wait to be closed.
 const MAX_WAITING: usize = 256;
 
-/// Closes files elsewhere.
+/// Drops values on threads that may wait.
 #[derive(Debug, Default)]
 pub(super) struct DeferredClose {
-    /// Where. Until that is known, whoever closes does.
+    /// The threads. Until they are known, values are dropped at once.
     threads: OnceLock<DiskThreads>,
-    /// Files that wait.
+    /// Number of values that wait.
     waiting: AtomicUsize,
 }
 
 impl DeferredClose {
-    /// What a file of so many bytes needs of it.
+    /// Returns a reference to `closing` if a file of `len` bytes needs it.
     pub(super) fn for_file(queue: &Arc<Self>, len: u64) -> Option<Arc<Self>> {
         (len >= LARGE_FILE).then(|| Arc::clone(queue))
     }
 
-    /// Whose threads do it from now on.
+    /// Sets the threads.
     pub(super) fn set_threads(&self, disk: &DiskThreads) {
         self.threads.get_or_init(|| disk.clone());
     }
 
-    /// Drops something, elsewhere if that can be.
+    /// Drops a value, on another thread if possible.
     pub(super) fn drop_later(self: &Arc<Self>, value: impl Send + 'static) {
         let waiting = self.waiting.fetch_add(1, Ordering::Relaxed);
         let task = DeferredDrop {
@@ -43,13 +45,13 @@ impl DeferredClose {
             queue: Arc::clone(self),
         };
         if let Some(disk) = self.threads.get().filter(|_| waiting < MAX_WAITING) {
-            // It is begun at once. Where the threads have ended, it is dropped here.
+            // The task starts at once. If the threads have ended, the value is dropped here.
             drop(disk.run(move || drop(task)));
         }
     }
 }
 
-/// Something to be dropped, by whoever comes to it.
+/// Drops its value, wherever it is dropped itself.
 struct DeferredDrop<T> {
     value: Option<T>,
     queue: Arc<DeferredClose>,
@@ -69,7 +71,7 @@ mod tests {
 
     use super::*;
 
-    /// Says on which thread it was dropped.
+    /// Reports the thread on which it was dropped.
     struct Dropped(mpsc::Sender<ThreadId>);
 
     impl Drop for Dropped {
@@ -107,7 +109,7 @@ mod tests {
             .take(MAX_WAITING)
             .filter(|thread| *thread != this_thread);
         assert_eq!(elsewhere.count(), MAX_WAITING);
-        // What finds no threads any more is closed, too.
+        // A value is dropped even if the threads have ended.
         runtime.shutdown_background();
         queue.drop_later(Dropped(sender));
         dropped.recv().expect("closed");

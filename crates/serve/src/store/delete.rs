@@ -1,4 +1,4 @@
-//! Removing files, and folders that are empty.
+//! Deletes files and empty folders.
 
 use std::os::fd::OwnedFd;
 
@@ -10,12 +10,12 @@ use super::{CachedLookup, FileStore, StoreError, VersionCheck, root};
 use crate::{ObjectKey, RequestPath};
 
 impl FileStore {
-    /// Removes a file if `check` likes it; a folder if the name is a folder's and nothing is in it.
+    /// Deletes a file if `check` accepts it, or a folder if the path is a folder's and it is empty.
     ///
-    /// Whoever reads the file goes on reading it.
+    /// Requests that are reading the file continue to read it.
     ///
     /// # Errors
-    /// See [`StoreError`]. A link is removed, and not what it leads to.
+    /// See [`StoreError`]. A link is deleted, and not its target.
     pub fn delete(
         &self,
         path: &RequestPath,
@@ -27,7 +27,7 @@ impl FileStore {
         let folder = self.root.open_folder(&parent(&path.key)?)?;
         let _lock = self.locks.lock(&path.key);
         if let Some(check) = check {
-            // What is not there is not there, whatever was to hold of it (RFC 9110 13.2.1).
+            // A missing file is a missing file, whatever the condition (RFC 9110 13.2.1).
             let current = self
                 .current_metadata(&path.key)?
                 .ok_or(StoreError::NotFound)?;
@@ -43,7 +43,7 @@ impl FileStore {
         Ok(())
     }
 
-    /// The same for a file without conditions, where all of the store is memory and the file is soon forgotten.
+    /// Deletes a file without conditions, if the whole store is in memory and the file is small.
     pub fn try_delete(&self, path: &RequestPath) -> CachedLookup<Result<(), StoreError>> {
         if !self.is_memory || !self.options.writable || path.is_folder {
             return CachedLookup::WouldBlock;
@@ -51,7 +51,7 @@ impl FileStore {
         let Ok(parent) = parent(&path.key) else {
             return CachedLookup::WouldBlock;
         };
-        // Another mount, or nothing there: whoever may wait finds out which.
+        // The folder is on another mount or missing: a thread that may wait finds out which.
         let Ok(folder) = self.root.open_folder_on_root_mount(&parent) else {
             return CachedLookup::WouldBlock;
         };
@@ -65,7 +65,7 @@ impl FileStore {
         }
     }
 
-    /// Removes what was looked at.
+    /// Removes the entry that `before` describes.
     fn remove(
         &self,
         path: &RequestPath,
@@ -78,7 +78,7 @@ impl FileStore {
         };
         let bytes = match FileType::from_raw_mode(before.st_mode) {
             FileType::RegularFile => file_size(before),
-            // What was never counted is not given back.
+            // Only regular files count for the quota.
             _ => 0,
         };
         let name = name(&path.key)?;
@@ -89,7 +89,7 @@ impl FileStore {
     }
 }
 
-/// The folder of what is to go; the root stays.
+/// The parent folder; the root cannot be deleted.
 fn parent(key: &ObjectKey) -> Result<ObjectKey, StoreError> {
     Ok(key.split_parent().ok_or(StoreError::PermissionDenied)?.0)
 }

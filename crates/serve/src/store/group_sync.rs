@@ -1,9 +1,10 @@
-//! Making uploads durable, many at once.
+//! Makes uploads durable, many at once.
 //!
-//! Each `fdatasync` waits for the disk to have flushed what it holds, and a disk does one flush at a time. Where several uploads wait,
-//! one `syncfs` may do it for all of them: [`FlushMethod`] decides.
+//! Each `fdatasync` waits until the disk has flushed its cache, and a disk does one flush at a
+//! time. If several uploads wait, one `syncfs` may do for all of them: [`FlushMethod`] decides.
 //!
-//! Who comes while a flush is under way waits for the next one, which covers what was written before it began.
+//! Uploads that arrive during a flush wait for the next one, which covers everything written before
+//! it began.
 
 use std::fs::File;
 use std::io;
@@ -15,39 +16,40 @@ use haul_plan::serving::FlushMethod;
 
 use super::sys;
 
-/// Makes uploads of one mount durable.
+/// Makes the uploads of one mount durable.
 #[derive(Debug, Default)]
 pub(super) struct GroupSync {
     state: Mutex<GroupSyncState>,
-    /// Told when a flush has ended.
+    /// Notified when a flush has ended.
     ended: Condvar,
-    /// Bytes of uploads that are written and whose end has not come: a flush of all would write them for nothing.
+    /// Bytes of unfinished uploads that are written but not synced: a `syncfs` would write them in
+    /// vain.
     unsynced: AtomicU64,
 }
 
-/// Who waits.
+/// The waiting uploads.
 #[derive(Debug, Default)]
 struct GroupSyncState {
-    /// Uploads that have come, in all.
+    /// Uploads that have arrived, in all.
     arrived: u64,
-    /// Of those, how many a flush has covered.
+    /// How many of those a flush has covered.
     covered: u64,
-    /// Of those that came since the last flush began: their number and bytes.
+    /// Number and bytes of the uploads that arrived since the last flush began.
     waiting: u64,
     bytes: u64,
-    /// Whether somebody flushes just now.
+    /// Whether a flush is running.
     is_flushing: bool,
-    /// Those that came up to here are to do it each by itself.
+    /// Uploads up to this number must sync themselves.
     sync_alone: u64,
 }
 
 impl GroupSync {
-    /// Bytes of an upload were written.
+    /// Notes that bytes of an upload were written.
     pub(super) fn add_unsynced(&self, bytes: u64) {
         self.unsynced.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// An upload is over, or waits to be durable: its bytes are under way no more.
+    /// Removes the bytes of an upload that is over or waits to be durable.
     pub(super) fn remove_unsynced(&self, bytes: u64) {
         self.unsynced.fetch_sub(bytes, Ordering::Relaxed);
     }
@@ -55,12 +57,13 @@ impl GroupSync {
     /// Makes a file's bytes durable. May wait long.
     ///
     /// # Errors
-    /// When the disk has failed, at this file or another.
+    /// When the disk has failed, for this file or another.
     pub(super) fn sync(&self, mount: &OwnedFd, file: &File, bytes: u64) -> io::Result<()> {
         let sync_all = || rustix::fs::syncfs(mount).map_err(io::Error::from);
         let sync_one = || rustix::fs::fdatasync(file).map_err(io::Error::from);
         match self.sync_with(bytes, sync_all, sync_one)? {
-            // What a flush of all says may have been said to somebody else before: each file knows what became of it.
+            // The error of a `syncfs` may have been reported to another caller before: each file
+            // knows its own.
             FlushMethod::Syncfs => sys::wait_for_writeback(file),
             FlushMethod::FsyncEach => Ok(()),
         }
@@ -94,7 +97,8 @@ impl GroupSync {
                 return alone();
             }
         }
-        // Whoever is here first decides for all who wait, and those who come meanwhile wait for the next.
+        // The first upload here decides for all that wait; those that arrive meanwhile wait for the
+        // next flush.
         let method = FlushMethod::choose(
             state.waiting,
             state.bytes,
@@ -116,7 +120,7 @@ impl GroupSync {
         state.is_flushing = false;
         match (method, &result) {
             (FlushMethod::Syncfs, Ok(())) => state.covered = last_number,
-            // It may have been anybody's file: each asks for its own.
+            // The failure may concern any file, so each syncs itself.
             (FlushMethod::Syncfs, Err(_)) => state.sync_alone = last_number,
             (FlushMethod::FsyncEach, _) => {}
         }
@@ -143,10 +147,11 @@ mod tests {
 
     use super::*;
 
-    /// Enough to wait for others.
+    /// Enough bytes to wait for others.
     const LARGE: u64 = 1 << 20;
 
-    /// Eight uploads that come while one is synced: how often each call is made, and how often one fails.
+    /// Eight uploads that arrive while one is synced: how often each call is made, and how many
+    /// uploads fail.
     fn eight(sync_all: fn() -> io::Result<()>, sync_one: fn() -> io::Result<()>) -> [usize; 3] {
         let syncing = GroupSync::default();
         let counts = [const { AtomicUsize::new(0) }; 3];

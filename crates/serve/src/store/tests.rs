@@ -1,4 +1,4 @@
-//! The store as its callers meet it.
+//! Tests of the store through its public functions.
 
 mod folders;
 mod quota;
@@ -17,7 +17,7 @@ fn key(path: &str) -> ObjectKey {
     ObjectKey::parse(path).expect("a key").key
 }
 
-/// A store that may be written to.
+/// A writable store.
 fn store(path: &Path, change: impl FnOnce(&mut FileStoreOptions)) -> Arc<FileStore> {
     let mut options = FileStoreOptions {
         writable: true,
@@ -49,7 +49,7 @@ fn read(store: &FileStore, path: &str) -> Result<String, StoreError> {
     Ok(String::from_utf8(bytes).expect("text"))
 }
 
-/// What is in the store's own room.
+/// The names in the temporary folder.
 fn temporary_names(path: &Path) -> Vec<String> {
     let names = fs::read_dir(path.join(".haul")).expect("the room");
     let mut names: Vec<_> = names
@@ -83,7 +83,7 @@ fn what_is_put_is_read_under_any_durability() {
         );
         let second = put(&store, "/a/b/c", "two").expect("put");
         assert!(second.replaced && second.metadata.etag != first.metadata.etag);
-        // A plain file, to anybody.
+        // Other programs see a plain file.
         let text = fs::read_to_string(folder.path().join("a/b/c")).expect("a file");
         assert_eq!(text, "two");
         assert_eq!(temporary_names(folder.path()), ["lock"]);
@@ -189,7 +189,8 @@ fn d5_bytes_that_are_not_what_their_digest_says_are_refused() {
         first.digest.as_ref().map(|sum| sum.algorithm),
         Some(DigestAlgorithm::Sha256)
     );
-    // Its tag is of the bytes: it stays when they are put again, and goes when somebody writes.
+    // The tag is derived from the bytes: it stays when they are uploaded again, and goes when
+    // another program writes.
     assert_eq!(try_put("abc").expect("right").metadata.etag, first.etag);
     let has_attributes = store
         .open_file(&key("/f"))
@@ -282,7 +283,7 @@ fn uploads_onto_another_mount_are_made_there_and_found_there() {
             .count()
     };
     assert_eq!(names(), 2);
-    // As a process that is killed: nothing is removed, and its lock goes.
+    // As if the process had been killed: nothing is removed, and its lock is released.
     let aside = folder.path().join("mounted/kept");
     let name = fs::read_dir(folder.path().join("mounted"))
         .expect("the folder")

@@ -1,10 +1,12 @@
-//! A file on its way into the store: it commits, or it vanishes.
+//! An upload into the store: it commits, or it is discarded.
 //!
-//! Bytes go to a temporary file; [`Upload::commit`] compares the digests that came with them, makes them durable, and gives them their
-//! key by one rename, under the key's lock, so that a condition that was checked still holds. Until then the key has what it had.
-//! Dropping an upload removes what was written of it, and the folders that were made for it. All of this may wait for a disk.
+//! Bytes go to a temporary file. [`Upload::commit`] compares their digests, makes them durable, and
+//! renames the file to its key under the key's lock, so that a condition that was checked still
+//! holds. Until then the key keeps its old version. Dropping an upload removes the temporary file
+//! and the folders that were created for it. All of this may wait for a disk.
 //!
-//! Here bytes are taken and written; `commit` is the end, `location` where the file is until then.
+//! This file accepts and writes bytes; `commit` finishes the upload, and `place` is the temporary
+//! file with its folders.
 
 mod commit;
 mod location;
@@ -24,38 +26,37 @@ use super::version::FileMetadata;
 use super::{FileStore, StoreError};
 use crate::ObjectKey;
 
-/// Slices that one system call writes (`IOV_MAX` is 1024; more than these bring nothing).
+/// Maximum slices of one write (`IOV_MAX` is 1024, but more than these bring nothing).
 const MAX_SLICES: usize = 64;
 
-/// A write that fails rather than wait for a disk.
+/// A write that fails instead of waiting for a disk.
 #[cfg(target_os = "linux")]
 const NOWAIT: ReadWriteFlags = ReadWriteFlags::NOWAIT;
 
-/// Bytes of a file that may be replaced without handing that over: what a file system does with its pages takes time, too.
+/// Maximum bytes of a file that a reactor may replace or delete: the file system takes time to free
+/// larger ones.
 pub(super) const SMALL_FILE: u64 = 1 << 20;
 
-/// An upload.
+/// An unfinished upload.
 #[derive(Debug)]
 pub struct Upload {
-    /// Where it goes.
     store: Arc<FileStore>,
-    /// Under which key.
     key: ObjectKey,
-    /// Where it is meanwhile. `None` where uploads are thrown away.
+    /// The temporary file. `None` if uploads are discarded.
     location: Option<UploadLocation>,
-    /// Bytes that came.
+    /// Bytes accepted.
     len: u64,
-    /// Bytes that were written.
+    /// Bytes written.
     written: u64,
-    /// Tells the store's syncing of them.
+    /// Reports unsynced bytes to the store.
     unsynced: UnsyncedUpload,
-    /// Their share of what the store may hold.
+    /// The upload's share of the quota.
     reservation: QuotaReservation,
-    /// What they must hash to.
+    /// The digests that the bytes must match.
     expected_digests: Vec<Checksum>,
-    /// What they have hashed to so far.
+    /// Hash the bytes accepted so far.
     hashers: DigestSet,
-    /// Whether nothing of it can wait for a disk.
+    /// Whether no operation on it can wait for a disk.
     in_memory: bool,
 }
 
@@ -92,17 +93,18 @@ impl Drop for UnsyncedUpload {
     }
 }
 
-/// What an upload came to.
+/// The result of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommittedUpload {
-    /// The version that has the key now.
+    /// The new version.
     pub metadata: FileMetadata,
-    /// Whether another had it before.
+    /// Whether it replaced another version.
     pub replaced: bool,
 }
 
 impl Upload {
-    /// Begins one. `expected_digests`: what its bytes must hash to. `scope`: where looking for its folder may lead.
+    /// Begins an upload. `wanted` are the digests that its bytes must match; `reach` bounds where
+    /// its folder may be.
     pub(super) fn begin(
         store: &Arc<FileStore>,
         key: &ObjectKey,
@@ -132,10 +134,10 @@ impl Upload {
         })
     }
 
-    /// Takes what came: it is counted, and hashed. What it is made of must be written next.
+    /// Accepts bytes: counts and hashes them. The same bytes must be written next.
     ///
     /// # Errors
-    /// When it is more than the store may hold.
+    /// When they exceed the quota.
     pub fn accept(&mut self, chunks: &[Bytes]) -> Result<(), StoreError> {
         let bytes = chunks.iter().map(|chunk| chunk.len() as u64).sum();
         self.reservation.grow(bytes)?;
@@ -146,7 +148,7 @@ impl Upload {
         Ok(())
     }
 
-    /// Writes what was taken; what of it is left after an error or a wait is what was not written.
+    /// Writes accepted bytes. After an error, the unwritten bytes are left in `pieces`.
     ///
     /// # Errors
     /// When the disk is full.
@@ -154,7 +156,7 @@ impl Upload {
         self.write_with(chunks, ReadWriteFlags::empty()).map(drop)
     }
 
-    /// The same as far as nothing waits for a disk. Whether that is all of it.
+    /// Writes as much as needs no waiting. Returns whether that was everything.
     ///
     /// # Errors
     /// When the disk is full.
@@ -190,7 +192,7 @@ impl Upload {
                 false => rustix::io::pwritev2(file, &slices, self.written, flags),
             });
             let mut written = match written {
-                // It would wait, or the file system cannot tell.
+                // It would wait, or the file system does not support the flag.
                 Err(Errno::AGAIN | Errno::OPNOTSUPP) if !flags.is_empty() => return Ok(false),
                 other => other?,
             };
@@ -207,7 +209,7 @@ impl Upload {
         Ok(true)
     }
 
-    /// So many more bytes are in the file.
+    /// Counts bytes that were written to the file.
     fn count_written(&mut self, bytes: u64) {
         self.written += bytes;
         self.unsynced.add(bytes);

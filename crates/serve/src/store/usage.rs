@@ -1,6 +1,7 @@
-//! What a tree holds: the lengths of its files, each name counted.
+//! Counts the bytes of all files in a tree, once for each name.
 //!
-//! The store's own room and the temporaries of uploads are left out: those are counted as claims.
+//! Leaves out the store's temporary folder and the temporary files of uploads: those count as
+//! reserved bytes.
 
 use std::ffi::CStr;
 use std::os::fd::AsFd;
@@ -9,19 +10,19 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 
 use crate::key::is_reserved;
 
-/// Folders within folders that are looked into: each holds a descriptor open.
+/// Maximum depth of folders: each level holds a descriptor open.
 const MAX_DEPTH: usize = 256;
 
-/// A count that goes on from step to step.
+/// A walk that proceeds in steps.
 #[derive(Debug)]
 pub(super) struct UsageWalk {
-    /// The folder that is being read, and those it is in.
+    /// The folder that is being read, and its parents.
     open_folders: Vec<Dir>,
     /// Bytes so far.
     bytes: u64,
 }
 
-/// Bytes in all files beneath a folder. What cannot be looked at counts nothing.
+/// Bytes of all files beneath a folder. Ignores what cannot be looked up.
 pub(super) fn folder_bytes(folder: impl AsFd) -> u64 {
     let mut walk = UsageWalk::new(folder);
     loop {
@@ -31,7 +32,7 @@ pub(super) fn folder_bytes(folder: impl AsFd) -> u64 {
     }
 }
 
-/// Bytes that a name in a folder counts: those of a file, and none of anything else.
+/// Bytes that an entry of a folder counts: the length of a regular file, otherwise none.
 pub(super) fn file_bytes(folder: impl AsFd, name: &[u8]) -> u64 {
     let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
     stat.map_or(0, |stat| match FileType::from_raw_mode(stat.st_mode) {
@@ -49,7 +50,8 @@ impl UsageWalk {
         }
     }
 
-    /// Goes on for an entry, and until it is enough. The sum when all of it is counted.
+    /// Handles at least one entry, and more until `is_enough`. Returns the sum when the walk is
+    /// done.
     pub(super) fn step(&mut self, mut is_enough: impl FnMut() -> bool) -> Option<u64> {
         let mut depth = self.open_folders.len();
         while let Some(dir) = self.open_folders.last_mut() {
@@ -64,7 +66,7 @@ impl UsageWalk {
                             .extend(folder.filter(|_| depth <= MAX_DEPTH));
                     }
                 }
-                // It ends, or has gone meanwhile.
+                // The folder ends, or was removed meanwhile.
                 None | Some(Err(_)) => {
                     self.open_folders.pop();
                 }

@@ -1,67 +1,67 @@
-//! Why there is no certificate to show, and what the user can do about it.
+//! Errors of certificates and keys, with hints for the user.
 
 use std::io;
 use std::path::PathBuf;
 
 use super::certificate_files::MAX_FILE_BYTES;
 
-/// Why a certificate cannot be used. No variant carries anything of a key.
+/// Why a certificate cannot be used. No variant holds any part of a key.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
-    /// No file was named at all.
+    /// No file was given.
     #[error("no certificate was given")]
     NoneGiven,
     /// A file cannot be read.
     #[error("cannot read {}", path.display())]
     Read {
-        /// Which one.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A pipe, a folder or a device: it could not be read again when it changes.
     #[error("{} is not a file", path.display())]
     NotAFile {
-        /// What it is.
+        /// The path.
         path: PathBuf,
     },
-    /// Larger than any certificate is.
+    /// Larger than any certificate.
     #[error("{} has more than {MAX_FILE_BYTES} bytes, which no certificate or key has", path.display())]
     TooLarge {
-        /// Which one.
+        /// The file.
         path: PathBuf,
     },
-    /// There is no certificate in the file, or half of one.
+    /// The file has no certificate, or half of one.
     #[error("{} holds no usable certificate", path.display())]
     NoCertificate {
-        /// Which one.
+        /// The file.
         path: PathBuf,
-        /// It holds a key.
+        /// Whether it holds a key instead.
         has_key: bool,
     },
-    /// There is no key in the file, or half of one.
+    /// The file has no key, or half of one.
     #[error("{} holds no usable private key", path.display())]
     NoKey {
-        /// Which one.
+        /// The file.
         path: PathBuf,
-        /// It holds a certificate.
+        /// Whether it holds a certificate instead.
         has_certificate: bool,
     },
-    /// The key wants a password.
+    /// The key is encrypted.
     #[error("the private key in {} is encrypted", path.display())]
     Encrypted {
-        /// Which file.
+        /// The file.
         path: PathBuf,
     },
-    /// An algorithm that is not known here, or a certificate that makes no sense.
+    /// An unknown algorithm, or an invalid certificate.
     #[error("the certificate of {} or its key cannot be used", path.display())]
     Unusable {
         /// The certificate's file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: rustls::Error,
     },
-    /// As certificates were before 1996. No client of today takes one.
+    /// X.509 version 1, as before 1996. No current client accepts it.
     #[error("the certificate in {} is of version 1 of X.509, and cannot be used", path.display())]
     Version1 {
         /// The certificate's file.
@@ -73,15 +73,15 @@ pub enum CertificateError {
         /// The certificate's file.
         path: PathBuf,
     },
-    /// The key is of another certificate.
+    /// The key belongs to another certificate.
     #[error("the key in {} is not that of the certificate in {}", key.display(), certificate.display())]
     KeyMismatch {
         /// The certificate's file.
         certificate: PathBuf,
-        /// The key's.
+        /// The key's file.
         key: PathBuf,
     },
-    /// No certificate of our own can be made.
+    /// The self-signed certificate could not be made.
     #[error("no certificate could be made")]
     SelfSigned(#[from] rcgen::Error),
     /// TLS refuses the settings.

@@ -1,6 +1,6 @@
-//! Handshakes in memory: what is agreed on, and which certificate is met.
+//! Handshakes in memory: the negotiated settings, and which certificate is used.
 //!
-//! `reloads` has files that change under a server, `mistakes` those that are wrong from the start.
+//! `reloads` changes files under a server, `mistakes` starts with wrong ones.
 
 mod mistakes;
 mod reloads;
@@ -23,7 +23,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A certificate, its authority and the folder where both halves are.
+/// A certificate, its authority and the folder with its files.
 struct TestCertificate {
     directory: TempDir,
     authority: CertificateAuthority,
@@ -47,7 +47,7 @@ impl TestCertificate {
     }
 
     fn write(&self, issued: &IssuedCertificate) {
-        // As a careful tool does it: at no time is there half a file.
+        // As a careful tool does it: there is never half a file.
         let replace = |path: &Path, text: &str| {
             let loaded = path.with_extension("new");
             fs::write(&loaded, text).unwrap();
@@ -89,7 +89,7 @@ fn client_of(root: &str, versions: &[&'static SupportedProtocolVersion]) -> Clie
     builder.with_root_certificates(roots).with_no_client_auth()
 }
 
-/// What a client found out.
+/// The result of a handshake for the client.
 #[derive(Debug)]
 struct HandshakeResult {
     certificate: CertificateDer<'static>,
@@ -153,7 +153,7 @@ fn a_handshake_agrees_on_the_cheap_cipher_and_on_http2() {
     let mut pairs = fixture.client();
     pairs.alpn_protocols = vec![b"http/1.1".to_vec(), b"h2".to_vec()];
     let result = handshake(&tls, pairs, "localhost").unwrap();
-    // The client has AES-256 first.
+    // The client prefers AES-256.
     assert_eq!(result.suite, CipherSuite::TLS13_AES_128_GCM_SHA256);
     assert_eq!(result.protocol.unwrap(), b"h2");
     let previous = client_of(
@@ -214,7 +214,7 @@ fn the_certificate_for_the_name_is_chosen_and_the_first_for_others() {
         assert_eq!(fingerprint, fingerprints[at], "{name}");
     }
     let error = handshake(&tls, fixture.client(), "d.test").unwrap_err();
-    // It was met with the first, which is not for it.
+    // The server used the first certificate, which is not for this name.
     assert!(format!("{error:?}").contains("a.test"), "{error:?}");
 }
 
@@ -263,7 +263,7 @@ fn a_fingerprint_is_shown_as_openssl_does_and_nothing_of_a_key_is() {
     assert!(!format!("{:?}", server_tls(fixture.pair()).unwrap()).contains(secret));
 }
 
-/// Of version 1, for a hundred years: `openssl x509 -req -signkey` made it, without extensions.
+/// Version 1, valid for a hundred years: made by `openssl x509 -req -signkey`, without extensions.
 const OLD: &str = "-----BEGIN CERTIFICATE-----\n\
     MIIBJDCBywIUEl+SC/SQ+J8bzBh6B4QOJURKBqswCgYIKoZIzj0EAwIwFDESMBAG\n\
     A1UEAwwJbG9jYWxob3N0MCAXDTI2MTEyMTIwNDcyN1oYDzIxMjYxMDI4MjA0NzI3\n\
@@ -293,7 +293,7 @@ fn a_certificate_out_of_its_time_is_used_and_told() {
     let out = |tls: &ServerTls, now| tls.certificates.not_valid_at(now);
     let tls = server_tls(fixture.pair()).unwrap();
     assert_eq!(out(&tls, now), []);
-    // Its own end shows when the time comes.
+    // Its expiry is noticed when the time comes.
     let year = Duration::from_secs(366 * 24 * 3600);
     let later = out(&tls, now + 5000 * year);
     assert!(matches!(later[0].bound, ValidityBound::Expired(end) if end > now));

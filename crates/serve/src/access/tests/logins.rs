@@ -1,4 +1,4 @@
-//! Passwords that must be hashed: what that costs, what is remembered of it, and who waits for it.
+//! Passwords that must be hashed: the cost, the cache, the queue.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ async fn d15_hashed_passwords_are_hashed_once() {
             Some("alice")
         );
         assert_eq!(status(&access, "PUT /b", right()), 403);
-        // What was found out of one password says nothing of another, or of another's.
+        // The result for one login says nothing about another password or another user.
         assert!(matches!(
             authorize(&access, "GET /a", basic("alice", "x"), Some(&login_result)),
             AccessDecision::NeedsHashing(_)
@@ -112,7 +112,7 @@ async fn d15_a_name_that_nobody_has_costs_as_much_as_a_wrong_password() {
 
 #[tokio::test]
 async fn d15_a_stranger_with_the_password_of_another_stays_one() {
-    // One user, so that every name leads to this hash.
+    // With one user, every name is checked against this hash.
     let access = access(hashed_options(&[format!("alice:{}:rw", argon2_of("pass"))]));
     let login_result = verify(pending_login(&access, "GET /", basic("mallory", "pass"))).await;
     assert_eq!(counters::take_counts().0, 1);
@@ -131,7 +131,7 @@ async fn d15_the_password_of_another_is_nobody_elses() {
     let mut options = hashed_options(&[format!("alice:{}:rw", argon2_of("pass"))]);
     options.users = rule_options(&["carol:word:rw"]).users;
     let access = access(options);
-    // Carol's wrong password is held against the only hash there is, and fits.
+    // Carol's wrong password is checked against the only hash there is, and matches.
     let login_result = verify(pending_login(&access, "GET /", basic("carol", "pass"))).await;
     assert_eq!(counters::take_counts().0, 1);
     let again = authorize(
@@ -172,7 +172,7 @@ async fn d15_a_crowd_waits_within_bounds() {
         (AccessRefusalReason::Busy, StatusCode::SERVICE_UNAVAILABLE)
     );
     assert!(refusal.retry_after().is_some() && refusal.challenges.is_empty());
-    // The second has no turn before the first is done, and a place that is given up is free.
+    // The second gets no permit before the first is done, and a slot that is given back is free.
     let mut turn = std::pin::pin!(second.acquire_permit());
     assert!(futures_util::poll!(turn.as_mut()).is_pending());
     drop(third);
@@ -182,7 +182,7 @@ async fn d15_a_crowd_waits_within_bounds() {
     let second = turn.await.expect("a turn");
     let _ = second.verify();
     let _ = verify(fourth).await;
-    // Places come back.
+    // Slots are given back.
     for number in 10..20 {
         let _ = verify(pending_login(&access, "GET /", wrong(number))).await;
     }

@@ -1,4 +1,4 @@
-//! What rules, tokens and signatures let whom do.
+//! What rules, tokens and signatures permit.
 
 use std::path::Path;
 
@@ -31,7 +31,7 @@ fn d15_credentials_decide() {
         ("GET /b/x", basic("alice", "pass"), 200),
         ("PUT /b/x", basic("alice", "pass"), 403),
         ("GET /ab", basic("alice", "pass"), 403),
-        // Nothing above or beside what is hers, not even its names.
+        // Nothing above or beside her prefix, not even names.
         ("GET /", basic("alice", "pass"), 403),
         ("GET /c/", basic("alice", "pass"), 403),
         ("GET /a/", basic("alice", "pass"), 200),
@@ -98,7 +98,7 @@ fn d15_refusals_say_how_to_log_in_and_nothing_more() {
     assert!(known.challenges.is_empty() && known.retry_after().is_none());
 }
 
-/// Nobody is asked for what cannot be given.
+/// A refusal asks only for credentials that exist.
 #[test]
 fn d15_refusals_name_what_there_is() {
     let key = || Some("0123456789abcdef".parse().expect("a key"));
@@ -172,7 +172,7 @@ fn d15_strangers_may_what_was_granted_to_all() {
     assert_eq!(status(&access, "GET /pub/x", None), 200);
     assert_eq!(status(&access, "PUT /pub/x", None), 401);
     assert_eq!(status(&access, "GET /a/x", None), 401);
-    // Who is known may do no less; who is mistaken is told.
+    // A user with a login may do no less; a wrong login is refused.
     assert_eq!(status(&access, "GET /pub/x", basic("alice", "pass")), 200);
     assert_eq!(status(&access, "PUT /pub/x", basic("alice", "pass")), 403);
     assert_eq!(status(&access, "GET /pub/x", basic("alice", "x")), 401);
@@ -197,7 +197,7 @@ fn d15_what_names_nobody_opens_nothing() {
     for options in [file, tokens, nobody, signed] {
         let access = access(options);
         assert!(!access.is_open());
-        // There is nobody to log in as, so there is no challenge, and thus no 401.
+        // Without any login there is no challenge, and thus no 401.
         assert_eq!(status(&access, "GET /", None), 403);
         assert_eq!(status(&access, "GET /", basic("", "")), 403);
     }
@@ -253,7 +253,7 @@ fn d15_a_signature_decides_alone() {
             "{method}"
         );
     }
-    // Not even with a login that would do, and not with anything added.
+    // Not even with a login that would suffice, and not with anything added.
     assert_eq!(
         status(&access, &format!("PUT {get}"), basic("alice", "pass")),
         403
@@ -280,7 +280,7 @@ fn d15_a_signature_decides_alone() {
             other => panic!("{other:?}"),
         }
     }
-    // Without a key these parameters are anybody's.
+    // Without a key these parameters mean nothing.
     let keyless = self::access(rule_options(&["alice:pass:rw"]));
     assert_eq!(status(&keyless, &format!("GET {get}"), None), 401);
     assert_eq!(
@@ -301,7 +301,7 @@ proptest! {
             prefix => format!("alice:pass:{right}:{prefix}"),
         }).collect();
         let access = access(rule_options(&texts.iter().map(String::as_str).collect::<Vec<_>>()));
-        // The model: text, with a slash behind each segment.
+        // The model: text, with a slash after each segment.
         let is_allowed = scopes.iter().any(|(right, prefix)| {
             format!("{path}/").starts_with(&format!("{prefix}/")) && (right == "rw" || !is_write)
         });

@@ -1,4 +1,4 @@
-//! What nobody gets without a secret, and that none is shown.
+//! Nothing is granted without a secret, and no secret is shown.
 
 use http::{HeaderMap, HeaderValue, Method};
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! An upload's bytes as they come in, gathered into loads.
+//! Reads the body of an upload in portions.
 
 use std::future::Future;
 
@@ -10,10 +10,10 @@ use crate::http::request_body::RequestBody;
 
 /// Where an upload's bytes come from.
 pub(crate) trait UploadSource: Send {
-    /// The next of them; `None` when all have come.
+    /// The next chunk; `None` at the end.
     fn next_chunk(&mut self) -> impl Future<Output = Result<Option<Bytes>, UploadError>> + Send;
 
-    /// Whether it is known that none will come.
+    /// Whether the source is known to have ended.
     fn is_finished(&self) -> bool;
 }
 
@@ -29,17 +29,17 @@ impl UploadSource for RequestBody {
     }
 }
 
-/// An upload's bytes as they come in.
+/// The body of an upload.
 pub(super) struct UploadBody<S> {
     source: S,
-    /// Bytes that may still come.
+    /// Bytes that the body may still have.
     remaining: u64,
-    /// Whether all of it has come.
+    /// Whether the whole body has been read.
     pub(super) is_finished: bool,
 }
 
 impl<S: UploadSource> UploadBody<S> {
-    /// Takes at most `max_bytes` bytes.
+    /// Reads at most `max_bytes`.
     pub(super) fn new(source: S, max_bytes: u64) -> Self {
         Self {
             source,
@@ -48,7 +48,7 @@ impl<S: UploadSource> UploadBody<S> {
         }
     }
 
-    /// Gathers `room` bytes, or what there is.
+    /// Reads at least `len` bytes, or up to the end.
     pub(super) async fn read(&mut self, room: usize) -> Result<Vec<Bytes>, UploadError> {
         let mut chunks = CoalescedChunks::default();
         while chunks.bytes() < room && !self.is_finished {
@@ -71,7 +71,7 @@ impl<S: UploadSource> UploadBody<S> {
 mod tests {
     use super::*;
 
-    /// A body in pieces of this many bytes, without end.
+    /// A body of chunks of one size, without end.
     struct EndlessSmallChunks(Bytes);
 
     impl UploadSource for EndlessSmallChunks {
@@ -84,7 +84,7 @@ mod tests {
         }
     }
 
-    /// What an upload holds is not of its peer's making.
+    /// The client's chunk size must not decide how much memory an upload takes.
     #[tokio::test]
     async fn a_load_of_many_small_pieces_is_few() {
         const LOAD: usize = 512 << 10;

@@ -1,4 +1,4 @@
-//! What an upload's head asks for, and what can be said to it before its body comes.
+//! What an upload's head asks for, and what can be checked before its body is received.
 
 use std::sync::Arc;
 
@@ -15,42 +15,46 @@ use crate::http::error_response::{ErrorResponse, text_response};
 use crate::observe::BodyRefusal;
 use crate::store::{CachedLookup, FileMetadata, StoreError};
 
-/// Bytes of an upload for which it is looked whether the disk has room, before they come: so many that the look costs nothing beside them.
+/// The server checks the free space beforehand for uploads of at least this many bytes: the check
+/// costs little in comparison.
 const SPACE_CHECK_MIN: u64 = 4 << 20;
 
-/// What is found out before a body is asked for. Little that is on its way is sooner read than refused: that would end the connection.
+/// What is checked before the body is asked for. A small body that has been sent is read rather
+/// than refused, since refusing it would end the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum UploadPrecheck {
     /// Nothing.
     Skip,
-    /// What needs no disk: a visit to a thread that may wait is dear for each upload, and few are for a folder's name.
+    /// What needs no disk: a task on a blocking thread is expensive for each upload, and few
+    /// uploads name a folder.
     CachedOnly,
-    /// Everything: a condition is to be kept, there may be no room, or whoever sends it waits for a word (100-continue).
+    /// Everything: there is a condition, there may be no space, or the client waits for 100
+    /// Continue.
     Full,
 }
 
-/// What is asked for.
+/// A parsed upload request.
 #[derive(Debug)]
 pub(crate) struct UploadRequest {
-    /// Where it goes.
+    /// The key to store it under.
     pub(crate) key: ObjectKey,
-    /// What must hold.
+    /// The conditions of the request.
     pub(super) conditions: RequestConditions,
-    /// What the bytes must hash to.
+    /// The expected digests of the body.
     pub(super) digests: Vec<Checksum>,
-    /// Bytes that may come.
+    /// Maximum bytes of the body.
     pub(crate) max_bytes: u64,
-    /// Bytes that will come, if its head says how many.
+    /// The body's length, if the head declares it.
     pub(super) length: Option<u64>,
-    /// Bytes that will come and for which it is to be seen whether there is room: they are many, or more than the quota has beside what is
-    /// there.
+    /// The body's length, if the free space must be checked: it is large, or larger than the
+    /// quota's unused rest.
     check_space_for: Option<u64>,
-    /// What is found out before the body is asked for.
+    /// What is checked before the body is asked for.
     precheck: UploadPrecheck,
 }
 
 impl UploadRequest {
-    /// A key and nothing else.
+    /// An upload without conditions or digests.
     pub(crate) fn unconditional(server: &FileServer, key: ObjectKey) -> Self {
         Self {
             key,
@@ -63,7 +67,7 @@ impl UploadRequest {
         }
     }
 
-    /// The same, if nothing has the key.
+    /// The same upload, if the key has no file yet.
     pub(crate) fn if_new(self) -> Self {
         Self {
             conditions: RequestConditions::if_absent(),
@@ -71,10 +75,10 @@ impl UploadRequest {
         }
     }
 
-    /// Reads a request's fields.
+    /// Parses a request's header fields.
     ///
     /// # Errors
-    /// The answer to one that cannot be done, before any of its body is asked for.
+    /// The response to a request that cannot succeed, before any of its body is asked for.
     pub(crate) fn new(
         connection: &ConnectionState,
         key: ObjectKey,
@@ -127,11 +131,11 @@ impl UploadRequest {
         })
     }
 
-    /// Looks whether the upload can come to anything before its body is asked for: nobody sends a gigabyte to learn that it was not wanted. What
-    /// counts is the look at the end.
+    /// Checks before the body is asked for whether the upload can succeed, so that no client sends
+    /// a gigabyte in vain. The check at the commit is the one that counts.
     ///
     /// # Errors
-    /// When it cannot.
+    /// When the upload cannot succeed.
     pub(super) async fn run_precheck(
         &self,
         connection: &Arc<ConnectionState>,
@@ -167,16 +171,16 @@ impl UploadRequest {
     }
 }
 
-/// Whether a file can come to where this was found.
+/// Whether a file can be created where this was found.
 fn is_creatable(result: Result<(), StoreError>) -> Result<(), StoreError> {
     match result {
         Err(error @ (StoreError::IsFolder | StoreError::Conflict)) => Err(error),
-        // What cannot be read can be replaced nevertheless.
+        // A file that cannot be read can be replaced nevertheless.
         _ => Ok(()),
     }
 }
 
-/// Whether what is sent is to be decoded by whoever gets it (RFC 9110 8.4).
+/// Whether the body has a content coding (RFC 9110 8.4).
 fn has_content_coding(headers: &HeaderMap) -> bool {
     let plain = |value: &HeaderValue| {
         let text = value.to_str().unwrap_or("?");
@@ -186,7 +190,7 @@ fn has_content_coding(headers: &HeaderMap) -> bool {
     !headers.get_all(CONTENT_ENCODING).iter().all(plain)
 }
 
-/// What is expected, as what the store compares with.
+/// Converts an expected digest to the store's type.
 fn to_checksum(expected: ExpectedDigest) -> Checksum {
     Checksum {
         algorithm: expected.algorithm,

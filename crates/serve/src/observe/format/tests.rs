@@ -1,4 +1,4 @@
-//! Lines against those of other servers, and against whatever a peer may send.
+//! Lines compared with those of other servers, and with hostile input.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, UNIX_EPOCH};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// The request of Apache's manual.
+/// The request in Apache's manual.
 fn frank() -> AccessRecord {
     AccessRecord {
         time: UNIX_EPOCH + Duration::from_millis(971_186_136_250),
@@ -107,7 +107,7 @@ fn what_a_peer_sent_ends_no_field() {
     let object = object(&record);
     assert_eq!(object["user"], json!("a b\n"));
     assert_eq!(object["user_agent"], json!("a\"b\\c\td\u{FFFD}"));
-    // Controls above ASCII, and newlines that are none to C.
+    // Control characters above ASCII, and newlines that C does not know.
     let record = AccessRecord {
         user: Some("\u{7F}\u{9B}1m\u{2028}".into()),
         ..frank()
@@ -220,12 +220,13 @@ fn formats_are_told_by_their_names() {
     assert_eq!(error.to_string(), expected);
 }
 
-/// Any characters, controls among them.
+/// Any characters, with control characters among them.
 fn characters() -> impl Strategy<Value = String> {
     prop::collection::vec(any::<char>(), 0..20).prop_map(String::from_iter)
 }
 
-/// Header values may hold all bytes but controls; a tab is none to HTTP.
+/// Header values may hold all bytes but control characters; HTTP does not count the tab among
+/// those.
 fn header() -> impl Strategy<Value = Option<HeaderValue>> {
     let bytes = prop_oneof![
         prop::collection::vec(any::<u8>(), 0..40),
@@ -267,7 +268,7 @@ proptest! {
             let text = line(format, &record);
             prop_assert!(!text.chars().any(char::is_control), "{text}");
         }
-        // Quotes stand where fields end and nowhere else.
+        // Quotes are only where fields begin and end.
         let text = line(AccessLogFormat::Combined, &record);
         let expected = if record.user.as_deref() == Some("") { 8 } else { 6 };
         prop_assert_eq!(text.matches('"').count(), expected, "{}", text);

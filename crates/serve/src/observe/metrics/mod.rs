@@ -1,8 +1,9 @@
-//! The numbers of a server: requests, bytes, times, connections, what went wrong.
+//! The metrics of a server: requests, bytes, durations, connections, faults.
 //!
-//! One request costs three atomic additions ([`ServeMetrics::count_request`]), its bytes one or two more; each is relaxed and on a line that
-//! the thread has to itself. Names, units and labels are in `tell` alone. There are no labels that a peer could make up: methods
-//! and codes are classes, so the number of series is fixed.
+//! One request costs three atomic additions ([`ServeMetrics::count_request`]), its bytes one or two
+//! more; each is relaxed and on a cache line of the thread. Only `tell` knows names, units and
+//! labels. No label has a value that a client could choose: methods and status codes are grouped in
+//! classes, so the number of series is fixed.
 
 mod faults;
 
@@ -16,34 +17,34 @@ use http::{Method, StatusCode};
 
 pub use faults::{BodyRefusal, ConnectionFault};
 
-/// The methods that are told apart, and all others.
+/// Methods that are counted apart, and all others.
 const METHODS: [&str; 7] = ["GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS", "other"];
 
-/// The classes of status codes, and what is in none.
+/// Classes of status codes, and codes in no class.
 const CODES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "other"];
 
-/// Counters of bytes.
+/// Indices of the byte counters.
 const SENT: usize = 0;
 const RECEIVED: usize = 1;
 
-/// Counters of what lasts: begun and ended. What lies between is under way.
+/// Indices of start and end counters. The difference is in progress.
 const STARTED: usize = 0;
 const ENDED: usize = 1;
 
-/// All numbers of one server. Shared by its threads behind an `Arc`.
+/// All metrics of one server. Its threads share it in an `Arc`.
 #[derive(Debug, Default)]
 pub struct ServeMetrics {
-    /// A row of codes for each method.
+    /// A row of status classes for each method.
     requests: ShardedCounters<{ METHODS.len() * CODES.len() }>,
-    /// From a request's first line to the last byte of its answer.
+    /// From a request's head to the last byte of its response.
     durations: DurationHistogram,
-    /// Of bodies, without heads and framing.
+    /// Bytes of bodies, without heads and framing.
     bytes: ShardedCounters<2>,
-    /// Accepted and closed.
+    /// Accepted and closed connections.
     connections: ShardedCounters<2>,
-    /// Closed at once, for there were too many.
+    /// Connections that were dropped because every thread's queue was full.
     refused_connections: ShardedCounters<1>,
-    /// Bodies of requests being taken in.
+    /// Started and ended uploads.
     uploads: ShardedCounters<2>,
     /// By [`ConnectionFault`].
     faults: ShardedCounters<{ ConnectionFault::ALL.len() }>,
@@ -51,24 +52,25 @@ pub struct ServeMetrics {
     refused_bodies: ShardedCounters<{ BodyRefusal::ALL.len() }>,
 }
 
-/// A connection or an upload that is under way until this is dropped.
+/// A connection or an upload that is in progress until this is dropped.
 #[derive(Debug)]
 #[must_use = "what it counts ends when it is dropped"]
 pub struct GaugeGuard {
     /// Where its end is counted.
     metrics: Arc<ServeMetrics>,
-    /// Which of them it is.
+    /// The counters of its kind.
     counters: fn(&ServeMetrics) -> &ShardedCounters<2>,
 }
 
 impl ServeMetrics {
-    /// All at zero.
+    /// All zero.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Counts a request whose answer has ended, well or not. Its bytes are counted apart, as they go.
+    /// Counts a request whose response has ended, complete or not. Its bytes are counted
+    /// separately.
     #[inline]
     pub fn count_request(&self, method: &Method, status: StatusCode, duration: Duration) {
         let cell = method_class(method) * CODES.len() + code_class(status);
@@ -76,44 +78,45 @@ impl ServeMetrics {
         self.durations.observe(duration);
     }
 
-    /// Counts bytes of answers' bodies: chunk by chunk, so that large ones show while they go, or all at the end.
+    /// Counts bytes of response bodies: chunk by chunk, so that large ones show while they are
+    /// sent, or all at the end.
     #[inline]
     pub fn count_sent(&self, bytes: u64) {
         self.bytes.add(SENT, bytes);
     }
 
-    /// Counts bytes of requests' bodies.
+    /// Counts bytes of request bodies.
     #[inline]
     pub fn count_received(&self, bytes: u64) {
         self.bytes.add(RECEIVED, bytes);
     }
 
-    /// Counts a connection that was accepted, and is open until what this returns is dropped.
+    /// Counts an accepted connection, open until the guard is dropped.
     pub fn track_connection(self: &Arc<Self>) -> GaugeGuard {
         self.track(|metrics| &metrics.connections)
     }
 
-    /// Counts a connection that was closed at once, for there were too many.
+    /// Counts a connection that was dropped because every thread's queue was full.
     pub fn count_refused_connection(&self) {
         self.refused_connections.add(0, 1);
     }
 
-    /// Counts an upload, which is under way until what this returns is dropped.
+    /// Counts an upload, in progress until the guard is dropped.
     pub fn track_upload(self: &Arc<Self>) -> GaugeGuard {
         self.track(|metrics| &metrics.uploads)
     }
 
-    /// Counts what went wrong with a connection or a request.
+    /// Counts a fault of a connection or a request.
     pub fn count_fault(&self, fault: ConnectionFault) {
         self.faults.add(fault as usize, 1);
     }
 
-    /// Counts a request's body that was not taken.
+    /// Counts a refused request body.
     pub fn count_refused_body(&self, reason: BodyRefusal) {
         self.refused_bodies.add(reason as usize, 1);
     }
 
-    /// These numbers alone, in Prometheus' text format.
+    /// These metrics alone, in Prometheus' text format.
     #[must_use]
     pub fn render(&self) -> String {
         let mut out = MetricsText::default();
@@ -135,7 +138,7 @@ impl ServeMetrics {
         for (row, method) in METHODS.into_iter().enumerate() {
             for (column, code) in CODES.into_iter().enumerate() {
                 let count = self.requests.sum(row * CODES.len() + column);
-                // What never happened is left out, but for the one that every dashboard begins with.
+                // Samples of zero are left out, except the one that every dashboard shows first.
                 if count > 0 || (method, code) == ("GET", "2xx") {
                     family.sample(&[("method", method), ("code", code)], count);
                 }
@@ -230,14 +233,15 @@ impl Drop for GaugeGuard {
     }
 }
 
-/// How many are under way, and how many ever began. Ends are read first, so that none counts whose beginning does not.
+/// How many are in progress, and how many were ever started. The ends are read first, so that no
+/// end is counted without its start.
 fn in_progress_and_total(counters: &ShardedCounters<2>) -> (u64, u64) {
     let ended = counters.sum(ENDED);
     let started = counters.sum(STARTED);
     (started.saturating_sub(ended), started)
 }
 
-/// The place of a method in [`METHODS`].
+/// Index of a method in [`METHODS`].
 fn method_class(method: &Method) -> usize {
     let name = method.as_str();
     let other = METHODS.len() - 1;
@@ -247,7 +251,7 @@ fn method_class(method: &Method) -> usize {
         .unwrap_or(other)
 }
 
-/// The place of a code in [`CODES`].
+/// Index of a status code in [`CODES`].
 fn code_class(status: StatusCode) -> usize {
     match status.as_u16() / 100 {
         class @ 1..=5 => usize::from(class) - 1,

@@ -1,4 +1,4 @@
-//! What is counted is told, under names that do not change.
+//! Metrics are exported under stable names.
 
 use super::*;
 

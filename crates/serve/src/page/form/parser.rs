@@ -1,31 +1,32 @@
-//! Where the parts of a multipart body begin and end (RFC 2046 5.1). No I/O: bytes go in, events come out.
+//! Splits a multipart body into its parts (RFC 2046 5.1). No I/O: bytes go in, events come out.
 
 use bytes::{Bytes, BytesMut};
 use memchr::memmem::{self, Finder};
 
 use super::{FormError, MAX_PART_HEAD, MAX_PREAMBLE};
 
-/// What is found in a body, in this order: heads, each with data and an end behind it, and the end of all.
+/// What the parser finds, in this order: heads, each followed by data and an end, and the end of
+/// the form.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum MultipartEvent {
-    /// A part begins. Its head, each line with its end.
+    /// A part begins. Its head, with all line ends.
     Part(Bytes),
-    /// Some of its bytes; never none.
+    /// Some of its bytes; never empty.
     Data(Bytes),
     /// The part is complete.
     PartEnd,
-    /// The form is complete. What may follow is not looked at.
+    /// The form is complete. Bytes after it are ignored.
     End,
 }
 
-/// Finds the parts of a body that is pushed in, however it is cut.
+/// Finds the parts of a body, however it is divided into chunks.
 ///
-/// [`poll`](Self::poll) until it has no event, then [`push`](Self::push).
+/// Call [`poll`](Self::poll) until it returns no event, then [`push`](Self::push).
 #[derive(Debug)]
 pub(super) struct MultipartParser {
-    /// What was pushed and not given out.
+    /// Bytes that were pushed and not returned.
     buffer: BytesMut,
-    /// A line's end, two hyphens and the boundary.
+    /// A line end, two hyphens and the boundary.
     delimiter: Finder<'static>,
     state: MultipartParserState,
     /// Bytes before the first delimiter, so far.
@@ -36,9 +37,10 @@ pub(super) struct MultipartParser {
 enum MultipartParserState {
     /// Before the first delimiter.
     Preamble,
-    /// Behind a delimiter: a head follows, or two hyphens.
+    /// After a delimiter: a head follows, or two hyphens.
     Delimiter,
-    /// At a head. Its line's end before it is still held, so that an empty head ends like any other.
+    /// At a head. The line end before it is still in the buffer, so that an empty head ends like
+    /// any other.
     Head,
     /// In a part.
     Data,
@@ -49,7 +51,7 @@ impl MultipartParser {
     pub(super) fn new(boundary: &[u8]) -> Self {
         let delimiter = [b"\r\n--", boundary].concat();
         Self {
-            // The first delimiter has no line's end before it if nothing is before it.
+            // If nothing precedes the first delimiter, it has no line end before it.
             buffer: BytesMut::from(&b"\r\n"[..]),
             delimiter: Finder::new(&delimiter).into_owned(),
             state: MultipartParserState::Preamble,
@@ -57,12 +59,12 @@ impl MultipartParser {
         }
     }
 
-    /// Takes more of the body.
+    /// Adds bytes of the body.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// What is next; `None` when it needs more to know.
+    /// The next event; `None` if it needs more bytes.
     pub(super) fn poll(&mut self) -> Result<Option<MultipartEvent>, FormError> {
         loop {
             match self.state {
@@ -82,10 +84,12 @@ impl MultipartParser {
                 },
                 MultipartParserState::Head => return self.take_head(),
                 MultipartParserState::Data => {
-                    // Only where nothing is before it is the delimiter taken, so that an event is never two.
+                    // The delimiter is taken only when no data precedes it, so that one call
+                    // returns one event.
                     let needle = self.delimiter.needle();
                     if self.buffer.starts_with(needle) {
-                        // Not before its line is whole: what only begins like a delimiter would end a file in the middle.
+                        // Only when its line is complete: a line that merely begins like a
+                        // delimiter would end a file in the middle.
                         let Some(state) = self.after_delimiter(needle.len())? else {
                             return Ok(None);
                         };
@@ -108,7 +112,8 @@ impl MultipartParser {
         }
     }
 
-    /// Takes what is before the next delimiter, and that too; or what certainly is before one.
+    /// Takes the bytes before the next delimiter with the delimiter; or those that cannot be part
+    /// of one.
     fn until_delimiter(&mut self) -> (Bytes, bool) {
         let data = self.take_data();
         let found = self.buffer.starts_with(self.delimiter.needle());
@@ -118,12 +123,12 @@ impl MultipartParser {
         (data, found)
     }
 
-    /// Takes what is before the next delimiter, or before where one may have begun.
+    /// Takes the bytes before the next delimiter, or before a possible beginning of one.
     fn take_data(&mut self) -> Bytes {
         let at = self.delimiter.find(&self.buffer).unwrap_or_else(|| {
             let longest = self.delimiter.needle().len() - 1;
             let tail = self.buffer.len().saturating_sub(longest);
-            // A delimiter begins with a carriage return, of which most tails have none.
+            // A delimiter begins with a carriage return, which most tails do not contain.
             let starts = memchr::memchr_iter(b'\r', &self.buffer[tail..]).map(|at| tail + at);
             let mut starts =
                 starts.filter(|at| self.delimiter.needle().starts_with(&self.buffer[*at..]));
@@ -132,7 +137,8 @@ impl MultipartParser {
         self.buffer.split_to(at).freeze()
     }
 
-    /// Takes so many bytes, a delimiter, and says what it leads to; nothing is taken if that is not known yet. Spaces may stand behind it.
+    /// Takes a delimiter of `len` bytes and returns the next state; takes nothing if that is not
+    /// known yet. Blanks may follow the delimiter.
     fn after_delimiter(&mut self, len: usize) -> Result<Option<MultipartParserState>, FormError> {
         let rest = &self.buffer[len..];
         if rest.starts_with(b"--") {
@@ -165,7 +171,7 @@ impl MultipartParser {
         };
         let mut head = self.buffer.split_to(end + 4).freeze();
         self.state = MultipartParserState::Data;
-        // Without the line's end before it.
+        // Without the line end before it.
         let _ = head.split_to(2);
         Ok(Some(MultipartEvent::Part(head)))
     }
@@ -177,10 +183,10 @@ mod tests {
 
     use super::*;
 
-    /// Heads and bodies, and whether the end was seen.
+    /// Heads and bodies, and whether the end was found.
     type Found = (Vec<(Bytes, Vec<u8>)>, bool);
 
-    /// Parts as heads and bodies, from a body that is pushed in pieces of such lengths.
+    /// Parses a body that is pushed in chunks of these lengths.
     fn parse_parts(body: &[u8], lengths: &[usize]) -> Result<Found, FormError> {
         let mut parser = MultipartParser::new(b"b");
         let mut parts: Vec<(Bytes, Vec<u8>)> = Vec::new();
@@ -207,7 +213,7 @@ mod tests {
         }
     }
 
-    /// Bytes that often are nearly a delimiter.
+    /// Bytes that are often nearly a delimiter.
     fn arb_content() -> impl Strategy<Value = Vec<u8>> {
         let chunks: Vec<&[u8]> = vec![
             b"\r\n--",
@@ -222,7 +228,7 @@ mod tests {
         let content = prop::collection::vec(prop::sample::select(chunks), 0..12);
         let content = content.prop_map(|chunks| chunks.concat());
         content.prop_filter("it has no delimiter", |content| {
-            // Not even one that the line's end before it completes.
+            // Not even one that is completed by the line end before it.
             let all = [b"\r\n", &content[..], b"\r\n--b"].concat();
             memmem::find(&all[2..], b"\r\n--b") == Some(content.len())
         })
@@ -249,7 +255,7 @@ mod tests {
                 let expected = format!("Part: {index}\r\n\r\n");
                 prop_assert_eq!(&head[..], expected.as_bytes());
             }
-            // Cut off anywhere, it is not whole.
+            // Truncated anywhere, it is incomplete.
             let cut = body.len() - 3;
             for end in 0..cut {
                 let (_, is_whole) = parse_parts(&body[..end], &lengths).expect("so far it is one");

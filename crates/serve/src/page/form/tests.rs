@@ -1,4 +1,4 @@
-//! Forms as browsers send them, whole and cut off.
+//! Forms as browsers send them, whole and truncated.
 
 use std::convert::Infallible;
 
@@ -19,7 +19,7 @@ fn form(body: &[u8], len: usize) -> FormReader<TestChunks> {
     FormReader::new(TYPE, folder, stream::iter(chunks)).expect("a form")
 }
 
-/// All files of a form, as far as it goes.
+/// Reads all files of a form, as far as it goes.
 async fn read(mut form: FormReader<TestChunks>) -> (Vec<(String, Vec<u8>)>, Option<FormError>) {
     let mut files = Vec::new();
     loop {
@@ -47,7 +47,7 @@ fn part(disposition: &str, content: &[u8]) -> Vec<u8> {
     [head.as_bytes(), content, b"\r\n"].concat()
 }
 
-/// Two files, a field, and the part of an input in which nothing was chosen.
+/// Three files, a field, and the part of an input in which no file was chosen.
 fn body() -> Vec<u8> {
     [
         part("name=\"file\"; filename=\"a.txt\"", b"first\r\n--XY"),
@@ -77,14 +77,14 @@ async fn files_go_to_the_folder_however_the_body_comes() {
 #[tokio::test]
 async fn d3_a_form_cut_off_at_any_byte_ends_in_an_error() {
     let body = body();
-    // The last line's end is not waited for.
+    // The last line end is not needed.
     for end in 0..body.len() - 2 {
         let (files, error) = read(form(&body[..end], 64)).await;
         assert!(
             matches!(error, Some(FormError::Truncated)),
             "{end}: {error:?}"
         );
-        // Those before it were complete.
+        // The files before it were complete.
         assert!(files.len() <= 3);
         let (whole, _) = read(form(&body, 64)).await;
         assert_eq!(files[..], whole[..files.len()]);

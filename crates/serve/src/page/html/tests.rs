@@ -1,4 +1,5 @@
-//! Pages: nothing hostile gets through, links lead where they say, and what is not allowed is not there.
+//! Pages: hostile names do no harm, links lead to their targets, and a page offers only what is
+//! allowed.
 
 use std::time::{Duration, SystemTime};
 
@@ -45,12 +46,13 @@ fn writable() -> ListingPageOptions {
     }
 }
 
-/// The page without its style, script and icons, which are ours.
+/// The page without its style, script and icons, which are constant.
 fn without_assets(html: &str) -> String {
     html.replace(STYLE, "").replace(SCRIPT, "")
 }
 
-/// All tags of a page, in order, and the values of the attribute `href`, unescaped. Panics where the markup is not well made.
+/// All tags of a page, in order, and the values of the attribute `href`, unescaped. Panics if the
+/// markup is malformed.
 fn tags_and_hrefs(html: &str) -> (Vec<String>, Vec<String>) {
     let (mut tags, mut hrefs) = (Vec::new(), Vec::new());
     for part in html.split('<').skip(1) {
@@ -152,7 +154,7 @@ fn what_is_not_allowed_is_not_on_the_page() {
     ] {
         assert!(page.contains(expected), "{expected}");
     }
-    // What cannot be had is not linked to.
+    // An entry that cannot be downloaded has no link.
     let page = without_assets(&html(
         listing("/", vec![entry(b"pipe", EntryKind::Other)]),
         writable(),
@@ -267,7 +269,8 @@ fn the_policy_fits_the_page() {
     let rest = without_assets(&page);
     assert!(!rest.contains(" style=") && !rest.contains(" onclick"));
     assert!(!STYLE.contains("@import") && !STYLE.replace("url(\"data:", "").contains("url("));
-    // Nothing is fetched from elsewhere: the one address, of an icon in the page itself, is a vocabulary's name.
+    // Nothing is loaded from elsewhere: the only address, in an inline icon, is the name of an XML
+    // namespace.
     assert_eq!(
         rest.matches("http://").count() + rest.matches("https://").count(),
         1

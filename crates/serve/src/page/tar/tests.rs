@@ -1,4 +1,4 @@
-//! Archives, read back by others: GNU tar, Python's tarfile, and the crate's own reader.
+//! Archives, read by GNU tar, Python's tarfile and the crate's own reader.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -26,7 +26,7 @@ fn pack(top: &Path, path: &str) -> Vec<u8> {
     chunks.concat()
 }
 
-/// What is in an archive, with the bytes of files, by another reader.
+/// The entries of an archive with the bytes of files, by another reader.
 fn read(archive: &[u8]) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut archive = ::tar::Archive::new(archive);
     let entries = archive.entries().expect("entries").map(|entry| {
@@ -38,7 +38,7 @@ fn read(archive: &[u8]) -> BTreeMap<Vec<u8>, Vec<u8>> {
     entries.collect()
 }
 
-/// What lies in a directory, in the same form.
+/// The entries of a directory, in the same form.
 fn walk(top: &Path, at: &Path, found: &mut BTreeMap<Vec<u8>, Vec<u8>>) {
     let name = at
         .strip_prefix(top)
@@ -92,7 +92,7 @@ fn tree() -> tempfile::TempDir {
     }
     fs::write(deep.join("f".repeat(255)), "deep").expect("a file");
     fs::write(x.join(OsStr::from_bytes(b"\xff<>\n\"")), "odd").expect("a file");
-    // Names that end just at the edge of a header's field.
+    // Names that just fit a header's field.
     for len in 96..=100 {
         fs::write(x.join("n".repeat(len)), len.to_string()).expect("a file");
     }
@@ -107,11 +107,11 @@ fn an_archive_holds_what_the_folder_holds() {
     let top = tree();
     let mut model = BTreeMap::new();
     walk(top.path(), &top.path().join("x"), &mut model);
-    // The top itself is made by its content.
+    // The top folder exists by its content.
     model.remove(&b"x/"[..]);
     assert_eq!(model.len(), 15);
     assert_eq!(read(&pack(top.path(), "/x")), model);
-    // Of the root, the same, beneath a name of its own.
+    // For the root, the same beneath a folder name of its own.
     let whole = read(&pack(top.path(), "/"));
     assert_eq!(whole.get(&b"files/x/one"[..]), model.get(&b"x/one"[..]));
     assert_eq!(whole.len(), model.len() + 1);
@@ -249,7 +249,7 @@ fn d2_links_to_files_beneath_the_root_are_packed_and_no_others() {
         [&b"in/good"[..], b"in/side/"]
     );
     assert_eq!(packed[&b"in/good"[..]], b"inside");
-    // The two that lead to folders. What leads out or nowhere is not there, as in a listing.
+    // The two that lead to folders. Links that lead out or nowhere are omitted, as in a listing.
     assert_eq!(archive.skipped(), 2);
     assert!(
         read(&pack(&top, "/"))

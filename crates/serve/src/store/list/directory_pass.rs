@@ -1,6 +1,7 @@
-//! One pass over a directory, of which a page is kept.
+//! Reads a directory once and keeps one page of it.
 //!
-//! The pass sees every entry, so that it also knows how many there are and how many come before the page, whichever way it goes.
+//! It sees every entry, so it also knows how many there are and how many come before the page, in
+//! either direction.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -10,20 +11,20 @@ use super::order::{SortDirection, SortRank};
 use super::top_entries::TopEntries;
 use super::{FolderPage, ListingCursor, PageRequest, PageStart};
 
-/// An entry's place, and what was found if it had to be looked at.
+/// An entry's rank, and its metadata if it had to be looked up.
 pub(super) type EntryCandidate = (SortRank, Option<EntryLookup>);
 
 type RankComparison = Box<dyn Fn(&EntryCandidate, &EntryCandidate) -> Ordering>;
 
-/// One pass over a directory, that keeps a page of it.
+/// One pass over a directory that keeps a page of it.
 pub(super) struct DirectoryPass<'a> {
-    /// Those that come first, in the direction of the walk.
+    /// The first entries, in the direction of the walk.
     top: TopEntries<EntryCandidate, RankComparison>,
     /// Where the walk begins.
     start: &'a PageStart,
     direction: SortDirection,
     total: u64,
-    /// How many lie on the other side of the place where the walk begins.
+    /// How many entries are on the other side of that position.
     skipped: u64,
 }
 
@@ -60,7 +61,7 @@ impl<'a> DirectoryPass<'a> {
         }
     }
 
-    /// The page without its entries, and those that belong on it.
+    /// The page without its entries, and the ranks of those that belong on it.
     pub(super) fn finish(self, request: &PageRequest) -> (FolderPage, Vec<EntryCandidate>) {
         let mut selected = self.top.into_sorted();
         let beyond = self.total - self.skipped - selected.len() as u64;

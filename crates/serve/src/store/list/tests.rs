@@ -1,4 +1,4 @@
-//! Listings of real directories, against a model.
+//! Listings of real directories, compared with a model.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -12,7 +12,7 @@ use rustix::fs::Mode;
 
 use super::*;
 
-/// Opens a folder of a directory that is the root.
+/// Opens a folder beneath `top`, the root.
 fn folder(top: &Path, path: &str) -> OpenFolder {
     let root = Arc::new(StoreRoot::open(top).expect("a root"));
     let key = ObjectKey::parse(path).expect("a key").key;
@@ -31,7 +31,7 @@ fn touch(path: &Path, len: u64, modified: u64) {
     file.set_modified(time).expect("its time");
 }
 
-/// Files and folders with sizes and times that often are equal.
+/// Files and folders whose sizes and times are often equal.
 fn arb_entries() -> impl Strategy<Value = Vec<(Vec<u8>, bool, u64, u64)>> {
     let name = prop::collection::vec(any::<u8>(), 1..6);
     let entry = (name, any::<bool>(), 0..3_u64, 1..4_u64);
@@ -46,7 +46,7 @@ fn arb_entries() -> impl Strategy<Value = Vec<(Vec<u8>, bool, u64, u64)>> {
     })
 }
 
-/// All pages, forwards and then backwards again, and the entries of each.
+/// All pages, forwards and then backwards.
 fn walk(folder: &OpenFolder, mut request: PageRequest) -> (Vec<FolderPage>, Vec<FolderPage>) {
     let (mut there, mut back) = (Vec::new(), Vec::new());
     loop {
@@ -123,7 +123,8 @@ proptest! {
             prop_assert!(page.entries.len() == limit || page.next.is_none());
             ahead += page.entries.len() as u64;
         }
-        // Backwards from the last page: the same, less that page, and each page knows its place.
+        // Backwards from the last page: the same entries without that page, and each page knows its
+        // position.
         let before: Vec<FolderEntry> = back.iter().rev().flat_map(|page| page.entries.clone()).collect();
         let last = there.last().map_or(0, |page| page.entries.len());
         prop_assert_eq!(&before[..], &model[..model.len() - last]);
@@ -138,7 +139,7 @@ proptest! {
 
 #[test]
 fn d12_fifty_thousand_entries_come_in_pages() {
-    // Files with one inode, as making many is what takes long.
+    // Files with one inode, as creating many is slow.
     let top = tempfile::tempdir_in("/dev/shm").expect("a directory");
     let first = top.path().join("00000");
     touch(&first, 3, 3);
@@ -242,7 +243,7 @@ fn what_is_the_stores_own_is_not_listed() {
         )
     };
     assert_eq!(listed("/"), ["sub", ".haul-x", ".haulage", ".hidden"]);
-    // Deeper down, only what uploads leave beside their targets is.
+    // Deeper down, only the temporary files of uploads are reserved.
     assert_eq!(listed("/sub"), [".haul", ".haul-x", ".haulage", ".hidden"]);
 }
 

@@ -1,19 +1,21 @@
-//! The first so many of many, in bounded memory.
+//! The first `limit` entries of many, in bounded memory.
 //!
-//! Twice the limit is held at most. When that is full, the better half is found (linear time) and the rest let go; from then on
-//! whatever is worse than the worst of that half is turned away without being kept. Over a whole pass that is cheaper than a heap,
-//! and if everything fits, it is one sort.
+//! Holds at most twice the limit. When that is full, the better half is selected (in linear time)
+//! and the rest dropped; from then on an entry that is worse than the worst of that half is
+//! rejected at once. Over a whole pass that is cheaper than a heap, and if everything fits, it is
+//! one sort.
 
 use std::cmp::Ordering;
 use std::fmt;
 
-/// Keeps the first `limit` of what is pushed.
+/// Keeps the first `limit` of all pushed items.
 pub(super) struct TopEntries<T, F> {
     kept: Vec<T>,
-    /// How many are wanted; at least one.
+    /// How many to keep; at least one.
     limit: usize,
     compare: F,
-    /// Whether `kept[limit - 1]` is the worst of the first `limit`, so that others can be measured by it.
+    /// Whether `held[limit - 1]` is the worst of the first `limit`, so that others can be compared
+    /// with it.
     has_threshold: bool,
 }
 
@@ -38,7 +40,7 @@ impl<T, F: Fn(&T, &T) -> Ordering> TopEntries<T, F> {
         }
     }
 
-    /// What was best, in order.
+    /// The first items, sorted.
     pub(super) fn into_sorted(mut self) -> Vec<T> {
         if self.kept.len() > self.limit {
             self.prune();
@@ -47,7 +49,7 @@ impl<T, F: Fn(&T, &T) -> Ordering> TopEntries<T, F> {
         self.kept
     }
 
-    /// Lets go of all but the best.
+    /// Drops all but the first `limit`.
     fn prune(&mut self) {
         self.kept
             .select_nth_unstable_by(self.limit - 1, &self.compare);
@@ -88,7 +90,7 @@ mod tests {
     fn d12_a_million_leave_no_more_than_twice_the_page() {
         let mut top = TopEntries::new(100, u32::cmp);
         let mut max_kept = 0;
-        // From the worst to the best: each one displaces another.
+        // From the worst to the best: each item displaces another.
         for item in (0..1_000_000_u32).rev() {
             top.push(item);
             max_kept = max_kept.max(top.kept.len()).max(top.kept.capacity());

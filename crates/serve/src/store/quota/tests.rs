@@ -34,7 +34,7 @@ fn no_quota_is_no_limit() {
     reservation.change(0).expect("room");
 }
 
-/// What may happen to a store of some keys.
+/// What may happen to a store with some keys.
 #[derive(Debug, Clone)]
 enum QuotaStep {
     Begin(usize),
@@ -42,7 +42,7 @@ enum QuotaStep {
     Commit(usize),
     Drop(usize),
     Delete(usize),
-    /// The count of the disk looks at the next key.
+    /// The recount looks at the next key.
     Look,
 }
 
@@ -61,12 +61,12 @@ fn step() -> impl Strategy<Value = QuotaStep> {
 const KEYS: usize = 4;
 const MOST: u64 = 100;
 
-/// The store, and what the quota makes of it.
+/// The store, and the quota that counts it.
 struct QuotaModel {
     files: [u64; KEYS],
     uploads: Vec<(usize, u64, QuotaReservation)>,
     quota: Arc<StorageQuota>,
-    /// How far the count of the disk is, what it found, and since when.
+    /// The position of the recount, its sum so far, and its start.
     count: (usize, u64, RecountStart),
 }
 

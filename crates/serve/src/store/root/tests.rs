@@ -18,7 +18,7 @@ fn read(root: &StoreRoot, path: &str) -> Result<String, StoreError> {
     Ok(text)
 }
 
-/// A root with links of all kinds, and what they must not reach.
+/// A root with links of all kinds, and files that they must not reach.
 fn tree() -> tempfile::TempDir {
     let all = tempfile::tempdir().expect("a directory");
     let root = all.path().join("root");
@@ -77,7 +77,7 @@ fn d2_a_link_swapped_in_while_files_are_opened_is_not_followed() {
             while !stop.load(Ordering::Relaxed) {
                 for from in [&file, &link] {
                     let aside = base.join("aside");
-                    // Made anew each time: a rename of one hard link over another does nothing.
+                    // Created again each time: renaming one hard link over another does nothing.
                     if *from == file {
                         fs::write(&aside, "inside").expect("a file");
                     } else {

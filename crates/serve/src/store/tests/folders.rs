@@ -1,4 +1,4 @@
-//! Folders that uploads make, and that somebody removes while they run.
+//! Folders that uploads create, and that somebody removes meanwhile.
 
 use super::*;
 
@@ -12,19 +12,19 @@ fn d3_folders_that_an_upload_made_go_with_it() {
     drop(unfinished);
     assert!(!folder.path().join("there/x").exists());
     assert!(folder.path().join("there").is_dir());
-    // One that fails when it is whole.
+    // An upload that fails when it is complete.
     let present = |current: Option<&FileMetadata>| current.is_some();
     let failed = upload(&store, "/x/y/f", "x").expect("begun");
     assert!(failed.commit(Some(&present)).is_err());
     assert!(!folder.path().join("x").exists());
-    // One whose folders could not all be made.
+    // An upload whose folders cannot all be created.
     let long = format!("/x/y/{}/f", "n".repeat(255));
     fs::create_dir(folder.path().join("y")).expect("a folder");
     fs::write(folder.path().join("y/f"), "").expect("a file");
     assert!(store.begin_upload(&key(&long), Vec::new()).is_ok());
     assert!(store.begin_upload(&key("/y/f/g/h"), Vec::new()).is_err());
     assert!(!folder.path().join("x").exists());
-    // What somebody else put there stays, with the way to it.
+    // Files that another program put there stay, with their parents.
     let unfinished = upload(&store, "/x/y/f", "x").expect("begun");
     fs::write(folder.path().join("x/g"), "").expect("a file");
     drop(unfinished);
@@ -43,7 +43,7 @@ fn d3_an_upload_outlives_the_folders_that_another_took_away() {
         assert!(!folder.path().join("x").exists());
         second.commit(None).expect("its folders are made again");
         assert_eq!(read(&store, "/x/y/g").expect("read"), "two");
-        // Where nothing waits, too.
+        // The same without waiting.
         let CachedLookup::Ready(started) = store.try_begin_upload(&key("/z/f"), &[]) else {
             continue;
         };
@@ -70,7 +70,7 @@ fn uploads_that_come_and_go_in_one_folder_find_it() {
     }
 }
 
-/// Uploads that vanish, uploads that commit, and folders that are removed as soon as they are empty.
+/// Uploads that fail, uploads that commit, and folders that are deleted as soon as they are empty.
 fn come_and_go(store: &Arc<FileStore>, path: &str) {
     for round in 0..200 {
         let upload = upload(store, path, "x").expect("begun");

@@ -1,4 +1,4 @@
-//! What the store may hold, and who knows of it.
+//! The quota of a store, and how it learns of changes by others.
 
 use super::*;
 
@@ -74,7 +74,7 @@ fn d6_what_other_programs_remove_is_found_out_when_room_is_wanted() {
     ));
     store.maintain();
     let started = upload(&store, "/g", "1234567890").expect("all of it is free");
-    // What is under way counts once.
+    // An unfinished upload counts once.
     let full = |path| store.check_space(&key(path), 1);
     assert!(matches!(full("/i"), Err(StoreError::OverQuota { .. })));
     store.maintain();

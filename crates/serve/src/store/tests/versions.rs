@@ -1,10 +1,10 @@
-//! Versions of files: the digests that are kept of them, and how they are let go of.
+//! Versions of files: their stored digests, and how they are closed.
 
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::*;
 
-/// Puts with a digest that is right.
+/// Uploads with a matching digest.
 fn put_with_digest(store: &Arc<FileStore>, path: &str, text: &'static str) -> CommittedUpload {
     let mut hashers = haul_digest::DigestSet::new([DigestAlgorithm::Sha256]);
     hashers.update(text.as_bytes());
@@ -36,11 +36,11 @@ fn a_file_is_asked_for_its_digest_only_if_its_time_says_so_and_never_where_nobod
         put(&store, "/without", "abc").expect("put");
         let object = store.open_file(&key("/with")).expect("read");
         if object.is_remote() || object.metadata().digest.is_none() {
-            // No such attributes here.
+            // This file system has no extended attributes.
             continue;
         }
         assert_eq!(nanoseconds(object.metadata()) % 1024, 517);
-        // An attribute that names this version, beside a time that has no mark: nobody looks.
+        // An attribute for this version, on a file whose time has no mark: it is not read.
         let path = folder.path().join("without");
         let file = fs::File::options().write(true).open(&path).expect("a file");
         file.set_modified(UNIX_EPOCH + Duration::from_secs(1_000_000_000))
@@ -90,7 +90,7 @@ fn large_files_that_were_removed_are_closed_where_waiting_is_allowed() {
             .expect("its length");
         store.open_file(&key(&format!("/{name}"))).expect("read")
     };
-    /// How many removed files of this folder are open.
+    /// How many deleted files of this folder are open.
     fn removed(folder: &Path) -> usize {
         let open = fs::read_dir("/proc/self/fd").expect("this process");
         open.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok())
@@ -117,7 +117,7 @@ fn large_files_that_were_removed_are_closed_where_waiting_is_allowed() {
     drop(deleted);
     assert_eq!(removed(&path), 1, "its closing waits for the thread");
     release.send(()).expect("the thread");
-    // Behind it in the queue.
+    // Queued after it.
     runtime.block_on(disk.run(|| ()));
     assert_eq!(removed(&path), 0);
 }

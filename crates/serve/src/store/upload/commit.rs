@@ -1,4 +1,4 @@
-//! The end of an upload that is whole: its digests are compared, it is made durable, and it gets its key.
+//! Commits a complete upload: compares its digests, makes it durable, and renames it to its key.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::store::version::{FileMetadata, FileVersionId};
 use crate::store::{FileStore, StoreError, VersionCheck, stored_digest};
 
 impl Upload {
-    /// Gives it its key, if `check` likes what has it now.
+    /// Commits the upload if `check` accepts the version that has the key now.
     ///
     /// # Errors
-    /// When the bytes are not what they should be, a condition does not hold, or the disk fails; then the key has what it had.
+    /// When the bytes do not match their digests, a condition does not hold, or the disk fails; then the key keeps its old version.
     pub fn commit(
         mut self,
         check: Option<VersionCheck<'_>>,
@@ -34,7 +34,7 @@ impl Upload {
             Some(_) => DigestMark::Present,
             None => DigestMark::Absent,
         };
-        // A file system in memory gives no number twice.
+        // A file system in memory reuses no inode number.
         if !self.in_memory || mark == DigestMark::Present {
             set_modified(file, store.timestamps.next(mark))?;
         }
@@ -48,7 +48,7 @@ impl Upload {
         self.unsynced.release();
         match store.options.durability {
             UploadDurability::None => {}
-            // One flush is of one mount.
+            // A group sync flushes one mount.
             UploadDurability::File if location.temporary.is_in_temporary_folder => {
                 let mount = location.temporary.folder();
                 store.group_sync.sync(mount, file, self.len)?;
@@ -61,7 +61,8 @@ impl Upload {
             let mut attempts = MAX_ATTEMPTS;
             loop {
                 match self.rename_to_key(&location, check) {
-                    // Its folder is gone: another upload that came to nothing had made it, or somebody removed it.
+                    // The folder is gone: another upload had created it and failed, or somebody
+                    // removed it.
                     Err(StoreError::NotFound) if attempts > 0 => {
                         attempts -= 1;
                         location.reopen_folder(&store, &self.key)?;
@@ -73,10 +74,10 @@ impl Upload {
         self.finish(location, replaced_bytes, digest)
     }
 
-    /// Commits without conditions, if nothing of that waits or takes long; else gives the upload back.
+    /// Commits without conditions, if nothing waits or takes long; otherwise returns the upload.
     ///
     /// # Errors
-    /// The upload, to be committed where waiting is allowed.
+    /// The upload, to be committed on a thread that may wait.
     pub fn try_commit(mut self) -> Result<Result<CommittedUpload, StoreError>, Box<Self>> {
         if !self.in_memory || !self.hashers.is_empty() {
             return Err(Box::new(self));
@@ -84,7 +85,7 @@ impl Upload {
         let Some(location) = self.location.take() else {
             return Ok(discarded(&self.store, self.len, None));
         };
-        // Whoever has it may be waiting for a disk.
+        // The holder of the lock may be waiting for a disk.
         let store = Arc::clone(&self.store);
         let Some(lock) = store.locks.try_lock(&self.key) else {
             self.location = Some(location);
@@ -103,7 +104,8 @@ impl Upload {
         }
     }
 
-    /// Gives it its name under the key's lock. Says how many bytes the file had that it replaced, if it did.
+    /// Renames the file to its key, under the key's lock. Returns how many bytes a replaced file
+    /// had.
     fn rename_to_key(
         &mut self,
         location: &UploadLocation,
@@ -115,13 +117,15 @@ impl Upload {
         self.prepare_quota(location)?;
         match (location.rename_if_absent(&self.key)?, exists) {
             (true, _) => Ok(None),
-            // What was looked at and not there is there by now: another program's, which nobody has looked at.
+            // The check found no file, but there is one now: another program's, which was not
+            // checked.
             (false, Some(false)) => Err(StoreError::ConditionFailed),
             (false, _) => Ok(Some(location.rename_over(&self.key)?)),
         }
     }
 
-    /// The same without conditions. `None`: what it would replace is not soon forgotten by its file system.
+    /// Does the same without conditions. The outer `None`: the file to be replaced is so large that
+    /// freeing it takes long.
     #[expect(
         clippy::option_option,
         reason = "nothing was replaced, or nothing was done"
@@ -140,7 +144,7 @@ impl Upload {
         Ok(Some(Some(location.rename_over(&self.key)?)))
     }
 
-    /// What it counted on may have gone.
+    /// The file to be replaced may have changed, so the reservation must be adjusted.
     fn prepare_quota(&mut self, location: &UploadLocation) -> Result<(), StoreError> {
         match self.store.quota.is_limited() {
             true => self.reservation.change(location.existing_bytes(&self.key)),
@@ -148,7 +152,7 @@ impl Upload {
         }
     }
 
-    /// It has its key. `replaced_bytes`: how many bytes the file had that it replaced.
+    /// Finishes after the rename. `gone` is the bytes of the replaced file, if any.
     fn finish(
         self,
         location: UploadLocation,
@@ -157,7 +161,7 @@ impl Upload {
     ) -> Result<CommittedUpload, StoreError> {
         let store = &self.store;
         store.open_files.remove(&self.key);
-        // The bytes are the file's, whatever is said of its name from here on.
+        // The bytes are in the file, even if syncing its name fails.
         self.reservation.commit(replaced_bytes.unwrap_or(0));
         let found = rustix::fs::fstat(&location.temporary.file);
         let folder = location.keep();
@@ -172,7 +176,7 @@ impl Upload {
     }
 }
 
-/// What is said of an upload that was thrown away.
+/// The result of an upload that is discarded.
 fn discarded(
     store: &FileStore,
     len: u64,
@@ -188,7 +192,7 @@ fn discarded(
     })
 }
 
-/// Compares the digests. The strongest is worth keeping.
+/// Compares the digests. Returns the strongest, to be stored.
 fn compare_digests(
     expected: &[Checksum],
     hashers: DigestSet,
@@ -206,13 +210,13 @@ fn compare_digests(
     let strongest = expected
         .iter()
         .max_by_key(|checksum| checksum.algorithm.digest_len());
-    // Eight bytes and fewer are against accidents alone: no tag is made of them.
+    // Short digests only protect against accidents: no tag is derived from them.
     Ok(strongest
         .filter(|checksum| checksum.algorithm.digest_len() > 16)
         .cloned())
 }
 
-/// Sets a file's time of modification.
+/// Sets a file's modification time.
 fn set_modified(file: &File, modified: Timespec) -> Result<(), StoreError> {
     let times = Timestamps {
         last_access: Timespec {

@@ -1,4 +1,4 @@
-//! Files that are wrong, and what is said of them.
+//! Wrong files, and the errors for them.
 
 use std::fs;
 use std::path::Path;
@@ -55,7 +55,7 @@ fn mistakes_are_found_at_the_start_and_say_what_to_do() {
         0,
     )
     .unwrap();
-    // Nobody writes to it, and nobody waits for that.
+    // Nobody writes to it, and the server does not wait.
     let error = start(&pipe, &key);
     assert!(
         matches!(error, CertificateError::NotAFile { .. }),
@@ -116,7 +116,7 @@ fn a_chain_in_the_wrong_order_is_told() {
         matches!(error, CertificateError::ChainOrder { .. }),
         "{error:?}"
     );
-    // One file with all of it, as some keep them, is fine.
+    // A single file with everything, as some users keep it, is fine.
     let all = format!(
         "{}{}{}",
         issued.key_pem,

@@ -43,7 +43,7 @@ fn a_reload_that_fails_keeps_the_old_and_is_reported_once() {
     let issued = fixture.authority.issue(&["localhost"]);
     let half = &issued.certificate_pem[..issued.certificate_pem.len() / 2];
     let pair = fixture.pair();
-    // Half a file, the whole but not its key, nothing.
+    // Half a file; a whole one without its key; an empty one; none.
     for (step, certificate) in [Some(half), Some(&issued.certificate_pem), Some(""), None]
         .iter()
         .enumerate()
