@@ -71,16 +71,16 @@ pub enum ObjectKeyError {
     #[error("a segment of the path is empty")]
     EmptySegment,
     /// An escape for a byte that no file name can hold: a slash or a NUL.
-    #[error("the path hides a slash or a NUL in an escape")]
+    #[error("the path contains an escaped slash or NUL")]
     EscapedSeparator,
     /// A percent sign without two hexadecimal digits after it.
-    #[error("the path has a percent sign that begins no escape")]
+    #[error("the path contains a percent sign that is not an escape")]
     BadEscape,
     /// The path or a segment has too many bytes.
-    #[error("the path is longer than a file's may be")]
+    #[error("the path is too long")]
     TooLong,
     /// The store reserves this name for itself.
-    #[error("that name is the store's own")]
+    #[error("the store reserves that name")]
     Reserved,
 }
 

@@ -87,7 +87,7 @@ pub(super) async fn accept_loop(
                     .count_fault(ConnectionFault::Accept);
                 // The shortage may last long, so only its beginning is logged.
                 if !std::mem::replace(&mut is_failing, true) {
-                    tracing::warn!(%error, "no connection can be accepted just now");
+                    tracing::warn!(%error, "cannot accept connections at the moment");
                 }
                 tokio::time::sleep(RETRY_DELAY).await;
                 continue;
@@ -213,12 +213,12 @@ async fn serve_tls<S: ServerTransport + 'static>(
             Ok(Some(stream)) => stream,
             Ok(None) => {
                 metrics.count_fault(ConnectionFault::TlsHandshake);
-                tracing::debug!(?peer, "HTTP was spoken where TLS is");
+                tracing::debug!(?peer, "plain HTTP on a TLS port");
                 return;
             }
             Err(error) => {
                 metrics.count_fault(ConnectionFault::TlsHandshake);
-                tracing::debug!(?peer, %error, "no TLS was agreed on");
+                tracing::debug!(?peer, %error, "the TLS handshake failed");
                 return;
             }
         },

@@ -19,10 +19,10 @@ const LINGER: Duration = Duration::from_secs(1);
 
 const RESPONSE: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
     content-type: text/plain; charset=utf-8\r\n\
-    content-length: 56\r\n\
+    content-length: 55\r\n\
     connection: close\r\n\
     \r\n\
-    this port speaks HTTPS: the URL is to begin with https:\n";
+    this port speaks HTTPS: the URL must begin with https:\n";
 
 /// Whether the peer speaks plain HTTP. Waits for its first byte.
 ///

@@ -18,7 +18,7 @@ pub enum AcceptStrategy {
 
 /// The text names no accept strategy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("it is work-stealing, reuseport, round-robin or single")]
+#[error("expected work-stealing, reuseport, round-robin or single")]
 pub struct AcceptStrategyError;
 
 impl Default for AcceptStrategy {

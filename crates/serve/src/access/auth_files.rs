@@ -84,13 +84,13 @@ pub enum AuthFileErrorKind {
     )]
     Format,
     /// The user name is invalid.
-    #[error("this is no login")]
+    #[error("not a valid login")]
     Rule(#[from] AuthRuleError),
     /// The hash is invalid.
-    #[error("this is no hash of a password")]
+    #[error("not a password hash")]
     Hash(#[from] PasswordHashError),
     /// The scope is invalid.
-    #[error("what may be done is written ro|rw[:/prefix]")]
+    #[error("the rights are written ro|rw[:/prefix]")]
     Scope(#[from] AccessScopeError),
 }
 
@@ -153,7 +153,7 @@ pub(super) fn warn_if_exposed(path: &Path, file: &std::fs::File) {
     if meta.is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o004 != 0) {
         let path = path.display();
         tracing::warn!(
-            "{path} can be read by every user of this machine; `chmod o= {path}` mends that"
+            "{path} can be read by every user of this machine; `chmod o= {path}` fixes that"
         );
     }
 }
@@ -240,10 +240,10 @@ mod tests {
         let cases = [
             ("alice".to_owned(), "a login is written"),
             ("alice:hunter2".to_owned(), "a login is written"),
-            ("alice:hunter2:ro".to_owned(), "no hash"),
-            (format!(":{hash}:ro"), "no login"),
-            (format!("alice:{hash}:hunter2"), "what may be done"),
-            (format!("alice:{hash}:ro:hunter2"), "what may be done"),
+            ("alice:hunter2:ro".to_owned(), "not a password hash"),
+            (format!(":{hash}:ro"), "not a valid login"),
+            (format!("alice:{hash}:hunter2"), "the rights are written"),
+            (format!("alice:{hash}:ro:hunter2"), "the rights are written"),
         ];
         for (line, wanted) in cases {
             let error =

@@ -16,7 +16,7 @@
 //! its digest, and each login costs one comparison of digests, with a random digest for unknown
 //! users. If any user has a hashed password, every login that does not match at once costs one
 //! hash: the user's own, or for unknown users the hash of some user, whose outcome is ignored.
-//! Tests count both (`tally`).
+//! Tests count both (`counters`).
 
 use std::fmt;
 use std::net::IpAddr;

@@ -75,7 +75,7 @@ pub enum CrossSiteWrite {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CorsError {
     /// Browsers refuse this combination too.
-    #[error("the pages of every origin cannot be let use stored logins: name the origins")]
+    #[error("pages of every origin cannot be allowed to use stored logins: name the origins")]
     AnyWithCredentials,
     /// A method is not valid in a header, or the header is too long.
     #[error("the methods or headers for other pages do not fit into a header field")]

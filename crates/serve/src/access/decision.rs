@@ -40,7 +40,7 @@ pub enum AccessRefusalReason {
     #[error("this needs a signed link")]
     SignatureRequired,
     /// The Authorization field cannot be parsed, or there are two.
-    #[error("the Authorization field cannot be understood")]
+    #[error("the Authorization field is malformed")]
     MalformedAuthorization,
     /// Nobody has these credentials. The same is said for unknown names.
     #[error("the user name or password, or the token, is wrong")]
@@ -53,11 +53,11 @@ pub enum AccessRefusalReason {
     LinkExpired,
     /// The signature does not fit this request or this server's key.
     #[error(
-        "the signature of this link is wrong: it holds for one method and one address, which must be kept as they are"
+        "the signature of this link is wrong: it is valid for one method and one URL, neither of which may be changed"
     )]
     BadSignature,
     /// Too many logins wait for their passwords to be checked.
-    #[error("too many logins are under way: try again in a moment")]
+    #[error("too many logins at once: try again in a moment")]
     Busy,
 }
 

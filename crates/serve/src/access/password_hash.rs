@@ -43,7 +43,7 @@ pub enum PasswordHashError {
     Unsupported,
     /// One of the older kinds of htpasswd.
     #[error(
-        "the hash is of a kind that is easily guessed: make one of bcrypt with `htpasswd -nB user`"
+        "the hash is of an old kind that is easily cracked: make a bcrypt hash with `htpasswd -nB user`"
     )]
     Weak,
     /// The prefix is right, the rest is not.

@@ -51,19 +51,19 @@ pub enum AuthRuleError {
     )]
     Token,
     /// The right at the end is wrong, and the rest cannot be misread.
-    #[error("what may be done is written ro|rw[:/prefix]")]
+    #[error("the rights are written ro|rw[:/prefix]")]
     Scope(#[source] AccessScopeError),
     /// The user name is empty.
-    #[error("the user has no name")]
+    #[error("the user name is empty")]
     NoUser,
     /// No header can carry a control character.
-    #[error("the name of the user holds a control character")]
+    #[error("the user name contains a control character")]
     UserControl,
     /// Probably a variable that was not set.
     #[error("the password is empty")]
     NoPassword,
     /// No client can send a control character (RFC 7617 2).
-    #[error("the password holds a control character")]
+    #[error("the password contains a control character")]
     PasswordControl,
     /// No header can carry these characters.
     #[error("a token is made of letters, digits and -._~+/ (and = at its end)")]

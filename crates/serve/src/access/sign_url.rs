@@ -15,7 +15,7 @@ pub enum SignError {
     #[error("only http and https URLs are signed")]
     Scheme,
     /// The path is not a valid key.
-    #[error("the path of the URL names nothing that a store can hold")]
+    #[error("the path of the URL is not a valid path of a store")]
     Path(#[source] ObjectKeyError),
 }
 

@@ -16,11 +16,11 @@ pub struct WebOrigin(String);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WebOriginError {
     /// Any page can make its origin `null`.
-    #[error("`null` is what any page can call itself, and stands for no origin")]
+    #[error("any page can send the origin `null`, so it cannot be allowed")]
     Null,
     /// Any other text.
     #[error(
-        "an origin is written https://host or http://host, with :port where it has one, and nothing behind it"
+        "an origin is written https://host or http://host, with :port if needed, and nothing after it"
     )]
     Malformed,
 }

@@ -125,7 +125,7 @@ impl FileRangeReader {
         self.pending_read = None;
         let len = read?;
         if len == 0 {
-            let text = "the file has become shorter while it was sent";
+            let text = "the file shrank while it was sent";
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::UnexpectedEof, text)));
         }
         self.remaining.start += len as u64;

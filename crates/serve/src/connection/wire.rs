@@ -231,7 +231,7 @@ impl<S: ServerTransport> CountedIo<S> {
                 .poll_send(cx, object, range.start, end - range.start)
         )?;
         if sent == 0 {
-            let text = "the file has become shorter while it was sent";
+            let text = "the file shrank while it was sent";
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::UnexpectedEof, text)));
         }
         Poll::Ready(Ok(sent))

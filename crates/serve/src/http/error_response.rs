@@ -41,7 +41,7 @@ pub(crate) fn unsupported_method_response(method: &Method, is_writable: bool) ->
         (&Method::PUT | &Method::DELETE | &Method::POST, false) => {
             "this server is read-only: it was started without --writable"
         }
-        _ => "this method is not known here",
+        _ => "this server does not support this method",
     };
     method_not_allowed_response(why, allowed_methods(is_writable))
 }
@@ -102,13 +102,13 @@ pub(crate) fn store_error_response(
                 .options
                 .metrics
                 .count_fault(ConnectionFault::Descriptors);
-            tracing::warn!(%key, %error, "a file cannot be opened just now");
+            tracing::warn!(%key, %error, "a file cannot be opened: no descriptors left");
             return descriptors_exhausted_response();
         }
         server.options.metrics.count_fault(ConnectionFault::Disk);
         tracing::error!(%key, %error, "the disk failed");
         // The system's message may name things that a client should not learn.
-        return text_response(status, "the server's disk failed: its log says how");
+        return text_response(status, "the server's disk failed: see its log");
     }
     if status == StatusCode::METHOD_NOT_ALLOWED {
         return unsupported_method_response(&Method::PUT, false);
@@ -118,7 +118,7 @@ pub(crate) fn store_error_response(
 
 /// 503 for a shortage of descriptors: the disk is fine, but another connection has to end first.
 pub(crate) fn descriptors_exhausted_response() -> ServeResponse {
-    let text = "the server has as many files and connections open as its system lets it (ulimit -n): try again in a moment";
+    let text = "the server has reached its limit of open files and connections (ulimit -n): try again in a moment";
     let mut response = text_response(StatusCode::SERVICE_UNAVAILABLE, text);
     response
         .headers_mut()
@@ -128,8 +128,8 @@ pub(crate) fn descriptors_exhausted_response() -> ServeResponse {
 
 /// 421 for a Host that is not one of the server's names (RFC 9110 15.5.20).
 pub(crate) fn misdirected_response() -> ServeResponse {
-    let text = "this server is for its own machine, has no logins, and does not go by the name in Host: \
-        a page of a stranger may have been led here. If the name is right, start haul serve with --allow-host NAME, \
+    let text = "this server is private, has no logins, and does not accept the name in Host: \
+        a page of another site may have been pointed at it (DNS rebinding). If the name is right, start haul serve with --allow-host NAME, \
         or have the proxy in front send Host: localhost";
     text_response(StatusCode::MISDIRECTED_REQUEST, text)
 }

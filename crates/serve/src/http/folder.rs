@@ -81,7 +81,7 @@ pub(crate) async fn respond(
         Ok(Err(error)) => return folder_error_response(&error),
         // The path has a slash at its end, but leads to a file.
         Err(StoreError::Conflict) => {
-            return text_response(StatusCode::NOT_FOUND, "no folder is there");
+            return text_response(StatusCode::NOT_FOUND, "no such folder");
         }
         Err(error) => return store_error_response(&connection.server, &error, &key),
     };
@@ -135,7 +135,7 @@ fn log_failure(producer: BodyProducer, key: ObjectKey, metrics: Arc<ServeMetrics
             metrics.count_fault(fault);
         }
         let error = error as &dyn std::error::Error;
-        tracing::warn!(folder = %key, error, "a folder cannot be sent whole");
+        tracing::warn!(folder = %key, error, "a folder could not be sent completely");
     }))
 }
 
@@ -146,15 +146,15 @@ fn folder_error_response(error: &io::Error) -> ServeResponse {
         Some(ConnectionFault::Descriptors) => descriptors_exhausted_response(),
         Some(ConnectionFault::Disk) => text_response(
             StatusCode::INTERNAL_SERVER_ERROR,
-            "the server's disk failed: its log says how",
+            "the server's disk failed: see its log",
         ),
         Some(ConnectionFault::ShortFile) => text_response(
             StatusCode::SERVICE_UNAVAILABLE,
-            "a file became shorter while it was read: try again",
+            "a file shrank while it was read: try again",
         ),
         _ => text_response(
             StatusCode::FORBIDDEN,
-            "something in the folder cannot be sent, and nothing is sent without it: the server's log says what",
+            "part of the folder cannot be read, and the server sends all of it or nothing: see its log",
         ),
     }
 }

@@ -103,7 +103,7 @@ async fn store_files(
         .map_err(|error| (None, form_error_response(connection, &error)))?
     {
         if !permissions.allows(AccessRight::Write, &key) {
-            let response = text_response(StatusCode::FORBIDDEN, "that file may not be written");
+            let response = text_response(StatusCode::FORBIDDEN, "you may not write this file");
             return Err((Some(key), response));
         }
         let request = put::UploadRequest::unconditional(&connection.server, key.clone());
@@ -162,8 +162,8 @@ fn existing_files_text(outcome: &FormOutcome) -> String {
         more => format!("  and {more} more\n"),
     };
     format!(
-        "not stored, as there are files of these names already:\n{}{more}stored: {}\n\
-        to replace those that are there, go back and choose \"Upload and replace\" (POST ./?replace=yes)",
+        "not stored, because files of these names exist already:\n{}{more}stored: {}\n\
+        to replace existing files, go back and choose \"Upload and replace\" (POST ./?replace=yes)",
         names.collect::<String>(),
         outcome.stored,
     )

@@ -66,9 +66,9 @@ impl ConnectionService {
             CrossSiteWrite::Allowed => return Ok(()),
             CrossSiteWrite::NeedsCredentials => {
                 "pages of other sites may write with a login only if --cors names them and --cors-credentials is given, \
-                 since browsers add logins by themselves: a token needs no leave"
+                 since browsers add logins by themselves; a token needs neither"
             }
-            CrossSiteWrite::Denied => "pages of other sites may change nothing here",
+            CrossSiteWrite::Denied => "pages of other sites may not change anything here",
         };
         Err(text_response(StatusCode::FORBIDDEN, why).into())
     }
@@ -141,7 +141,7 @@ impl ConnectionService {
         if !permissions.allows_listing(key) {
             return ResponseFuture::Now(text_response(
                 StatusCode::FORBIDDEN,
-                "that folder may not be listed",
+                "you may not list this folder",
             ));
         }
         let query = crate::access::redact_signature(head.uri.query().unwrap_or_default());
@@ -171,7 +171,7 @@ impl ConnectionService {
     fn put(&self, head: &request::Parts, path: RequestPath, body: RequestBody) -> ResponseFuture {
         if path.is_folder {
             let text =
-                "a file's path does not end in a slash; folders are made with the files in them";
+                "a file's path does not end in a slash; folders are created with the files in them";
             return ResponseFuture::Now(text_response(StatusCode::BAD_REQUEST, text));
         }
         match put::UploadRequest::new(&self.connection, path.key, &head.headers) {
@@ -191,7 +191,7 @@ impl ConnectionService {
     ) -> ResponseFuture {
         if !path.is_folder {
             let text =
-                "a form is sent to a folder, whose path ends in a slash; a file is sent by PUT";
+                "forms are posted to a folder, whose path ends in a slash; use PUT to send a file";
             return ResponseFuture::Now(error_response::method_not_allowed_response(
                 text,
                 error_response::FILE_METHODS,
@@ -218,7 +218,8 @@ impl ConnectionService {
 
     fn delete(&self, head: &request::Parts, path: RequestPath) -> ResponseFuture {
         if path.key.is_root() {
-            let text = "this is the folder that is served itself: what is in it can be deleted, and it cannot";
+            let text =
+                "this is the served folder itself: files in it can be deleted, but not the folder";
             return ResponseFuture::Now(text_response(StatusCode::FORBIDDEN, text));
         }
         let conditions = RequestConditions::parse(&head.headers);
@@ -259,7 +260,8 @@ fn delete_response(
     match deleted {
         Ok(()) => empty_response(StatusCode::NO_CONTENT),
         Err(StoreError::Conflict) if path.is_folder => {
-            let text = "what has that name, or a part of it, is no folder: a file's path does not end in a slash";
+            let text =
+                "this path, or a part of it, is a file: a file's path does not end in a slash";
             text_response(StatusCode::CONFLICT, text)
         }
         Err(error) => store_error_response(&connection.server, &error, &path.key),

@@ -43,7 +43,7 @@ pub(crate) enum UploadError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The body ended early or is malformed.
-    #[error("the body broke off")]
+    #[error("the body ended early")]
     Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The body is longer than the server allows.
     #[error("the body is longer than allowed")]
@@ -97,8 +97,7 @@ pub(crate) fn upload_error_response(
             match error {
                 // Missing folders are created, so only a link in the path can cause this.
                 StoreError::NotFound => {
-                    let text =
-                        "on the way there is a link that leads nowhere, or out of what is served";
+                    let text = "the path contains a symbolic link that leads nowhere or out of the served folder";
                     text_response(StatusCode::NOT_FOUND, text)
                 }
                 StoreError::OverQuota { room, needed } => text_response(
@@ -116,10 +115,10 @@ pub(crate) fn upload_error_response(
         UploadError::Broken(_) if connection.is_tired() => slow_body_response(),
         UploadError::Broken(error) => {
             metrics.count_refused_body(BodyRefusal::Short);
-            tracing::debug!(%key, %error, "an upload broke off");
+            tracing::debug!(%key, %error, "an upload failed because its body ended early");
             text_response(
                 StatusCode::BAD_REQUEST,
-                "the body broke off, or is malformed",
+                "the body ended early or is malformed",
             )
         }
     }
@@ -138,14 +137,14 @@ fn committed_response(put: &CommittedUpload) -> ServeResponse {
 
 /// The response to a body that timed out.
 pub(crate) fn slow_body_response() -> ServeResponse {
-    let text = "the body came too slowly, or not at all: the server has waited for long enough";
+    let text = "the body arrived too slowly or not at all, and the server has stopped waiting";
     text_response(StatusCode::REQUEST_TIMEOUT, text)
 }
 
 fn body_too_long_response(max_bytes: u64) -> ServeResponse {
     text_response(
         StatusCode::PAYLOAD_TOO_LARGE,
-        format!("this server takes bodies of up to {max_bytes} bytes (--max-body)"),
+        format!("this server accepts bodies of up to {max_bytes} bytes (--max-body)"),
     )
 }
 
@@ -160,8 +159,8 @@ fn over_quota_text(room: u64, needed: Option<u64>) -> String {
         false => DisplaySize(bytes).to_string(),
     };
     let wanted = needed.map_or_else(
-        || "this one has more".to_owned(),
-        |needed| format!("this one has {}", shown(needed)),
+        || "this file has more".to_owned(),
+        |needed| format!("this file has {}", shown(needed)),
     );
     match (room, needed) {
         (0, None) => "the server's quota (--quota) is used up".to_owned(),
@@ -278,16 +277,16 @@ mod tests {
     fn d6_a_full_store_says_what_there_is_room_for() {
         for (room, needed, says) in [
             (0, None, "quota (--quota) is used up"),
-            (0, Some(12), "is used up, and this one has 12 B"),
+            (0, Some(12), "is used up, and this file has 12 B"),
             (
                 3 << 19,
                 Some(2 << 30),
-                "room for a file of at most 1.5 MiB here, and this one has 2.0 GiB",
+                "room for a file of at most 1.5 MiB here, and this file has 2.0 GiB",
             ),
             (
                 1 << 20,
                 Some((1 << 20) + 1),
-                "room for a file of at most 1048576 bytes here, and this one has 1048577 bytes",
+                "room for a file of at most 1048576 bytes here, and this file has 1048577 bytes",
             ),
         ] {
             let text = over_quota_text(room, needed);

@@ -19,10 +19,10 @@ pub(crate) enum RequestBodyError {
     #[error(transparent)]
     Http(#[from] hyper::Error),
     /// The body ended without an error but too early: an HTTP/2 stream may be reset so.
-    #[error("the body ended before its end")]
+    #[error("the body ended early")]
     Short,
     /// The body timed out.
-    #[error("the body came too slowly")]
+    #[error("the body arrived too slowly")]
     Slow,
 }
 

@@ -31,7 +31,7 @@ pub const MAX_PREAMBLE: usize = 4 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub enum FormError {
     /// The content is not a form, or has no boundary: a 415.
-    #[error("the content is no multipart/form-data with a boundary")]
+    #[error("the content is not multipart/form-data with a boundary")]
     NotAForm,
     /// The form is malformed: a 400, like all that follow.
     #[error("the form is malformed: {0}")]
@@ -40,10 +40,10 @@ pub enum FormError {
     #[error("the form has more than {MAX_PARTS} parts")]
     TooManyParts,
     /// A file's name is not valid as a key.
-    #[error("a file's name cannot be taken: {0}")]
+    #[error("a file's name is not usable: {0}")]
     FileName(#[source] ObjectKeyError),
     /// The body ended before the form did.
-    #[error("the form is cut off")]
+    #[error("the form ended early")]
     Truncated,
     /// The body could not be read.
     #[error("the body could not be read")]

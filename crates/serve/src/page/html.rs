@@ -161,7 +161,7 @@ impl HtmlPage<'_> {
             out,
             "<body>\n<a class=\"skip\" href=\"#list\">Skip to the list</a>\n<header>"
         )?;
-        out.push_str("<div class=\"where\"><nav aria-label=\"Breadcrumbs\"><ol>");
+        out.push_str("<div class=\"location\"><nav aria-label=\"Breadcrumbs\"><ol>");
         // The root is as many folders up as there are segments.
         let depth = parents.len() + usize::from(own.is_some());
         self.write_breadcrumbs(out, &parents, depth)?;
@@ -183,7 +183,7 @@ impl HtmlPage<'_> {
         if self.options.may_write {
             out.push_str(UPLOAD_FORM);
         }
-        out.push_str("<p id=\"said\" role=\"status\"></p>\n");
+        out.push_str("<p id=\"status\" role=\"status\"></p>\n");
         self.write_table_head(out)
     }
 
@@ -268,7 +268,7 @@ impl HtmlPage<'_> {
     }
 
     fn write_table_head(&self, out: &mut String) -> std::fmt::Result {
-        out.push_str("<div class=\"list\" id=\"list\"><table>\n<caption class=\"heard\">What is in this folder</caption>\n<thead><tr>");
+        out.push_str("<div class=\"list\" id=\"list\"><table>\n<caption class=\"visually-hidden\">Files and folders</caption>\n<thead><tr>");
         for (sort, name) in [
             (SortKey::Name, "Name"),
             (SortKey::Size, "Size"),
@@ -307,7 +307,7 @@ impl HtmlPage<'_> {
             )?;
         }
         if self.options.may_write {
-            out.push_str("<th scope=\"col\"><span class=\"heard\">Actions</span></th>");
+            out.push_str("<th scope=\"col\"><span class=\"visually-hidden\">Actions</span></th>");
         }
         out.push_str("</tr></thead>\n<tbody>\n");
         if !self.listing.key.is_root() {
@@ -359,7 +359,7 @@ impl HtmlPage<'_> {
     fn write_tail(&self, out: &mut String) -> std::fmt::Result {
         out.push_str("</tbody>\n</table>");
         if self.counts.entries() == 0 {
-            out.push_str("<p class=\"none\">Nothing is in this folder.</p>");
+            out.push_str("<p class=\"none\">This folder is empty.</p>");
         }
         out.push_str("</div>\n");
         self.write_page_links(out)?;

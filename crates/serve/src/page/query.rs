@@ -144,21 +144,21 @@ pub enum ListQueryError {
     #[error("limit is a number from 1 to {MAX_LIMIT}")]
     Limit,
     /// Not a cursor of this server.
-    #[error("{0} is no place that this server gave out")]
+    #[error("{0} is not a cursor of this server")]
     Cursor(ListQueryParameter),
     /// A cursor of another order.
     #[error(
-        "{0} is a place in another order: it goes with the sort and order of the listing that gave it out"
+        "{0} is a cursor of another order: use it with the sort and order of the listing that it came from"
     )]
     OtherOrder(ListQueryParameter),
     /// Both cursors are given.
-    #[error("after and before do not go together")]
+    #[error("after and before cannot be combined")]
     BothEnds,
     /// A parameter is given twice.
     #[error("{0} is given twice")]
     Duplicate(ListQueryParameter),
     /// A page is requested in a format without pages.
-    #[error("{0} does not go with format jsonl or tar, which hold everything, in no order")]
+    #[error("{0} cannot be combined with format jsonl or tar, which contain all entries, unsorted")]
     Unpaged(ListQueryParameter),
 }
 

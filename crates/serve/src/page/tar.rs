@@ -89,7 +89,7 @@ struct FolderTarFile {
 #[derive(Debug, thiserror::Error)]
 pub enum FolderTarError {
     /// A file has fewer bytes than its header states.
-    #[error("{path} became shorter while it was packed")]
+    #[error("{path} shrank while it was packed")]
     FileShrank {
         /// Its path in the archive.
         path: String,
@@ -158,7 +158,7 @@ impl FolderTar {
         let Some(level) = self.levels.last_mut() else {
             if self.skipped > 0 {
                 let (folder, skipped) = (&self.folder, self.skipped);
-                tracing::warn!(%folder, skipped, "a tar was sent without some of what is in the folder");
+                tracing::warn!(%folder, skipped, "a tar archive was sent without some entries of the folder");
             }
             out.resize(out.len() + 2 * BLOCK, 0);
             return Ok(false);

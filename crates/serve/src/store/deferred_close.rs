@@ -27,7 +27,7 @@ pub(super) struct DeferredClose {
 }
 
 impl DeferredClose {
-    /// Returns a reference to `closing` if a file of `len` bytes needs it.
+    /// Returns a reference to `queue` if a file of `len` bytes needs it.
     pub(super) fn for_file(queue: &Arc<Self>, len: u64) -> Option<Arc<Self>> {
         (len >= LARGE_FILE).then(|| Arc::clone(queue))
     }

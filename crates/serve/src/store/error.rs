@@ -8,16 +8,16 @@ use rustix::io::Errno;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Nothing has that key, or it is outside the root.
-    #[error("nothing is there")]
+    #[error("not found")]
     NotFound,
     /// The key is a folder's.
-    #[error("it is a folder")]
+    #[error("this is a folder")]
     IsFolder,
     /// The key is a pipe, a socket or a device.
-    #[error("it is neither a file nor a folder")]
+    #[error("this is neither a file nor a folder")]
     SpecialFile,
     /// A parent in the path is a file, or there is a folder where a file should go.
-    #[error("something else has that name, or a part of it")]
+    #[error("that name, or a part of the path, is already in use")]
     Conflict,
     /// Only empty folders can be deleted.
     #[error("the folder is not empty")]
@@ -49,10 +49,10 @@ pub enum StoreError {
     #[error("the bytes do not match their {0} digest")]
     DigestMismatch(&'static str),
     /// The served folder was removed.
-    #[error("the folder that is served was removed: make it again, then restart the server")]
+    #[error("the served folder was removed: create it again, then restart the server")]
     RootRemoved,
     /// Another program removed the temporary file of the upload.
-    #[error("what had come of the upload was removed from .haul by another program: send it again")]
+    #[error("another program removed the unfinished upload from .haul: send it again")]
     UploadRemoved,
     /// Any other error of the disk.
     #[error(transparent)]

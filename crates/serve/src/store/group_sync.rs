@@ -128,7 +128,7 @@ impl GroupSync {
         self.ended.notify_all();
         match (method, result) {
             (FlushMethod::Syncfs, Err(error)) => {
-                tracing::warn!(%error, "uploads are made durable one by one");
+                tracing::warn!(%error, "syncfs failed: uploads are synced one by one");
                 alone()
             }
             (_, result) => result.map(|()| method),

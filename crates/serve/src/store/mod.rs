@@ -11,9 +11,9 @@
 //! waiting.
 //!
 //! `root` opens descriptors by key, `object` is an open file, `version` identifies its content,
-//! `open_files` caches open files between requests, `closing` closes them; `room` holds temporary
-//! files, `upload` fills them, `folders` creates parent folders; `quota` counts bytes, `recount`
-//! counts them again; `digest` stores the digests of uploads.
+//! `open_files` caches open files between requests, `deferred_close` closes them; `temporary_files` holds temporary
+//! files, `upload` fills them, `created_folders` creates parent folders; `quota` counts bytes, `recount`
+//! counts them again; `stored_digest` stores the digests of uploads.
 
 mod created_folders;
 mod deferred_close;
@@ -201,7 +201,7 @@ impl FileStore {
         }
     }
 
-    /// Begins an upload whose bytes must match the digests in `wanted`.
+    /// Begins an upload whose bytes must match the digests in `expected`.
     ///
     /// # Errors
     /// When a parent in the key is a file, the store is read-only, or the disk fails.

@@ -39,7 +39,7 @@ pub(super) struct OpenFileCache {
 }
 
 impl OpenFileCache {
-    /// Caches at most `most` files.
+    /// Caches at most `max_files` files.
     pub(super) fn new(max_files: usize) -> Self {
         Self {
             files: Cache::new(max_files),

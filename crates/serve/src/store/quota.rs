@@ -87,7 +87,7 @@ impl StorageQuota {
         self.limit.is_some()
     }
 
-    /// Begins a reservation of no bytes, for a key whose file has `there` bytes.
+    /// Begins a reservation of no bytes, for a key whose file has `existing_bytes` bytes.
     pub(super) fn reserve(
         self: &Arc<Self>,
         key: &ObjectKey,
@@ -111,7 +111,7 @@ impl StorageQuota {
             .is_none_or(|limit| self.lock().fits(bytes, limit))
     }
 
-    /// Checks that a file of `bytes` fits in place of one of `there`.
+    /// Checks that a file of `bytes` fits in place of one of `existing_bytes`.
     ///
     /// # Errors
     /// When it does not.
@@ -180,11 +180,7 @@ impl StorageQuota {
         count.files =
             replaced_bytes.clamp(found.saturating_sub(removed), found.saturating_add(added));
         if count.files != replaced_bytes {
-            tracing::debug!(
-                replaced_bytes,
-                now = count.files,
-                "the store was counted anew"
-            );
+            tracing::debug!(replaced_bytes, now = count.files, "the store was recounted");
         }
     }
 
@@ -226,7 +222,7 @@ impl QuotaReservation {
         Ok(())
     }
 
-    /// Prepares a commit in place of a file of `before` bytes: reserves the difference if those are
+    /// Prepares a commit in place of a file of `replaced_bytes` bytes: reserves the difference if those are
     /// fewer than it counted on.
     ///
     /// # Errors
@@ -245,7 +241,7 @@ impl QuotaReservation {
         Ok(())
     }
 
-    /// Commits: the bytes belong to a file now, in place of one of `before` bytes.
+    /// Commits: the bytes belong to a file now, in place of one of `replaced_bytes` bytes.
     pub(super) fn commit(mut self, replaced_bytes: u64) {
         self.release(Some(replaced_bytes));
     }

@@ -179,7 +179,7 @@ impl StoreRoot {
         let is_gone = rustix::fs::fstat(&self.top).is_ok_and(|stat| stat.st_nlink == 0);
         if is_gone && !self.removal_logged.swap(true, Ordering::Relaxed) {
             let path = self.path.display();
-            tracing::error!(%path, "the folder that is served was removed: make it again, then restart the server");
+            tracing::error!(%path, "the served folder was removed: create it again, then restart the server");
         }
         is_gone
     }

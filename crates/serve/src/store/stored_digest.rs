@@ -37,6 +37,6 @@ pub(super) fn store_digest(file: impl AsFd, version: &FileVersionId, checksum: &
     if let Err(error) =
         rustix::fs::fsetxattr(file, DIGEST_ATTRIBUTE, text.as_bytes(), XattrFlags::empty())
     {
-        tracing::debug!(%error, "a digest is not kept");
+        tracing::debug!(%error, "a digest could not be stored");
     }
 }

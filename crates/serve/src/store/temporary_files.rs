@@ -153,7 +153,7 @@ impl TemporaryFolder {
         opened.lock_shared()?;
         tracing::warn!(
             root = %root.path().display(),
-            "{RESERVED_NAME} was removed, and uploads with it: it is made again"
+            "{RESERVED_NAME} was removed with all unfinished uploads: it is created again"
         );
         let opened = Arc::new(opened);
         *self.opened.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&opened);
@@ -289,7 +289,7 @@ impl Drop for TemporaryFile {
             && let Err(error) = root::unlink(&*self.folder, self.name.as_bytes(), AtFlags::empty())
             && error.kind() != std::io::ErrorKind::NotFound
         {
-            tracing::warn!(%error, name = self.name, "a temporary file is left");
+            tracing::warn!(%error, name = self.name, "a temporary file could not be removed");
         }
     }
 }

@@ -5,7 +5,7 @@
 //! holds. Until then the key keeps its old version. Dropping an upload removes the temporary file
 //! and the folders that were created for it. All of this may wait for a disk.
 //!
-//! This file accepts and writes bytes; `commit` finishes the upload, and `place` is the temporary
+//! This file accepts and writes bytes; `commit` finishes the upload, and `location` is the temporary
 //! file with its folders.
 
 mod commit;
@@ -103,7 +103,7 @@ pub struct CommittedUpload {
 }
 
 impl Upload {
-    /// Begins an upload. `wanted` are the digests that its bytes must match; `reach` bounds where
+    /// Begins an upload. `expected` are the digests that its bytes must match; `scope` bounds where
     /// its folder may be.
     pub(super) fn begin(
         store: &Arc<FileStore>,
@@ -148,7 +148,7 @@ impl Upload {
         Ok(())
     }
 
-    /// Writes accepted bytes. After an error, the unwritten bytes are left in `pieces`.
+    /// Writes accepted bytes. After an error, the unwritten bytes are left in `chunks`.
     ///
     /// # Errors
     /// When the disk is full.

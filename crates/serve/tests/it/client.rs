@@ -1,9 +1,10 @@
-//! A client that sends what it is told to, byte by byte if need be, and reads answers by the letter of RFC 9112.
+//! An HTTP/1.1 client that sends exactly the given bytes, and parses responses strictly (RFC 9112).
 //!
-//! It blocks, since its tests do nothing else meanwhile, and every read ends at a deadline. What is wrong with an answer is a panic:
-//! a field without a colon, a length beside chunks, a body that ends too early unless that was what was asked about.
+//! It blocks, and every read has a deadline. A malformed response is a panic: a field without a
+//! colon, a length beside chunks, a body that ends early unless the test asked for that.
 //!
-//! `answer` is what it reads, `socket` what it reads from, and `roads` are the ways to ask once, of both versions of HTTP.
+//! `response` parses responses, `socket` wraps sockets and TLS, and `transport` sends single
+//! requests over every transport.
 
 mod answer;
 mod roads;
@@ -30,13 +31,13 @@ use crate::harness::{LIMIT, NAME, TestServer};
 pub(crate) struct TestClient {
     stream: Box<dyn TestStream>,
     socket: TestSocket,
-    /// What came and was not taken.
+    /// Bytes received and not consumed.
     came: Vec<u8>,
     deadline: Instant,
 }
 
 impl TestClient {
-    /// Connects.
+    /// Connects over a transport.
     pub(crate) fn on(served: &TestServer, road: RequestPathway) -> Self {
         match road {
             RequestPathway::Plain => Self::tcp(TcpStream::connect(served.plain).unwrap()),
@@ -52,12 +53,12 @@ impl TestClient {
         }
     }
 
-    /// Over TCP.
+    /// Connects over TCP.
     pub(crate) fn plain(served: &TestServer) -> Self {
         Self::on(served, RequestPathway::Plain)
     }
 
-    /// On a socket that is connected.
+    /// Wraps a connected socket.
     pub(crate) fn tcp(socket: TcpStream) -> Self {
         socket.set_nodelay(true).unwrap();
         let stream = Box::new(socket.try_clone().unwrap());
@@ -83,7 +84,7 @@ impl TestClient {
         }
     }
 
-    /// Waits that much longer, from now.
+    /// Sets the deadline to `limit` from now.
     pub(crate) fn patient(&mut self, limit: Duration) {
         self.deadline = Instant::now() + limit;
     }
@@ -94,19 +95,19 @@ impl TestClient {
         self
     }
 
-    /// Sends bytes to somebody who may have gone.
+    /// Sends bytes to a server that may have closed the connection.
     pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
         self.stream.write_all(bytes.as_ref())?;
         self.stream.flush()
     }
 
-    /// Says that nothing more will be sent.
+    /// Closes the sending half.
     pub(crate) fn finish(&mut self) {
         self.stream.finish();
         self.socket.shutdown();
     }
 
-    /// Reads some more. `Ok(0)`: the server sends no more.
+    /// Reads more bytes. `Ok(0)`: the server has closed its sending half.
     pub(crate) fn read(&mut self) -> io::Result<usize> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -119,7 +120,7 @@ impl TestClient {
         Ok(read)
     }
 
-    /// Sends a request without a body and reads its answer.
+    /// Sends a request without a body and reads its response.
     #[track_caller]
     pub(crate) fn ask(
         &mut self,
@@ -131,13 +132,13 @@ impl TestClient {
         self.answer_to(method)
     }
 
-    /// Reads the answer to a GET, or to what is answered like one.
+    /// Reads the response to a GET, or to a method that is answered like one.
     #[track_caller]
     pub(crate) fn answer(&mut self) -> TestResponse {
         self.answer_to("GET")
     }
 
-    /// Reads an answer, whole.
+    /// Reads a whole response.
     #[track_caller]
     pub(crate) fn answer_to(&mut self, method: &str) -> TestResponse {
         let mut answer = self.head();
@@ -148,7 +149,7 @@ impl TestClient {
         answer
     }
 
-    /// Reads an answer's head.
+    /// Reads the head of a response.
     #[track_caller]
     pub(crate) fn head(&mut self) -> TestResponse {
         match self.head_or_end() {
@@ -160,7 +161,7 @@ impl TestClient {
         }
     }
 
-    /// Reads an answer's head, if there is one before the end.
+    /// Reads the head of a response, if there is one before the end.
     pub(crate) fn head_or_end(&mut self) -> Option<TestResponse> {
         let end = loop {
             if let Some(at) = find(&self.came, b"\r\n\r\n") {
@@ -175,7 +176,7 @@ impl TestClient {
         Some(parse(&head[..end]))
     }
 
-    /// Reads an answer's body; of one that breaks off, what there was.
+    /// Reads the body of a response; if it ends early, the error has what there was.
     pub(crate) fn body(
         &mut self,
         head: &TestResponse,
@@ -196,7 +197,7 @@ impl TestClient {
         }
     }
 
-    /// Takes so many bytes.
+    /// Takes this many bytes.
     pub(crate) fn take(&mut self, length: usize) -> Result<Vec<u8>, (Vec<u8>, io::Error)> {
         while self.came.len() < length {
             match self.read() {
@@ -242,7 +243,7 @@ impl TestClient {
         }
     }
 
-    /// Everything until the end, however that comes.
+    /// Reads everything until the end of the connection, even by a reset.
     pub(crate) fn rest(&mut self) -> Vec<u8> {
         loop {
             match self.read() {
@@ -258,14 +259,14 @@ impl TestClient {
         std::mem::take(&mut self.came)
     }
 
-    /// Nothing has come by now, not even the end.
+    /// Whether nothing has been received, not even the end.
     pub(crate) fn has_nothing(&mut self) -> bool {
         self.socket.wait(Duration::from_millis(5)).unwrap();
         let read = self.stream.read(&mut [0]);
         read.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) && self.came.is_empty()
     }
 
-    /// Whether the server has gone, or says that it does. Takes what has come by now.
+    /// Whether the server has closed the connection. Reads what has been received.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.socket.wait(Duration::from_millis(5)).unwrap();
         let mut buffer = [0; 4096];
@@ -278,14 +279,14 @@ impl TestClient {
         }
     }
 
-    /// Everything until the server has gone, in whatever way.
+    /// Reads until the connection has ended, in whatever way.
     pub(crate) fn until_gone(&mut self) -> Vec<u8> {
         while let Ok(1..) = self.read() {}
         assert!(Instant::now() < self.deadline, "the server never went");
         std::mem::take(&mut self.came)
     }
 
-    /// Goes with a reset: what the server has sent is not taken.
+    /// Resets the connection: what the server has sent is lost.
     pub(crate) fn reset(self) {
         if let TestSocket::Tcp(socket) = &self.socket {
             let socket = socket2::SockRef::from(socket);
@@ -293,7 +294,7 @@ impl TestClient {
         }
     }
 
-    /// Nothing more comes, and the connection ends.
+    /// Asserts that nothing more is received and the connection ends.
     #[track_caller]
     pub(crate) fn ends(&mut self) {
         let rest = self.rest();

@@ -1,4 +1,4 @@
-//! A client of HTTP/2 that is not the server's own library's.
+//! An HTTP/2 client on the `h2` crate.
 
 pub(crate) mod frames;
 
@@ -17,7 +17,7 @@ use crate::harness::{LIMIT, NAME, TestServer};
 pub(crate) trait TestHttp2Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> TestHttp2Stream for S {}
 
-/// Runs something that waits, to its end or to the limit's.
+/// Runs a future to its end, or to the limit.
 pub(crate) fn run<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -34,7 +34,7 @@ pub(crate) struct TestHttp2Request<'a> {
     pub(crate) body: Option<&'a [u8]>,
 }
 
-/// Asks on a connection of its own.
+/// Sends a request on a new connection.
 pub(crate) fn ask(
     served: &TestServer,
     road: RequestPathway,
@@ -44,14 +44,14 @@ pub(crate) fn ask(
         let stream = connect(served, road).await;
         let (sender, connection) = h2::client::handshake(stream).await?;
         tokio::select! {
-            // It ends when nobody asks any more, which the other branch has done then.
+            // It ends when no sender is left, and then the other branch has finished.
             ended = connection => panic!("the connection ended: {ended:?}"),
             answer = exchange(sender, asked) => answer,
         }
     })
 }
 
-/// A byte stream on which both know that HTTP/2 is spoken.
+/// A byte stream on which both ends speak HTTP/2.
 pub(crate) async fn connect(served: &TestServer, road: RequestPathway) -> Box<dyn TestHttp2Stream> {
     if road == RequestPathway::Http2 {
         return Box::new(TcpStream::connect(served.plain).await.unwrap());
@@ -64,7 +64,7 @@ pub(crate) async fn connect(served: &TestServer, road: RequestPathway) -> Box<dy
     Box::new(stream)
 }
 
-/// One request and its answer.
+/// One request and its response.
 async fn exchange(
     sender: h2::client::SendRequest<Bytes>,
     asked: &TestHttp2Request<'_>,
@@ -88,7 +88,7 @@ async fn exchange(
     let (answer, mut stream) = sender.send_request(request, body.is_none())?;
     if let Some(body) = body {
         send(&mut stream, body).await?;
-        // Whoever answered early may have reset it.
+        // A server that responds early may have reset the stream.
         let _ = stream.send_data(Bytes::new(), true);
     }
     let (head, mut incoming) = answer.await?.into_parts();
@@ -109,7 +109,7 @@ async fn exchange(
     })
 }
 
-/// Sends bytes of a body; where they are not wanted any more it ends early.
+/// Sends bytes of a body; stops early if the server does not want them any more.
 pub(crate) async fn send(
     stream: &mut h2::SendStream<Bytes>,
     mut body: &[u8],

@@ -1,4 +1,5 @@
-//! What the access log says of requests that came to no good end: each that was begun has its line, and the line says how far it came.
+//! The access log of requests that did not end well: each request that began has a line, which says
+//! how far it came.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,10 +20,10 @@ use crate::http2;
 /// More than both ends' socket buffers hold.
 const LARGE: usize = 16 << 20;
 
-/// What is given to everything.
+/// Every timeout of these tests.
 const SHORT: Duration = Duration::from_millis(300);
 
-/// Lines in memory.
+/// Keeps lines in memory.
 #[derive(Debug, Clone, Default)]
 struct MemoryLog(Arc<Mutex<Vec<u8>>>);
 
@@ -61,7 +62,7 @@ impl LoggedServer {
         Self { served, log, lines }
     }
 
-    /// The line of a target, of which there is one.
+    /// The only line of a target.
     #[track_caller]
     fn line(&self, target: &str) -> String {
         let target = format!("\"target\":\"{target}\"");
@@ -77,7 +78,7 @@ impl LoggedServer {
         found.remove(0)
     }
 
-    /// All lines are there: what is not logged by now never will be.
+    /// Closes the log: what is not logged by now never will be.
     fn close(&self) {
         assert!(http2::run(self.log.close(LIMIT)), "it is written");
     }
@@ -102,7 +103,8 @@ fn short() -> TimeoutOptions {
     }
 }
 
-/// What a server cut off: a download that its reader did not take, and an upload that did not end.
+/// Checks the lines of requests that a shutdown aborted: a download whose client did not read, and
+/// an unfinished upload.
 #[track_caller]
 fn cut_off(logged: &LoggedServer, why: &str) {
     let read = logged.line("/f");
@@ -111,7 +113,7 @@ fn cut_off(logged: &LoggedServer, why: &str) {
     assert!(sent > 0 && sent < LARGE as u64, "{why}: {read}");
     assert!(read.contains("\"cut_short\":true"), "{why}: {read}");
     let written = logged.line("/key");
-    // Nobody went away: it was the server that did.
+    // The server ended it, not the client.
     assert_eq!(number(&written, "status"), 503, "{why}: {written}");
     assert!(number(&written, "received") > 0, "{why}: {written}");
     assert!(written.contains("\"cut_short\":true"), "{why}: {written}");
@@ -137,7 +139,7 @@ fn what_is_cut_off_at_the_end_is_logged() {
     }
 }
 
-/// Whoever probes a server shows in its log.
+/// Probes show in the log.
 #[test]
 fn heads_that_cannot_be_read_are_logged() {
     for road in RequestPathway::FIRST {
@@ -154,7 +156,7 @@ fn heads_that_cannot_be_read_are_logged() {
             "GET / HTTP/1.1\r\n",
         ] {
             let mut client = TestClient::on(&logged.served, road);
-            // It may have ended by then.
+            // The server may have closed the connection by then.
             let _ = client.try_send(head);
             eventually("it is refused", || client.has_ended());
         }
@@ -189,7 +191,7 @@ fn streams_that_are_cut_off_are_logged() {
                 while logged.served.temporaries() == 0 {
                     tokio::task::yield_now().await;
                 }
-                // On a thread of its own: a runtime is ended in it.
+                // On another thread, since it ends a runtime.
                 let ended = std::thread::scope(|scope| {
                     let ending = scope.spawn(|| logged.served.end(SHORT));
                     ending.join().unwrap()
@@ -260,7 +262,7 @@ fn bodies_of_http2_that_come_too_slowly_are_logged_as_that() {
 fn a_head_that_comes_too_slowly_is_answered() {
     let logged = LoggedServer::start(AcceptStrategy::Single, short());
     for road in RequestPathway::FIRST {
-        // The first of its connection, or another.
+        // The first head of its connection, or a later one.
         for is_first in [true, false] {
             let mut slow = TestClient::on(&logged.served, road);
             if !is_first {

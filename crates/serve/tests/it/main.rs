@@ -1,4 +1,4 @@
-//! The store over real sockets, in this process: the rows of the corner cases by their numbers, D.
+//! The store over real sockets, in this process: the corner cases of section D by their numbers.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! HTTP spoken to a port of TLS: people who forgot an `s` are told so.
+//! Plain HTTP on a TLS port gets a response that says so.
 
 use std::net::TcpStream;
 
@@ -42,7 +42,7 @@ fn what_is_neither_gets_no_http() {
         let said = client.until_gone();
         assert!(!said.starts_with(b"HTTP"), "{}", said.escape_ascii());
     }
-    // One that says nothing at all is let go, too.
+    // A client that sends nothing at all is disconnected too.
     let mut silent = TestClient::tcp(TcpStream::connect(served.tls).unwrap());
     silent.finish();
     eventually("it ends", || silent.has_ended());

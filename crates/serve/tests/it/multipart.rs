@@ -1,10 +1,11 @@
-//! Reads multipart/byteranges (RFC 9110 14.6) by the letter: what a lenient reader passes over is a panic here.
+//! Parses multipart/byteranges (RFC 9110 14.6) strictly: what a lenient parser accepts is a panic
+//! here.
 
 use std::ops::Range;
 
 use crate::client::{TestResponse, find};
 
-/// One part: which bytes it says it has, of how long a file, and those bytes.
+/// One part: its range, the file's length, and its bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct BodyPart {
     pub(crate) range: Range<usize>,
@@ -13,7 +14,7 @@ pub(crate) struct BodyPart {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// The parts of an answer.
+/// The parts of a response.
 #[track_caller]
 pub(crate) fn parts(answer: &TestResponse) -> Vec<BodyPart> {
     let kind = answer.field("content-type").expect("a type");
@@ -55,7 +56,7 @@ pub(crate) fn parts(answer: &TestResponse) -> Vec<BodyPart> {
     parts
 }
 
-/// Reads `bytes A-B/LEN`.
+/// Parses `bytes A-B/LEN`.
 #[track_caller]
 pub(crate) fn content_range(value: &str) -> (Range<usize>, usize) {
     let (range, len) = value

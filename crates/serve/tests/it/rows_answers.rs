@@ -1,4 +1,5 @@
-//! What goes with answers: fields for browsers and caches, other sites' pages, what a connection holds afterwards.
+//! Fields for browsers and caches, pages of other sites, and what a connection keeps after a
+//! response.
 
 use http::Method;
 
@@ -35,7 +36,7 @@ fn browsers_guess_no_types_and_folders_are_asked_for_each_time() {
     }
 }
 
-/// Where others may write, what a browser would run is nobody's.
+/// On a writable server, files that a browser would run have no rights.
 #[test]
 fn what_others_put_there_is_boxed() {
     for writable in [true, false] {
@@ -93,7 +94,7 @@ fn what_a_login_got_is_in_no_shared_cache() {
     }
 }
 
-/// A date that lies ahead would make caches keep what they should not (RFC 9110 8.8.2.1).
+/// A future date would make caches keep a file too long (RFC 9110 8.8.2.1).
 #[test]
 fn nothing_was_changed_in_the_future() {
     let served = TestServer::start();
@@ -107,7 +108,7 @@ fn nothing_was_changed_in_the_future() {
     assert!(said <= std::time::SystemTime::now());
 }
 
-/// A visitor's browser does what other sites' pages ask it to; the store does not.
+/// A visitor's browser does what other sites' pages ask for; the store does not.
 #[test]
 fn pages_of_other_sites_change_nothing() {
     let served = TestServer::start();
@@ -179,7 +180,7 @@ fn pages_that_were_named_may_do_what_they_were_let() {
     }
 }
 
-/// Descriptors of the process, and its mappings, that lead below a folder.
+/// Descriptors and mappings of this process that lead below a folder.
 fn held(served: &TestServer) -> Vec<String> {
     let root = served.root().display().to_string();
     let links = std::fs::read_dir("/proc/self/fd").unwrap();
@@ -192,7 +193,7 @@ fn held(served: &TestServer) -> Vec<String> {
         .collect()
 }
 
-/// A file that is gone gives its room back, though a connection that sent it is kept for later.
+/// A deleted file frees its space, though a connection that sent it is kept open.
 #[test]
 fn a_connection_that_waits_holds_no_file() {
     let served = TestServer::start();
@@ -207,12 +208,12 @@ fn a_connection_that_waits_holds_no_file() {
             204
         );
         eventually("it is let go", || held(&served).is_empty());
-        // It is kept all the same.
+        // The connection is kept.
         assert_eq!(client.ask("GET", "/f", &[]).status, 404);
     }
 }
 
-/// Whoever says that nothing more will come still wants the answer.
+/// A client that closes its sending half still gets the response.
 #[test]
 fn half_a_connection_is_answered() {
     let served = TestServer::start();
@@ -226,7 +227,7 @@ fn half_a_connection_is_answered() {
     }
 }
 
-/// What cannot be done says why, and what can.
+/// Refusals say why, and what is possible instead.
 #[test]
 fn refusals_say_what_there_is() {
     let served = TestServer::start();
@@ -238,7 +239,7 @@ fn refusals_say_what_there_is() {
         assert_eq!((form.status, form.field("allow")), (405, allow), "{road:?}");
         let put = served.put(road, "/out/f", &[], b"x");
         assert_eq!(put.status, 404, "{road:?}");
-        assert!(put.text().contains("a link"), "{road:?}: {}", put.text());
+        assert!(put.text().contains("a symbolic link"), "{road:?}: {}", put.text());
         let deleted = served.ask(road, "DELETE", "/f/", &[]);
         assert_eq!(deleted.status, 409, "{road:?}");
         assert!(

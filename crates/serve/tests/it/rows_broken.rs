@@ -1,4 +1,4 @@
-//! A disk that fails: nobody takes a part of something for all of it, and whoever runs the server learns why.
+//! A failing disk: a partial response never looks complete, and the operator learns why.
 
 use crate::client::{RequestPathway, TestClient, request};
 use crate::harness::{ServerSetup, TestServer, sample};
@@ -6,7 +6,7 @@ use crate::http2;
 use crate::slow_disk::{BROKEN, SlowFilesystem};
 use crate::told;
 
-/// The status of an answer, and its body if that is whole.
+/// The status of a response, and its body if that is complete.
 fn asked(served: &TestServer, road: RequestPathway, path: &str) -> (u16, Option<Vec<u8>>) {
     if RequestPathway::FIRST.contains(&road) {
         let mut client = TestClient::on(served, road);
@@ -27,7 +27,7 @@ fn asked(served: &TestServer, road: RequestPathway, path: &str) -> (u16, Option<
     }
 }
 
-/// Serves a folder with things that fail in it, called `name`; none where nothing can be mounted.
+/// Serves a folder `name` with broken files; `None` where nothing can be mounted.
 fn with_broken(name: &str, served: &TestServer) -> Option<SlowFilesystem> {
     let folder = served.root().join(name);
     std::fs::create_dir(&folder).unwrap();
@@ -46,7 +46,7 @@ fn an_archive_that_lacks_something_ends_without_an_end() {
         for road in RequestPathway::ALL {
             let (status, body) = asked(&served, road, &format!("{key}/?format=tar"));
             match folder {
-                // What is missing lies behind what was sent.
+                // The missing bytes follow what was sent.
                 "torn" => assert_eq!((status, body), (200, None), "{road:?}"),
                 "shut" | "barred" => assert_eq!(status, 403, "{road:?} {folder}"),
                 _ => assert_eq!(status, 500, "{road:?} {folder}"),
@@ -54,7 +54,7 @@ fn an_archive_that_lacks_something_ends_without_an_end() {
         }
         let told = told::of(&format!("folder={key} "));
         assert_eq!(told.len(), RequestPathway::ALL.len(), "{told:?}");
-        // What the list had before it broke off is no part of the error.
+        // What the listing had before the error is not part of it.
         let path = match folder {
             "cut" => format!("{folder}/"),
             _ => format!("{folder}/{name}"),
@@ -111,7 +111,7 @@ fn a_list_that_lacks_something_is_none() {
     }
 }
 
-/// Said once, where nothing can be shown.
+/// Printed once, where nothing can be mounted.
 #[expect(clippy::print_stderr, reason = "a test that shows nothing must say so")]
 fn skipped() {
     eprintln!("no file system can be mounted here: the broken disk is not shown");

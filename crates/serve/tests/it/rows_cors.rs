@@ -1,4 +1,4 @@
-//! What pages of other sites are told: also when they are refused, so that they can say why.
+//! CORS fields for pages of other sites, also on refusals, so that a page can show the reason.
 
 use std::path::Path;
 
@@ -12,13 +12,13 @@ use haul_serve::access::{
 use crate::client::RequestPathway;
 use crate::harness::{ServerSetup, TestServer};
 
-/// The page that is named.
+/// The allowed page.
 const PAGE: &str = "https://page.test";
 
 /// `ann:secret`.
 const ANN: (&str, &str) = ("Authorization", "Basic YW5uOnNlY3JldA==");
 
-/// A server of one file, for those who log in, that names a page which may write.
+/// A server of one file that needs a login, and allows a page to write.
 fn serving(access: AccessOptions, credentials: bool) -> TestServer {
     let cors = CorsPolicy::new(CorsOptions {
         origins: AllowedOrigins::List(vec![PAGE.parse().unwrap()]),
@@ -47,10 +47,10 @@ fn ann() -> AccessOptions {
     }
 }
 
-/// A page that may not read a 401 cannot ask for a login.
+/// A page that cannot read a 401 cannot ask for a login.
 #[test]
 fn pages_that_were_named_may_read_refusals() {
-    // A login that must be hashed is refused on another path.
+    // A login that must be hashed is refused on another code path.
     let line = "bob:$2a$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW:ro";
     let served = serving(
         AccessOptions {
@@ -84,7 +84,7 @@ fn pages_that_were_named_may_read_refusals() {
     }
 }
 
-/// A login may be one that the browser keeps, and adds to what a page asks of its own accord; a token is none.
+/// A browser may add a stored login to a page's requests by itself, but never a token.
 #[test]
 fn a_page_that_writes_with_a_login_is_told_what_that_needs() {
     let bearer = ("Authorization", "Bearer token");
@@ -97,7 +97,7 @@ fn a_page_that_writes_with_a_login_is_told_what_that_needs() {
             assert_eq!(answer.status, login, "{road:?}");
             let says = answer.text().contains("--cors-credentials");
             assert_eq!(says, !credentials, "{road:?} {}", answer.text());
-            // That of a stranger needs something else first.
+            // A page that is not on the list is refused before that.
             let answer = put(&[("Origin", "https://other.test"), ANN]);
             assert_eq!(answer.status, 403, "{road:?}");
             assert!(!answer.text().contains("--cors-credentials"), "{road:?}");

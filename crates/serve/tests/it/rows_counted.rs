@@ -1,4 +1,4 @@
-//! What is counted of requests, and how fast bytes may pass.
+//! Metrics of requests, and rate limits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +40,7 @@ fn bodies_are_counted_to_the_byte_on_every_road() {
     }
 }
 
-/// Who leaves is counted, with what there was until then.
+/// An aborted request is counted with the bytes until then.
 #[test]
 fn requests_that_break_off_are_counted_as_what_they_were() {
     for road in RequestPathway::FIRST {
@@ -50,7 +50,7 @@ fn requests_that_break_off_are_counted_as_what_they_were() {
         reader.send(request("GET", "/large", &[]));
         assert_eq!(reader.take(100_000).unwrap().len(), 100_000);
         reader.reset();
-        // The last that is counted of it.
+        // The last metric that is updated.
         eventually("it is counted", || sample(&metrics, ABORTED) == 1);
         assert_eq!(requests(&metrics, "GET", "2xx"), 1, "{road:?}");
         let sent = sample(&metrics, SENT);
@@ -65,7 +65,7 @@ fn requests_that_break_off_are_counted_as_what_they_were() {
     }
 }
 
-/// A server of a file, with limits in bytes a second; of one connection, and of all.
+/// A server of a file, with rate limits for one connection and for all.
 fn limited(rate: Option<u64>, total_rate: Option<u64>) -> TestServer {
     let setup = ServerSetup {
         server: FileServerOptions {
@@ -81,7 +81,7 @@ fn limited(rate: Option<u64>, total_rate: Option<u64>) -> TestServer {
     served
 }
 
-/// How long two take that do the same at one time.
+/// How long two clients take for the same work at the same time.
 fn two(served: &TestServer, what: impl Fn(&TestServer, usize) + Sync) -> Duration {
     let began = Instant::now();
     std::thread::scope(|scope| {
@@ -106,7 +106,8 @@ fn bytes_pass_no_faster_than_they_may() {
             assert_eq!(put.status, 201);
         }
     };
-    // Half a second for each, less what may pass at once: an eighth before it is counted, and what was read with that.
+    // Half a second for each, less the burst: an eighth before the limit applies, and what was read
+    // with that.
     let whole = Duration::from_millis(200);
     for road in [
         RequestPathway::Plain,
@@ -116,14 +117,14 @@ fn bytes_pass_no_faster_than_they_may() {
         let served = limited(Some(800_000), None);
         assert!(two(&served, get(road)) >= whole, "{road:?}");
         assert!(two(&served, put(road)) >= whole, "{road:?}");
-        // Two share what one of them would have had.
+        // Two connections share the rate of one.
         let served = limited(None, Some(800_000));
         assert!(two(&served, get(road)) >= 2 * whole, "{road:?}");
         assert!(two(&served, put(road)) >= 2 * whole, "{road:?}");
     }
 }
 
-/// Who is made to wait is not slow.
+/// A client that waits for a rate limit is not slow.
 #[test]
 fn d9_a_limit_is_not_the_peers_fault() {
     let setup = ServerSetup {

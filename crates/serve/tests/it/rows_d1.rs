@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::client::{RequestPathway, TestClient, find};
 use crate::harness::{DoneOnDrop, NAME, SECRET, TestServer, eventually};
 
-/// Sends a request's first line as it is, and reads what comes until the end.
+/// Sends a request line as it is, and reads to the end of the connection.
 #[track_caller]
 fn line(served: &TestServer, line: &[u8]) -> (u16, Vec<u8>) {
     let mut client = TestClient::plain(served);
@@ -78,7 +78,7 @@ fn d1_no_path_leads_out() {
         for method in [&b"GET "[..], b"HEAD ", b"DELETE ", b"PUT "] {
             let (status, answers) = line(&served, &[method, path, b" HTTP/1.1"].concat());
             let path = path.escape_ascii().to_string();
-            // A PUT whose path is a name like any other makes that file, inside.
+            // A PUT whose path is an ordinary name creates that file inside the root.
             let is_made =
                 method == b"PUT " && expected.contains(&404) && [201, 204].contains(&status);
             let is_gone = method == b"DELETE " && expected.contains(&404) && status == 204;
@@ -92,7 +92,7 @@ fn d1_no_path_leads_out() {
                 "{path}"
             );
             if is_made {
-                // As it was for those that come after.
+                // Restores the folder for the next case.
                 clear(&served);
             }
         }
@@ -101,7 +101,7 @@ fn d1_no_path_leads_out() {
     assert_eq!(served.holds("a/b").unwrap(), b"inside");
 }
 
-/// Removes what PUTs have made.
+/// Removes the files that PUTs have created.
 fn clear(served: &TestServer) {
     for entry in fs::read_dir(served.root()).unwrap() {
         let path = entry.unwrap().path();
@@ -209,7 +209,7 @@ fn d2_links_that_lead_out_lead_nowhere() {
         }
     }
     assert_eq!(served.get("/fine").text(), "inside");
-    // Nothing is made or removed behind one.
+    // Nothing is created or deleted behind a link that leads out.
     for path in ["/up/new", "/top/tmp/haul-was-here", "/up/secret"] {
         let answer = served.put(RequestPathway::Plain, path, &[], b"overwritten");
         assert!(
@@ -222,7 +222,7 @@ fn d2_links_that_lead_out_lead_nowhere() {
             "{path}: {answer:?}"
         );
     }
-    // An upload to a link's own name replaces the link, a DELETE removes it.
+    // An upload to a link's own name replaces the link, and a DELETE removes it.
     assert!(
         [201, 204].contains(
             &served
@@ -254,7 +254,7 @@ fn d2_links_that_are_swapped_in_meanwhile_lead_nowhere() {
     symlink(&outside, root.join("link")).unwrap();
     let over = AtomicBool::new(false);
     let swapped = std::thread::scope(|scope| {
-        // `d` is now a folder, now a link out of the root.
+        // `d` is alternately a folder and a link out of the root.
         let swapper = scope.spawn(|| {
             let mut swapped = 0;
             while !over.load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! D11: more connections than there may be, and fewer descriptors than are needed.
+//! D11: more connections than allowed, and fewer descriptors than needed.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -25,7 +25,7 @@ fn d11_one_too_many_waits_until_another_leaves() {
         }
         let mut third = TestClient::plain(&served);
         third.send(request("GET", "/f", &[]));
-        // Those that are there go on, and it waits.
+        // Existing connections continue while it waits.
         for _ in 0..20 {
             assert_eq!(second.ask("GET", "/f", &[]).text(), "here", "{accept}");
             assert!(third.has_nothing(), "{accept}");
@@ -33,7 +33,7 @@ fn d11_one_too_many_waits_until_another_leaves() {
         drop(first);
         assert_eq!(third.answer().text(), "here", "{accept}");
         drop((second, third));
-        // Their places are free again.
+        // Their permits are free again.
         for road in RequestPathway::ALL {
             assert_eq!(
                 served.ask(road, "GET", "/f", &[]).text(),
@@ -56,10 +56,10 @@ fn d11_many_idle_connections_are_kept() {
     }
 }
 
-/// The variable by which the test below finds that it is the child.
+/// The variable that tells the test below that it is the child process.
 const CHILD: &str = "HAUL_TEST_FEW_DESCRIPTORS";
 
-/// Descriptors are the process's, so this is one of its own.
+/// Descriptors belong to the process, so this test runs in one of its own.
 #[test]
 fn d11_without_descriptors_it_waits_until_there_are_some() {
     alone(
@@ -127,7 +127,7 @@ fn leave() {
         let answer = client.ask(method, path, &[("Content-Length", "0")]);
         assert_eq!(answer.status, status, "{method} {path}");
     }
-    // All of one's own are gone, but for that of a connection.
+    // All descriptors are in use, except one for a connection.
     taken.extend(eat());
     taken.pop();
     let mut socket = TcpStream::connect(served.plain).unwrap();
@@ -143,7 +143,7 @@ fn leave() {
         sample(&metrics, "haul_errors_total{kind=\"descriptors\"}"),
         0
     );
-    // Who reads the directory of the test's needs one, too.
+    // Reading the test's directory needs a descriptor too.
     drop(taken);
 }
 
@@ -156,19 +156,20 @@ fn run_out() {
         maximum: getrlimit(Resource::Nofile).maximum,
     };
     setrlimit(Resource::Nofile, limit).unwrap();
-    // Accepted while there were some: those that come later may wait in the kernel's queue until the end.
+    // Accepted before they ran out: later connections may wait in the kernel's queue until the end.
     let mut first = TestClient::plain(&served);
     assert_eq!(first.ask("GET", "/f", &[]).text(), "here");
-    // Each takes one here and one there, until nobody has any.
+    // Each takes one descriptor at each end, until none is left.
     let mut all = Vec::new();
     while let Ok(socket) = TcpStream::connect(served.plain) {
         all.push(socket);
         assert!(all.len() < 200);
     }
-    // The first is served still. The file, if it was kept open, may have left its descriptor to one of them.
+    // The first is still served. The file, if it was cached, may have lost its descriptor to one of
+    // them.
     let answer = first.ask("GET", "/f", &[]);
     assert!([200, 503].contains(&answer.status), "{answer:?}");
-    // Sockets that this side has closed are closed there when they are seen.
+    // The server closes its ends when it notices.
     drop(all);
     eventually("the first gets the file", || {
         first.ask("GET", "/f", &[]).status == 200
@@ -178,7 +179,7 @@ fn run_out() {
         client.try_send(request("GET", "/f", &[])).is_ok()
             && client.head_or_end().is_some_and(|head| head.status == 200)
     });
-    // Not for one alone.
+    // More than one is accepted.
     let mut again: Vec<_> = (0..15).map(|_| TestClient::plain(&served)).collect();
     for client in &mut again {
         assert_eq!(client.ask("GET", "/f", &[]).text(), "here");

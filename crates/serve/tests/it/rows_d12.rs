@@ -1,4 +1,5 @@
-//! D12: a large directory. A million entries are for `scripts/bench serve`; here are as many as a test can make.
+//! D12: a large directory. `scripts/bench serve` uses a million entries; this test as many as it
+//! can create.
 
 use std::collections::HashSet;
 use std::fs;
@@ -8,7 +9,7 @@ use crate::harness::{ServerSetup, TestServer, eventually, sample};
 
 const MANY: usize = 100_000;
 
-/// Names of one file in a folder: that is quick, where the file system lets a file have so many.
+/// Hard links of one file: they are quick to create, where the file system allows so many.
 fn fill(served: &TestServer, count: usize) {
     let folder = served.root().join("many");
     fs::create_dir(&folder).unwrap();
@@ -22,7 +23,7 @@ fn fill(served: &TestServer, count: usize) {
     }
 }
 
-/// The names in a page of JSON, and where the next one begins.
+/// The names in a page of JSON, and the cursor of the next page.
 fn page(served: &TestServer, road: RequestPathway, query: &str) -> (Vec<String>, Option<String>) {
     let answer = served.ask(road, "GET", &format!("/many/?format=json{query}"), &[]);
     assert_eq!(answer.status, 200, "{query}");
@@ -38,10 +39,10 @@ fn page(served: &TestServer, road: RequestPathway, query: &str) -> (Vec<String>,
 fn d12_a_large_folder_is_listed_in_pages_and_in_a_stream() {
     let served = TestServer::start();
     fill(&served, MANY);
-    // A page of what a page is, and no more.
+    // A page has its default length.
     let (first, next) = page(&served, RequestPathway::Plain, "");
     assert!(!first.is_empty() && first.len() < MANY && next.is_some());
-    // Each name once and in order, however long a page is.
+    // Each name once and in order, whatever the page length.
     let (mut all, mut query) = (Vec::new(), "&limit=30000".to_owned());
     loop {
         let (names, next) = page(&served, RequestPathway::Tls, &query);
@@ -58,7 +59,7 @@ fn d12_a_large_folder_is_listed_in_pages_and_in_a_stream() {
     }
     assert_eq!(all.len(), MANY);
     assert!(all.is_sorted());
-    // All at once, an object a line.
+    // All entries at once, one object on each line.
     for road in [RequestPathway::Plain, RequestPathway::Http2] {
         let answer = served.ask(road, "GET", "/many/", &[("Accept", "application/x-ndjson")]);
         assert_eq!(
@@ -76,7 +77,7 @@ fn d12_a_large_folder_is_listed_in_pages_and_in_a_stream() {
             .collect();
         assert_eq!(names.len(), MANY, "{road:?}");
     }
-    // A page for people is no larger than a browser takes.
+    // An HTML page is no larger than a browser can handle.
     let html = served.ask(
         RequestPathway::Plain,
         "GET",
@@ -90,7 +91,7 @@ fn d12_a_large_folder_is_listed_in_pages_and_in_a_stream() {
     );
 }
 
-/// Others are served while it is made, and whoever goes away ends it.
+/// Other clients are served meanwhile, and a client that leaves ends the listing.
 #[test]
 fn d12_a_listing_that_nobody_reads_holds_nobody_up() {
     let (served, metrics) = ServerSetup::default().counted();
@@ -153,7 +154,7 @@ fn d12_a_folder_is_redirected_to_and_listed_in_every_form() {
                 "{road:?} {form}"
             );
         }
-        // What is the store's own is in no listing.
+        // The store's own files are in no listing.
         assert!(
             !served
                 .ask(road, "GET", "/?format=json", &[])

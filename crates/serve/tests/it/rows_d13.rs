@@ -1,4 +1,4 @@
-//! D13: files that are cut short, emptied, grown or overwritten while they are sent.
+//! D13: files that are truncated, emptied, extended or overwritten while they are sent.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -12,7 +12,7 @@ use crate::client::{RequestPathway, TestClient, request};
 use crate::harness::{DoneOnDrop, NAME, TestServer};
 use crate::http2;
 
-/// More than is on its way at one time: in both ends' socket buffers, or within HTTP/2's windows.
+/// More than can be in flight: in both ends' socket buffers, or in HTTP/2's windows.
 fn length(road: RequestPathway) -> u64 {
     match road {
         RequestPathway::Http2 | RequestPathway::Http2Tls => 3 << 20,
@@ -20,18 +20,18 @@ fn length(road: RequestPathway) -> u64 {
     }
 }
 
-/// What is done to a file that is being sent.
+/// A change to a file that is being sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SentFileChange {
     /// Nothing is left.
     Emptied,
-    /// Half is left, less than was asked for and more than was sent.
+    /// Half is left: less than requested, more than sent.
     Halved,
     /// Half is left, and ends within a page.
     Torn,
-    /// There is more.
+    /// It is longer.
     Grown,
-    /// There are other bytes, as many.
+    /// It has other bytes, as many.
     Overwritten,
 }
 
@@ -61,13 +61,13 @@ impl SentFileChange {
     }
 }
 
-/// What came of a body; whether it ended as it should.
+/// A received body, and whether it is complete.
 struct ReceivedBody {
     bytes: Vec<u8>,
     is_whole: bool,
 }
 
-/// A file that was last written long ago: not within the same tick of the file system's clock as what is done to it.
+/// A file that was last written long ago: not within the same clock tick as the change to it.
 fn old_file(served: &TestServer, bytes: &[u8]) {
     let path = served.file("f", bytes);
     let file = File::options().write(true).open(path).unwrap();
@@ -86,13 +86,14 @@ fn d13_a_file_that_changes_ends_the_answer_and_not_the_server() {
             let came = read(&served, road, done);
             let why = format!("{road:?} {done:?}: {} bytes", came.bytes.len());
             assert!(!came.is_whole, "{why}");
-            // Of one that was overwritten, what came may be of both versions: that is why it is cut short.
+            // An overwritten file may have mixed both versions: that is why the response ends
+            // early.
             assert!(
                 done == SentFileChange::Overwritten || file.starts_with(&came.bytes),
                 "{why}"
             );
             assert!(came.bytes.len() < file.len(), "{why}");
-            // The next one is served, of this file as it is now and of others.
+            // The next request is served, of this file in its new state and of others.
             assert_eq!(
                 served.ask(road, "GET", "/other", &[]).text(),
                 "as ever",
@@ -109,8 +110,9 @@ fn d13_a_file_that_changes_ends_the_answer_and_not_the_server() {
     }
 }
 
-/// Also of one that fits into hyper's buffers (8 KiB and 100 pages), and almost into the socket's: as much as its limit
-/// (212,992 bytes) and one more piece of half of that, and what the client has read.
+/// Also for a file that fits into hyper's buffers (8 KiB and 100 chunks), and almost into the
+/// socket's: as much as its limit (212,992 bytes) and one more chunk of half of that, and what the
+/// client has read.
 #[test]
 fn d13_a_short_file_that_changes_ends_the_answer() {
     let served = TestServer::start();
@@ -135,7 +137,7 @@ fn d13_a_short_file_that_changes_ends_the_answer() {
 fn d13_ranges_of_a_file_that_changes_end_early() {
     let served = TestServer::start();
     let file = ResourceContent::random(13, 16 << 20).to_vec();
-    // The last of several is large, or small.
+    // The last of several ranges is large, or small.
     for ranges in [
         "bytes=1-15000000",
         "bytes=0-99,1000-15000000",
@@ -160,7 +162,7 @@ fn d13_ranges_of_a_file_that_changes_end_early() {
     }
 }
 
-/// A file that another takes the place of is the same file still, whatever that does to its links.
+/// A file that is replaced while it is sent keeps its content, whatever happens to its links.
 #[test]
 fn d13_a_file_that_is_replaced_is_sent_to_its_end() {
     let served = TestServer::start();
@@ -179,7 +181,7 @@ fn d13_a_file_that_is_replaced_is_sent_to_its_end() {
     }
 }
 
-/// Reads some of a body, and the rest when that was done.
+/// Reads a part of a body, changes the file, and reads the rest.
 fn read(served: &TestServer, road: RequestPathway, done: SentFileChange) -> ReceivedBody {
     if !matches!(road, RequestPathway::Http2 | RequestPathway::Http2Tls) {
         let mut client = TestClient::on(served, road);
@@ -230,7 +232,7 @@ fn read(served: &TestServer, road: RequestPathway, done: SentFileChange) -> Rece
     })
 }
 
-/// Between the look at a small file and its reading, too, nothing but what is there is sent.
+/// Even if a small file changes between the check and the read, only bytes that it had are sent.
 #[test]
 fn d13_a_file_that_never_stands_still_is_sent_as_it_was_told_or_not_at_all() {
     let served = TestServer::start();
@@ -260,7 +262,7 @@ fn d13_a_file_that_never_stands_still_is_sent_as_it_was_told_or_not_at_all() {
                 };
                 assert_eq!(head.status, 200);
                 match client.body(&head, "GET") {
-                    // Nothing but what was ever there: the first hundred bytes, and holes.
+                    // Only bytes that the file had: the first hundred, and holes.
                     Ok(body) => {
                         let is_of_file = |(at, byte): (usize, &u8)| match byte {
                             b'x' => at < 100,

@@ -1,4 +1,4 @@
-//! D14: the end, with requests under way.
+//! D14: shutdown with unfinished requests.
 
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -30,7 +30,7 @@ fn d14_what_is_under_way_is_finished_and_nothing_is_begun() {
         for client in &mut idle {
             assert_eq!(client.ask("HEAD", "/f", &[]).status, 200);
         }
-        // Connected, and never said a word.
+        // Connected without sending anything.
         idle.push(TestClient::plain(&served));
         let mut readers = RequestPathway::FIRST.map(|road| TestClient::on(&served, road));
         for reader in &mut readers {
@@ -47,7 +47,7 @@ fn d14_what_is_under_way_is_finished_and_nothing_is_begun() {
         eventually("all are being written", || {
             served.temporaries() == writers.len()
         });
-        // A head of which the rest has not come yet is no request.
+        // An incomplete head is not a request.
         let mut begun = TestClient::plain(&served);
         begun.send("GET /f HTTP/1.1\r\nHost: x\r\n");
         let (plain, unix) = (served.plain, served.unix.clone());
@@ -89,7 +89,7 @@ fn d14_what_is_under_way_is_finished_and_nothing_is_begun() {
     }
 }
 
-/// Whether nobody listens; one that was queued before and is dropped unheard counts, too.
+/// Whether nobody listens; a connection that was queued before and is dropped counts too.
 fn is_refused<S>(connected: std::io::Result<S>) -> bool {
     connected.is_err()
 }
@@ -121,7 +121,7 @@ fn d14_whoever_takes_too_long_is_cut_off() {
                 took >= Duration::from_millis(300) && took < Duration::from_secs(10),
                 "{took:?}"
             );
-            // Short, and seen to be.
+            // The client sees that it is incomplete.
             assert!(stuck.until_gone().len() < file.len());
             assert_eq!(served.holds("key").unwrap(), b"old", "{accept} {road:?}");
             assert_eq!(served.temporaries(), 0, "{accept} {road:?}");
@@ -172,7 +172,7 @@ fn d14_streams_of_http2_are_finished() {
                 }
                 body
             };
-            // The connection ends by itself when its last stream has.
+            // The connection ends by itself after its last stream.
             let (ended, body) = tokio::join!(connection, download);
             ended.unwrap();
             body

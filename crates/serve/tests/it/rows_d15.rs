@@ -1,4 +1,4 @@
-//! D15: who may not is told so, on every road, before anything else is.
+//! D15: clients without permission are refused first, over every transport.
 
 use std::time::{Duration, SystemTime};
 
@@ -20,7 +20,8 @@ fn key() -> SigningKey {
     SigningKey::new(b"0123456789abcdef").unwrap()
 }
 
-/// `ann` may do everything, `bob` may read below `/bob`, a token may write below `/in`, and strangers may read below `/open`.
+/// `ann` may do everything, `bob` may read below `/bob`, a token may write below `/in`, and
+/// everybody may read below `/open`.
 fn served() -> TestServer {
     let access = AccessControl::new(AccessOptions {
         users: vec![
@@ -92,7 +93,7 @@ fn d15_everybody_may_do_what_they_may() {
     ];
     for wrong in &wrong {
         cases.push(("GET", "/ann", Some(wrong), &[401]));
-        // Who mistypes is told, also where strangers may go.
+        // A mistyped login is refused even where none is needed.
         cases.push(("GET", "/open/f", Some(wrong), &[401]));
     }
     for road in RequestPathway::ALL {
@@ -148,7 +149,7 @@ fn d15_a_signed_url_is_good_for_what_it_was_signed_for() {
             ("GET", format!("/ann?{late}")),
             ("GET", format!("/ann?{put}")),
             ("GET", format!("/bob/f?{good}")),
-            // A folder's names are not the file of its name.
+            // A folder's listing is not the file of that name.
             ("GET", format!("/bob/?{file}")),
             ("GET", format!("/ann?{good}x")),
             ("GET", format!("/ann?x=y&{good}")),
@@ -170,7 +171,7 @@ fn d15_a_signed_url_is_good_for_what_it_was_signed_for() {
     }
 }
 
-/// Who is refused hears so before the body is sent, and whoever sends it all the same.
+/// A refused client learns so before it sends the body, and also if it sends the body all the same.
 #[test]
 fn d15_a_body_of_somebody_who_may_not_is_not_asked_for() {
     let served = served();

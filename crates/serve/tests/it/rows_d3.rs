@@ -1,4 +1,4 @@
-//! D3: uploads that break off, at every byte, and what is left of them.
+//! D3: uploads that end early, at every byte, and what remains of them.
 
 use bytes::Bytes;
 use haul_lab::ResourceContent;
@@ -11,7 +11,7 @@ use crate::http2;
 
 const BODY: &[u8] = b"fifty bytes of a new version, every one is needed.";
 
-/// The same upload by its length and in chunks of three sizes.
+/// The same upload with a length, and in chunks of three sizes.
 fn framings(body: &[u8]) -> [Vec<u8>; 2] {
     let length = body.len().to_string();
     let by_length = request("PUT", "/key", &[("Content-Length", &length)]);
@@ -27,7 +27,7 @@ fn framings(body: &[u8]) -> [Vec<u8>; 2] {
     [[by_length.as_bytes(), body].concat(), chunked]
 }
 
-/// Nothing has changed, and nothing is left.
+/// Asserts that nothing has changed and nothing remains.
 #[track_caller]
 fn is_as_it_was(served: &TestServer, after: &str) {
     assert_eq!(served.holds("key").unwrap(), b"old", "{after}");
@@ -43,13 +43,13 @@ fn d3_an_upload_that_ends_at_any_byte_changes_nothing() {
             for cut in 0..upload.len() {
                 let mut client = TestClient::on(&served, road);
                 client.send(&upload[..cut]);
-                // Whoever cannot go on says so, and may still hear what became of it.
+                // The client closes its sending half, and may still read a response.
                 client.finish();
                 let answer = client.until_gone();
                 assert!(!answer.starts_with(b"HTTP/1.1 2"), "{road:?} {cut}");
                 is_as_it_was(&served, &format!("{road:?} {cut}"));
             }
-            // All of it is an upload.
+            // The complete body is an upload.
             let mut client = TestClient::on(&served, road);
             client.send(&upload);
             assert_eq!(client.answer_to("PUT").status, 204);
@@ -129,7 +129,7 @@ fn d3_folders_of_an_upload_that_broke_off_hold_nothing() {
 enum EarlyUploadEnd {
     /// The stream is reset.
     Reset(h2::Reason),
-    /// It ends with fewer bytes than were told.
+    /// It ends with fewer bytes than declared.
     Short,
     /// The connection ends.
     Gone,
@@ -140,7 +140,7 @@ enum EarlyUploadEnd {
 struct BrokenUpload {
     road: RequestPathway,
     ends: EarlyUploadEnd,
-    /// Whether it says how long it would have been.
+    /// Whether it declares its length.
     is_declared: bool,
     /// Bytes that are sent.
     length: usize,
@@ -168,7 +168,7 @@ fn d3_an_upload_over_http2_that_breaks_off_changes_nothing() {
                     is_declared,
                     length,
                 };
-                // One that ends in order without having said how long it is is whole.
+                // A body without a declared length that ends cleanly is complete.
                 if is_declared || !matches!(ends, EarlyUploadEnd::Short) {
                     break_off(&served, &metrics, broken);
                     is_as_it_was(&served, &format!("{broken:?}"));
@@ -183,7 +183,7 @@ fn d3_an_upload_over_http2_that_breaks_off_changes_nothing() {
     assert_eq!(served.holds("key").unwrap(), BODY);
 }
 
-/// Begins an upload of a million bytes, ends it after some, and waits until the server has done with it.
+/// Begins an upload of a million bytes, ends it early, and waits until the server has dropped it.
 fn break_off(served: &TestServer, metrics: &ServeMetrics, broken: BrokenUpload) {
     let before = sample(metrics, "haul_uploads_total");
     http2::run(async {
@@ -200,7 +200,7 @@ fn break_off(served: &TestServer, metrics: &ServeMetrics, broken: BrokenUpload) 
                 .unwrap();
             let body = vec![b'x'; broken.length];
             http2::send(&mut stream, &body).await.unwrap();
-            // Not before its head has come: what ends earlier never becomes an upload.
+            // Only after its head has arrived: a stream that ends earlier never becomes an upload.
             until(|| sample(metrics, "haul_uploads_total") > before).await;
             if broken.length > 100_000 {
                 until(|| served.temporaries() > 0).await;
@@ -209,7 +209,7 @@ fn break_off(served: &TestServer, metrics: &ServeMetrics, broken: BrokenUpload) 
                 EarlyUploadEnd::Gone => return,
                 EarlyUploadEnd::Reset(reason) => {
                     stream.send_reset(reason);
-                    // The connection stays, so that it is the reset that ends it.
+                    // The connection stays open, so that the reset ends the upload.
                     until(|| sample(metrics, "haul_uploads_in_flight") == 0).await;
                 }
                 EarlyUploadEnd::Short => stream.send_data(Bytes::new(), true).unwrap(),
@@ -229,7 +229,7 @@ fn break_off(served: &TestServer, metrics: &ServeMetrics, broken: BrokenUpload) 
     });
 }
 
-/// Lets the others of its task go on until something is so.
+/// Lets other futures of the task proceed until a condition holds.
 async fn until(mut holds: impl FnMut() -> bool) {
     while !holds() {
         tokio::task::yield_now().await;
@@ -266,7 +266,7 @@ fn d3_what_was_removed_beside_the_server_is_no_missing_file() {
             assert_eq!(answer.status, 500, "{road:?} {path}");
             assert!(answer.text().contains("removed"), "{}", answer.text());
         }
-        // Whoever mirrors it is not to take that for an empty folder.
+        // A client that mirrors the store must not take this for an empty folder.
         for path in ["/", "/?format=json", "/?format=tar", "/f", "/x/"] {
             assert_eq!(
                 served.ask(road, "GET", path, &[]).status,
@@ -277,7 +277,7 @@ fn d3_what_was_removed_beside_the_server_is_no_missing_file() {
     }
 }
 
-/// A file that others may not read stays such a file.
+/// A file that others may not read stays so.
 #[test]
 fn d3_a_file_that_is_replaced_keeps_its_rights() {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
@@ -296,7 +296,7 @@ fn d3_a_file_that_is_replaced_keeps_its_rights() {
             assert!(!is_root || (now.uid(), now.gid()) == (1000, 1001));
         }
     }
-    // Nobody gets an owner's rights by running what somebody else has sent.
+    // Nobody gets an owner's rights by running a file that a client has sent.
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o6755)).unwrap();
     assert_eq!(
         served.put(RequestPathway::Plain, "/f", &[], b"new").status,

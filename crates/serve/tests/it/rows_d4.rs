@@ -1,4 +1,4 @@
-//! D4: uploads, downloads and removals of one key at one time.
+//! D4: concurrent uploads, downloads and deletions of one key.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -38,7 +38,7 @@ fn d4_the_last_of_two_uploads_wins_whole() {
     eventually("temporaries are gone", || served.temporaries() == 0);
 }
 
-/// Versions are told apart by their byte, and each has a length of its own.
+/// Each version has its own byte and its own length.
 fn version(number: usize) -> Vec<u8> {
     let byte = u8::try_from(b'a' as usize + number % 26).unwrap();
     vec![byte; 1000 + 30_000 * (number % 7)]
@@ -92,7 +92,7 @@ fn d4_every_reader_sees_one_version_while_many_write() {
     }
 }
 
-/// What is done to a file while somebody reads it.
+/// A change to a file while a client reads it.
 type ReadFileChange = fn(&TestServer);
 
 #[test]
@@ -148,7 +148,7 @@ fn d4_a_reader_that_is_under_way_gets_its_version() {
     }
 }
 
-/// Reads some of a body, does something else, reads the rest.
+/// Reads a part of a body, performs the change, and reads the rest.
 fn read_while(served: &TestServer, road: RequestPathway, done: impl FnOnce()) -> Vec<u8> {
     if !matches!(road, RequestPathway::Http2 | RequestPathway::Http2Tls) {
         let mut client = TestClient::on(served, road);

@@ -1,7 +1,8 @@
-//! D5: what an upload may ask for, and what is said before its body comes.
+//! D5: what an upload may ask for, and responses before its body is sent.
 //!
-//! `conditions` decide whether it is taken, `digests` whether it is what was sent, `asked_for` whether its body is wanted. Here is the rest: how
-//! bodies are framed, and what no upload can make.
+//! `conditions` decide whether it is accepted, `digests` whether the body is intact,
+//! `expect_continue` whether the body is wanted. This file covers framing, and paths that no upload
+//! can create.
 
 mod asked_for;
 mod conditions;
@@ -12,7 +13,7 @@ use haul_serve::store::FileStoreOptions;
 use crate::client::{RequestPathway, TestClient, request};
 use crate::harness::{ServerSetup, TestServer};
 
-/// A digest of "hello", in base64.
+/// The MD5 of "hello", in base64.
 const MD5: &str = "XUFAKrxLKna5cZ2REBfFkg==";
 
 #[test]

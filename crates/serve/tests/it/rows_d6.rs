@@ -1,4 +1,4 @@
-//! D6: no room, be it the quota's or the disk's.
+//! D6: no space, by the quota or on the disk.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,7 +18,7 @@ fn with_quota(bytes: u64) -> ServerSetup {
     }
 }
 
-/// Puts in chunks.
+/// Uploads in chunks.
 fn put_in_chunks(served: &TestServer, road: RequestPathway, path: &str, body: &[u8]) -> u16 {
     let mut client = TestClient::on(served, road);
     client.send(request("PUT", path, &[("Transfer-Encoding", "chunked")]));
@@ -66,7 +66,7 @@ fn d6_over_the_quota_nothing_is_stored() {
                 );
             }
             assert_eq!(served.get("/a").body, body, "{road:?}: the old version");
-            // Room comes back.
+            // Deleting frees space.
             assert_eq!(served.ask(road, "DELETE", "/a", &[]).status, 204);
             assert_eq!(
                 served.put(road, "/c", &[], &body).status,
@@ -113,7 +113,7 @@ fn d6_what_broke_off_takes_no_room() {
         drop(client);
         eventually("it is gone", || served.temporaries() == 0);
     }
-    // Its share may come back a moment after its file has gone.
+    // Its reservation may be released a moment after its file is gone.
     eventually("there is room", || {
         served
             .put(RequestPathway::Plain, "/a", &[], &vec![b'x'; 300_000])
@@ -122,7 +122,7 @@ fn d6_what_broke_off_takes_no_room() {
     });
 }
 
-/// Nobody sends a gigabyte to learn that there is no room for it.
+/// No client sends a gigabyte in vain.
 #[test]
 fn d6_what_cannot_fit_is_not_asked_for() {
     let served = with_quota(1000).start();
@@ -136,7 +136,7 @@ fn d6_what_cannot_fit_is_not_asked_for() {
     }
 }
 
-/// Whoever is refused learns whether to send less, or to remove something first.
+/// A refused client learns whether to send less, or to delete something first.
 #[test]
 fn d6_who_is_refused_learns_how_much_room_there_is() {
     let served = with_quota(3 << 20).start();
@@ -151,25 +151,25 @@ fn d6_who_is_refused_learns_how_much_room_there_is() {
             assert_eq!(answer.status, status, "{road:?}");
             let says = match (path, len) {
                 ("/b", _) => {
-                    "has room for a file of at most 2097152 bytes here, and this one has 2100000 bytes\n"
+                    "has room for a file of at most 2097152 bytes here, and this file has 2100000 bytes\n"
                 }
-                // What it replaces makes room.
+                // The file that it replaces makes room.
                 ("/a", 4_194_304) => {
-                    "has room for a file of at most 3.0 MiB here, and this one has 4.0 MiB\n"
+                    "has room for a file of at most 3.0 MiB here, and this file has 4.0 MiB\n"
                 }
                 _ => "",
             };
             assert!(answer.text().ends_with(says), "{road:?}: {}", answer.text());
         }
     }
-    // Nobody says how long it will be.
+    // An upload without a declared length.
     let mut client = TestClient::plain(&served);
     client.send(request("PUT", "/b", &[("Transfer-Encoding", "chunked")]));
     for _ in 0..3 {
         let _ = client.try_send([&b"100000\r\n"[..], &vec![b'x'; 1 << 20], b"\r\n"].concat());
     }
     let answer = client.answer_to("PUT");
-    let says = "has room for a file of at most 2.0 MiB here, and this one has more\n";
+    let says = "has room for a file of at most 2.0 MiB here, and this file has more\n";
     assert!(
         answer.status == 507 && answer.text().ends_with(says),
         "{}",
@@ -232,7 +232,7 @@ fn d6_a_full_disk_changes_nothing() {
             assert_eq!(served.get("/key").text(), "old", "{road:?}");
             assert_eq!(served.get("/fresh").status, 404, "{road:?}");
             eventually("temporaries are gone", || served.temporaries() == 0);
-            // There is room again.
+            // There is space again.
             assert_eq!(
                 served.put(road, "/other", &[], &body[..500_000]).status / 100,
                 2,
@@ -242,7 +242,8 @@ fn d6_a_full_disk_changes_nothing() {
     }
 }
 
-/// A file system of some MiB. The row rests on the quota and on the error table where the system lets nobody mount one.
+/// A file system of a few MiB. Where nothing can be mounted, the row rests on the quota and on the
+/// error table.
 struct SmallFilesystem(PathBuf);
 
 impl SmallFilesystem {

@@ -1,4 +1,4 @@
-//! D7: ranges, on every road, compared with the file.
+//! D7: ranges over every transport, compared with the file.
 
 use std::ops::Range;
 
@@ -8,22 +8,22 @@ use crate::client::{RequestPathway, TestResponse};
 use crate::harness::TestServer;
 use crate::multipart::{content_range, parts};
 
-/// What a Range must come to.
+/// What a Range field must lead to.
 #[derive(Debug)]
 enum ExpectedRange {
-    /// 200 with all of it.
+    /// 200 with the whole file.
     Whole,
-    /// 206 with these, in this order; more than one in parts.
+    /// 206 with these ranges in order; several are sent in parts.
     Ranges(Vec<Range<usize>>),
     /// 416.
     Nothing,
-    /// The whole, or parts that are right.
+    /// The whole file, or parts that are right.
     Any,
 }
 
 use ExpectedRange::{Any, Nothing, Ranges, Whole};
 
-/// Range fields and what they come to for a file of `len` bytes, which are ten at least.
+/// Range fields and the expected responses for a file of `len` bytes, at least ten.
 fn cases(len: usize) -> Vec<(String, ExpectedRange)> {
     let one = |range| Ranges(vec![range]);
     let middle = len / 2;
@@ -85,7 +85,7 @@ fn cases(len: usize) -> Vec<(String, ExpectedRange)> {
     .into()
 }
 
-/// Compares an answer with the file that it is of.
+/// Compares a response with the file.
 #[track_caller]
 fn compare(answer: &TestResponse, file: &[u8], comes: &ExpectedRange, why: &str) {
     assert_eq!(
@@ -140,7 +140,7 @@ fn compare(answer: &TestResponse, file: &[u8], comes: &ExpectedRange, why: &str)
 #[test]
 fn d7_ranges_are_what_the_file_has_there() {
     let served = TestServer::start();
-    // One byte written at once, one below the road by sendfile, one on it.
+    // Lengths for each way of sending: at once, in chunks, by sendfile.
     for len in [10_usize, 60_000, 700_001] {
         let file = ResourceContent::random(7, len as u64).to_vec();
         served.file("f.txt", &file);
@@ -189,7 +189,7 @@ fn d7_many_ranges_are_parts_and_too_many_the_whole() {
             assert!(answer.status == 416 || answer.body == file);
         }
     }
-    // The same large range over and over is no way to make a server send more than it has.
+    // Repeating a large range must not make the server send more than the file has.
     let field = format!("bytes={}", vec!["0-"; 100].join(","));
     let answer = served.ask(RequestPathway::Plain, "GET", "/f.txt", &[("Range", &field)]);
     assert!(answer.body.len() < 2 * len, "{}", answer.body.len());
@@ -235,7 +235,7 @@ fn d7_two_fields_are_none() {
     }
 }
 
-/// Fields but for the time of day, how a connection goes on, and that there is nothing.
+/// Fields of a response, except for the date, the connection and an empty length.
 fn lasting(answer: &TestResponse) -> Vec<(String, String)> {
     let mut fields = answer.fields.clone();
     fields.retain(|(name, value)| {
@@ -276,7 +276,7 @@ fn d7_head_is_what_get_begins_with() {
                 assert!(head.body.is_empty());
             }
         }
-        // Range is for GET alone (RFC 9110 14.2).
+        // Range applies to GET only (RFC 9110 14.2).
         let head = served.ask(road, "HEAD", "/large", &[("Range", "bytes=0-1")]);
         assert_eq!(
             (head.status, head.field("content-length")),
@@ -301,7 +301,7 @@ fn d7_whole_files_of_every_size() {
                 "{road:?} {len}"
             );
             let length = answer.field("content-length");
-            // Over HTTP/2 a head may be the end, which says the same.
+            // Over HTTP/2 the head may end the stream, which means the same.
             assert!(
                 length == Some(&*len.to_string()) || (len == 0 && length.is_none()),
                 "{road:?}"
@@ -310,7 +310,7 @@ fn d7_whole_files_of_every_size() {
     }
 }
 
-/// On one connection, so that what one answer leaves behind would show in the next.
+/// On one connection, so that leftovers of one response would show in the next.
 #[test]
 fn d7_large_and_small_answers_take_turns_on_a_connection() {
     let served = TestServer::start();

@@ -1,4 +1,4 @@
-//! D8: conditions of GET and HEAD, in the order of RFC 9110 13.2.2, on every road.
+//! D8: conditions of GET and HEAD, in the order of RFC 9110 13.2.2, over every transport.
 
 use std::fs::File;
 use std::time::{Duration, SystemTime};
@@ -42,7 +42,7 @@ fn served(content: &[u8]) -> (TestServer, String, String) {
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table")]
 fn d8_conditions_in_their_order() {
-    // In which TAG and DATE are the file's.
+    // TAG and DATE stand for the file's.
     let cases: &[(&[(&str, &str)], u16)] = &[
         (&[("If-None-Match", "TAG")], 304),
         (&[("If-None-Match", "W/TAG")], 304),
@@ -62,7 +62,7 @@ fn d8_conditions_in_their_order() {
         (&[("If-Unmodified-Since", "DATE")], 200),
         (&[("If-Unmodified-Since", AFTER)], 200),
         (&[("If-Unmodified-Since", BEFORE)], 412),
-        // A tag makes a date of its kind count for nothing.
+        // A tag overrides the date of its kind.
         (
             &[("If-None-Match", "\"x\""), ("If-Modified-Since", "DATE")],
             200,
@@ -76,7 +76,7 @@ fn d8_conditions_in_their_order() {
             &[("If-Match", "\"x\""), ("If-Unmodified-Since", AFTER)],
             412,
         ),
-        // What must hold comes before what need not be sent.
+        // Preconditions are checked before cache validators.
         (&[("If-Match", "\"x\""), ("If-None-Match", "TAG")], 412),
         (&[("If-Match", "TAG"), ("If-None-Match", "TAG")], 304),
         (
@@ -87,7 +87,7 @@ fn d8_conditions_in_their_order() {
             &[("If-Unmodified-Since", AFTER), ("If-Modified-Since", AFTER)],
             304,
         ),
-        // And both before ranges.
+        // Both are checked before ranges.
         (&[("If-None-Match", "TAG"), ("Range", "bytes=0-1")], 304),
         (&[("If-Match", "\"x\""), ("Range", "bytes=0-1")], 412),
         (&[("If-Match", "\"x\""), ("Range", "bytes=999999-")], 412),
@@ -130,7 +130,7 @@ fn d8_conditions_in_their_order() {
                 200 => assert!(get.body == content, "{road:?} {fields:?}"),
                 206 => assert_eq!(get.body, b"01", "{road:?} {fields:?}"),
                 304 => {
-                    // What a cache must be told again (15.4.5), and nothing of a body.
+                    // The fields that a cache must get again (15.4.5), and none about a body.
                     assert_eq!(get.tag(), tag, "{road:?} {fields:?}");
                     assert_eq!(get.field("cache-control"), Some("max-age=60"));
                     assert!(get.field("date").is_some() && get.body.is_empty());
@@ -148,7 +148,7 @@ fn d8_conditions_in_their_order() {
             }
             let head = served.ask(road, "HEAD", "/f", &fields);
             let expected = match status {
-                // Range is for GET alone.
+                // Range applies to GET only.
                 206 | 416 => 200,
                 other => *other,
             };
@@ -203,7 +203,8 @@ fn d8_a_part_and_the_whole_say_the_same_of_the_version() {
     }
 }
 
-/// What was changed behind the server's back, and put back to the same length and date, is another version.
+/// A file that another program changed, and then set back to the same length and date, is another
+/// version.
 #[test]
 fn d8_a_change_by_others_is_seen_at_once() {
     let (served, tag, date) = served(b"0123456789");

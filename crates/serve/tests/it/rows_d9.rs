@@ -1,6 +1,7 @@
-//! D9: peers that take their time, while others are served.
+//! D9: slow clients, while others are served.
 //!
-//! Limits are some hundred milliseconds here. A test waits for the server to give up, never for a time of its own.
+//! Timeouts are some hundred milliseconds here. A test waits for the server to give up, never for a
+//! fixed time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,15 +15,15 @@ use tokio::time::Instant;
 use crate::client::{RequestPathway, TestClient, request};
 use crate::harness::{LIMIT, ServerSetup, TestServer, eventually, sample};
 
-/// What is given to everything.
+/// Every timeout of these tests.
 const SHORT: Duration = Duration::from_millis(300);
 
-/// One thread, so that whoever kept it busy would be noticed.
+/// A server with one thread, so that blocking it would be noticed.
 fn served(patience: TimeoutOptions) -> TestServer {
     counted(patience).0
 }
 
-/// The same, with what it counts.
+/// The same, with its metrics.
 fn counted(patience: TimeoutOptions) -> (TestServer, Arc<ServeMetrics>) {
     let mut setup = ServerSetup::accept(AcceptStrategy::Single);
     let metrics = Arc::new(ServeMetrics::new());
@@ -37,12 +38,12 @@ fn counted(patience: TimeoutOptions) -> (TestServer, Arc<ServeMetrics>) {
     (served, metrics)
 }
 
-/// How many readers were given up.
+/// How many readers timed out.
 fn given_up(metrics: &ServeMetrics) -> u64 {
     sample(metrics, "haul_errors_total{kind=\"send_timeout\"}")
 }
 
-/// Patient but for one thing.
+/// Long timeouts, to be shortened one by one.
 fn patient() -> TimeoutOptions {
     TimeoutOptions {
         handshake: LIMIT,
@@ -53,7 +54,7 @@ fn patient() -> TimeoutOptions {
     }
 }
 
-/// Serves others until somebody is given up, and says how long that took.
+/// Serves other clients until a condition holds, and returns how long that took.
 #[track_caller]
 fn meanwhile(served: &TestServer, mut is_over: impl FnMut() -> bool) -> Duration {
     let began = Instant::now();
@@ -191,14 +192,14 @@ fn d9_a_reader_that_never_reads_is_given_up() {
         let mut slow = TestClient::on(&served, road);
         slow.send(request("GET", "/large", &[]));
         slow.take(1).unwrap();
-        // That the server has gone shows here only behind all that it sent before.
+        // The client sees the end of the connection only after everything that was sent before.
         let took = meanwhile(&served, || given_up(&metrics) > index as u64);
         assert!(took >= SHORT, "{road:?} {took:?}");
         assert!(slow.until_gone().len() < 16 << 20, "{road:?}");
     }
 }
 
-/// Who is slow and steady is not who stands still.
+/// Slow and steady progress is not a stall.
 #[test]
 fn d9_a_slow_and_steady_reader_gets_all() {
     let served = served(TimeoutOptions {
@@ -211,7 +212,7 @@ fn d9_a_slow_and_steady_reader_gets_all() {
     slow.send(request("GET", "/large", &[]));
     let head = slow.head();
     assert_eq!(head.status, 200);
-    // A read of 64 KiB, and a word with somebody else, over and over.
+    // A read of 64 KiB and a request of another client, in turn.
     let mut other = TestClient::plain(&served);
     let mut came = 0;
     while came < 16 << 20 {
@@ -237,7 +238,7 @@ fn d9_over_http2_too() {
         crate::http2::run(async {
             let stream = crate::http2::connect(&served, road).await;
             let (sender, connection) = h2::client::handshake(stream).await.unwrap();
-            // Without a request it is idle.
+            // Without a request the connection is idle.
             let _ = connection.await;
             drop(sender);
         });
@@ -250,7 +251,7 @@ fn d9_over_http2_too() {
                 .body(())
                 .unwrap();
             let (answer, _stream) = sender.send_request(request, true).unwrap();
-            // Its window is never opened.
+            // Its window stays closed.
             let stuck = async {
                 let _incoming = answer.await.unwrap().into_body();
                 std::future::pending::<()>().await;
@@ -283,7 +284,7 @@ fn d9_a_reader_over_http2_that_is_slow_and_steady_is_waited_for() {
                 let (answer, _stream) = sender.send_request(request, true).unwrap();
                 let mut body = answer.await.unwrap().into_body();
                 let began = Instant::now();
-                // Its window lets less through than the socket would take.
+                // Its window lets less through than the socket would accept.
                 while began.elapsed() < SHORT * 5 {
                     let piece = body.data().await.unwrap().expect("it is waited for");
                     body.flow_control().release_capacity(piece.len()).unwrap();
@@ -306,7 +307,7 @@ fn d9_a_limit_makes_no_idle_connection_immortal() {
             idle: SHORT,
             ..patient()
         },
-        // Its head takes longer than it may be idle.
+        // Its head takes longer than the idle timeout.
         connection_rate: Some(8 << 10),
         ..FileServerOptions::default()
     };

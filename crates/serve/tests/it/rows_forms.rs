@@ -1,9 +1,10 @@
-//! Forms of the page, as browsers without a script and `curl -F` send them: each file whole or not there.
+//! Upload forms, as browsers without scripts and `curl -F` send them: each file is stored
+//! completely or not at all.
 
 use crate::client::{RequestPathway, TestClient, TestResponse, request};
 use crate::harness::{TestServer, eventually};
 
-/// A form of these files, with the boundary `zz`.
+/// A form with these files and the boundary `zz`.
 fn form(files: &[(&str, &str)]) -> String {
     let part = |(name, text): &(&str, &str)| {
         format!(

@@ -1,4 +1,4 @@
-//! What only HTTP/2 has: where it may begin, how much it lets come, how it ends, and readers whose answers hyper holds.
+//! HTTP/2 only: where it may begin, flow control, closing, and readers whose responses hyper holds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use crate::http2::frames::{
     BEGINNING, DATA, END_STREAM, GOAWAY, Http2Frame, SETTINGS, WINDOW_UPDATE,
 };
 
-/// What is given to what must end.
+/// The timeout that a test waits for.
 const SHORT: Duration = Duration::from_millis(300);
 
-/// A server that is patient but for these, and what it counts.
+/// A server with long timeouts except for these, and its metrics.
 fn served(patience: TimeoutOptions) -> (TestServer, Arc<ServeMetrics>) {
     let metrics = Arc::new(ServeMetrics::new());
     let setup = ServerSetup {
@@ -42,7 +42,7 @@ fn patient() -> TimeoutOptions {
     }
 }
 
-/// Behind a request, whoever shares a connection with others could take it from them.
+/// After a request, a client that shares the connection with others could capture their requests.
 #[test]
 fn d10_http2_begins_a_connection_or_does_not_begin() {
     let served = TestServer::start();
@@ -75,7 +75,7 @@ fn d10_http2_begins_a_connection_or_does_not_begin() {
     }
 }
 
-/// However it is cut, of which hyper would take a part for a bad request.
+/// However the preface is split: hyper would take a part of it for a bad request.
 #[test]
 fn http2_may_begin_in_pieces() {
     let served = TestServer::start();
@@ -89,7 +89,7 @@ fn http2_may_begin_in_pieces() {
             client.send(Http2Frame::get(1, "/f").bytes());
             assert_eq!(Http2Frame::next_of(&mut client, DATA).payload, b"here");
         }
-        // What only begins like it is a request like any other.
+        // A request that only begins like the preface is an ordinary request.
         let mut client = TestClient::on(&served, road);
         client.send("P");
         assert!(client.has_nothing());
@@ -127,7 +127,7 @@ fn a_head_may_be_as_long_on_every_road() {
     let served = TestServer::start();
     served.file("f", "here");
     for road in RequestPathway::ALL {
-        // Several fields, as each of them is bounded by a frame in some clients.
+        // Several fields, as some clients limit each of them to a frame.
         let (name, value) = ("x-long", "y".repeat(8 << 10));
         let fields = |count| vec![(name, &*value); count];
         let fits = served.ask(road, "GET", "/f", &fields(6));
@@ -141,7 +141,7 @@ fn a_head_may_be_as_long_on_every_road() {
     }
 }
 
-/// What is said last arrives, whatever its peer was about to say.
+/// The last frame arrives, even if the client is about to send.
 #[test]
 fn who_sends_on_hears_why_the_connection_ends() {
     let served = TestServer::start();
@@ -152,7 +152,7 @@ fn who_sends_on_hears_why_the_connection_ends() {
         client.send(Http2Frame::new(DATA, 0, 0, *b"x").bytes());
         let said = Http2Frame::next_of(&mut client, GOAWAY);
         assert_eq!(said.payload[4..8], [0, 0, 0, 1], "a protocol error");
-        // More than any buffer between takes: somebody reads it.
+        // More than any buffer in between holds, so the server must be reading.
         for _ in 0..256 {
             client.send(vec![0; 64 << 10]);
         }
@@ -161,7 +161,7 @@ fn who_sends_on_hears_why_the_connection_ends() {
     }
 }
 
-/// Whoever sends a request just then must learn that nobody has begun it.
+/// A client that sends a request just then must learn that the server has not begun it.
 #[test]
 fn an_idle_connection_ends_in_good_order() {
     let (served, metrics) = served(TimeoutOptions {
@@ -183,7 +183,7 @@ fn an_idle_connection_ends_in_good_order() {
     });
 }
 
-/// One that is asleep does not say that it has heard.
+/// A sleeping client does not acknowledge the end.
 #[test]
 fn d14_a_silent_peer_keeps_no_server_from_ending() {
     let mut served = TestServer::start();
@@ -204,7 +204,7 @@ fn d14_a_silent_peer_keeps_no_server_from_ending() {
     }
 }
 
-/// A client that lets so much of each answer come.
+/// A client with this window for each response.
 fn with_window(served: &TestServer, bytes: u32) -> TestClient {
     let mut client = TestClient::plain(served);
     client
@@ -213,7 +213,7 @@ fn with_window(served: &TestServer, bytes: u32) -> TestClient {
     client
 }
 
-/// An answer that hyper has taken whole is not one that the peer has.
+/// A response that hyper has accepted is not yet received by the client.
 #[test]
 fn d9_a_reader_of_little_that_never_reads_is_given_up() {
     let (served, metrics) = served(TimeoutOptions {
@@ -252,7 +252,7 @@ fn d9_a_reader_of_little_that_is_slow_is_not_idle() {
             break;
         }
         assert_eq!(all(), 0, "it is not over before it has gone");
-        // Twenty pieces take thrice the time.
+        // Twenty pieces take three times the timeout.
         let due = began + SHORT * u32::try_from(came / 1000).unwrap() * 3 / 20;
         std::thread::park_timeout(due.saturating_duration_since(Instant::now()));
         client.send(Http2Frame::room(1, 1000).bytes());

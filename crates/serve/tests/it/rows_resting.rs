@@ -1,6 +1,7 @@
-//! Connections on which nothing happens for a while: what wakes them, and what does not.
+//! Idle connections: what wakes them, and what does not.
 //!
-//! One that is woken for nothing rests again at once, and is woken again: that shows in how often connections came to rest.
+//! A connection that wakes in vain releases its buffers again at once, and wakes again: the count
+//! of releases shows that.
 
 use std::time::Duration;
 
@@ -21,7 +22,8 @@ fn served(options: FileServerOptions) -> TestServer {
     served
 }
 
-/// Waits for the first rest and serves others for a while, in which nobody else rests.
+/// Waits for the first release and serves other clients for a while, in which no further release
+/// may happen.
 #[track_caller]
 fn rests_once(served: &TestServer, before: u64) {
     eventually("it rests", || served.rests() > before);
@@ -54,7 +56,7 @@ fn d9_a_part_of_the_next_head_is_waited_for_as_one() {
     }
 }
 
-/// Of clients that end a body with an empty line, which is nobody's (RFC 9112 2.2).
+/// For clients that end a body with an extra empty line (RFC 9112 2.2).
 #[test]
 fn d9_empty_lines_between_requests_are_nothing() {
     let served = served(FileServerOptions {
@@ -78,14 +80,14 @@ fn d9_empty_lines_between_requests_are_nothing() {
             client.send("\r\n");
             eventually("it is given up as one that is idle", || client.has_ended());
             assert_eq!(client.until_gone(), b"", "{road:?}");
-            // After each request, and after what woke it for nothing.
+            // After each request, and after each empty line that woke it.
             let rests = served.rests() - before;
             assert!(rests <= 4, "{road:?}: it rested {rests} times");
         }
     }
 }
 
-/// What it received at once is to be made up for by waiting, and not by looking again and again.
+/// A connection over its rate limit waits on a timer instead of polling.
 #[test]
 fn d9_a_limit_of_rate_is_waited_out_at_rest() {
     let served = served(FileServerOptions {

@@ -1,4 +1,4 @@
-//! A store whose disk is slow: whoever waits for it, nobody else does.
+//! A slow disk delays only the requests that need it.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::slow_disk::{CONTENT, SlowFilesystem};
 fn disk_work_never_blocks_a_reactor() {
     for accept in AcceptStrategy::ALL {
         let mut setup = ServerSetup::accept(accept);
-        // So that there is nobody else to do the work.
+        // With one thread, nobody else could do the work.
         setup.crew.threads = 1;
         let served = setup.start();
         served.file("f", "here");
@@ -33,7 +33,7 @@ fn disk_work_never_blocks_a_reactor() {
                 waiting.push((client, path));
             }
         }
-        // A file's pages and a folder's names are waited for by one for all.
+        // A file's pages and a folder's names are each read by one thread for all requests.
         eventually("they wait for the disk", || disk.waiting() >= 3);
         for road in RequestPathway::ALL {
             for _ in 0..20 {
@@ -69,7 +69,7 @@ fn disk_work_never_blocks_a_reactor() {
     }
 }
 
-/// Who waits for the disk is not a reader that is slow.
+/// A client that waits for the disk is not slow.
 #[test]
 fn d9_what_the_disk_takes_is_not_the_peers_time() {
     const GRACE: Duration = Duration::from_millis(100);
@@ -102,7 +102,7 @@ fn d9_what_the_disk_takes_is_not_the_peers_time() {
     }
 }
 
-/// Nobody is left to be answered, and still there was a request.
+/// The client has left, and still there was a request.
 #[test]
 fn who_leaves_while_the_disk_works_is_counted() {
     let (served, metrics) = ServerSetup::accept(AcceptStrategy::Single).counted();
@@ -127,7 +127,7 @@ fn who_leaves_while_the_disk_works_is_counted() {
     assert!(disk.waiting() > 0, "it was not answered");
 }
 
-/// Said once, where the row has nothing to stand on.
+/// Printed once, where nothing can be mounted.
 #[expect(clippy::print_stderr, reason = "a test that shows nothing must say so")]
 fn skipped() {
     eprintln!("no file system can be mounted here: the slow disk is not shown");

@@ -1,9 +1,10 @@
-//! A disk that does not answer until it is told to, or fails: a file system of this process (FUSE), with a gate before its answers.
+//! A file system of this process (FUSE) that does not reply until it is told to, or fails.
 //!
-//! It speaks the kernel's protocol (linux/fuse.h, version 7.31) as far as looking up, reading and listing need it. It has a folder with
-//! two files: `read`, of which reading waits at the gate, and `found`, of which the looking up waits there, as does the list of the folder.
+//! It speaks the kernel's protocol (linux/fuse.h, version 7.31) as far as lookups, reads and
+//! listings need it. It has a folder with two files: reads of `read` wait at a gate, as do lookups
+//! of `found` and the listing of the folder.
 //!
-//! Beside them are folders with one thing each that fails at once ([`BROKEN`]).
+//! Beside them are folders with one entry each that fails at once ([`BROKEN`]).
 
 use std::ffi::CString;
 use std::fs::File;
@@ -13,25 +14,25 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
-/// What both files hold.
+/// The content of both files.
 pub(crate) const CONTENT: &[u8] = b"worth waiting for";
 
 const ROOT: u64 = 1;
 const READ: u64 = 2;
 const FOUND: u64 = 3;
 
-/// Folders, what is in them, and the error in between, as the kernel numbers it. Their nodes count from [`FIRST`], and what is in them is [`WITHIN`]
-/// more.
+/// Folders, the kind of their entry, and the kernel's error number for it. Their nodes count from
+/// [`FIRST`], and those of the entries are [`WITHIN`] higher.
 pub(crate) const BROKEN: [(&str, &str, i32); 5] = [
     // A file that ends in an error.
     ("torn", "file", 5),
-    // One that nobody may open.
+    // A file that nobody may open.
     ("shut", "file", 13),
     // A folder that nobody may open.
     ("barred", "folder", 13),
-    // What is in the list, and cannot be looked at.
+    // An entry that is listed but cannot be looked up.
     ("lost", "file", 5),
-    // A list that ends in an error.
+    // A listing that ends in an error.
     ("cut", "file", 5),
 ];
 const FIRST: u64 = 10;
@@ -42,17 +43,17 @@ const BARRED: u64 = FIRST + 2;
 const LOST: u64 = FIRST + 3;
 const CUT: u64 = FIRST + 4;
 
-/// Bytes of the file that ends in an error, and where it does.
+/// Length of the file that ends in an error, and where the error is.
 const LONG: u64 = 1 << 20;
 const TEAR: u64 = 512 << 10;
 
-/// `ENOENT`, `EIO`, `EACCES` and `ENOSYS`, as answers have them.
+/// `ENOENT`, `EIO`, `EACCES` and `ENOSYS`, as replies have them.
 const NO_ENTRY: i32 = -2;
 const FAILED: i32 = -5;
 const DENIED: i32 = -13;
 const NO_CALL: i32 = -38;
 
-/// Where answers wait.
+/// Where replies wait.
 #[derive(Default)]
 struct ReadGate {
     state: Mutex<SlowFilesystemState>,
@@ -76,14 +77,14 @@ impl ReadGate {
     }
 }
 
-/// The file system, mounted.
+/// The mounted file system.
 pub(crate) struct SlowFilesystem {
     path: PathBuf,
     gate: Arc<ReadGate>,
 }
 
 impl SlowFilesystem {
-    /// Mounts it on a folder. `None` where the system does not let us.
+    /// Mounts it on a folder. `None` where the system does not allow that.
     pub(crate) fn mount(path: &Path) -> Option<Self> {
         let device = File::options()
             .read(true)
@@ -106,12 +107,12 @@ impl SlowFilesystem {
         })
     }
 
-    /// How many answers wait.
+    /// How many replies wait.
     pub(crate) fn waiting(&self) -> usize {
         self.gate.state.lock().unwrap().waiting
     }
 
-    /// Lets them go, and all that come.
+    /// Opens the gate for good.
     pub(crate) fn open(&self) {
         self.gate.state.lock().unwrap().is_open = true;
         self.gate.changed.notify_all();
@@ -125,7 +126,7 @@ impl Drop for SlowFilesystem {
     }
 }
 
-/// Answers until it is unmounted. What waits has a thread of its own.
+/// Replies until it is unmounted. A reply that waits has a thread of its own.
 fn serve(device: &Arc<File>, gate: &Arc<ReadGate>) {
     let mut buffer = vec![0; 1 << 20];
     while let Ok(len) = (&**device).read(&mut buffer) {
@@ -148,14 +149,14 @@ fn serve(device: &Arc<File>, gate: &Arc<ReadGate>) {
                 &bytes,
             ]
             .concat();
-            // Who asked may have been interrupted.
+            // The caller may have been interrupted.
             let _ = (&*device).write(&all);
         };
         std::thread::spawn(answer);
     }
 }
 
-/// The answer to a request; some want none.
+/// The reply to a request; some need none.
 fn answer(request: &[u8], gate: &ReadGate) -> Option<Result<Vec<u8>, i32>> {
     let number = |at: usize| u32::from_le_bytes(request[at..at + 4].try_into().unwrap());
     let node = u64::from_le_bytes(request[16..24].try_into().unwrap());
@@ -174,7 +175,8 @@ fn answer(request: &[u8], gate: &ReadGate) -> Option<Result<Vec<u8>, i32>> {
         15 => read(node, offset(rest), gate),
         // RELEASE, FLUSH, RELEASEDIR, ACCESS
         18 | 25 | 29 | 34 => Ok(Vec::new()),
-        // INIT: 7.31, folders need no lock (PARALLEL_DIROPS), at most 64 at a time in the background, 4 KiB a write.
+        // INIT: 7.31, folders need no lock (PARALLEL_DIROPS), at most 64 requests at a time in the
+        // background, 4 KiB for each write.
         26 => Ok([[7, 31, 0, 1 << 18, 64 | 48 << 16, 4096], [0; 6], [0; 6]]
             .concat()
             .iter()
@@ -212,7 +214,7 @@ fn list(node: u64, at: u64, gate: &ReadGate) -> Result<Vec<u8>, i32> {
     };
     match (at, node) {
         (0, _) => {
-            // `struct fuse_dirent`: a node, the offset behind it, the name's length, what it is.
+            // `struct fuse_dirent`: a node, the offset after it, the length of the name, the type.
             let kind: u32 = if node == BARRED { 4 } else { 8 };
             let mut entry = [(node + WITHIN).to_le_bytes(), 1_u64.to_le_bytes()].concat();
             for number in [u32::try_from(name.len()).unwrap(), kind] {
@@ -250,7 +252,7 @@ fn lookup(above: u64, name: &[u8], gate: &ReadGate) -> Result<Vec<u8>, i32> {
             _ => return Err(NO_ENTRY),
         },
     };
-    // Its number, and nothing of it is to be kept.
+    // The node's number; nothing may be cached.
     Ok([&node.to_le_bytes()[..], &[0; 32], &attributes(node)].concat())
 }
 

@@ -1,11 +1,14 @@
-//! D10: requests whose end, or whose meaning, two programs could see differently, sent as they are.
+//! D10: requests whose end or meaning two programs could read differently, sent as they are.
 //!
-//! Each is followed on its connection by a second request, `PUT /smuggled`. A program that sees the first one's end elsewhere than
-//! this server does would not know of it. So what is ambiguous gets one answer, 400, and then the connection ends; the second request
-//! is never answered, and never done. What is sound gets both of its answers, or `/smuggled` would prove nothing.
+//! A second request, `PUT /smuggled`, follows each of them on its connection. A program that sees
+//! the end of the first request elsewhere would not notice it. So an ambiguous request gets one
+//! response, 400, and then the connection ends; the second request gets no response and is not
+//! executed. A sound request gets its response and so does the second one, or the absence of
+//! `/smuggled` would prove nothing.
 //!
-//! Here is what judges them, and what is sound. What is not lies below: `framing` (lengths and encodings), `chunks` (their insides, and
-//! bodies that look like requests), `heads` (lines, fields, hosts).
+//! This file has the check and the sound requests. The others are in `framing` (lengths and
+//! encodings), `chunks` (their syntax, and bodies that look like requests) and `heads` (lines,
+//! fields, hosts).
 
 mod chunks;
 mod framing;
@@ -14,24 +17,24 @@ mod heads;
 use crate::client::{RequestPathway, TestClient};
 use crate::harness::TestServer;
 
-/// What comes second, and must not be done.
+/// The second request, which must not be executed.
 const SECOND: &str = "PUT /smuggled HTTP/1.1\r\nHost: store.test\r\nContent-Length: 1\r\n\r\nx";
 
-/// What comes last, so that a connection ends on which all was well.
+/// The last request, which ends a connection on which all was well.
 const LAST: &str = "GET /last HTTP/1.1\r\nHost: store.test\r\nConnection: close\r\n\r\n";
 
-/// What must come of a request.
+/// The expected result of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ExpectedResponse {
-    /// This answer, and the end.
+    /// This response, and the end.
     Refused(u16),
-    /// One of these, and the end.
+    /// One of these responses, and the end.
     RefusedBy(&'static [u16]),
-    /// An answer to it and one to the next.
+    /// A response to it and one to the next request.
     Both,
-    /// Its answer, and the end.
+    /// A response to it, and the end.
     Last(u16),
-    /// Its answer, after which the connection may end or the next one is answered: it is sound and says no more about itself.
+    /// A response, after which the connection may end or continue: the request is sound.
     Either(u16),
 }
 
@@ -52,7 +55,7 @@ fn get(fields: &str) -> String {
     format!("GET /there HTTP/1.1\r\n{fields}\r\n")
 }
 
-/// Sends each of them and the second request after it, at once and byte by byte.
+/// Sends each request and the second one after it, at once and byte by byte.
 #[track_caller]
 fn judge(cases: &[(&str, String, ExpectedResponse)]) {
     let mut wrong = Vec::new();
@@ -62,7 +65,7 @@ fn judge(cases: &[(&str, String, ExpectedResponse)]) {
             (RequestPathway::Plain, 1),
             (RequestPathway::Tls, usize::MAX),
         ] {
-            // Byte by byte is for what is short.
+            // Long requests are not sent byte by byte.
             if step == 1 && first.len() > 1000 {
                 continue;
             }
@@ -86,7 +89,7 @@ fn one(
     let mut client = TestClient::on(served, road);
     let all = format!("{first}{SECOND}{LAST}");
     for piece in all.as_bytes().chunks(step.min(all.len())) {
-        // It may have refused already, and gone.
+        // The server may have refused it and closed the connection.
         if client.try_send(piece).is_err() {
             break;
         }
@@ -106,7 +109,7 @@ fn one(
         Either(status) if is_done => statuses == [status, 201, 404],
         Either(status) => statuses == [status],
     };
-    // What was refused has changed nothing.
+    // A refused request has changed nothing.
     let is_clean = !matches!(comes, Refused(_) | RefusedBy(_)) || served.holds("f").is_none();
     match is_right && is_clean {
         true => Ok(()),

@@ -1,4 +1,4 @@
-//! What the server tells its operator: warnings and errors of all servers of this process.
+//! Captures the warnings and errors that all servers of this process log.
 
 use std::fmt::{self, Write as _};
 use std::sync::{Mutex, Once, PoisonError};
@@ -7,23 +7,23 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// Everything so far.
+/// All captured events.
 static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Keeps what is told from here on.
+/// Captures events from here on.
 pub(crate) fn listen() {
     static LISTEN: Once = Once::new();
     LISTEN.call_once(|| tracing::subscriber::set_global_default(EventRecorder).unwrap());
 }
 
-/// What was told with this in it.
+/// The captured events that contain a text.
 pub(crate) fn of(part: &str) -> Vec<String> {
     let told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
     let told = told.iter().filter(|text| text.contains(part));
     told.cloned().collect()
 }
 
-/// Keeps events, and knows nothing of spans.
+/// Captures events, and ignores spans.
 struct EventRecorder;
 
 impl Subscriber for EventRecorder {
@@ -51,7 +51,7 @@ impl Subscriber for EventRecorder {
     fn exit(&self, _: &Id) {}
 }
 
-/// An event's fields, errors with their causes.
+/// The text of an event, with the sources of its errors.
 struct EventText(String);
 
 impl Visit for EventText {

@@ -86,12 +86,12 @@ impl UploadRequest {
     ) -> Result<Self, ErrorResponse> {
         let server = &connection.server;
         if headers.contains_key(CONTENT_RANGE) {
-            let text = "a part of a file cannot be put: Content-Range is of no use here";
+            let text = "a part of a file cannot be uploaded: PUT does not support Content-Range";
             return Err(text_response(StatusCode::BAD_REQUEST, text).into());
         }
         if has_content_coding(headers) {
-            let text = "a file is kept as it is sent, and nothing beside it would say how it is encoded: \
-                put it without Content-Encoding";
+            let text = "files are stored as they are sent, without a record of their encoding: \
+                send it without Content-Encoding";
             return Err(text_response(StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into());
         }
         let digests = request_digests(headers)

@@ -33,7 +33,7 @@ pub enum AccessLogFormat {
 
 /// The text names no format.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no format of access logs: common, combined or json")]
+#[error("`{text}` is not an access log format: use common, combined or json")]
 pub struct AccessLogFormatError {
     /// The text.
     pub text: String,

@@ -216,7 +216,7 @@ fn formats_are_told_by_their_names() {
     assert_eq!("json".parse(), Ok(AccessLogFormat::Json));
     assert_eq!("combined".parse(), Ok(AccessLogFormat::default()));
     let error = "apache".parse::<AccessLogFormat>().unwrap_err();
-    let expected = "`apache` is no format of access logs: common, combined or json";
+    let expected = "`apache` is not an access log format: use common, combined or json";
     assert_eq!(error.to_string(), expected);
 }
 

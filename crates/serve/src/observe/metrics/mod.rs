@@ -144,19 +144,19 @@ impl ServeMetrics {
                 }
             }
         }
-        let help = "Time from a request's head to the end of its answer.";
+        let help = "Time from a request's head to the end of its response.";
         self.durations
             .tell("haul_http_request_duration_seconds", help, out);
         let bytes = [
             (
                 "haul_http_response_body_bytes_total",
                 SENT,
-                "Bytes of answers' bodies sent.",
+                "Bytes of response bodies sent.",
             ),
             (
                 "haul_http_request_body_bytes_total",
                 RECEIVED,
-                "Bytes of requests' bodies received.",
+                "Bytes of request bodies received.",
             ),
         ];
         for (name, counter, help) in bytes {
@@ -179,7 +179,7 @@ impl ServeMetrics {
             help,
             accepted,
         );
-        let help = "Connections closed at once, for there were too many.";
+        let help = "Connections closed at once because every thread was busy.";
         let refused = self.refused_connections.sum(0);
         out.single(
             "haul_connections_refused_total",
@@ -191,24 +191,24 @@ impl ServeMetrics {
         out.single(
             "haul_uploads_in_flight",
             MetricKind::Gauge,
-            "Uploads under way now.",
+            "Uploads in progress now.",
             uploads,
         );
         out.single(
             "haul_uploads_total",
             MetricKind::Counter,
-            "Uploads begun.",
+            "Uploads started.",
             started,
         );
     }
 
     fn write_faults(&self, out: &mut MetricsText) {
-        let help = "What went wrong with connections and requests, by kind.";
+        let help = "Faults of connections and requests, by kind.";
         let mut family = out.family("haul_errors_total", MetricKind::Counter, help);
         for fault in ConnectionFault::ALL {
             family.sample(&[("kind", fault.name())], self.faults.sum(fault as usize));
         }
-        let help = "Bodies of requests that were not taken, by reason.";
+        let help = "Request bodies refused, by reason.";
         let mut family = out.family("haul_bodies_refused_total", MetricKind::Counter, help);
         for reason in BodyRefusal::ALL {
             family.sample(

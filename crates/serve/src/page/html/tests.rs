@@ -174,7 +174,7 @@ fn breadcrumbs_lead_up_one_by_one() {
                   <li><a href=\"../\"><bdi>b c</bdi></a></li></ol>";
     assert!(page.contains(crumbs), "{page}");
     assert!(page.contains("<h1><bdi>d</bdi></h1>") && page.contains("Parent folder"));
-    assert!(page.contains("Nothing is in this folder."));
+    assert!(page.contains("This folder is empty."));
     let top = without_assets(&html(
         listing("/", Vec::new()),
         ListingPageOptions::default(),

@@ -35,7 +35,7 @@ pub struct ListingCursor {
 
 /// The text is not a cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("it is no place that this listing gave out")]
+#[error("not a cursor of this listing")]
 pub struct ListingCursorError;
 
 impl ListingCursor {

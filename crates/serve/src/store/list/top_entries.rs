@@ -14,7 +14,7 @@ pub(super) struct TopEntries<T, F> {
     /// How many to keep; at least one.
     limit: usize,
     compare: F,
-    /// Whether `held[limit - 1]` is the worst of the first `limit`, so that others can be compared
+    /// Whether `kept[limit - 1]` is the worst of the first `limit`, so that others can be compared
     /// with it.
     has_threshold: bool,
 }

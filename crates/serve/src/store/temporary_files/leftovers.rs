@@ -29,7 +29,7 @@ pub(super) fn remove_leftovers(root: &StoreRoot, room: &OwnedFd) -> Result<usize
         match root.open_folder(&path.key) {
             Ok(folder) => removed += remove_temporaries(&folder)?,
             Err(error) => {
-                tracing::warn!(folder = %path.key, %error, "uploads may be left in a folder");
+                tracing::warn!(folder = %path.key, %error, "temporary files may be left in a folder");
                 all_done = matches!(error, StoreError::NotFound | StoreError::Conflict) && all_done;
             }
         }

@@ -152,7 +152,7 @@ impl Upload {
         }
     }
 
-    /// Finishes after the rename. `gone` is the bytes of the replaced file, if any.
+    /// Finishes after the rename. `replaced_bytes` is the bytes of the replaced file, if any.
     fn finish(
         self,
         location: UploadLocation,

@@ -1,6 +1,6 @@
-//! An answer, read by the letter of RFC 9112.
+//! Parses responses strictly (RFC 9112).
 
-/// An answer.
+/// A response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TestResponse {
     pub(crate) status: u16,
@@ -10,7 +10,7 @@ pub(crate) struct TestResponse {
 }
 
 impl TestResponse {
-    /// The one field of a name.
+    /// The only field of this name.
     #[track_caller]
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         let mut found = self.fields.iter().filter(|(field, _)| field == name);
@@ -23,24 +23,24 @@ impl TestResponse {
         value
     }
 
-    /// Its body, as text.
+    /// The body as text.
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// Its entity tag, which it must have.
+    /// The entity tag, which must be present.
     #[track_caller]
     pub(crate) fn tag(&self) -> &str {
         self.field("etag").expect("an entity tag")
     }
 }
 
-/// Where a part of some bytes begins.
+/// The position of a substring.
 pub(crate) fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {
     bytes.windows(part.len()).position(|window| window == part)
 }
 
-/// An answer from its head, without the empty line; its body is still to come.
+/// Parses a head without its empty line; the body is read later.
 #[track_caller]
 pub(super) fn parse(head: &[u8]) -> TestResponse {
     let head = std::str::from_utf8(head).expect("an answer's head is text");

@@ -1,15 +1,15 @@
-//! The ways on which a server can be asked, and asking once on each.
+//! The transports of a server, and single requests over each of them.
 
 use super::{TestClient, TestResponse};
 use crate::harness::{NAME, TestServer};
 use crate::http2;
 
-/// How a request gets there.
+/// How a request reaches the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestPathway {
     /// HTTP/1.1 over TCP: the kernel sends files.
     Plain,
-    /// The same over a unix socket.
+    /// HTTP/1.1 over a Unix socket.
     Unix,
     /// HTTP/1.1 over TLS.
     Tls,
@@ -28,12 +28,12 @@ impl RequestPathway {
         Self::Http2Tls,
     ];
 
-    /// Those of HTTP/1.1.
+    /// The transports of HTTP/1.1.
     pub(crate) const FIRST: [Self; 3] = [Self::Plain, Self::Unix, Self::Tls];
 }
 
 impl TestServer {
-    /// Asks on a connection of its own.
+    /// Sends a request on a new connection.
     #[track_caller]
     pub(crate) fn ask(
         &self,
@@ -58,13 +58,13 @@ impl TestServer {
         }
     }
 
-    /// A GET on a connection of its own.
+    /// Sends a GET on a new connection.
     #[track_caller]
     pub(crate) fn get(&self, path: &str) -> TestResponse {
         self.ask(RequestPathway::Plain, "GET", path, &[])
     }
 
-    /// Puts on a connection of its own.
+    /// Uploads a body on a new connection.
     #[track_caller]
     pub(crate) fn put(
         &self,
@@ -92,7 +92,7 @@ impl TestServer {
     }
 }
 
-/// A request's head.
+/// The head of a request.
 pub(crate) fn request(method: &str, path: &str, fields: &[(&str, &str)]) -> String {
     let lines = fields
         .iter()

@@ -1,4 +1,4 @@
-//! What a client is connected by: TCP, a unix socket, TLS.
+//! The client's end of a connection: TCP, a Unix socket, TLS.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -14,7 +14,7 @@ use crate::harness::certified;
 
 /// A byte stream.
 pub(super) trait TestStream: Read + Write + Send {
-    /// Says within the protocol that nothing more will be sent.
+    /// Sends the protocol's own end, if it has one.
     fn finish(&mut self) {}
 }
 
@@ -23,12 +23,12 @@ impl TestStream for UnixStream {}
 impl TestStream for StreamOwned<ClientConnection, TcpStream> {
     fn finish(&mut self) {
         self.conn.send_close_notify();
-        // Whoever has gone need not be told.
+        // The server may be gone.
         let _ = self.flush();
     }
 }
 
-/// Below TLS.
+/// The socket below TLS.
 pub(super) enum TestSocket {
     Tcp(TcpStream),
     Unix(UnixStream),
@@ -54,7 +54,7 @@ impl TestSocket {
     }
 }
 
-/// What a client with TLS trusts and offers.
+/// A TLS client that trusts the test's authority.
 pub(crate) fn trusting(protocols: &[&[u8]]) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     let authority = certified().0.certificate_pem();

@@ -1,4 +1,5 @@
-//! D5: a body is asked for when it is wanted, and whoever sends one that is not hears so.
+//! D5: a body is asked for only when it is wanted, and a client that sends an unwanted one gets the
+//! refusal.
 
 use std::io::ErrorKind;
 
@@ -8,7 +9,8 @@ use super::MD5;
 use crate::client::{RequestPathway, TestClient, request};
 use crate::harness::{ServerSetup, TestServer, eventually};
 
-/// Sends a head that waits for a 100, and says whether one came; if so, sends the body.
+/// Sends a head with `Expect: 100-continue`, and says whether a 100 was received; if so, sends the
+/// body.
 fn expecting(client: &mut TestClient, fields: &[(&str, &str)], body: &[u8]) -> (bool, u16) {
     let mut fields = fields.to_vec();
     fields.push(("Expect", "100-continue"));
@@ -92,7 +94,7 @@ fn d5_a_body_is_asked_for_when_it_is_wanted() {
     }
 }
 
-/// Sends the head of an upload, and gives the status of what comes before its body.
+/// Sends the head of an upload, and returns the status of the response before its body.
 fn first_word(
     served: &TestServer,
     road: RequestPathway,
@@ -120,14 +122,14 @@ fn d5_a_body_for_a_folders_name_is_not_asked_for() {
             let got = first_word(&served, road, path, &[length, expect]);
             assert_eq!(got, status, "{road:?} {path}");
         }
-        // Nobody waits for a word; but that there is a folder is known, as it was just looked at.
+        // Without `Expect`; but the store knows the folder, as it was just read.
         assert_eq!(served.ask(road, "GET", "/folder/", &[]).status, 200);
         assert_eq!(first_word(&served, road, "/folder", &[length]), 409);
     }
     eventually("temporaries are gone", || served.temporaries() == 0);
 }
 
-/// A file system that is full to the last byte serves nobody.
+/// A file system that is full to the last byte is no use to anybody.
 #[test]
 fn d6_a_body_that_the_disk_has_no_room_for_is_not_asked_for() {
     let served = TestServer::start();
@@ -173,7 +175,7 @@ fn d5_what_is_served_itself_is_not_deleted() {
     for road in RequestPathway::ALL {
         let answer = served.ask(road, "DELETE", "/", &[]);
         assert_eq!(answer.status, 403, "{road:?}");
-        assert!(answer.text().contains("the folder that is served itself"));
+        assert!(answer.text().contains("the served folder itself"));
     }
     assert!(served.root().exists());
 }
@@ -191,12 +193,12 @@ fn d5_after_a_refusal_the_connection_says_whether_the_body_may_still_come() {
     client.send(request("PUT", "/key", &fields));
     let answer = client.answer_to("PUT");
     assert_eq!(answer.status, 412);
-    // What the client sends next might be taken for the body, so nothing is.
+    // What the client sends next could be taken for the body, so the connection closes.
     assert_eq!(answer.field("connection"), Some("close"));
     assert!(
         client.try_send(request("GET", "/key", &[])).is_err() || client.until_gone().is_empty()
     );
-    // One whose body was read goes on.
+    // After a body that was read the connection continues.
     let mut client = TestClient::plain(&served);
     client
         .send(request(
@@ -233,7 +235,7 @@ fn d5_a_body_that_is_too_long_is_refused_and_whoever_sends_it_hears_so() {
         ] {
             let mut client = TestClient::on(&served, road);
             client.send(request("PUT", "/key", &[fields]));
-            // All of it, to a server that has long said no.
+            // The whole body, to a server that refused it long ago.
             match client.try_send(&body) {
                 Ok(()) => {}
                 Err(error) => assert!(
@@ -251,7 +253,7 @@ fn d5_a_body_that_is_too_long_is_refused_and_whoever_sends_it_hears_so() {
     for road in [RequestPathway::Http2, RequestPathway::Http2Tls] {
         assert_eq!(served.put(road, "/key", &[], &body).status, 413, "{road:?}");
     }
-    // To the byte.
+    // Exactly.
     assert_eq!(
         served
             .put(RequestPathway::Plain, "/key", &[], &body[..1000])

@@ -1,4 +1,4 @@
-//! D5: uploads and deletions under conditions, also where many want the same.
+//! D5: conditional uploads and deletions, also concurrent ones.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -8,7 +8,8 @@ use crate::harness::{TestServer, eventually};
 const LONG_AGO: &str = "Mon, 01 Jan 2001 00:00:00 GMT";
 const LATER: &str = "Fri, 01 Jan 2100 00:00:00 GMT";
 
-/// What is asked, in which `TAG` stands for the version's; whether it lets a file be replaced, and whether it lets one be made.
+/// The field, with `TAG` for the version's tag; whether it allows replacing a file, and whether it
+/// allows creating one.
 const CONDITIONS: [(&str, &str, bool, bool); 12] = [
     ("If-None-Match", "*", false, true),
     ("If-None-Match", "TAG", false, true),
@@ -21,7 +22,7 @@ const CONDITIONS: [(&str, &str, bool, bool); 12] = [
     ("If-Match", "\"x\"", false, false),
     ("If-Unmodified-Since", LATER, true, true),
     ("If-Unmodified-Since", LONG_AGO, false, true),
-    // No date is no condition (RFC 9110 13.1.4).
+    // An invalid date is ignored (RFC 9110 13.1.4).
     ("If-Unmodified-Since", "yesterday", true, true),
 ];
 
@@ -101,7 +102,7 @@ fn d5_of_many_that_make_a_file_one_does() {
     }
 }
 
-/// Compare and swap: no count is lost.
+/// Compare and swap: no update is lost.
 #[test]
 fn d5_no_update_is_lost() {
     let served = TestServer::start();

@@ -1,10 +1,10 @@
-//! D5: digests that come with an upload are compared, and kept.
+//! D5: digests of an upload are compared, and stored.
 
 use super::MD5;
 use crate::client::RequestPathway;
 use crate::harness::{TestServer, eventually};
 
-/// A digest of "hello", in base64.
+/// The SHA-256 of "hello", in base64.
 const SHA_256: &str = "LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=";
 
 #[test]
@@ -44,7 +44,7 @@ fn d5_digests_are_compared() {
             );
         }
     }
-    // Two of which one is wrong.
+    // Two digests, one of which is wrong.
     let fields = [("Content-MD5", MD5), ("Content-Digest", &wrong)];
     assert_eq!(
         served
@@ -53,7 +53,7 @@ fn d5_digests_are_compared() {
         400
     );
     assert!(served.holds("fresh").is_none());
-    // A large body is hashed piece by piece.
+    // A large body is hashed chunk by chunk.
     let zeros = "sha-256=:MOFJVevOHSv34R7+Trk9RpoMM51xyuEWLjSwdBwyCKg=:";
     let answer = served.put(
         RequestPathway::Plain,
@@ -85,7 +85,7 @@ fn d5_a_digest_that_was_compared_is_kept_and_told() {
             "{road:?}"
         );
     }
-    // Where files can have attributes, and only there.
+    // Only where files can have extended attributes.
     let keeps = rustix::fs::setxattr(
         served.file("other", ""),
         "user.haul-test",
@@ -102,7 +102,7 @@ fn d5_a_digest_that_was_compared_is_kept_and_told() {
             b"hello",
         );
         assert_eq!((again.status, again.tag()), (204, put.tag()));
-        // Somebody else writes to it: it is of those bytes no longer.
+        // Another program writes to the file: the digest is no longer valid.
         served.file("key", "HELLO");
         let changed = served.get("/key");
         assert_eq!(changed.field("repr-digest"), None);

@@ -1,4 +1,5 @@
-//! D10: chunks are read by the letter, what follows them is none of them, and a body stays one, whatever it says.
+//! D10: chunks are parsed strictly, nothing after them is read, and a body is never taken for a
+//! request.
 
 use std::io::Write as _;
 
@@ -73,7 +74,7 @@ fn d10_trailers_are_no_fields() {
     judge(&cases);
 }
 
-/// Where the next head begins, only whoever has read the chunks knows.
+/// Only a program that has parsed the chunks knows where the next head begins.
 #[test]
 fn d10_after_chunks_nothing_is_taken() {
     for (name, second) in [
@@ -98,7 +99,7 @@ fn d10_after_chunks_nothing_is_taken() {
     }
 }
 
-/// A body that says that it is a request stays a body.
+/// A body that looks like a request stays a body.
 #[test]
 fn d10_a_body_is_no_request() {
     let served = TestServer::start();
@@ -123,7 +124,7 @@ fn d10_a_body_is_no_request() {
     }
 }
 
-/// A GET's body is read past, not answered (RFC 9110 9.3.1).
+/// The body of a GET is skipped, not executed (RFC 9110 9.3.1).
 #[test]
 fn d10_a_body_that_nobody_asked_for_is_no_request() {
     for (method, path, fine) in [
@@ -145,7 +146,7 @@ fn d10_a_body_that_nobody_asked_for_is_no_request() {
             answer.status == fine || method == "POST" && answer.status >= 400,
             "{method}: {answer:?}"
         );
-        // It is read past, or the connection ends.
+        // It is skipped, or the connection ends.
         if client.try_send(LAST).is_ok() {
             let rest = client.rest();
             assert!(

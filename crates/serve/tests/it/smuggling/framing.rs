@@ -1,4 +1,4 @@
-//! D10: where a body ends is said once, and in one way.
+//! D10: the end of a body must be declared once, and in one way.
 
 use super::ExpectedResponse::{Either, Refused, RefusedBy};
 use super::{get, judge, put};
@@ -123,7 +123,7 @@ fn d10_chunked_is_the_one_encoding() {
     ] {
         cases.push(("two encodings", put(fields, body), RefusedBy(&[400, 501])));
     }
-    // Space around a value is none of it (RFC 9110 5.5).
+    // Space around a value is not part of it (RFC 9110 5.5).
     cases.push((
         "tabs around",
         put("Transfer-Encoding:\tchunked\t\r\n", body),

@@ -1,4 +1,4 @@
-//! D10: heads that others could read otherwise: their lines, the names of their fields, their hosts, how long they are.
+//! D10: heads that other programs could read differently: lines, field names, hosts, lengths.
 
 use super::ExpectedResponse::{Both, Either, Refused, RefusedBy};
 use super::{get, judge, put};
@@ -154,7 +154,7 @@ fn d10_a_host_is_given_once() {
             "GET http://a/there HTTP/1.1\r\n\r\n".into(),
             Refused(400),
         ),
-        // It is right where there is no authority (RFC 9112 3.2).
+        // Valid where there is no authority (RFC 9112 3.2).
         ("an empty one", get("Host:\r\n"), Either(200)),
         ("an address", get("Host: [::1]:80\r\n"), Both),
         ("a name with a port", get("Host: a.example:8080\r\n"), Both),
@@ -206,7 +206,7 @@ fn d10_the_first_line_has_three_parts() {
             Refused(400),
         ),
         ("a form feed", line("GET\x0c/there HTTP/1.1"), Refused(400)),
-        // What follows a # is nobody's affair but the client's: it is no part of a path.
+        // A fragment is for the client only, and not part of the path.
         ("a fragment", line("GET /there#x HTTP/1.1"), Either(200)),
         ("no method", line("/there HTTP/1.1"), Refused(400)),
         (
@@ -219,7 +219,7 @@ fn d10_the_first_line_has_three_parts() {
             "\x16\x03\x01\x02\x00\x01\x00\x01\r\n\r\n".into(),
             Refused(400),
         ),
-        // Methods differ by case: this is no GET.
+        // Methods are case-sensitive: this is no GET.
         ("lower case", line("get /there HTTP/1.1"), Either(405)),
     ]);
 }
