@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn d1_paths_that_climb_or_hide_are_no_keys() {
+    fn d1_paths_that_climb_or_hide_are_refused() {
         use ObjectKeyError::{
             BadEscape, DotSegment, EmptySegment, EscapedSeparator, Relative, Reserved, TooLong,
         };
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn d1_what_only_looks_odd_is_a_name() {
+    fn d1_odd_but_valid_paths_are_keys() {
         let cases: [(&str, &[u8]); 7] = [
             ("/a%20b", b"a b"),
             ("/%252e%252e/x", b"%2e%2e/x"),
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slash_at_the_end_is_a_folders() {
+    fn a_path_with_a_final_slash_is_a_folders() {
         let is_folder = |path| ObjectKey::parse(path).map(|named| named.is_folder);
         assert_eq!(is_folder("/"), Ok(true));
         assert_eq!(is_folder("/a/"), Ok(true));
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_know_where_they_are() {
+    fn keys_know_their_parents() {
         let deep = key("/a/b/c");
         assert_eq!(deep.split_parent(), Some((key("/a/b"), &b"c"[..])));
         assert_eq!(
@@ -362,7 +362,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn names_come_back_from_urls(names in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..20), 1..5)) {
+        fn names_survive_a_url_round_trip(names in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..20), 1..5)) {
             let made = names.iter().try_fold(ObjectKey::root(), |key, name| key.child(name));
             if let Ok(made) = made {
                 let escaped = made.escaped();

@@ -257,7 +257,7 @@ mod tests {
     /// Ten thousand idle connections must fit into a hundred megabytes; while idle they have no
     /// buffers, and little but this future (row D11).
     #[tokio::test]
-    async fn d11_a_connection_takes_little_room() {
+    async fn d11_an_idle_connection_takes_little_memory() {
         let folder = tempfile::tempdir().expect("a directory");
         let store = FileStore::open(folder.path(), FileStoreOptions::default()).expect("a store");
         let disk = DiskThreads::new(tokio::runtime::Handle::current());

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn its_length_is_right() {
+    fn the_content_length_is_right() {
         let text = std::str::from_utf8(RESPONSE).expect("text");
         let (head, body) = text.split_once("\r\n\r\n").expect("a head");
         assert!(head.contains(&format!("content-length: {}\r\n", body.len())));

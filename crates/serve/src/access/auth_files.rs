@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_line_and_show_nothing_of_it() {
+    fn errors_name_the_line_and_hide_its_text() {
         let hash = bcrypt_of("x");
         let cases = [
             ("alice".to_owned(), "a login is written"),
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_of_text_is_refused() {
+    fn unreadable_and_endless_files_are_refused() {
         let error = AuthFile::read(Path::new("/nonexistent")).expect_err("none");
         assert!(matches!(error.kind, AuthFileErrorKind::Io(_)) && error.line.is_none());
         let error = AuthFile::read(Path::new("/dev/zero")).expect_err("no end");

@@ -59,7 +59,7 @@ fn origins_are_read() {
 }
 
 #[test]
-fn by_default_there_is_none() {
+fn cors_is_off_by_default() {
     let cors = CorsPolicy::new(CorsOptions::default()).expect("sense");
     assert!(cors.is_disabled());
     assert!(cors.preflight_headers(&preflight_from(PAGE)).is_none());
@@ -73,7 +73,7 @@ fn by_default_there_is_none() {
 }
 
 #[test]
-fn pages_on_the_list_are_let() {
+fn listed_pages_get_cors_fields() {
     let cors = cors("https://app.example,https://b.example", true);
     let headers = cors
         .preflight_headers(&preflight_from(PAGE))
@@ -110,7 +110,7 @@ fn pages_on_the_list_are_let() {
 }
 
 #[test]
-fn others_are_told_nothing() {
+fn other_pages_get_no_cors_fields() {
     let cors = cors(PAGE, true);
     for other in [
         "https://evil.example",
@@ -147,7 +147,7 @@ fn others_are_told_nothing() {
 }
 
 #[test]
-fn every_page_is_let_without_logins() {
+fn every_page_is_allowed_without_stored_logins() {
     let cors = cors("*", false);
     let headers = response_headers(&cors, &request_from("null"));
     assert_eq!(headers[ACCESS_CONTROL_ALLOW_ORIGIN], "*");
@@ -165,7 +165,7 @@ fn every_page_is_let_without_logins() {
 }
 
 #[test]
-fn writes_of_other_pages_need_leave() {
+fn cross_site_writes_need_permission() {
     use CrossSiteWrite::{Allowed, Denied, NeedsCredentials};
     use PermissionSource::{Anonymous, Login, Open, Signature, Token};
     let (listed, trusted, any) = (cors(PAGE, false), cors(PAGE, true), cors("*", false));

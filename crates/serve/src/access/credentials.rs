@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn d15_what_cannot_be_read_is_nobodys() {
+    fn d15_malformed_credentials_are_refused() {
         let latin = STANDARD.encode(b"user:\xe9");
         let null = STANDARD.encode(b"user:pass\0word");
         let long = format!("Bearer {}", "x".repeat(9000));
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_is_not_shown() {
+    fn debug_output_hides_the_password() {
         let shown = format!("{:?}", parse_value(b"Basic dGVzdDpodW50ZXIy"));
         assert!(
             shown.contains("test") && !shown.contains("hunter2"),
@@ -175,7 +175,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_field_is_a_panic(scheme in "(Basic|Bearer|basic|\\PC{0,3})[ \t]{0,3}", rest in prop::collection::vec(any::<u8>(), 0..80)) {
+        fn no_field_panics(scheme in "(Basic|Bearer|basic|\\PC{0,3})[ \t]{0,3}", rest in prop::collection::vec(any::<u8>(), 0..80)) {
             let bytes = [scheme.as_bytes(), &rest].concat();
             if let Ok(value) = HeaderValue::from_bytes(&bytes) {
                 let _ = RequestCredentials::parse(&HeaderMap::from_iter([(AUTHORIZATION, value)]));
@@ -183,7 +183,7 @@ mod tests {
         }
 
         #[test]
-        fn logins_come_back(user in "[^:\\p{Cc}]{0,20}", password in "\\PC{0,40}") {
+        fn logins_survive_a_round_trip(user in "[^:\\p{Cc}]{0,20}", password in "\\PC{0,40}") {
             let field = format!("Basic {}", STANDARD.encode(format!("{user}:{password}")));
             let RequestCredentials::Login { user: parsed_user, password: parsed_password } = parse_value(field.as_bytes()) else {
                 return Err(TestCaseError::fail("not read"));

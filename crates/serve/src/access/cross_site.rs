@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn browsers_say_where_it_comes_from() {
+    fn sec_fetch_site_decides() {
         for (site, is_cross) in [
             ("same-origin", false),
             ("none", false),
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_origin_is_the_host() {
+    fn the_origin_must_match_the_host() {
         for (origin, host, is_tls, is_cross) in [
             ("https://a.example", "a.example", true, false),
             ("https://a.example", "A.Example:443", true, false),
@@ -145,7 +145,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_field_is_a_panic(origin in prop::collection::vec(any::<u8>(), 0..40), host in "\\PC{0,20}", is_tls: bool) {
+        fn no_field_panics(origin in prop::collection::vec(any::<u8>(), 0..40), host in "\\PC{0,20}", is_tls: bool) {
             if let Ok(value) = HeaderValue::from_bytes(&origin) {
                 let headers = HeaderMap::from_iter([(http::header::ORIGIN, value)]);
                 let _ = is_cross_site(&headers, &host, is_tls);

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_and_kinds_are_told_apart() {
+    fn parts_and_kinds_have_different_digests() {
         let digests = SecretHasher::new();
         let all = [
             digests.digest(SecretDigestKind::Login, &["ab", "c"]),
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_within_bounds() {
+    fn indices_are_within_bounds() {
         let digest = SecretHasher::random_digest();
         assert!((1..50).all(|count| digest.index(count) < count));
     }

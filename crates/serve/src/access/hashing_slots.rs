@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn one_address_does_not_fill_it() {
+    fn one_address_does_not_fill_the_queue() {
         let queue = Arc::new(HashingQueue::new(4, 2));
         let one = queue.try_acquire(peer("192.0.2.1")).expect("a place");
         let mapped = queue
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_is_one_address_and_the_own_machine_is_none() {
+    fn an_ipv6_network_counts_as_one_address_and_loopback_does_not_count() {
         let queue = Arc::new(HashingQueue::new(8, 1));
         let _one = queue.try_acquire(peer("2001:db8::1")).expect("a place");
         assert!(queue.try_acquire(peer("2001:db8::ffff:2")).is_none());

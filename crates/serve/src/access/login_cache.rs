@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_live_while_they_are_of_use_and_not_longer() {
+    fn entries_live_while_they_are_used() {
         let (set, digest) = new_cache(10);
         set.insert(digest(1));
         set.insert(digest(2));
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_was_set_back_forgets() {
+    fn a_clock_that_is_set_back_empties_the_cache() {
         let (set, digest) = new_cache(10);
         assert!(!set.contains(&digest(1), at(10)));
         set.insert(digest(1));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crowd_costs_a_bounded_memory() {
+    fn the_cache_is_bounded() {
         let (set, digest) = new_cache(10);
         (0..1000).for_each(|number| set.insert(digest(number)));
         let kept = (0..1000).filter(|number| {

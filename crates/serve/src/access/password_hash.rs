@@ -154,7 +154,7 @@ mod tests {
     use crate::access::tests::{argon2_of, bcrypt_of};
 
     #[test]
-    fn hashes_know_their_password() {
+    fn hashes_match_their_password() {
         for text in [argon2_of("haul"), bcrypt_of("haul")] {
             let hash: PasswordHash = text.parse().expect("a hash");
             assert!(
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn hashes_of_others_are_understood() {
+    fn hashes_of_other_programs_are_accepted() {
         // By libxcrypt's crypt(3), of `haul`; Apache's htpasswd writes the same kind.
         let theirs = "$2y$04$abcdefghijklmnopqrstuuV4PAoyTbxuUxMiNeHY.fGF9c3cFQbT6";
         let hash: PasswordHash = theirs.parse().expect("a hash");
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_hash_is_refused() {
+    fn malformed_hashes_are_refused() {
         let bcrypt = bcrypt_of("x");
         let argon2 = argon2_of("x");
         let short = &bcrypt[..59];
@@ -223,7 +223,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_is_a_panic(text in "(\\$2[bxy]\\$|\\$argon2(id|i|d)?\\$|v=19\\$|m=[0-9]{1,11},t=1,p=1\\$|[./A-Za-z0-9]{0,60}|\\PC){0,6}") {
+        fn no_text_panics(text in "(\\$2[bxy]\\$|\\$argon2(id|i|d)?\\$|v=19\\$|m=[0-9]{1,11},t=1,p=1\\$|[./A-Za-z0-9]{0,60}|\\PC){0,6}") {
             let _ = text.parse::<PasswordHash>();
         }
     }

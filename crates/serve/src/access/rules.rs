@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rule_is_refused_and_never_shown() {
+    fn malformed_rules_are_refused_and_never_shown() {
         use AuthRuleError::{Login, NoPassword, NoUser, PasswordControl, UserControl};
         let colons = |reason| AuthRuleError::Colons(reason);
         let relative = AccessScopeError::Prefix(crate::ObjectKeyError::Relative);
@@ -222,7 +222,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rules_come_back(
+        fn rules_survive_a_round_trip(
             user in "[^:\\p{Cc}]{1,12}",
             password in "[^:\\p{Cc}]{1,20}",
             is_write: bool,
@@ -238,7 +238,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_is_a_panic(text in "(:|/|ro|rw|%|\\PC|\\p{Cc}){0,12}") {
+        fn no_text_panics(text in "(:|/|ro|rw|%|\\PC|\\p{Cc}){0,12}") {
             let _ = text.parse::<AuthRule>();
             let _ = text.parse::<TokenRule>();
             let _ = text.parse::<AccessScope>();

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signed_url_is_one_that_holds() {
+    fn a_signed_url_is_valid() {
         let key = SigningKey::new(b"0123456789abcdef").expect("a key");
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1000);
         let expires = now + Duration::from_secs(60);
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_store_serves_is_not_signed() {
+    fn urls_that_no_store_serves_are_not_signed() {
         let key = SigningKey::new(b"0123456789abcdef").expect("a key");
         let sign = |url: &str| {
             sign_url(

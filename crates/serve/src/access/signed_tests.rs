@@ -25,7 +25,7 @@ fn verdict(method: &Method, path: &str, query: &str) -> SignatureCheck {
 }
 
 #[test]
-fn the_signature_is_what_the_page_says() {
+fn the_signature_matches_openssls() {
     let query = key().sign(
         SignableMethod::Get,
         &request_path("/a%20b/c"),
@@ -42,7 +42,7 @@ fn the_signature_is_what_the_page_says() {
 }
 
 #[test]
-fn keys_are_long_enough_and_end_where_they_end() {
+fn keys_have_a_minimum_length_and_no_final_line_feed() {
     for short in [
         &b""[..],
         b"0123456789abcde",
@@ -154,7 +154,7 @@ fn one_path_has_one_signature() {
 }
 
 #[test]
-fn a_query_is_signed_as_it_stands() {
+fn a_query_is_signed_byte_by_byte() {
     let sign = |query| {
         key().sign(
             SignableMethod::Get,
@@ -216,7 +216,7 @@ fn a_query_is_signed_as_it_stands() {
 }
 
 #[test]
-fn fields_of_what_is_signed_do_not_run_into_each_other() {
+fn signed_fields_are_unambiguous() {
     let sign = |path, query| {
         key().sign(
             SignableMethod::Get,
@@ -261,7 +261,7 @@ fn logs_show_no_signature() {
 proptest! {
     /// A signature fails if any byte is changed, removed or added.
     #[test]
-    fn any_change_is_refused(
+    fn any_changed_signed_url_is_refused(
         names in prop::collection::vec("[a-z \\n%]{1,4}", 1..4),
         query in "([a-z=%+]{1,4}&?){0,3}",
         expires in 1001u64..1_000_000,
@@ -288,7 +288,7 @@ proptest! {
     }
 
     #[test]
-    fn no_query_is_a_panic(query in "(haul-expires=|haul-signature=|&|=|[0-9]{1,22}|\\PC){0,12}") {
+    fn no_query_panics(query in "(haul-expires=|haul-signature=|&|=|[0-9]{1,22}|\\PC){0,12}") {
         prop_assert!(!matches!(verdict(&Method::GET, "/a", &query), SignatureCheck::Valid(_)));
         let _ = redact_signature(&query);
     }

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_origin_is_refused() {
+    fn malformed_origins_are_refused() {
         assert_eq!("null".parse::<WebOrigin>(), Err(WebOriginError::Null));
         for text in [
             "",

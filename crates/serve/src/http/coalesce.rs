@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_or_alone_is_not_copied() {
+    fn long_or_single_chunks_are_not_copied() {
         let (one, long) = (Bytes::from(vec![1; 10]), Bytes::from(vec![2; KEEP_MIN]));
         for given in [vec![one.clone()], vec![long.clone(), one, long]] {
             let came = gathered(given.clone());
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_keeps_no_buffer_alive() {
+    fn one_byte_does_not_keep_a_buffer_alive() {
         let large = Bytes::from(vec![0; 1 << 20]);
         let came = gathered((0..1000).map(|at| large.slice(at..=at)));
         assert_eq!(came.len(), 1);
@@ -109,7 +109,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bytes_stay_in_order_and_pieces_are_few(
+        fn bytes_stay_in_order_and_chunks_are_few(
             lengths in prop::collection::vec(prop_oneof![0_usize..10, 4000_usize..4200], 0..60),
         ) {
             let mut next = 0_u8;

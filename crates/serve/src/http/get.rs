@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_runs_in_browsers_is_known() {
+    fn active_content_is_recognised() {
         let active =
             |name: &str| is_active(&media_type(&ObjectKey::parse(name).expect("a key").key));
         assert!(active("/x.html") && active("/x.svg") && active("/x.xml") && active("/x.xhtml"));
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn types_go_by_the_ends_of_names() {
+    fn media_types_follow_the_extension() {
         let content_type = |path: &str| media_type(&ObjectKey::parse(path).expect("a key").key);
         assert_eq!(content_type("/a/b.TXT"), "text/plain; charset=utf-8");
         assert_eq!(content_type("/a.b/c"), "application/octet-stream");

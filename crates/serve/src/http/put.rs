@@ -14,6 +14,7 @@ mod request;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use haul_plan::Checksum;
 use haul_plan::serving::{ConditionOutcome, RequestConditions};
 use http::StatusCode;
 
@@ -210,14 +211,7 @@ pub(crate) async fn store_upload(
             let _pause = connection.pause();
             return Ok(disk.write(all).await?);
         }
-        CachedLookup::WouldBlock => {
-            let _pause = connection.pause();
-            UploadGuard::new(
-                disk.write(move || store.begin_upload(&key, digests))
-                    .await?,
-                disk,
-            )
-        }
+        CachedLookup::WouldBlock => begin_on_disk(connection, key, digests).await?,
     };
     loop {
         guard.upload().accept(&chunks)?;
@@ -247,6 +241,23 @@ pub(crate) async fn store_upload(
     }
 }
 
+/// Begins an upload on a thread that may wait.
+async fn begin_on_disk(
+    connection: &Arc<ConnectionState>,
+    key: ObjectKey,
+    digests: Vec<Checksum>,
+) -> Result<UploadGuard, StoreError> {
+    let (store, disk) = (
+        Arc::clone(&connection.server.store),
+        &connection.server.disk,
+    );
+    let _pause = connection.pause();
+    let upload = disk
+        .write(move || store.begin_upload(&key, digests))
+        .await?;
+    Ok(UploadGuard::new(upload, disk))
+}
+
 /// Writes the rest and commits.
 async fn finish_upload(
     connection: &Arc<ConnectionState>,
@@ -274,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn d6_a_full_store_says_what_there_is_room_for() {
+    fn d6_a_full_store_says_how_much_room_is_left() {
         for (room, needed, says) in [
             (0, None, "quota (--quota) is used up"),
             (0, Some(12), "is used up, and this file has 12 B"),

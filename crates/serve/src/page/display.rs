@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_seen_is_written_out() {
+    fn invisible_characters_are_escaped() {
         let shown = |name: &[u8]| DisplayName(name).to_string();
         assert_eq!(
             shown("plain žluťoučký 写真".as_bytes()),
@@ -232,7 +232,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn dates_are_as_another_has_them(seconds in 0..253_402_300_799_u64) {
+        fn dates_match_httpdate(seconds in 0..253_402_300_799_u64) {
             let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
             let other = httpdate::fmt_http_date(time);
             let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -242,7 +242,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_escapes_the_escape(name in prop::collection::vec(any::<u8>(), 0..40)) {
+        fn escaping_is_complete_and_reversible(name in prop::collection::vec(any::<u8>(), 0..40)) {
             let html = HtmlEscaped(DisplayName(&name)).to_string();
             prop_assert!(!html.contains(['<', '>', '"', '\'']));
             let mut back = html;

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_an_object() {
+    fn a_json_page_is_one_object() {
         let entries = vec![
             entry(b"sub dir", EntryKind::Folder),
             entry(b"f\xff\"", EntryKind::File),
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_hold_every_entry() {
+    fn json_lines_have_every_entry() {
         let top = tempfile::tempdir().expect("a directory");
         let mut expected: Vec<String> =
             (0..1000).map(|number| format!("file <{number}>")).collect();

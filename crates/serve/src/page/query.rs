@@ -322,7 +322,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_client_likes_best_is_served() {
+    fn the_preferred_format_is_served() {
         use ListingFormat::{Html, Json, JsonLines, Tar};
         let firefox = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
         let cases: [(&[&str], ListingFormat); 17] = [
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn places_go_with_their_order() {
+    fn cursors_are_bound_to_their_order() {
         // A cursor by ascending name: after a file called `a`.
         let place = "AAEAAAAAAAAAAAAAAAAAAAAAYQ";
         let parse = |query: String| ListQuery::parse(&query);

@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_are_full_and_nothing_is_lost() {
+    fn chunks_are_full_and_nothing_is_lost() {
         let lines = 0..20_000;
         let all: Vec<Bytes> = text_chunks(lines.clone(), |out, line| {
             out.push_str(&line.to_string());

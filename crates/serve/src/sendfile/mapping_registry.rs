@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_are_told_from_memory_by_where_they_are() {
+    fn mapped_slices_are_recognised_by_address() {
         let registry = MappingRegistry::default();
         let (mapped, head) = (mapped("0123456789"), b"head");
         let body = mapped.slice(2..9).expect("within");
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_back_is_forgotten() {
+    fn unused_mappings_are_removed() {
         let registry = MappingRegistry::default();
         let first = mapped("one");
         registry.register(&first);

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_on_the_way_are_made_and_known() {
+    fn parent_folders_are_created_and_tracked() {
         let all = tempfile::tempdir().expect("a directory");
         fs::create_dir(all.path().join("a")).expect("a folder");
         fs::write(all.path().join("a/f"), "").expect("a file");
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_another_upload_gave_are_made_durable_by_the_first_that_ends() {
+    fn the_first_upload_to_commit_syncs_folders_that_another_created() {
         let all = tempfile::tempdir().expect("a directory");
         let folders = folders(all.path());
         let (_, first) = folders

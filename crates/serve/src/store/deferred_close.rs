@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_are_closed_elsewhere_and_all_are_closed() {
+    fn deferred_closes_are_bounded_and_all_happen() {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .max_blocking_threads(1)

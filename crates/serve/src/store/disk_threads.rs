@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_find_a_thread_while_all_writers_wait() {
+    fn reads_get_a_thread_while_all_writers_wait() {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .max_blocking_threads(DiskThreads::THREADS)

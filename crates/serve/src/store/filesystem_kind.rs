@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_no_table_knows_may_wait() {
+    fn unknown_file_systems_may_block() {
         let proc = File::open("/proc/self/status").expect("this process");
         assert_eq!(FilesystemKind::of_file(&proc), FilesystemKind::Remote);
         let shm = File::open("/dev/shm").expect("shared memory");

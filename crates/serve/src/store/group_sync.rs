@@ -197,12 +197,12 @@ mod tests {
     }
 
     #[test]
-    fn those_that_wait_are_synced_together() {
+    fn waiting_uploads_are_synced_together() {
         assert_eq!(eight(|| Ok(()), || Ok(())), [1, 0, 0]);
     }
 
     #[test]
-    fn a_failure_of_all_is_asked_for_by_each() {
+    fn after_a_failed_syncfs_each_upload_syncs_itself() {
         let fails = || Err(io::Error::other("a disk"));
         assert_eq!(eight(fails, || Ok(())), [1, 8, 0]);
         assert_eq!(eight(fails, fails), [1, 8, 8]);

@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_just_written_is_read_without_waiting() {
+    fn recently_written_bytes_are_read_without_waiting() {
         for folder in ["/dev/shm", "."] {
             let folder = tempfile::tempdir_in(folder).expect("a directory");
             let path = folder.path().join("f");
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_none() {
+    fn folders_and_devices_are_not_objects() {
         let folder = tempfile::tempdir().expect("a directory");
         let opened = File::open(folder.path()).expect("a folder");
         assert!(matches!(

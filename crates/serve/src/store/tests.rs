@@ -66,7 +66,7 @@ fn temporary_names(path: &Path) -> Vec<String> {
 }
 
 #[test]
-fn what_is_put_is_read_under_any_durability() {
+fn uploads_are_readable_with_every_durability() {
     for durability in [
         UploadDurability::None,
         UploadDurability::File,
@@ -103,7 +103,7 @@ fn d3_an_upload_that_is_dropped_leaves_nothing_and_changes_nothing() {
 }
 
 #[test]
-fn d4_a_version_that_is_being_read_stays_what_it_is() {
+fn d4_an_open_version_does_not_change() {
     let folder = tempfile::tempdir().expect("a directory");
     let store = store(folder.path(), |_| {});
     put(&store, "/f", "one").expect("put");
@@ -125,7 +125,7 @@ fn d4_a_version_that_is_being_read_stays_what_it_is() {
 }
 
 #[test]
-fn d4_of_uploads_to_one_key_the_last_to_commit_wins_whole() {
+fn d4_the_last_upload_to_commit_wins_completely() {
     let folder = tempfile::tempdir().expect("a directory");
     let store = store(folder.path(), |_| {});
     let first = upload(&store, "/f", "first").expect("begun");
@@ -137,7 +137,7 @@ fn d4_of_uploads_to_one_key_the_last_to_commit_wins_whole() {
 }
 
 #[test]
-fn d5_conditions_are_judged_by_what_is_there_when_it_commits() {
+fn d5_conditions_are_checked_at_the_commit() {
     let folder = tempfile::tempdir().expect("a directory");
     let store = store(folder.path(), |_| {});
     let absent = |current: Option<&FileMetadata>| current.is_none();
@@ -158,7 +158,7 @@ fn d5_conditions_are_judged_by_what_is_there_when_it_commits() {
 }
 
 #[test]
-fn d5_bytes_that_are_not_what_their_digest_says_are_refused() {
+fn d5_bytes_that_do_not_match_their_digest_are_refused() {
     let folder = tempfile::tempdir().expect("a directory");
     let store = store(folder.path(), |_| {});
     let sha = |hex: &str| {
@@ -210,7 +210,7 @@ fn d5_bytes_that_are_not_what_their_digest_says_are_refused() {
 }
 
 #[test]
-fn d6_a_quota_is_kept_and_what_vanishes_gives_its_bytes_back() {
+fn d6_the_quota_holds_and_failed_uploads_release_their_bytes() {
     let folder = tempfile::tempdir().expect("a directory");
     fs::create_dir(folder.path().join("deep")).expect("a folder");
     fs::write(folder.path().join("deep/there"), "12345").expect("a file");
@@ -231,7 +231,7 @@ fn d6_a_quota_is_kept_and_what_vanishes_gives_its_bytes_back() {
 }
 
 #[test]
-fn d2_folders_files_and_other_things_in_the_way_are_conflicts() {
+fn d2_folders_and_files_in_the_way_are_conflicts() {
     let folder = tempfile::tempdir().expect("a directory");
     let store = store(folder.path(), |_| {});
     put(&store, "/a/f", "x").expect("put");
@@ -254,7 +254,7 @@ fn d2_folders_files_and_other_things_in_the_way_are_conflicts() {
 }
 
 #[test]
-fn what_a_killed_process_left_is_removed_and_what_another_has_is_not() {
+fn leftovers_of_a_killed_process_are_removed_and_no_others() {
     let folder = tempfile::tempdir().expect("a directory");
     let first = store(folder.path(), |_| {});
     let under_way = upload(&first, "/f", "x").expect("begun");
@@ -267,7 +267,7 @@ fn what_a_killed_process_left_is_removed_and_what_another_has_is_not() {
 }
 
 #[test]
-fn uploads_onto_another_mount_are_made_there_and_found_there() {
+fn temporary_files_on_another_mount_are_cleaned_up() {
     let folder = tempfile::tempdir().expect("a directory");
     let mut open = Arc::into_inner(store(folder.path(), |_| {})).expect("the only one");
     open.temporaries
@@ -299,7 +299,7 @@ fn uploads_onto_another_mount_are_made_there_and_found_there() {
 }
 
 #[test]
-fn a_store_for_reading_makes_nothing() {
+fn a_read_only_store_creates_nothing() {
     let folder = tempfile::tempdir().expect("a directory");
     let store = store(folder.path(), |options| options.writable = false);
     assert!(matches!(put(&store, "/f", "x"), Err(StoreError::ReadOnly)));
@@ -312,7 +312,7 @@ fn a_store_for_reading_makes_nothing() {
 }
 
 #[test]
-fn files_are_kept_open_while_they_are_asked_for_and_looked_at_each_time() {
+fn requested_files_stay_open_and_are_checked_each_time() {
     let folder = tempfile::tempdir().expect("a directory");
     let store = store(folder.path(), |_| {});
     put(&store, "/f", "one").expect("put");
@@ -341,7 +341,7 @@ fn files_are_kept_open_while_they_are_asked_for_and_looked_at_each_time() {
 }
 
 #[test]
-fn what_is_little_and_in_memory_goes_without_waiting() {
+fn small_files_in_memory_are_deleted_without_waiting() {
     let folder = tempfile::tempdir_in("/dev/shm").expect("a directory");
     let store = store(folder.path(), |_| {});
     if !store.is_memory {

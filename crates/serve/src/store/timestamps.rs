@@ -76,7 +76,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn those_of_digests_have_the_mark_and_no_others(
+        fn only_times_with_digests_are_marked(
             last in 0..NANOS_PER_SECOND * 3,
             marks in proptest::collection::vec(any::<bool>(), 1..50),
         ) {
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_are_the_same_and_all_are_now() {
+    fn timestamps_are_unique_and_current() {
         let timestamps = UploadTimestamps::default();
         let all: Vec<_> = (0..1000)
             .map(|_| timestamps.next(DigestMark::Absent))

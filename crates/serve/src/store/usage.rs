@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn step_by_step_all_files_are_counted_and_what_is_the_stores_own_is_not() {
+    fn a_walk_in_steps_counts_all_files_but_the_stores_own() {
         let folder = tempfile::tempdir().expect("a directory");
         for (path, len) in [
             ("a", 1),

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_change_with_bytes_even_where_the_time_is_put_back() {
+    fn tags_change_with_the_bytes_even_if_the_time_is_reset() {
         let folder = tempfile::tempdir().expect("a directory");
         let path = folder.path().join("f");
         fs::write(&path, "one").expect("a file");

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_counts_first_and_then_what_the_client_understands() {
+    fn certificates_are_chosen_by_name_and_then_by_signature_scheme() {
         let certificates = [
             certified("a.test", &PKCS_ED25519),
             certified("b.test", &PKCS_ED25519),

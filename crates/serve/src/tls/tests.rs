@@ -147,7 +147,7 @@ fn server_tls(pair: CertificatePair) -> Result<ServerTls, CertificateError> {
 }
 
 #[test]
-fn a_handshake_agrees_on_the_cheap_cipher_and_on_http2() {
+fn a_handshake_negotiates_aes_128_and_http2() {
     let fixture = TestCertificate::new();
     let tls = server_tls(fixture.pair()).unwrap();
     let mut pairs = fixture.client();
@@ -219,7 +219,7 @@ fn the_certificate_for_the_name_is_chosen_and_the_first_for_others() {
 }
 
 #[test]
-fn a_certificate_of_our_own_is_trusted_by_whoever_was_given_it() {
+fn a_self_signed_certificate_is_trusted_by_a_client_that_has_it() {
     let bound = [
         BoundAddress::Tcp("192.0.2.7:80".parse().unwrap()),
         BoundAddress::Tcp("[::]:80".parse().unwrap()),
@@ -252,7 +252,7 @@ fn a_certificate_of_our_own_is_trusted_by_whoever_was_given_it() {
 }
 
 #[test]
-fn a_fingerprint_is_shown_as_openssl_does_and_nothing_of_a_key_is() {
+fn a_fingerprint_is_shown_as_by_openssl_and_a_key_never() {
     let mut bytes = [0xab; 32];
     bytes[0] = 1;
     let text = CertificateFingerprint(bytes).to_string();
@@ -274,7 +274,7 @@ const OLD: &str = "-----BEGIN CERTIFICATE-----\n\
     E8eQpgtp12A=\n\
     -----END CERTIFICATE-----\n";
 #[test]
-fn a_certificate_of_version_1_is_told() {
+fn an_x509_version_1_certificate_is_reported() {
     let fixture = TestCertificate::new();
     fs::write(fixture.pair().certificate, OLD).unwrap();
     let error = server_tls(fixture.pair()).unwrap_err();
@@ -287,7 +287,7 @@ fn a_certificate_of_version_1_is_told() {
 }
 
 #[test]
-fn a_certificate_out_of_its_time_is_used_and_told() {
+fn an_expired_certificate_is_used_and_reported() {
     let fixture = TestCertificate::new();
     let now = SystemTime::now();
     let out = |tls: &ServerTls, now| tls.certificates.not_valid_at(now);

@@ -42,9 +42,9 @@ pub(crate) struct ServerSetup {
     /// The server's options.
     pub(crate) server: FileServerOptions,
     /// The options of the worker threads.
-    pub(crate) crew: WorkerThreadsOptions,
+    pub(crate) workers: WorkerThreadsOptions,
     /// The directory in which the root is created; the system's temporary directory by default.
-    pub(crate) within: Option<PathBuf>,
+    pub(crate) parent: Option<PathBuf>,
 }
 
 impl Default for ServerSetup {
@@ -57,11 +57,11 @@ impl Default for ServerSetup {
                 ..FileStoreOptions::default()
             },
             server: FileServerOptions::default(),
-            crew: WorkerThreadsOptions {
+            workers: WorkerThreadsOptions {
                 threads: 2,
                 ..WorkerThreadsOptions::default()
             },
-            within: None,
+            parent: None,
         }
     }
 }
@@ -71,7 +71,7 @@ pub(crate) struct TestServer {
     /// The root, and the secret beside it.
     folder: TempDir,
     /// `None` once the server has stopped.
-    crew: Option<WorkerThreads>,
+    workers: Option<WorkerThreads>,
     /// Runs its disk threads.
     disk: Option<Runtime>,
     /// Its TCP address.
@@ -88,16 +88,16 @@ pub(crate) struct TestServer {
 
 impl ServerSetup {
     /// With this accept strategy.
-    pub(crate) fn accept(accept: AcceptStrategy) -> Self {
+    pub(crate) fn with_strategy(accept: AcceptStrategy) -> Self {
         let mut setup = Self::default();
-        setup.crew.strategy = accept;
+        setup.workers.strategy = accept;
         setup
     }
 
     /// Starts the server.
     pub(crate) fn start(self) -> TestServer {
         watch_panics();
-        let folder = match &self.within {
+        let folder = match &self.parent {
             Some(within) => tempfile::tempdir_in(within),
             None => tempfile::tempdir(),
         }
@@ -109,7 +109,7 @@ impl ServerSetup {
     }
 
     /// Starts the server, and returns its metrics too.
-    pub(crate) fn counted(self) -> (TestServer, Arc<ServeMetrics>) {
+    pub(crate) fn start_with_metrics(self) -> (TestServer, Arc<ServeMetrics>) {
         let metrics = Arc::clone(&self.server.metrics);
         (self.start(), metrics)
     }
@@ -127,7 +127,7 @@ impl ServerSetup {
         let server = Arc::new(FileServer::new(store, disk_threads, self.server));
         let unix = folder.path().join("socket");
         let options = BindOptions {
-            sockets: NonZeroUsize::new(self.crew.sockets_per_address()).unwrap(),
+            sockets: NonZeroUsize::new(self.workers.sockets_per_address()).unwrap(),
             ..BindOptions::default()
         };
         let addresses = [
@@ -144,14 +144,14 @@ impl ServerSetup {
             BoundAddress::Tcp(address) => address,
             BoundAddress::Unix(_) => panic!("not a port"),
         });
-        let doors = all.iter_mut().enumerate().map(|(index, bound)| {
-            let tls = (index == 1).then(|| Arc::clone(&certified().1.config));
+        let listeners = all.iter_mut().enumerate().map(|(index, bound)| {
+            let tls = (index == 1).then(|| Arc::clone(&authority_and_tls().1.config));
             (std::mem::take(&mut bound.listeners), tls)
         });
-        let crew = WorkerThreads::start(doors.collect(), &server, &self.crew).unwrap();
+        let workers = WorkerThreads::start(listeners.collect(), &server, &self.workers).unwrap();
         TestServer {
             folder,
-            crew: Some(crew),
+            workers: Some(workers),
             disk: Some(disk),
             plain,
             tls,
@@ -164,7 +164,7 @@ impl ServerSetup {
 
 impl TestServer {
     /// How often an idle connection has released its buffers.
-    pub(crate) fn rests(&self) -> u64 {
+    pub(crate) fn idle_releases(&self) -> u64 {
         self.server
             .as_ref()
             .map_or(0, |server| server.idle_releases())
@@ -181,12 +181,12 @@ impl TestServer {
     }
 
     /// The file beside it, which must stay secret.
-    pub(crate) fn secret(&self) -> PathBuf {
+    pub(crate) fn secret_path(&self) -> PathBuf {
         self.folder.path().join("secret")
     }
 
     /// Writes a file without the server.
-    pub(crate) fn file(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+    pub(crate) fn write_file(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
         let path = self.root().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, bytes).unwrap();
@@ -194,12 +194,12 @@ impl TestServer {
     }
 
     /// The content of a file; `None` if there is none.
-    pub(crate) fn holds(&self, name: &str) -> Option<Vec<u8>> {
+    pub(crate) fn read_file(&self, name: &str) -> Option<Vec<u8>> {
         fs::read(self.root().join(name)).ok()
     }
 
     /// How many temporary files of uploads there are.
-    pub(crate) fn temporaries(&self) -> usize {
+    pub(crate) fn temporary_files(&self) -> usize {
         fs::read_dir(self.root().join(".haul")).map_or(0, |entries| {
             let files = entries.map(|entry| entry.unwrap());
             files
@@ -214,14 +214,14 @@ impl TestServer {
     }
 
     /// Begins the shutdown without waiting for it.
-    pub(crate) fn stopper(&self) -> tokio_util::sync::CancellationToken {
-        self.crew.as_ref().unwrap().stop_token()
+    pub(crate) fn stop_token(&self) -> tokio_util::sync::CancellationToken {
+        self.workers.as_ref().unwrap().stop_token()
     }
 
     /// Shuts the server down.
-    pub(crate) fn end(&mut self, grace: Duration) -> ShutdownOutcome {
+    pub(crate) fn shut_down(&mut self, grace: Duration) -> ShutdownOutcome {
         self.server = None;
-        let ending = self.crew.take().unwrap().shut_down(grace).unwrap();
+        let ending = self.workers.take().unwrap().shut_down(grace).unwrap();
         if let Some(disk) = self.disk.take() {
             disk.shutdown_timeout(LIMIT);
         }
@@ -231,8 +231,8 @@ impl TestServer {
 
 impl Drop for TestServer {
     fn drop(&mut self) {
-        if self.crew.is_some() {
-            self.end(Duration::ZERO);
+        if self.workers.is_some() {
+            self.shut_down(Duration::ZERO);
         }
         let panics = PANICS.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(panic) = panics.first()
@@ -264,7 +264,7 @@ fn watch_panics() {
 }
 
 /// One authority and one certificate are enough for all tests of a process.
-pub(crate) fn certified() -> &'static (CertificateAuthority, ServerTls) {
+pub(crate) fn authority_and_tls() -> &'static (CertificateAuthority, ServerTls) {
     static CERTIFIED: OnceLock<(CertificateAuthority, ServerTls)> = OnceLock::new();
     CERTIFIED.get_or_init(|| {
         let authority = CertificateAuthority::new();
@@ -289,7 +289,7 @@ impl Drop for DoneOnDrop<'_> {
 }
 
 /// The value of a metric: the first sample whose line begins so.
-pub(crate) fn sample(metrics: &ServeMetrics, name: &str) -> u64 {
+pub(crate) fn metric(metrics: &ServeMetrics, name: &str) -> u64 {
     let text = metrics.render();
     let mut lines = text.lines().filter(|line| line.starts_with(name));
     let count = lines.next().and_then(|line| line.rsplit(' ').next());
@@ -299,9 +299,9 @@ pub(crate) fn sample(metrics: &ServeMetrics, name: &str) -> u64 {
 /// Waits until a condition holds.
 #[track_caller]
 pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let begun = Instant::now();
+    let incomplete = Instant::now();
     while !holds() {
-        assert!(begun.elapsed() < LIMIT, "it never came about: {what}");
+        assert!(incomplete.elapsed() < LIMIT, "it never came about: {what}");
         std::thread::park_timeout(Duration::from_millis(1));
     }
 }

@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use crate::client::{RequestPathway, TestResponse, trusting};
+use crate::client::{TestResponse, TestTransport, client_config};
 use crate::harness::{LIMIT, NAME, TestServer};
 
 /// A byte stream.
@@ -18,7 +18,7 @@ pub(crate) trait TestHttp2Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> TestHttp2Stream for S {}
 
 /// Runs a future to its end, or to the limit.
-pub(crate) fn run<T>(future: impl Future<Output = T>) -> T {
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -35,30 +35,33 @@ pub(crate) struct TestHttp2Request<'a> {
 }
 
 /// Sends a request on a new connection.
-pub(crate) fn ask(
-    served: &TestServer,
-    road: RequestPathway,
-    asked: &TestHttp2Request<'_>,
+pub(crate) fn request(
+    server: &TestServer,
+    transport: TestTransport,
+    request: &TestHttp2Request<'_>,
 ) -> Result<TestResponse, h2::Error> {
-    run(async {
-        let stream = connect(served, road).await;
+    block_on(async {
+        let stream = connect(server, transport).await;
         let (sender, connection) = h2::client::handshake(stream).await?;
         tokio::select! {
             // It ends when no sender is left, and then the other branch has finished.
             ended = connection => panic!("the connection ended: {ended:?}"),
-            answer = exchange(sender, asked) => answer,
+            response = exchange(sender, request) => response,
         }
     })
 }
 
 /// A byte stream on which both ends speak HTTP/2.
-pub(crate) async fn connect(served: &TestServer, road: RequestPathway) -> Box<dyn TestHttp2Stream> {
-    if road == RequestPathway::Http2 {
-        return Box::new(TcpStream::connect(served.plain).await.unwrap());
+pub(crate) async fn connect(
+    server: &TestServer,
+    transport: TestTransport,
+) -> Box<dyn TestHttp2Stream> {
+    if transport == TestTransport::Http2 {
+        return Box::new(TcpStream::connect(server.plain).await.unwrap());
     }
-    let socket = TcpStream::connect(served.tls).await.unwrap();
+    let socket = TcpStream::connect(server.tls).await.unwrap();
     let name = ServerName::try_from(NAME).unwrap();
-    let connector = TlsConnector::from(trusting(&[b"h2"]));
+    let connector = TlsConnector::from(client_config(&[b"h2"]));
     let stream = connector.connect(name, socket).await.unwrap();
     assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
     Box::new(stream)
@@ -67,14 +70,14 @@ pub(crate) async fn connect(served: &TestServer, road: RequestPathway) -> Box<dy
 /// One request and its response.
 async fn exchange(
     sender: h2::client::SendRequest<Bytes>,
-    asked: &TestHttp2Request<'_>,
+    request: &TestHttp2Request<'_>,
 ) -> Result<TestResponse, h2::Error> {
     let TestHttp2Request {
         method,
         path,
         fields,
         body,
-    } = *asked;
+    } = *request;
     let mut sender = sender.ready().await?;
     let uri = format!("http://{NAME}{path}");
     let mut request = Request::builder()
@@ -85,13 +88,13 @@ async fn exchange(
         request = request.header(*name, *value);
     }
     let request = request.body(()).unwrap();
-    let (answer, mut stream) = sender.send_request(request, body.is_none())?;
+    let (response, mut stream) = sender.send_request(request, body.is_none())?;
     if let Some(body) = body {
-        send(&mut stream, body).await?;
+        send_body(&mut stream, body).await?;
         // A server that responds early may have reset the stream.
         let _ = stream.send_data(Bytes::new(), true);
     }
-    let (head, mut incoming) = answer.await?.into_parts();
+    let (head, mut incoming) = response.await?.into_parts();
     let mut body = Vec::new();
     while let Some(data) = incoming.data().await {
         let data = data?;
@@ -110,7 +113,7 @@ async fn exchange(
 }
 
 /// Sends bytes of a body; stops early if the server does not want them any more.
-pub(crate) async fn send(
+pub(crate) async fn send_body(
     stream: &mut h2::SendStream<Bytes>,
     mut body: &[u8],
 ) -> Result<(), h2::Error> {

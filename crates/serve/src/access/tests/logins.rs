@@ -41,7 +41,7 @@ async fn d15_hashed_passwords_are_hashed_once() {
 }
 
 #[tokio::test]
-async fn d15_wrong_passwords_are_remembered_too() {
+async fn d15_wrong_passwords_are_cached_too() {
     let access = access(hashed_options(&[format!("alice:{}:rw", argon2_of("pass"))]));
     let login_result = verify(pending_login(&access, "GET /", basic("alice", "x"))).await;
     let again = authorize(&access, "GET /", basic("alice", "x"), Some(&login_result));
@@ -57,7 +57,7 @@ async fn d15_wrong_passwords_are_remembered_too() {
 }
 
 #[tokio::test]
-async fn d15_the_outcome_counts_even_when_it_was_forgotten() {
+async fn d15_a_login_result_counts_even_if_the_cache_lost_it() {
     let mut options = hashed_options(&[format!("alice:{}:rw", argon2_of("pass"))]);
     options.logins.success_lifetime = Duration::ZERO;
     options.logins.failure_lifetime = Duration::ZERO;
@@ -94,7 +94,7 @@ async fn cost(access: &AccessControl, user: &str) -> (usize, usize) {
 }
 
 #[tokio::test]
-async fn d15_a_name_that_nobody_has_costs_as_much_as_a_wrong_password() {
+async fn d15_an_unknown_name_costs_as_much_as_a_wrong_password() {
     let plain = access(rule_options(&["alice:pass:ro", "bob:word:ro"]));
     assert_eq!(cost(&plain, "alice").await, (0, 1));
     assert_eq!(cost(&plain, "nobody").await, (0, 1));
@@ -111,7 +111,7 @@ async fn d15_a_name_that_nobody_has_costs_as_much_as_a_wrong_password() {
 }
 
 #[tokio::test]
-async fn d15_a_stranger_with_the_password_of_another_stays_one() {
+async fn d15_an_unknown_user_with_a_valid_password_is_refused() {
     // With one user, every name is checked against this hash.
     let access = access(hashed_options(&[format!("alice:{}:rw", argon2_of("pass"))]));
     let login_result = verify(pending_login(&access, "GET /", basic("mallory", "pass"))).await;
@@ -127,7 +127,7 @@ async fn d15_a_stranger_with_the_password_of_another_stays_one() {
 }
 
 #[tokio::test]
-async fn d15_the_password_of_another_is_nobody_elses() {
+async fn d15_another_users_password_is_refused() {
     let mut options = hashed_options(&[format!("alice:{}:rw", argon2_of("pass"))]);
     options.users = rule_options(&["carol:word:rw"]).users;
     let access = access(options);
@@ -152,7 +152,7 @@ async fn d15_the_password_of_another_is_nobody_elses() {
 }
 
 #[tokio::test]
-async fn d15_a_crowd_waits_within_bounds() {
+async fn d15_the_login_queue_is_bounded() {
     let mut options = hashed_options(&[format!("alice:{}:rw", argon2_of("pass"))]);
     options.logins.concurrent_hashes = std::num::NonZeroUsize::MIN;
     options.logins.max_waiting = 2;

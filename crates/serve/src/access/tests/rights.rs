@@ -100,7 +100,7 @@ fn d15_refusals_say_how_to_log_in_and_nothing_more() {
 
 /// A refusal asks only for credentials that exist.
 #[test]
-fn d15_refusals_name_what_there_is() {
+fn d15_refusals_ask_only_for_credentials_that_exist() {
     let key = || Some("0123456789abcdef".parse().expect("a key"));
     let signed = AccessOptions {
         signing_key: key(),
@@ -165,7 +165,7 @@ fn d15_tokens_decide() {
 }
 
 #[test]
-fn d15_strangers_may_what_was_granted_to_all() {
+fn d15_requests_without_credentials_have_the_anonymous_scopes() {
     let mut options = rule_options(&["alice:pass:rw:/a"]);
     options.anonymous = AnonymousAccess::Some(vec!["ro:/pub".parse().expect("a scope")]);
     let access = access(options);
@@ -180,7 +180,7 @@ fn d15_strangers_may_what_was_granted_to_all() {
 }
 
 #[test]
-fn d15_what_names_nobody_opens_nothing() {
+fn d15_empty_credential_files_permit_nothing() {
     let file = hashed_options(&["# nobody yet".to_owned()]);
     let tokens = AccessOptions {
         token_files: vec![TokenFile::default()],

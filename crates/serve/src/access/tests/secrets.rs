@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 
 #[test]
-fn nothing_that_is_printed_shows_a_secret() {
+fn debug_output_shows_no_secret() {
     let mut options = rule_options(&["alice:hunter2:rw"]);
     options.tokens = vec!["hunter2:ro".parse().expect("a rule")];
     options.signing_key = Some(SigningKey::new(b"hunter2hunter2hunter2").expect("a key"));
@@ -33,7 +33,7 @@ fn nothing_that_is_printed_shows_a_secret() {
 
 proptest! {
     #[test]
-    fn who_has_no_password_gets_nothing(
+    fn without_a_secret_nothing_is_granted(
         method in "(GET|HEAD|PUT|DELETE|POST|BREW)",
         path in "(/[a-c]){1,3}/?",
         field in prop::option::of("((Basic|Bearer) )?[ -~]{0,40}"),

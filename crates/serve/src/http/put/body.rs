@@ -86,7 +86,7 @@ mod tests {
 
     /// The client's chunk size must not decide how much memory an upload takes.
     #[tokio::test]
-    async fn a_load_of_many_small_pieces_is_few() {
+    async fn many_small_chunks_are_copied_together() {
         const LOAD: usize = 512 << 10;
         for chunk in [1, 2, 100] {
             let mut body =

@@ -118,7 +118,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn each_kind_stands_at_its_number_and_has_a_name_of_its_own() {
+    fn each_kind_has_its_index_and_a_unique_name() {
         for (index, fault) in ConnectionFault::ALL.into_iter().enumerate() {
             assert_eq!(fault as usize, index);
         }

@@ -20,7 +20,7 @@ fn count(metrics: &Arc<ServeMetrics>, sample: &str) -> u64 {
 }
 
 #[test]
-fn requests_are_told_by_method_and_class() {
+fn requests_are_counted_by_method_and_class() {
     let metrics = Arc::new(ServeMetrics::new());
     let duration = Duration::from_millis(3);
     for (method, status, times) in [
@@ -64,7 +64,7 @@ fn requests_are_told_by_method_and_class() {
 }
 
 #[test]
-fn what_lasts_is_under_way_until_it_is_dropped_wherever_that_is() {
+fn gauges_count_until_the_guard_is_dropped_on_any_thread() {
     let metrics = Arc::new(ServeMetrics::new());
     let first = metrics.track_connection();
     let second = metrics.track_connection();
@@ -84,7 +84,7 @@ fn what_lasts_is_under_way_until_it_is_dropped_wherever_that_is() {
 }
 
 #[test]
-fn faults_and_refusals_are_told_by_kind() {
+fn faults_and_refusals_are_counted_by_kind() {
     let metrics = Arc::new(ServeMetrics::new());
     metrics.count_fault(ConnectionFault::ShortFile);
     metrics.count_fault(ConnectionFault::ShortFile);

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn d1_files_are_called_by_the_last_segment_of_what_browsers_say() {
+    fn d1_form_files_are_named_by_the_last_segment_only() {
         let cases: [(&str, Option<&str>); 18] = [
             (
                 "form-data; name=\"file\"; filename=\"a b.txt\"",
@@ -205,7 +205,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn names_come_back_from_what_browsers_write(name in "[^/\0\u{1}-\u{1f}\u{7f}]{1,20}") {
+        fn form_file_names_survive_a_round_trip(name in "[^/\0\u{1}-\u{1f}\u{7f}]{1,20}") {
             // A percent sign may begin an escape, and a drive is cut off.
             prop_assume!(!name.contains('%') && !name.contains(':'));
             // Before a quote, a backslash is ambiguous.

@@ -236,7 +236,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parts_come_out_as_they_went_in_however_they_are_cut(
+        fn parts_are_parsed_whatever_the_chunk_size(
             contents in prop::collection::vec(arb_content(), 0..5),
             lengths in prop::collection::vec(1..12_usize, 1..8),
         ) {
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_heads_and_blanks_are_read() {
+    fn empty_heads_and_blanks_are_accepted() {
         let (parts, is_whole) = parse_parts(
             b"ignored\r\n--b \t\r\n\r\nx\r\n--b\r\n\r\n\r\n--b--rest",
             &[99],
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_form_is_refused_before_it_is_held() {
+    fn malformed_forms_are_refused_with_bounded_memory() {
         let long = [b"--b\r\nA: ".to_vec(), vec![b'x'; MAX_PART_HEAD]].concat();
         let cases = [
             (vec![b'x'; MAX_PREAMBLE + 100], "no part begins"),

@@ -78,7 +78,7 @@ fn tags_and_hrefs(html: &str) -> (Vec<String>, Vec<String>) {
 
 proptest! {
     #[test]
-    fn d1_no_name_is_markup_and_every_link_leads_to_its_key(
+    fn d1_names_are_escaped_and_links_lead_to_their_keys(
         name in prop::collection::vec(any::<u8>(), 1..40),
         parents in prop::collection::vec(any::<u8>(), 1..20),
         is_folder: bool,
@@ -135,7 +135,7 @@ fn hostile_names_are_shown_harmless() {
 }
 
 #[test]
-fn what_is_not_allowed_is_not_on_the_page() {
+fn forbidden_actions_are_not_on_the_page() {
     let entries = || vec![entry(b"f", EntryKind::File)];
     let read_only = ListingPageOptions {
         has_tar_link: false,
@@ -165,7 +165,7 @@ fn what_is_not_allowed_is_not_on_the_page() {
 }
 
 #[test]
-fn breadcrumbs_lead_up_one_by_one() {
+fn breadcrumbs_link_to_each_parent() {
     let page = without_assets(&html(
         listing("/a/b%20c/d/", Vec::new()),
         ListingPageOptions::default(),
@@ -187,7 +187,7 @@ fn breadcrumbs_lead_up_one_by_one() {
 }
 
 #[test]
-fn the_deepest_path_has_a_short_trail() {
+fn the_deepest_path_has_few_breadcrumbs() {
     let path = "/a".repeat(1999);
     let page = without_assets(&html(
         listing(&path, Vec::new()),
@@ -212,7 +212,7 @@ fn sizes_and_times_are_exact_beneath_what_is_shown() {
 }
 
 #[test]
-fn the_links_of_a_page_are_queries_that_we_read() {
+fn the_links_of_a_page_are_valid_queries() {
     let place = "AAEAAAAAAAAAAAAAAAAAAAAAYQ";
     let mut part = listing("/", vec![entry(b"f", EntryKind::File)]);
     part.request.limit = 7;
@@ -251,7 +251,7 @@ fn the_links_of_a_page_are_queries_that_we_read() {
 }
 
 #[test]
-fn the_policy_fits_the_page() {
+fn the_content_security_policy_matches_the_page() {
     let page = html(listing("/", Vec::new()), writable());
     let policy = content_security_policy();
     for (open, close, directive) in [
@@ -278,7 +278,7 @@ fn the_policy_fits_the_page() {
 }
 
 #[test]
-fn a_long_list_comes_in_pieces() {
+fn a_long_listing_is_rendered_in_chunks() {
     let entries = (0..5000).map(|number| entry(format!("{number}").as_bytes(), EntryKind::File));
     let chunks: Vec<Bytes> = render(
         listing("/", entries.collect()),

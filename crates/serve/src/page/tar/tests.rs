@@ -103,7 +103,7 @@ fn tree() -> tempfile::TempDir {
 }
 
 #[test]
-fn an_archive_holds_what_the_folder_holds() {
+fn an_archive_contains_the_whole_folder() {
     let top = tree();
     let mut model = BTreeMap::new();
     walk(top.path(), &top.path().join("x"), &mut model);
@@ -205,7 +205,7 @@ fn d13_a_file_that_shrinks_ends_the_archive() {
 }
 
 #[test]
-fn a_file_that_grows_is_cut_at_its_first_length() {
+fn a_file_that_grows_is_packed_at_its_first_length() {
     let top = tempfile::tempdir().expect("a directory");
     let path = top.path().join("f");
     fs::write(&path, vec![b'x'; 1 << 20]).expect("a file");
@@ -259,7 +259,7 @@ fn d2_links_to_files_beneath_the_root_are_packed_and_no_others() {
 }
 
 #[test]
-fn folders_without_end_end_the_archive() {
+fn folders_that_are_too_deep_end_the_archive() {
     let top = tempfile::tempdir().expect("a directory");
     let deep = |levels: usize| {
         let path: std::path::PathBuf = std::iter::repeat_n("d", levels).collect();

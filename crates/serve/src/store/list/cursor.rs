@@ -122,7 +122,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn cursors_come_back(name in prop::collection::vec(1..=255_u8, 1..=255), value: i128, descending: bool) {
+        fn cursors_survive_a_round_trip(name in prop::collection::vec(1..=255_u8, 1..=255), value: i128, descending: bool) {
             prop_assume!(!name.contains(&b'/'));
             let mut request = PageRequest::first(1);
             (request.sort, request.descending) = (SortKey::Modified, descending);
@@ -132,7 +132,7 @@ mod tests {
         }
 
         #[test]
-        fn others_are_refused_or_read_back_the_same(text in "[A-Za-z0-9_=-]{0,60}") {
+        fn other_texts_are_refused_or_survive_a_round_trip(text in "[A-Za-z0-9_=-]{0,60}") {
             if let Ok(cursor) = text.parse::<ListingCursor>() {
                 prop_assert_eq!(cursor.to_string(), text);
             }

@@ -138,7 +138,7 @@ proptest! {
 }
 
 #[test]
-fn d12_fifty_thousand_entries_come_in_pages() {
+fn d12_fifty_thousand_entries_are_listed_in_pages() {
     // Files with one inode, as creating many is slow.
     let top = tempfile::tempdir_in("/dev/shm").expect("a directory");
     let first = top.path().join("00000");
@@ -167,7 +167,7 @@ fn d12_fifty_thousand_entries_come_in_pages() {
 }
 
 #[test]
-fn a_page_goes_on_where_its_last_entry_was_though_that_is_gone() {
+fn the_next_page_continues_after_a_deleted_entry() {
     let top = tempfile::tempdir().expect("a directory");
     for name in ["a", "b", "c", "d"] {
         touch(&top.path().join(name), 1, 1);
@@ -183,7 +183,7 @@ fn a_page_goes_on_where_its_last_entry_was_though_that_is_gone() {
 }
 
 #[test]
-fn d2_links_are_shown_as_what_they_lead_to_beneath_the_root() {
+fn d2_links_are_listed_as_their_targets_beneath_the_root() {
     let all = tempfile::tempdir().expect("a directory");
     let top = all.path().join("root");
     fs::create_dir_all(top.join("in/side")).expect("folders");
@@ -225,7 +225,7 @@ fn d2_links_are_shown_as_what_they_lead_to_beneath_the_root() {
 }
 
 #[test]
-fn what_is_the_stores_own_is_not_listed() {
+fn reserved_names_are_not_listed() {
     let top = tempfile::tempdir().expect("a directory");
     for path in ["", "sub"] {
         let at = top.path().join(path);

@@ -73,7 +73,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_the_head_of_the_sorted_list(items in prop::collection::vec(0..50_u8, 0..200), limit in 1..40_usize) {
+        fn it_keeps_the_first_entries_in_order(items in prop::collection::vec(0..50_u8, 0..200), limit in 1..40_usize) {
             let mut top = TopEntries::new(limit, u8::cmp);
             for item in &items {
                 top.push(*item);
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn d12_a_million_leave_no_more_than_twice_the_page() {
+    fn d12_selecting_from_a_million_holds_at_most_two_pages() {
         let mut top = TopEntries::new(100, u32::cmp);
         let mut max_kept = 0;
         // From the worst to the best: each item displaces another.

@@ -7,7 +7,7 @@ fn key(number: usize) -> ObjectKey {
 }
 
 #[test]
-fn what_vanishes_is_given_back_and_what_stays_is_not() {
+fn reservations_are_released_unless_committed() {
     let quota = Arc::new(StorageQuota::new(50, Some(100)));
     let mut first = quota.reserve(&key(1), 0);
     first.grow(30).expect("room");
@@ -27,7 +27,7 @@ fn what_vanishes_is_given_back_and_what_stays_is_not() {
 }
 
 #[test]
-fn no_quota_is_no_limit() {
+fn without_a_quota_nothing_is_limited() {
     let quota = Arc::new(StorageQuota::new(0, None));
     let mut reservation = quota.reserve(&key(1), 7);
     reservation.grow(u64::MAX).expect("room");
@@ -136,7 +136,7 @@ impl QuotaModel {
 
 proptest! {
     #[test]
-    fn files_never_hold_more_than_they_may_and_counting_anew_unsettles_nothing(
+    fn files_never_exceed_the_quota_and_a_recount_keeps_a_correct_count(
         steps in proptest::collection::vec(step(), 0..200),
     ) {
         let mut model = QuotaModel::new([30, 10, 0, 20], 60);
@@ -152,7 +152,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_believed_wrongly_is_known_after_a_quiet_count(
+    fn a_quiet_recount_corrects_the_count(
         steps in proptest::collection::vec(step(), 0..100),
         believed in 0..MOST,
     ) {

@@ -103,7 +103,7 @@ fn d2_a_link_swapped_in_while_files_are_opened_is_not_followed() {
 }
 
 #[test]
-fn what_was_opened_a_moment_ago_is_opened_without_waiting() {
+fn a_recently_opened_file_is_opened_without_waiting() {
     let all = tree();
     let root = StoreRoot::open(&all.path().join("root")).expect("a root");
     read(&root, "/a/b/f").expect("it warms the caches");

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn d3_folders_that_an_upload_made_go_with_it() {
+fn d3_folders_created_for_a_failed_upload_are_removed() {
     let folder = tempfile::tempdir().expect("a directory");
     let store = store(folder.path(), |_| {});
     fs::create_dir(folder.path().join("there")).expect("a folder");
@@ -33,7 +33,7 @@ fn d3_folders_that_an_upload_made_go_with_it() {
 }
 
 #[test]
-fn d3_an_upload_outlives_the_folders_that_another_took_away() {
+fn d3_an_upload_recreates_folders_that_were_removed() {
     for within in ["/dev/shm", "."] {
         let folder = tempfile::tempdir_in(within).expect("a directory");
         let store = store(folder.path(), |_| {});
@@ -56,7 +56,7 @@ fn d3_an_upload_outlives_the_folders_that_another_took_away() {
 }
 
 #[test]
-fn uploads_that_come_and_go_in_one_folder_find_it() {
+fn concurrent_uploads_in_one_folder_always_find_it() {
     for durability in [UploadDurability::None, UploadDurability::Full] {
         let folder = tempfile::tempdir_in("/dev/shm").expect("a directory");
         let store = store(folder.path(), |options| options.durability = durability);
@@ -93,7 +93,7 @@ fn come_and_go(store: &Arc<FileStore>, path: &str) {
 }
 
 #[test]
-fn a_room_that_was_removed_is_told_of_and_made_again() {
+fn a_removed_temporary_folder_is_reported_and_created_again() {
     let folder = tempfile::tempdir().expect("a directory");
     let store = store(folder.path(), |_| {});
     let started = upload(&store, "/f", "one").expect("begun");
@@ -107,7 +107,7 @@ fn a_room_that_was_removed_is_told_of_and_made_again() {
 }
 
 #[test]
-fn a_root_that_was_removed_is_told_of() {
+fn a_removed_root_is_reported() {
     let folder = tempfile::tempdir().expect("a directory");
     let root = folder.path().join("root");
     for path in ["/f", "/x/f"] {
@@ -126,7 +126,7 @@ fn a_root_that_was_removed_is_told_of() {
 }
 
 #[test]
-fn d2_a_link_is_replaced_and_not_what_it_leads_to() {
+fn d2_an_upload_replaces_a_link_and_not_its_target() {
     let folder = tempfile::tempdir().expect("a directory");
     let store = store(folder.path(), |options| options.quota = Some(10));
     put(&store, "/target", "12345").expect("put");

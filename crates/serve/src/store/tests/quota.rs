@@ -7,7 +7,7 @@ fn with_quota(path: &Path, bytes: u64) -> Arc<FileStore> {
 }
 
 #[test]
-fn d6_a_replacement_needs_only_what_it_has_more() {
+fn d6_a_replacement_needs_only_the_difference() {
     let folder = tempfile::tempdir().expect("a directory");
     let store = with_quota(folder.path(), 10);
     put(&store, "/f", "12345678").expect("it fits");
@@ -24,7 +24,7 @@ fn d6_a_replacement_needs_only_what_it_has_more() {
 }
 
 #[test]
-fn d6_of_two_uploads_to_one_key_only_one_counts_on_what_is_there() {
+fn d6_only_one_of_two_uploads_counts_on_the_replaced_bytes() {
     let folder = tempfile::tempdir().expect("a directory");
     let store = with_quota(folder.path(), 10);
     put(&store, "/f", "12345678").expect("it fits");
@@ -42,7 +42,7 @@ fn d6_of_two_uploads_to_one_key_only_one_counts_on_what_is_there() {
 }
 
 #[test]
-fn d6_who_counted_on_what_went_meanwhile_must_find_room_anew() {
+fn d6_an_upload_whose_replaced_file_is_gone_needs_room_for_itself() {
     let folder = tempfile::tempdir().expect("a directory");
     let store = with_quota(folder.path(), 10);
     put(&store, "/f", "12345678").expect("it fits");
@@ -63,7 +63,7 @@ fn d6_who_counted_on_what_went_meanwhile_must_find_room_anew() {
 }
 
 #[test]
-fn d6_what_other_programs_remove_is_found_out_when_room_is_wanted() {
+fn d6_deletions_by_other_programs_are_found_when_the_quota_is_full() {
     let folder = tempfile::tempdir().expect("a directory");
     let store = with_quota(folder.path(), 10);
     put(&store, "/a/f", "12345678").expect("it fits");

@@ -28,7 +28,7 @@ fn nanoseconds(metadata: &FileMetadata) -> u32 {
 }
 
 #[test]
-fn a_file_is_asked_for_its_digest_only_if_its_time_says_so_and_never_where_nobody_may_wait() {
+fn a_stored_digest_is_read_only_if_the_time_is_marked_and_never_on_a_reactor() {
     for within in ["/dev/shm", "."] {
         let folder = tempfile::tempdir_in(within).expect("a directory");
         let store = store(folder.path(), |_| {});
@@ -74,7 +74,7 @@ fn a_file_is_asked_for_its_digest_only_if_its_time_says_so_and_never_where_nobod
 }
 
 #[test]
-fn large_files_that_were_removed_are_closed_where_waiting_is_allowed() {
+fn large_deleted_files_are_closed_on_disk_threads() {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .max_blocking_threads(1)

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::*;
 
 #[test]
-fn mistakes_are_found_at_the_start_and_say_what_to_do() {
+fn mistakes_are_found_at_start_and_say_what_to_do() {
     let fixture = TestCertificate::new();
     let other = fixture.another(&["other"]);
     let CertificatePair { certificate, key } = fixture.pair();
@@ -64,7 +64,7 @@ fn mistakes_are_found_at_the_start_and_say_what_to_do() {
 }
 
 #[test]
-fn an_encrypted_key_is_told_from_a_broken_one() {
+fn encrypted_and_broken_keys_are_distinguished() {
     let fixture = TestCertificate::new();
     let pair = fixture.pair();
     for (text, encrypted) in [
@@ -101,7 +101,7 @@ fn an_encrypted_key_is_told_from_a_broken_one() {
 }
 
 #[test]
-fn a_chain_in_the_wrong_order_is_told() {
+fn a_chain_in_the_wrong_order_is_reported() {
     let fixture = TestCertificate::new();
     let issued = fixture.authority.issue(&["localhost"]);
     fixture.write(&issued);

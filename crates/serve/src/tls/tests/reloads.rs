@@ -9,7 +9,7 @@ use rustls::pki_types::pem::PemObject as _;
 use super::*;
 
 #[test]
-fn a_new_certificate_is_met_by_new_handshakes() {
+fn new_handshakes_use_the_new_certificate() {
     let fixture = TestCertificate::new();
     let tls = server_tls(fixture.pair()).unwrap();
     let previous = tls.certificates.fingerprints();
@@ -34,7 +34,7 @@ fn a_new_certificate_is_met_by_new_handshakes() {
 }
 
 #[test]
-fn a_reload_that_fails_keeps_the_old_and_is_reported_once() {
+fn a_failed_reload_keeps_the_old_certificate_and_is_reported_once() {
     let fixture = TestCertificate::new();
     let tls = server_tls(fixture.pair()).unwrap();
     let previous = handshake(&tls, fixture.client(), "localhost")
@@ -87,7 +87,7 @@ fn a_reload_that_fails_keeps_the_old_and_is_reported_once() {
 }
 
 #[test]
-fn a_link_that_is_swapped_is_a_change() {
+fn a_swapped_link_counts_as_a_change() {
     let fixture = TestCertificate::new();
     let (first, second) = (fixture.another(&["a"]), fixture.another(&["b"]));
     let link = |name: &str| fixture.directory.path().join(name);

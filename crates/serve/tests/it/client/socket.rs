@@ -10,7 +10,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use crate::harness::certified;
+use crate::harness::authority_and_tls;
 
 /// A byte stream.
 pub(super) trait TestStream: Read + Write + Send {
@@ -35,7 +35,7 @@ pub(super) enum TestSocket {
 }
 
 impl TestSocket {
-    pub(super) fn wait(&self, limit: Duration) -> io::Result<()> {
+    pub(super) fn set_timeout(&self, limit: Duration) -> io::Result<()> {
         match self {
             Self::Tcp(socket) => socket
                 .set_read_timeout(Some(limit))
@@ -55,9 +55,9 @@ impl TestSocket {
 }
 
 /// A TLS client that trusts the test's authority.
-pub(crate) fn trusting(protocols: &[&[u8]]) -> Arc<ClientConfig> {
+pub(crate) fn client_config(protocols: &[&[u8]]) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
-    let authority = certified().0.certificate_pem();
+    let authority = authority_and_tls().0.certificate_pem();
     roots
         .add(CertificateDer::from_pem_slice(authority.as_bytes()).unwrap())
         .unwrap();

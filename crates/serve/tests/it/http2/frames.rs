@@ -7,7 +7,7 @@ use crate::client::TestClient;
 use crate::harness::NAME;
 
 /// The connection preface with empty settings.
-pub(crate) const BEGINNING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
 /// Types of frames.
 pub(crate) const DATA: u8 = 0;
@@ -60,7 +60,7 @@ impl Http2Frame {
     }
 
     /// Enlarges the window of a stream, or of the connection.
-    pub(crate) fn room(stream: u32, bytes: u32) -> Self {
+    pub(crate) fn window_update(stream: u32, bytes: u32) -> Self {
         Self::new(WINDOW_UPDATE, 0, stream, bytes.to_be_bytes())
     }
 

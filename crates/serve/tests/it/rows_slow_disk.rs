@@ -6,50 +6,53 @@ use haul_plan::serving::TimeoutOptions;
 use haul_serve::accept::AcceptStrategy;
 use tokio::time::Instant;
 
-use crate::client::{RequestPathway, TestClient, request};
-use crate::harness::{ServerSetup, eventually, sample};
-use crate::http2::frames::{BEGINNING, Http2Frame};
-use crate::slow_disk::{CONTENT, SlowFilesystem};
+use crate::client::{TestClient, TestTransport, request_head};
+use crate::harness::{ServerSetup, eventually, metric};
+use crate::http2::frames::{Http2Frame, PREFACE};
+use crate::slow_filesystem::{CONTENT, SlowFilesystem};
 
 #[test]
-fn disk_work_never_blocks_a_reactor() {
+fn a_slow_disk_never_blocks_a_reactor() {
     for accept in AcceptStrategy::ALL {
-        let mut setup = ServerSetup::accept(accept);
+        let mut setup = ServerSetup::with_strategy(accept);
         // With one thread, nobody else could do the work.
-        setup.crew.threads = 1;
-        let served = setup.start();
-        served.file("f", "here");
-        served.file("large", vec![b'x'; 300_000]);
-        let folder = served.root().join("slow");
+        setup.workers.threads = 1;
+        let server = setup.start();
+        server.write_file("f", "here");
+        server.write_file("large", vec![b'x'; 300_000]);
+        let folder = server.root().join("slow");
         std::fs::create_dir(&folder).unwrap();
         let Some(disk) = SlowFilesystem::mount(&folder) else {
-            return skipped();
+            return print_skipped();
         };
         let mut waiting = Vec::new();
-        for road in RequestPathway::FIRST {
+        for transport in TestTransport::HTTP1 {
             for path in ["/slow/read", "/slow/found", "/slow/?format=json"] {
-                let mut client = TestClient::on(&served, road);
-                client.send(request("GET", path, &[]));
+                let mut client = TestClient::connect(&server, transport);
+                client.send(request_head("GET", path, &[]));
                 waiting.push((client, path));
             }
         }
         // A file's pages and a folder's names are each read by one thread for all requests.
         eventually("they wait for the disk", || disk.waiting() >= 3);
-        for road in RequestPathway::ALL {
+        for transport in TestTransport::ALL {
             for _ in 0..20 {
                 assert_eq!(
-                    served.ask(road, "GET", "/f", &[]).text(),
+                    server.request(transport, "GET", "/f", &[]).text(),
                     "here",
-                    "{accept} {road:?}"
+                    "{accept} {transport:?}"
                 );
             }
             assert_eq!(
-                served.ask(road, "GET", "/large", &[]).body.len(),
+                server.request(transport, "GET", "/large", &[]).body.len(),
                 300_000,
-                "{accept} {road:?}"
+                "{accept} {transport:?}"
             );
-            assert!([201, 204].contains(&served.put(road, "/put", &[], b"new").status));
-            assert_eq!(served.ask(road, "GET", "/nowhere", &[]).status, 404);
+            assert!([201, 204].contains(&server.put(transport, "/put", &[], b"new").status));
+            assert_eq!(
+                server.request(transport, "GET", "/nowhere", &[]).status,
+                404
+            );
         }
         for (client, path) in &mut waiting {
             // A file's head is known before its bytes.
@@ -60,10 +63,10 @@ fn disk_work_never_blocks_a_reactor() {
         }
         disk.open();
         for (client, path) in &mut waiting {
-            let answer = client.answer();
-            assert_eq!(answer.status, 200, "{accept} {path}");
+            let response = client.read_response();
+            assert_eq!(response.status, 200, "{accept} {path}");
             if !path.ends_with("json") {
-                assert_eq!(answer.body, CONTENT, "{accept} {path}");
+                assert_eq!(response.body, CONTENT, "{accept} {path}");
             }
         }
     }
@@ -71,64 +74,64 @@ fn disk_work_never_blocks_a_reactor() {
 
 /// A client that waits for the disk is not slow.
 #[test]
-fn d9_what_the_disk_takes_is_not_the_peers_time() {
+fn d9_waiting_for_the_disk_does_not_count_as_a_slow_client() {
     const GRACE: Duration = Duration::from_millis(100);
-    let mut setup = ServerSetup::accept(AcceptStrategy::Single);
+    let mut setup = ServerSetup::with_strategy(AcceptStrategy::Single);
     setup.server.timeouts = TimeoutOptions {
         grace: GRACE,
         ..TimeoutOptions::default()
     };
-    let served = setup.start();
-    served.file("f", "here");
-    let folder = served.root().join("slow");
+    let server = setup.start();
+    server.write_file("f", "here");
+    let folder = server.root().join("slow");
     std::fs::create_dir(&folder).unwrap();
     let Some(disk) = SlowFilesystem::mount(&folder) else {
-        return skipped();
+        return print_skipped();
     };
-    let mut waiting: Vec<_> = RequestPathway::FIRST
-        .map(|road| TestClient::on(&served, road))
+    let mut waiting: Vec<_> = TestTransport::HTTP1
+        .map(|transport| TestClient::connect(&server, transport))
         .into();
     for client in &mut waiting {
-        client.send(request("GET", "/slow/read", &[]));
+        client.send(request_head("GET", "/slow/read", &[]));
     }
     eventually("they wait for the disk", || disk.waiting() > 0);
     let began = Instant::now();
     while began.elapsed() < 5 * GRACE {
-        assert_eq!(served.get("/f").text(), "here");
+        assert_eq!(server.get("/f").text(), "here");
     }
     disk.open();
     for client in &mut waiting {
-        assert_eq!(client.answer().body, CONTENT);
+        assert_eq!(client.read_response().body, CONTENT);
     }
 }
 
 /// The client has left, and still there was a request.
 #[test]
-fn who_leaves_while_the_disk_works_is_counted() {
-    let (served, metrics) = ServerSetup::accept(AcceptStrategy::Single).counted();
-    let folder = served.root().join("slow");
+fn a_client_that_leaves_while_the_disk_works_is_counted() {
+    let (server, metrics) = ServerSetup::with_strategy(AcceptStrategy::Single).start_with_metrics();
+    let folder = server.root().join("slow");
     std::fs::create_dir(&folder).unwrap();
     let Some(disk) = SlowFilesystem::mount(&folder) else {
-        return skipped();
+        return print_skipped();
     };
-    let gone = || {
-        sample(
+    let client_errors = || {
+        metric(
             &metrics,
             "haul_http_requests_total{method=\"GET\",code=\"4xx\"}",
         )
     };
-    let mut client = TestClient::plain(&served);
+    let mut client = TestClient::connect_plain(&server);
     client
-        .send(BEGINNING)
+        .send(PREFACE)
         .send(Http2Frame::get(1, "/slow/found").bytes());
     eventually("it waits for the disk", || disk.waiting() > 0);
     client.send(Http2Frame::reset(1).bytes());
-    eventually("it is counted", || gone() == 1);
+    eventually("it is counted", || client_errors() == 1);
     assert!(disk.waiting() > 0, "it was not answered");
 }
 
 /// Printed once, where nothing can be mounted.
 #[expect(clippy::print_stderr, reason = "a test that shows nothing must say so")]
-fn skipped() {
+fn print_skipped() {
     eprintln!("no file system can be mounted here: the slow disk is not shown");
 }

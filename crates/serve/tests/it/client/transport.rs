@@ -6,7 +6,7 @@ use crate::http2;
 
 /// How a request reaches the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RequestPathway {
+pub(crate) enum TestTransport {
     /// HTTP/1.1 over TCP: the kernel sends files.
     Plain,
     /// HTTP/1.1 over a Unix socket.
@@ -19,7 +19,7 @@ pub(crate) enum RequestPathway {
     Http2Tls,
 }
 
-impl RequestPathway {
+impl TestTransport {
     pub(crate) const ALL: [Self; 5] = [
         Self::Plain,
         Self::Unix,
@@ -29,31 +29,31 @@ impl RequestPathway {
     ];
 
     /// The transports of HTTP/1.1.
-    pub(crate) const FIRST: [Self; 3] = [Self::Plain, Self::Unix, Self::Tls];
+    pub(crate) const HTTP1: [Self; 3] = [Self::Plain, Self::Unix, Self::Tls];
 }
 
 impl TestServer {
     /// Sends a request on a new connection.
     #[track_caller]
-    pub(crate) fn ask(
+    pub(crate) fn request(
         &self,
-        road: RequestPathway,
+        transport: TestTransport,
         method: &str,
         path: &str,
         fields: &[(&str, &str)],
     ) -> TestResponse {
-        match road {
-            RequestPathway::Plain | RequestPathway::Unix | RequestPathway::Tls => {
-                TestClient::on(self, road).ask(method, path, fields)
+        match transport {
+            TestTransport::Plain | TestTransport::Unix | TestTransport::Tls => {
+                TestClient::connect(self, transport).request(method, path, fields)
             }
-            RequestPathway::Http2 | RequestPathway::Http2Tls => {
-                let asked = http2::TestHttp2Request {
+            TestTransport::Http2 | TestTransport::Http2Tls => {
+                let request = http2::TestHttp2Request {
                     method,
                     path,
                     fields,
                     body: None,
                 };
-                http2::ask(self, road, &asked).unwrap()
+                http2::request(self, transport, &request).unwrap()
             }
         }
     }
@@ -61,39 +61,39 @@ impl TestServer {
     /// Sends a GET on a new connection.
     #[track_caller]
     pub(crate) fn get(&self, path: &str) -> TestResponse {
-        self.ask(RequestPathway::Plain, "GET", path, &[])
+        self.request(TestTransport::Plain, "GET", path, &[])
     }
 
     /// Uploads a body on a new connection.
     #[track_caller]
     pub(crate) fn put(
         &self,
-        road: RequestPathway,
+        transport: TestTransport,
         path: &str,
         fields: &[(&str, &str)],
         body: &[u8],
     ) -> TestResponse {
-        if matches!(road, RequestPathway::Http2 | RequestPathway::Http2Tls) {
+        if matches!(transport, TestTransport::Http2 | TestTransport::Http2Tls) {
             let (method, body) = ("PUT", Some(body));
-            let asked = http2::TestHttp2Request {
+            let request = http2::TestHttp2Request {
                 method,
                 path,
                 fields,
                 body,
             };
-            return http2::ask(self, road, &asked).unwrap();
+            return http2::request(self, transport, &request).unwrap();
         }
         let length = body.len().to_string();
         let mut fields = fields.to_vec();
         fields.push(("Content-Length", &length));
-        let mut client = TestClient::on(self, road);
-        client.send(request("PUT", path, &fields)).send(body);
-        client.answer_to("PUT")
+        let mut client = TestClient::connect(self, transport);
+        client.send(request_head("PUT", path, &fields)).send(body);
+        client.read_response_to("PUT")
     }
 }
 
 /// The head of a request.
-pub(crate) fn request(method: &str, path: &str, fields: &[(&str, &str)]) -> String {
+pub(crate) fn request_head(method: &str, path: &str, fields: &[(&str, &str)]) -> String {
     let lines = fields
         .iter()
         .map(|(name, value)| format!("{name}: {value}\r\n"));

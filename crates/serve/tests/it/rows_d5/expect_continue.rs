@@ -6,28 +6,32 @@ use std::io::ErrorKind;
 use haul_serve::FileServerOptions;
 
 use super::MD5;
-use crate::client::{RequestPathway, TestClient, request};
+use crate::client::{TestClient, TestTransport, request_head};
 use crate::harness::{ServerSetup, TestServer, eventually};
 
 /// Sends a head with `Expect: 100-continue`, and says whether a 100 was received; if so, sends the
 /// body.
-fn expecting(client: &mut TestClient, fields: &[(&str, &str)], body: &[u8]) -> (bool, u16) {
+fn send_expecting_continue(
+    client: &mut TestClient,
+    fields: &[(&str, &str)],
+    body: &[u8],
+) -> (bool, u16) {
     let mut fields = fields.to_vec();
     fields.push(("Expect", "100-continue"));
-    client.send(request("PUT", "/key", &fields));
-    let first = client.head();
+    client.send(request_head("PUT", "/key", &fields));
+    let first = client.read_head();
     if first.status != 100 {
         let status = first.status;
-        client.body(&first, "PUT").unwrap();
+        client.read_body(&first, "PUT").unwrap();
         return (false, status);
     }
     client.send(body);
-    (true, client.answer_to("PUT").status)
+    (true, client.read_response_to("PUT").status)
 }
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table")]
-fn d5_a_body_is_asked_for_when_it_is_wanted() {
+fn d5_a_body_is_asked_for_only_when_it_is_wanted() {
     let setup = ServerSetup {
         server: FileServerOptions {
             max_body: Some(10),
@@ -35,9 +39,9 @@ fn d5_a_body_is_asked_for_when_it_is_wanted() {
         },
         ..ServerSetup::default()
     };
-    let served = setup.start();
-    for road in RequestPathway::FIRST {
-        for (fields, body, comes) in [
+    let server = setup.start();
+    for transport in TestTransport::HTTP1 {
+        for (fields, body, expected) in [
             (&[("Content-Length", "5")][..], &b"hello"[..], (true, 201)),
             (&[("Content-Length", "5")], b"HELLO", (true, 204)),
             (
@@ -83,73 +87,79 @@ fn d5_a_body_is_asked_for_when_it_is_wanted() {
                 (false, 412),
             ),
         ] {
-            let mut client = TestClient::on(&served, road);
+            let mut client = TestClient::connect(&server, transport);
             assert_eq!(
-                expecting(&mut client, fields, body),
-                comes,
-                "{road:?} {fields:?}"
+                send_expecting_continue(&mut client, fields, body),
+                expected,
+                "{transport:?} {fields:?}"
             );
         }
-        std::fs::remove_file(served.root().join("key")).unwrap();
+        std::fs::remove_file(server.root().join("key")).unwrap();
     }
 }
 
 /// Sends the head of an upload, and returns the status of the response before its body.
-fn first_word(
-    served: &TestServer,
-    road: RequestPathway,
+fn first_status(
+    server: &TestServer,
+    transport: TestTransport,
     path: &str,
     fields: &[(&str, &str)],
 ) -> u16 {
-    let mut client = TestClient::on(served, road);
-    client.send(request("PUT", path, fields));
-    client.head().status
+    let mut client = TestClient::connect(server, transport);
+    client.send(request_head("PUT", path, fields));
+    client.read_head().status
 }
 
 #[test]
-fn d5_a_body_for_a_folders_name_is_not_asked_for() {
-    let served = TestServer::start();
-    served.file("folder/file", "inside");
+fn d5_the_body_for_a_folders_path_is_not_asked_for() {
+    let server = TestServer::start();
+    server.write_file("folder/file", "inside");
     let length = ("Content-Length", "1000000");
     let expect = ("Expect", "100-continue");
-    for road in RequestPathway::FIRST {
+    for transport in TestTransport::HTTP1 {
         for (path, status) in [
             ("/folder", 409),
             ("/folder/file/below", 409),
             ("/fresh", 100),
             ("/folder/file", 100),
         ] {
-            let got = first_word(&served, road, path, &[length, expect]);
-            assert_eq!(got, status, "{road:?} {path}");
+            let got = first_status(&server, transport, path, &[length, expect]);
+            assert_eq!(got, status, "{transport:?} {path}");
         }
         // Without `Expect`; but the store knows the folder, as it was just read.
-        assert_eq!(served.ask(road, "GET", "/folder/", &[]).status, 200);
-        assert_eq!(first_word(&served, road, "/folder", &[length]), 409);
+        assert_eq!(
+            server.request(transport, "GET", "/folder/", &[]).status,
+            200
+        );
+        assert_eq!(first_status(&server, transport, "/folder", &[length]), 409);
     }
-    eventually("temporaries are gone", || served.temporaries() == 0);
+    eventually("temporaries are gone", || server.temporary_files() == 0);
 }
 
 /// A file system that is full to the last byte is no use to anybody.
 #[test]
-fn d6_a_body_that_the_disk_has_no_room_for_is_not_asked_for() {
-    let served = TestServer::start();
+fn d6_a_body_larger_than_the_disk_is_not_asked_for() {
+    let server = TestServer::start();
     let (length, expect) = (
         ("Content-Length", "4611686018427387904"),
         ("Expect", "100-continue"),
     );
-    for road in RequestPathway::FIRST {
+    for transport in TestTransport::HTTP1 {
         for path in ["/f", "/a/b/c"] {
-            assert_eq!(first_word(&served, road, path, &[length, expect]), 507);
-            assert_eq!(first_word(&served, road, path, &[length]), 507);
+            assert_eq!(
+                first_status(&server, transport, path, &[length, expect]),
+                507
+            );
+            assert_eq!(first_status(&server, transport, path, &[length]), 507);
         }
     }
-    assert!(!served.root().join("a").exists());
+    assert!(!server.root().join("a").exists());
 }
 
 #[test]
-fn d5_what_is_encoded_is_not_taken() {
-    let served = TestServer::start();
-    for road in RequestPathway::ALL {
+fn d5_encoded_bodies_are_refused() {
+    let server = TestServer::start();
+    for transport in TestTransport::ALL {
         for (coding, status) in [
             ("gzip", 415),
             ("identity, br", 415),
@@ -157,63 +167,64 @@ fn d5_what_is_encoded_is_not_taken() {
             ("identity", 201),
             ("Identity,", 201),
         ] {
-            let answer = served.put(road, "/key", &[("Content-Encoding", coding)], b"x");
-            assert_eq!(answer.status, status, "{road:?} {coding}");
-            assert_eq!(served.holds("key").is_some(), status == 201);
+            let response = server.put(transport, "/key", &[("Content-Encoding", coding)], b"x");
+            assert_eq!(response.status, status, "{transport:?} {coding}");
+            assert_eq!(server.read_file("key").is_some(), status == 201);
             if status == 415 {
-                assert!(answer.text().contains("without Content-Encoding"));
+                assert!(response.text().contains("without Content-Encoding"));
             } else {
-                std::fs::remove_file(served.root().join("key")).unwrap();
+                std::fs::remove_file(server.root().join("key")).unwrap();
             }
         }
     }
 }
 
 #[test]
-fn d5_what_is_served_itself_is_not_deleted() {
-    let served = TestServer::start();
-    for road in RequestPathway::ALL {
-        let answer = served.ask(road, "DELETE", "/", &[]);
-        assert_eq!(answer.status, 403, "{road:?}");
-        assert!(answer.text().contains("the served folder itself"));
+fn d5_the_served_folder_itself_is_not_deleted() {
+    let server = TestServer::start();
+    for transport in TestTransport::ALL {
+        let response = server.request(transport, "DELETE", "/", &[]);
+        assert_eq!(response.status, 403, "{transport:?}");
+        assert!(response.text().contains("the served folder itself"));
     }
-    assert!(served.root().exists());
+    assert!(server.root().exists());
 }
 
 #[test]
-fn d5_after_a_refusal_the_connection_says_whether_the_body_may_still_come() {
-    let served = TestServer::start();
-    served.file("key", "old");
-    let mut client = TestClient::plain(&served);
+fn d5_after_a_refusal_the_connection_closes_unless_the_body_was_read() {
+    let server = TestServer::start();
+    server.write_file("key", "old");
+    let mut client = TestClient::connect_plain(&server);
     let fields = [
         ("Content-Length", "5"),
         ("If-None-Match", "*"),
         ("Expect", "100-continue"),
     ];
-    client.send(request("PUT", "/key", &fields));
-    let answer = client.answer_to("PUT");
-    assert_eq!(answer.status, 412);
+    client.send(request_head("PUT", "/key", &fields));
+    let response = client.read_response_to("PUT");
+    assert_eq!(response.status, 412);
     // What the client sends next could be taken for the body, so the connection closes.
-    assert_eq!(answer.field("connection"), Some("close"));
+    assert_eq!(response.field("connection"), Some("close"));
     assert!(
-        client.try_send(request("GET", "/key", &[])).is_err() || client.until_gone().is_empty()
+        client.try_send(request_head("GET", "/key", &[])).is_err()
+            || client.read_until_closed().is_empty()
     );
     // After a body that was read the connection continues.
-    let mut client = TestClient::plain(&served);
+    let mut client = TestClient::connect_plain(&server);
     client
-        .send(request(
+        .send(request_head(
             "PUT",
             "/key",
             &[("Content-Length", "5"), ("Content-MD5", MD5)],
         ))
         .send("HELLO");
-    let answer = client.answer_to("PUT");
-    assert_eq!((answer.status, answer.field("connection")), (400, None));
-    assert_eq!(client.ask("GET", "/key", &[]).text(), "old");
+    let response = client.read_response_to("PUT");
+    assert_eq!((response.status, response.field("connection")), (400, None));
+    assert_eq!(client.request("GET", "/key", &[]).text(), "old");
 }
 
 #[test]
-fn d5_a_body_that_is_too_long_is_refused_and_whoever_sends_it_hears_so() {
+fn d5_a_body_that_is_too_long_gets_413_even_while_it_is_sent() {
     let setup = || ServerSetup {
         server: FileServerOptions {
             max_body: Some(1000),
@@ -221,10 +232,10 @@ fn d5_a_body_that_is_too_long_is_refused_and_whoever_sends_it_hears_so() {
         },
         ..ServerSetup::default()
     };
-    let served = setup().start();
-    served.file("key", "old");
+    let server = setup().start();
+    server.write_file("key", "old");
     let body = vec![b'x'; 8 << 20];
-    for road in RequestPathway::FIRST {
+    for transport in TestTransport::HTTP1 {
         let length = body.len().to_string();
         for (fields, body) in [
             (("Content-Length", &*length), body.clone()),
@@ -233,8 +244,8 @@ fn d5_a_body_that_is_too_long_is_refused_and_whoever_sends_it_hears_so() {
                 [b"800000\r\n", &body[..], b"\r\n0\r\n\r\n"].concat(),
             ),
         ] {
-            let mut client = TestClient::on(&served, road);
-            client.send(request("PUT", "/key", &[fields]));
+            let mut client = TestClient::connect(&server, transport);
+            client.send(request_head("PUT", "/key", &[fields]));
             // The whole body, to a server that refused it long ago.
             match client.try_send(&body) {
                 Ok(()) => {}
@@ -246,25 +257,33 @@ fn d5_a_body_that_is_too_long_is_refused_and_whoever_sends_it_hears_so() {
                     "{error}"
                 ),
             }
-            assert_eq!(client.answer_to("PUT").status, 413, "{road:?} {fields:?}");
-            assert_eq!(served.holds("key").unwrap(), b"old");
+            assert_eq!(
+                client.read_response_to("PUT").status,
+                413,
+                "{transport:?} {fields:?}"
+            );
+            assert_eq!(server.read_file("key").unwrap(), b"old");
         }
     }
-    for road in [RequestPathway::Http2, RequestPathway::Http2Tls] {
-        assert_eq!(served.put(road, "/key", &[], &body).status, 413, "{road:?}");
+    for transport in [TestTransport::Http2, TestTransport::Http2Tls] {
+        assert_eq!(
+            server.put(transport, "/key", &[], &body).status,
+            413,
+            "{transport:?}"
+        );
     }
     // Exactly.
     assert_eq!(
-        served
-            .put(RequestPathway::Plain, "/key", &[], &body[..1000])
+        server
+            .put(TestTransport::Plain, "/key", &[], &body[..1000])
             .status,
         204
     );
     assert_eq!(
-        served
-            .put(RequestPathway::Plain, "/key", &[], &body[..1001])
+        server
+            .put(TestTransport::Plain, "/key", &[], &body[..1001])
             .status,
         413
     );
-    eventually("temporaries are gone", || served.temporaries() == 0);
+    eventually("temporaries are gone", || server.temporary_files() == 0);
 }

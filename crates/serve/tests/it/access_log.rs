@@ -13,7 +13,7 @@ use haul_serve::observe::{AccessLog, AccessLogFormat};
 use haul_service::observe::{LineLog, LogSink};
 use http::Request;
 
-use crate::client::{RequestPathway, TestClient, request};
+use crate::client::{TestClient, TestTransport, request_head};
 use crate::harness::{LIMIT, NAME, ServerSetup, TestServer, eventually};
 use crate::http2;
 
@@ -41,25 +41,25 @@ impl LogSink for MemoryLog {
 
 /// A server with a log.
 struct LoggedServer {
-    served: TestServer,
+    server: TestServer,
     log: Arc<LineLog>,
     lines: MemoryLog,
 }
 
 impl LoggedServer {
-    fn start(accept: AcceptStrategy, patience: TimeoutOptions) -> Self {
+    fn start(accept: AcceptStrategy, timeouts: TimeoutOptions) -> Self {
         let lines = MemoryLog::default();
         let log = LineLog::start(AccessLog::NAME, Box::new(lines.clone()), 1 << 20).unwrap();
         let log = Arc::new(log);
-        let mut setup = ServerSetup::accept(accept);
+        let mut setup = ServerSetup::with_strategy(accept);
         setup.server = FileServerOptions {
-            timeouts: patience,
+            timeouts,
             access_log: Some(AccessLog::new(Arc::clone(&log), AccessLogFormat::Json)),
             ..FileServerOptions::default()
         };
-        let served = setup.start();
-        served.file("f", ResourceContent::random(1, LARGE as u64).to_vec());
-        Self { served, log, lines }
+        let server = setup.start();
+        server.write_file("f", ResourceContent::random(1, LARGE as u64).to_vec());
+        Self { server, log, lines }
     }
 
     /// The only line of a target.
@@ -80,7 +80,7 @@ impl LoggedServer {
 
     /// Closes the log: what is not logged by now never will be.
     fn close(&self) {
-        assert!(http2::run(self.log.close(LIMIT)), "it is written");
+        assert!(http2::block_on(self.log.close(LIMIT)), "it is written");
     }
 }
 
@@ -106,7 +106,7 @@ fn short() -> TimeoutOptions {
 /// Checks the lines of requests that a shutdown aborted: a download whose client did not read, and
 /// an unfinished upload.
 #[track_caller]
-fn cut_off(logged: &LoggedServer, why: &str) {
+fn assert_aborted(logged: &LoggedServer, why: &str) {
     let read = logged.line("/f");
     let sent = number(&read, "sent");
     assert_eq!(number(&read, "status"), 200, "{why}: {read}");
@@ -120,29 +120,35 @@ fn cut_off(logged: &LoggedServer, why: &str) {
 }
 
 #[test]
-fn what_is_cut_off_at_the_end_is_logged() {
+fn requests_aborted_at_shutdown_are_logged() {
     for accept in AcceptStrategy::ALL {
-        for road in RequestPathway::FIRST {
+        for transport in TestTransport::HTTP1 {
             let mut logged = LoggedServer::start(accept, TimeoutOptions::default());
-            let mut stuck = TestClient::on(&logged.served, road);
-            stuck.send(request("GET", "/f", &[]));
+            let mut stuck = TestClient::connect(&logged.server, transport);
+            stuck.send(request_head("GET", "/f", &[]));
             stuck.take(1).unwrap();
-            let mut writer = TestClient::on(&logged.served, road);
+            let mut writer = TestClient::connect(&logged.server, transport);
             writer
-                .send(request("PUT", "/key", &[("Content-Length", "1000000")]))
+                .send(request_head(
+                    "PUT",
+                    "/key",
+                    &[("Content-Length", "1000000")],
+                ))
                 .send(vec![b'x'; 500_000]);
-            eventually("it is being written", || logged.served.temporaries() == 1);
-            assert_eq!(logged.served.end(SHORT), ShutdownOutcome::Aborted);
+            eventually("it is being written", || {
+                logged.server.temporary_files() == 1
+            });
+            assert_eq!(logged.server.shut_down(SHORT), ShutdownOutcome::Aborted);
             logged.close();
-            cut_off(&logged, &format!("{accept} {road:?}"));
+            assert_aborted(&logged, &format!("{accept} {transport:?}"));
         }
     }
 }
 
 /// Probes show in the log.
 #[test]
-fn heads_that_cannot_be_read_are_logged() {
-    for road in RequestPathway::FIRST {
+fn malformed_heads_are_logged() {
+    for transport in TestTransport::HTTP1 {
         let mut logged = LoggedServer::start(AcceptStrategy::Single, short());
         let twice = "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n";
         let long = format!(
@@ -155,12 +161,12 @@ fn heads_that_cannot_be_read_are_logged() {
             &long,
             "GET / HTTP/1.1\r\n",
         ] {
-            let mut client = TestClient::on(&logged.served, road);
+            let mut client = TestClient::connect(&logged.server, transport);
             // The server may have closed the connection by then.
             let _ = client.try_send(head);
             eventually("it is refused", || client.has_ended());
         }
-        assert_eq!(logged.served.end(LIMIT), ShutdownOutcome::Clean);
+        assert_eq!(logged.server.shut_down(LIMIT), ShutdownOutcome::Clean);
         logged.close();
         let lines = logged.lines.0.lock().unwrap().clone();
         let lines = String::from_utf8(lines).unwrap();
@@ -168,32 +174,32 @@ fn heads_that_cannot_be_read_are_logged() {
         assert!(lines.lines().all(|line| line.contains(nothing)), "{lines}");
         let mut found: Vec<u64> = lines.lines().map(|line| number(line, "status")).collect();
         found.sort_unstable();
-        assert_eq!(found, [400, 400, 408, 431], "{road:?}");
+        assert_eq!(found, [400, 400, 408, 431], "{transport:?}");
     }
 }
 
 #[test]
-fn streams_that_are_cut_off_are_logged() {
-    for road in [RequestPathway::Http2, RequestPathway::Http2Tls] {
+fn aborted_http2_streams_are_logged() {
+    for transport in [TestTransport::Http2, TestTransport::Http2Tls] {
         let mut logged = LoggedServer::start(AcceptStrategy::Single, TimeoutOptions::default());
-        http2::run(async {
-            let stream = http2::connect(&logged.served, road).await;
+        http2::block_on(async {
+            let stream = http2::connect(&logged.server, transport).await;
             let (sender, connection) = h2::client::handshake(stream).await.unwrap();
             let asking = async {
                 let mut sender = sender.ready().await.unwrap();
                 let get = Request::get(format!("http://{NAME}/f")).body(()).unwrap();
-                let (answer, _) = sender.send_request(get, true).unwrap();
-                let mut body = answer.await.unwrap().into_body();
+                let (response, _) = sender.send_request(get, true).unwrap();
+                let mut body = response.await.unwrap().into_body();
                 body.data().await.unwrap().unwrap();
                 let put = Request::put(format!("http://{NAME}/key")).body(()).unwrap();
                 let (_answer, mut upload) = sender.send_request(put, false).unwrap();
                 upload.send_data(vec![b'x'; 100_000].into(), false).unwrap();
-                while logged.served.temporaries() == 0 {
+                while logged.server.temporary_files() == 0 {
                     tokio::task::yield_now().await;
                 }
                 // On another thread, since it ends a runtime.
                 let ended = std::thread::scope(|scope| {
-                    let ending = scope.spawn(|| logged.served.end(SHORT));
+                    let ending = scope.spawn(|| logged.server.shut_down(SHORT));
                     ending.join().unwrap()
                 });
                 assert_eq!(ended, ShutdownOutcome::Aborted);
@@ -206,47 +212,51 @@ fn streams_that_are_cut_off_are_logged() {
             }
         });
         logged.close();
-        cut_off(&logged, &format!("{road:?}"));
+        assert_aborted(&logged, &format!("{transport:?}"));
     }
 }
 
 #[test]
-fn bodies_that_come_too_slowly_are_answered_and_logged_as_that() {
-    for road in RequestPathway::FIRST {
+fn slow_bodies_get_408_and_are_logged_so() {
+    for transport in TestTransport::HTTP1 {
         for (index, framing) in [("Content-Length", "10"), ("Transfer-Encoding", "chunked")]
             .into_iter()
             .enumerate()
         {
             let logged = LoggedServer::start(AcceptStrategy::Single, short());
             let path = format!("/slow-{index}");
-            let mut slow = TestClient::on(&logged.served, road);
-            slow.send(request("PUT", &path, &[framing]));
-            let answer = slow.answer_to("PUT");
-            assert_eq!(answer.status, 408, "{road:?} {framing:?}");
-            assert_eq!(answer.field("connection"), Some("close"));
-            assert!(answer.text().contains("too slowly"), "{answer:?}");
+            let mut slow = TestClient::connect(&logged.server, transport);
+            slow.send(request_head("PUT", &path, &[framing]));
+            let response = slow.read_response_to("PUT");
+            assert_eq!(response.status, 408, "{transport:?} {framing:?}");
+            assert_eq!(response.field("connection"), Some("close"));
+            assert!(response.text().contains("too slowly"), "{response:?}");
             let line = logged.line(&path);
-            assert_eq!(number(&line, "status"), 408, "{road:?} {line}");
-            assert!(logged.served.holds(&path[1..]).is_none());
+            assert_eq!(number(&line, "status"), 408, "{transport:?} {line}");
+            assert!(logged.server.read_file(&path[1..]).is_none());
         }
     }
 }
 
 #[test]
-fn a_form_that_comes_too_slowly_is_answered_like_any_body() {
+fn a_slow_form_gets_408_like_any_body() {
     let logged = LoggedServer::start(AcceptStrategy::Single, short());
-    let mut slow = TestClient::plain(&logged.served);
+    let mut slow = TestClient::connect_plain(&logged.server);
     let kind = ("Content-Type", "multipart/form-data; boundary=x");
-    slow.send(request("POST", "/", &[("Content-Length", "1000"), kind]));
-    assert_eq!(slow.answer_to("POST").status, 408);
+    slow.send(request_head(
+        "POST",
+        "/",
+        &[("Content-Length", "1000"), kind],
+    ));
+    assert_eq!(slow.read_response_to("POST").status, 408);
     assert_eq!(number(&logged.line("/"), "status"), 408);
 }
 
 #[test]
-fn bodies_of_http2_that_come_too_slowly_are_logged_as_that() {
+fn slow_http2_bodies_are_logged_with_408() {
     let logged = LoggedServer::start(AcceptStrategy::Single, short());
-    http2::run(async {
-        let stream = http2::connect(&logged.served, RequestPathway::Http2).await;
+    http2::block_on(async {
+        let stream = http2::connect(&logged.server, TestTransport::Http2).await;
         let (sender, connection) = h2::client::handshake(stream).await.unwrap();
         let mut sender = sender.ready().await.unwrap();
         let put = Request::put(format!("http://{NAME}/slow"))
@@ -259,47 +269,54 @@ fn bodies_of_http2_that_come_too_slowly_are_logged_as_that() {
 }
 
 #[test]
-fn a_head_that_comes_too_slowly_is_answered() {
+fn a_slow_head_gets_408() {
     let logged = LoggedServer::start(AcceptStrategy::Single, short());
-    for road in RequestPathway::FIRST {
+    for transport in TestTransport::HTTP1 {
         // The first head of its connection, or a later one.
         for is_first in [true, false] {
-            let mut slow = TestClient::on(&logged.served, road);
+            let mut slow = TestClient::connect(&logged.server, transport);
             if !is_first {
-                assert_eq!(slow.ask("GET", "/none", &[]).status, 404);
+                assert_eq!(slow.request("GET", "/none", &[]).status, 404);
             }
             slow.send("GET /f HTTP/1.1\r\nHost: x\r\n");
-            let answer = slow.answer();
-            assert_eq!(answer.status, 408, "{road:?}");
-            assert_eq!(answer.field("connection"), Some("close"));
-            slow.ends();
+            let response = slow.read_response();
+            assert_eq!(response.status, 408, "{transport:?}");
+            assert_eq!(response.field("connection"), Some("close"));
+            slow.assert_closed();
         }
     }
 }
 
 #[test]
-fn readers_that_are_too_slow_are_logged() {
-    for road in RequestPathway::FIRST {
+fn slow_readers_are_logged() {
+    for transport in TestTransport::HTTP1 {
         let logged = LoggedServer::start(AcceptStrategy::Single, short());
-        let mut stuck = TestClient::on(&logged.served, road);
-        stuck.send(request("GET", "/f", &[]));
+        let mut stuck = TestClient::connect(&logged.server, transport);
+        stuck.send(request_head("GET", "/f", &[]));
         stuck.take(1).unwrap();
         let line = logged.line("/f");
         let sent = number(&line, "sent");
-        assert_eq!(number(&line, "status"), 200, "{road:?}: {line}");
-        assert!(sent > 0 && sent < LARGE as u64, "{road:?}: {line}");
-        assert!(line.contains("\"cut_short\":true"), "{road:?}: {line}");
+        assert_eq!(number(&line, "status"), 200, "{transport:?}: {line}");
+        assert!(sent > 0 && sent < LARGE as u64, "{transport:?}: {line}");
+        assert!(line.contains("\"cut_short\":true"), "{transport:?}: {line}");
     }
 }
 
 #[test]
-fn who_goes_away_before_an_answer_is_logged_as_gone() {
+fn a_client_that_leaves_before_the_response_is_logged() {
     let logged = LoggedServer::start(AcceptStrategy::Single, TimeoutOptions::default());
-    let mut gone = TestClient::plain(&logged.served);
-    gone.send(request("PUT", "/key", &[("Content-Length", "1000000")]))
+    let mut client = TestClient::connect_plain(&logged.server);
+    client
+        .send(request_head(
+            "PUT",
+            "/key",
+            &[("Content-Length", "1000000")],
+        ))
         .send(vec![b'x'; 100_000]);
-    eventually("it is being written", || logged.served.temporaries() == 1);
-    gone.reset();
+    eventually("it is being written", || {
+        logged.server.temporary_files() == 1
+    });
+    client.reset();
     let line = logged.line("/key");
     assert!([400, 499].contains(&number(&line, "status")), "{line}");
     assert!(line.contains("\"received\":100000"), "{line}");

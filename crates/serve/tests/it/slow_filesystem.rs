@@ -67,7 +67,7 @@ struct SlowFilesystemState {
 }
 
 impl ReadGate {
-    fn pass(&self) {
+    fn wait(&self) {
         let mut state = self.state.lock().unwrap();
         state.waiting += 1;
         while !state.is_open {
@@ -132,12 +132,12 @@ fn serve(device: &Arc<File>, gate: &Arc<ReadGate>) {
     while let Ok(len) = (&**device).read(&mut buffer) {
         let request = buffer[..len].to_vec();
         let (device, inside) = (Arc::clone(device), Arc::clone(gate));
-        let answer = move || {
+        let response = move || {
             let unique = &request[8..16];
-            let Some(answer) = answer(&request, &inside) else {
+            let Some(response) = reply(&request, &inside) else {
                 return;
             };
-            let (error, bytes) = match answer {
+            let (error, bytes) = match response {
                 Ok(bytes) => (0, bytes),
                 Err(error) => (error, Vec::new()),
             };
@@ -152,12 +152,12 @@ fn serve(device: &Arc<File>, gate: &Arc<ReadGate>) {
             // The caller may have been interrupted.
             let _ = (&*device).write(&all);
         };
-        std::thread::spawn(answer);
+        std::thread::spawn(response);
     }
 }
 
 /// The reply to a request; some need none.
-fn answer(request: &[u8], gate: &ReadGate) -> Option<Result<Vec<u8>, i32>> {
+fn reply(request: &[u8], gate: &ReadGate) -> Option<Result<Vec<u8>, i32>> {
     let number = |at: usize| u32::from_le_bytes(request[at..at + 4].try_into().unwrap());
     let node = u64::from_le_bytes(request[16..24].try_into().unwrap());
     let rest = &request[40..];
@@ -199,7 +199,7 @@ fn read(node: u64, at: u64, gate: &ReadGate) -> Result<Vec<u8>, i32> {
         Some(TORN) => Err(FAILED),
         Some(FIRST..) => Ok(CONTENT.to_vec()),
         _ => {
-            gate.pass();
+            gate.wait();
             let at = usize::try_from(at).unwrap();
             Ok(CONTENT.get(at..).unwrap_or_default().to_vec())
         }
@@ -209,7 +209,7 @@ fn read(node: u64, at: u64, gate: &ReadGate) -> Result<Vec<u8>, i32> {
 fn list(node: u64, at: u64, gate: &ReadGate) -> Result<Vec<u8>, i32> {
     let Some((_, name, _)) = broken(node) else {
         // It is empty.
-        gate.pass();
+        gate.wait();
         return Ok(Vec::new());
     };
     match (at, node) {
@@ -242,7 +242,7 @@ fn lookup(above: u64, name: &[u8], gate: &ReadGate) -> Result<Vec<u8>, i32> {
     let node = match (above, name) {
         (ROOT, b"read") => READ,
         (ROOT, b"found") => {
-            gate.pass();
+            gate.wait();
             FOUND
         }
         (ROOT, _) => folder.next().map(|(_, node)| node).ok_or(NO_ENTRY)?,

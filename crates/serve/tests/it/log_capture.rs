@@ -8,19 +8,19 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
 /// All captured events.
-static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+static EVENTS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Captures events from here on.
-pub(crate) fn listen() {
+pub(crate) fn install() {
     static LISTEN: Once = Once::new();
     LISTEN.call_once(|| tracing::subscriber::set_global_default(EventRecorder).unwrap());
 }
 
 /// The captured events that contain a text.
-pub(crate) fn of(part: &str) -> Vec<String> {
-    let told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
-    let told = told.iter().filter(|text| text.contains(part));
-    told.cloned().collect()
+pub(crate) fn events_containing(part: &str) -> Vec<String> {
+    let events = EVENTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let events = events.iter().filter(|text| text.contains(part));
+    events.cloned().collect()
 }
 
 /// Captures events, and ignores spans.
@@ -34,8 +34,8 @@ impl Subscriber for EventRecorder {
     fn event(&self, event: &Event<'_>) {
         let mut text = EventText(event.metadata().level().to_string());
         event.record(&mut text);
-        let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
-        told.push(text.0);
+        let mut events = EVENTS.lock().unwrap_or_else(PoisonError::into_inner);
+        events.push(text.0);
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {

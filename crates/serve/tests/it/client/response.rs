@@ -30,7 +30,7 @@ impl TestResponse {
 
     /// The entity tag, which must be present.
     #[track_caller]
-    pub(crate) fn tag(&self) -> &str {
+    pub(crate) fn etag(&self) -> &str {
         self.field("etag").expect("an entity tag")
     }
 }
